@@ -1,0 +1,48 @@
+# Every target sets up what it needs: a virtual environment from PYTHON, with the package and its tools.
+# Another Python than last time makes the environment anew.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+STAMP := $(VENV)/.ready-$(VERSION)
+
+# The matrices here are small: a second BLAS thread costs more than it brings, and sampling chains
+# that each start their own threads are many times slower.
+export OPENBLAS_NUM_THREADS ?= 1
+export OMP_NUM_THREADS ?= 1
+export MKL_NUM_THREADS ?= 1
+
+.PHONY: help report test validate lint docs clean
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+
+report: $(STAMP)  ## the main job: fit Pima, check against PyMC, write reports/pima.html (about 2 minutes)
+	$(BIN)/python -m validation.report
+
+test: $(STAMP)  ## all fast tests and the doctests
+	$(BIN)/python -m pytest -n 2 -m "not slow" $(ARGS)
+
+validate: $(STAMP)  ## the slow statistical tests
+	$(BIN)/python -m pytest -n 2 -m slow $(ARGS)
+
+lint: $(STAMP)  ## formatting, lint, types, import layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: $(STAMP)  ## build docs/_build/html
+	$(BIN)/python -m pip install --quiet -e ".[docs]"
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "bayesgp_mf needs Python 3.11 or newer; $(PYTHON) is $(VERSION). Use make PYTHON=/path/to/python"; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -e ".[test,lint]"
+	@touch $@
+
+clean:  ## remove environments, caches and reports
+	rm -rf .venv* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache reports docs/_build

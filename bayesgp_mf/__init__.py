@@ -1,0 +1,92 @@
+"""Fast deterministic approximations to Gaussian-process classifiers, in the language of PyMC and ArviZ.
+
+The public names. They are loaded when first used (PEP 562), so that importing the package costs next to
+nothing; PyMC is not imported at all.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bayesgp_mf import datasets, diagnostics, kernels, likelihoods, plots
+    from bayesgp_mf.elpd import loo
+    from bayesgp_mf.errors import (
+        BoundWarning,
+        ConvergenceError,
+        ConvergenceWarning,
+        InconsistentDataError,
+        NotPositiveDefiniteError,
+        Status,
+        UndefinedQuantityError,
+    )
+    from bayesgp_mf.fitting import fit, posterior, predict
+    from bayesgp_mf.likelihoods import Probit, Step
+    from bayesgp_mf.posterior_process import Posterior
+    from bayesgp_mf.problem import Problem
+    from bayesgp_mf.solution import Control, Solution
+    from bayesgp_mf.solvers import solve
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BoundWarning",
+    "Control",
+    "ConvergenceError",
+    "ConvergenceWarning",
+    "InconsistentDataError",
+    "NotPositiveDefiniteError",
+    "Posterior",
+    "Probit",
+    "Problem",
+    "Solution",
+    "Status",
+    "Step",
+    "UndefinedQuantityError",
+    "datasets",
+    "diagnostics",
+    "fit",
+    "kernels",
+    "likelihoods",
+    "loo",
+    "plots",
+    "posterior",
+    "predict",
+    "solve",
+]
+
+_SUBPACKAGES = {"datasets", "diagnostics", "kernels", "likelihoods", "plots"}
+_HOMES = {
+    "elpd": ("loo",),
+    "errors": (
+        "BoundWarning",
+        "ConvergenceError",
+        "ConvergenceWarning",
+        "InconsistentDataError",
+        "NotPositiveDefiniteError",
+        "Status",
+        "UndefinedQuantityError",
+    ),
+    "fitting": ("fit", "posterior", "predict"),
+    "likelihoods": ("Probit", "Step"),
+    "posterior_process": ("Posterior",),
+    "problem": ("Problem",),
+    "solution": ("Control", "Solution"),
+    "solvers": ("solve",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBPACKAGES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in _HOME_OF:
+        value = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}.")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,88 @@
+"""Labels drawn from a Gaussian process that is known, so that a method can be held against the truth."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.linalg import psd_root
+from bayesgp_mf.types import Array
+
+
+class Toy(NamedTuple):
+    """A problem drawn from its own model.
+
+    Attributes
+    ----------
+    X : (n, d) array
+        Training inputs.
+    y : (n,) array
+        Training labels 0/1 (real targets for a likelihood that has them).
+    f : (n,) array
+        The latent values behind them.
+    X_test, y_test, f_test : arrays
+        The same for new cases of the same function.
+    """
+
+    X: Array
+    y: Array
+    f: Array
+    X_test: Array
+    y_test: Array
+    f_test: Array
+
+
+def make_toy(
+    kernel: Kernel,
+    likelihood: Likelihood = Probit(),
+    *,
+    n: int = 100,
+    n_test: int = 100,
+    d: int = 2,
+    random_seed: int | np.random.Generator | None = None,
+) -> Toy:
+    """Draw inputs from N(0, I), one function from the prior, and a label for each input.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Prior covariance of the function.
+    likelihood : Likelihood
+        How labels follow from it.
+    n, n_test : int
+        Training and test cases.
+    d : int
+        Inputs.
+    random_seed : int, numpy.random.Generator or None
+        Source of randomness.
+
+    Returns
+    -------
+    Toy
+        X (n, d), y and f (n,), and the same for the test cases.
+
+    Raises
+    ------
+    ValueError
+        If ``n`` or ``d`` is not a positive integer or ``n_test`` is negative.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(), n=50, random_seed=1)
+    >>> toy.X.shape, toy.y.shape
+    ((50, 2), (50,))
+    """
+    for name, value, least in (("n", n, 1), ("n_test", n_test, 0), ("d", d, 1)):
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+            raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
+    rng = np.random.default_rng(random_seed)
+    X = rng.standard_normal((n + n_test, d))
+    root = psd_root(kernel.gram(X))
+    f = root @ rng.standard_normal(root.shape[1])
+    t = likelihood.sample(f, rng)
+    y = (t > 0).astype(np.float64) if likelihood.targets == "binary" else t
+    return Toy(X[:n], y[:n], f[:n], X[n:], y[n:], f[n:])

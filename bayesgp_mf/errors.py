@@ -1,0 +1,52 @@
+"""What can go wrong, in words: the status of an iteration, the errors and the warnings."""
+
+from __future__ import annotations
+
+import enum
+
+
+class Status(enum.Enum):
+    """How an iteration ended; the value of each member is the sentence a user reads."""
+
+    CONVERGED = "The equations hold to the requested tolerance."
+    MAX_ITERATIONS = (
+        "The largest number of iterations was reached before the tolerance. "
+        "Raise Control(max_iterations=...) or start from a solution nearby."
+    )
+    STALLED = (
+        "The residual stopped falling above the tolerance although the steps were damped. "
+        "The Gram matrix is probably too ill-conditioned for this tolerance: add noise "
+        "(Probit(noise_variance=...) or a White kernel), or raise Control(tolerance=...)."
+    )
+    NO_VALID_STEP = (
+        "No step, however short, led to a valid state: the equations may have no solution here. "
+        "Add noise (Probit(noise_variance=...), Step(flip=...) or a White kernel)."
+    )
+
+
+class ConvergenceError(RuntimeError):
+    """A fixed point was not reached, so there is no result."""
+
+    def __init__(self, message: str, status: Status) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class ConvergenceWarning(UserWarning):
+    """Part of a computation did not converge; the message says what was done about it."""
+
+
+class BoundWarning(UserWarning):
+    """An optimised hyperparameter sits at a bound."""
+
+
+class UndefinedQuantityError(ValueError):
+    """The method or likelihood does not define the quantity that was asked for."""
+
+
+class NotPositiveDefiniteError(ValueError):
+    """A matrix that must be positive (semi-)definite is not."""
+
+
+class InconsistentDataError(ValueError):
+    """The labels have probability zero under the model, so there is no posterior."""

@@ -1,0 +1,270 @@
+"""The user's door: from data to a container, from a container to predictions."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from bayesgp_mf.hyper import EvidenceObjective, Run, maximise_evidence
+from bayesgp_mf.inferencedata import (
+    from_container,
+    get_group,
+    predictions_datasets,
+    set_group,
+    to_container,
+)
+from bayesgp_mf.inputs import as_inputs, encode_targets, feature_names
+from bayesgp_mf.kernels import Kernel, log_vector_names
+from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.posterior_process import Posterior
+from bayesgp_mf.problem import Problem
+from bayesgp_mf.progress import progress_bar
+from bayesgp_mf.solution import Control
+from bayesgp_mf.solvers import get_method
+from bayesgp_mf.types import Array
+
+if TYPE_CHECKING:
+    from bayesgp_mf.inferencedata import Container
+
+MATRICES_IN_MEMORY = 6
+"""Dense (n, n) matrices alive at the peak of a fit."""
+
+Seed = int | np.random.Generator | None
+
+
+def fit(
+    X: ArrayLike,
+    y: ArrayLike,
+    kernel: Kernel,
+    likelihood: Likelihood = Probit(),
+    *,
+    method: str = "tap",
+    hyper: Literal["evidence"] | None = None,
+    starts: int = 3,
+    draws: int = 1000,
+    chains: int = 4,
+    random_seed: Seed = None,
+    control: Control = Control(),
+    progress: bool = True,
+) -> Container:
+    """Fit a Gaussian-process classifier and return its posterior as an ArviZ container.
+
+    Parameters
+    ----------
+    X : (n, d) array_like
+        Inputs, finite; a data frame keeps its column names. They are used as they come: scale them to
+        suit the length scales of the kernel.
+    y : (n,) array_like
+        Labels: any two distinct values. The larger, or later in the alphabet, is class 1.
+    kernel : Kernel
+        Prior covariance; with ``hyper="evidence"`` its parameters are where the search starts.
+    likelihood : Likelihood
+        `Probit` (default, noise variance 1), `Step`, or ``likelihoods.Gaussian`` for real targets.
+    method : str
+        Name of a method: a key of `solvers.METHODS`.
+    hyper : {None, "evidence"}
+        None keeps the kernel as given; "evidence" maximises the method's log evidence over all its
+        parameters that are not zero, by L-BFGS-B with exact gradients.
+    starts : int
+        Descents for ``hyper="evidence"``; all but the first start at random around ``kernel``.
+    draws, chains : int
+        Draws of f from the posterior for each chain. They are independent; chains are ArviZ's layout.
+    random_seed : int, numpy.random.Generator or None
+        Source of all randomness: draws, and random starts.
+    control : Control
+        Tolerance of the solver, and whether it raises.
+    progress : bool
+        Show a progress bar if the search for hyperparameters takes longer than a second.
+
+    Returns
+    -------
+    InferenceData or DataTree
+        What the installed ArviZ uses, with groups ``posterior`` (f), ``posterior_predictive`` (y),
+        ``log_likelihood`` (y), ``sample_stats`` (log_p, log_q, converged, n_iterations), ``observed_data``,
+        ``constant_data`` (X) and ``fit`` (alpha, site_variance, latent_mean, latent_sd, cavity_mean, cavity_sd,
+        loo_i, log_evidence, hyperparameters by name; how the search went; method, kernel, likelihood and
+        status as attributes).
+
+    Raises
+    ------
+    ValueError
+        If an argument is malformed; the message says what was expected and what came.
+    InconsistentDataError
+        If the labels have probability zero under a noise-free likelihood.
+    ConvergenceError
+        If the equations were not solved and ``control.throw``.
+    MemoryError
+        If the dense matrices of n cases would not fit into this machine's memory.
+
+    Warns
+    -----
+    BoundWarning, ConvergenceWarning
+        If a tuned parameter sits at a bound, or the search did not finish.
+
+    See Also
+    --------
+    predict : predictions at new inputs.   loo : leave-one-out, to compare models.   solve : arrays only.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> pima = bgp.datasets.load_pima()
+    >>> kernel = bgp.kernels.Gaussian(lengthscale=3.0) + bgp.kernels.Bias()
+    >>> idata = bgp.fit(pima.X, pima.y, kernel, bgp.Probit(), random_seed=1)
+    >>> round(float(idata["fit"]["log_evidence"]), 2)
+    -104.28
+    """
+    names = feature_names(X)
+    X = as_inputs("X", X)
+    t, class_names = encode_targets(y, X.shape[0], likelihood)
+    _check_arguments(kernel, hyper, starts, draws, chains)
+    _check_memory(X.shape[0])
+    solver = get_method(method)
+    rng = np.random.default_rng(random_seed)
+    extras: dict[str, xr.DataArray] = {}
+    if hyper == "evidence":
+        objective = EvidenceObjective(X, t, likelihood, kernel, solver, control)
+        with progress_bar("maximising the evidence", total=60 * starts, enabled=progress) as advance:
+            tuned, runs = maximise_evidence(kernel, objective, starts=starts, rng=rng, advance=advance)
+        extras = _search_variables(runs, log_vector_names(kernel))
+        kernel = tuned
+    problem = Problem(kernel.gram(X), t, likelihood)
+    return to_container(
+        Posterior(kernel, X, problem, solver.solve(problem, control)),
+        class_names=class_names,
+        feature_names=names,
+        draws=draws,
+        chains=chains,
+        rng=rng,
+        fit_extras=extras,
+        attrs={"hyper": hyper or "none"},
+    )
+
+
+def predict(idata: Container, X_new: ArrayLike, *, draws: bool = True, random_seed: Seed = None) -> Container:
+    """Add predictions at new inputs to a container, and return it.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+        What `fit` returned, or the same loaded from a file. It is changed in place; earlier predictions
+        are replaced.
+    X_new : (m, d) array_like
+        New inputs, in the order and scale of the training inputs.
+    draws : bool
+        Also draw latent values and labels, as many as the posterior has; at most 5000 new cases then.
+    random_seed : int, numpy.random.Generator or None
+        Source of the draws.
+
+    Returns
+    -------
+    InferenceData or DataTree
+        ``idata`` with the groups ``predictions`` and ``predictions_constant_data``. In ``predictions``, for
+        each case, ``p``, the probability of class 1 integrated over the posterior, ``latent_mean`` and
+        ``latent_sd``; and draws ``f`` and ``y`` (chain, draw, obs_id), jointly over the new cases. For real
+        targets there is no ``p``.
+
+    Raises
+    ------
+    ValueError
+        If ``idata`` is not ours, ``X_new`` does not fit it, or there are too many cases to draw jointly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> X = np.linspace(-2, 2, 20)[:, None]
+    >>> idata = bgp.fit(X, X[:, 0] > 0, bgp.kernels.Gaussian(), bgp.Probit(), draws=50, random_seed=1)
+    >>> idata = bgp.predict(idata, [[-1.0], [1.0]], random_seed=2)
+    >>> idata["predictions"]["p"].values.round(2)
+    array([0.14, 0.86])
+    """
+    process = from_container(idata)
+    likelihood = process.problem.likelihood
+    mean, variance = process.latent(X_new)
+    values = {"latent_mean": mean, "latent_sd": np.sqrt(variance)}
+    binary = likelihood.targets == "binary"
+    if binary:
+        values["p"] = likelihood.predict_proba(mean, variance)
+    drawn: dict[str, Array] = {}
+    if draws:
+        rng = np.random.default_rng(random_seed)
+        chains, per_chain, _ = get_group(idata, "posterior")["f"].shape
+        f = process.draw_new(X_new, chains * per_chain, rng).reshape(chains, per_chain, -1)
+        drawn = {"f": f, "y": likelihood.sample(f, rng)}
+    features = get_group(idata, "constant_data")["feature"].values
+    groups = predictions_datasets(as_inputs("X_new", X_new), features, values, drawn, binary=binary)
+    for name, dataset in groups.items():
+        set_group(idata, name, dataset)
+    return idata
+
+
+def posterior(idata: Container) -> Posterior:
+    """Return the posterior process of a container: functions of arrays instead of labelled data.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+        What `fit` returned, or the same loaded from a file; nothing is unpickled.
+
+    Returns
+    -------
+    Posterior
+        With ``latent(X_new)``, ``predict_proba(X_new)``, ``log_evidence``, ``loo`` and ``draw``.
+
+    Raises
+    ------
+    ValueError
+        If the container was not made by this package.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> X = np.linspace(-2, 2, 20)[:, None]
+    >>> idata = bgp.fit(X, X[:, 0] > 0, bgp.kernels.Gaussian(), bgp.Probit(), draws=50, random_seed=1)
+    >>> mean, variance = bgp.posterior(idata).latent([[0.0]])
+    >>> bool(abs(mean[0]) < 1e-6)
+    True
+    """
+    return from_container(idata)
+
+
+def _check_arguments(kernel: object, hyper: object, starts: int, draws: int, chains: int) -> None:
+    if not isinstance(kernel, Kernel):
+        raise ValueError(
+            f"kernel must be one of bayesgp_mf.kernels, such as Gaussian(lengthscale=1.0), got {type(kernel).__name__}."
+        )
+    if hyper not in (None, "evidence"):
+        raise ValueError(f"hyper must be None or 'evidence', got {hyper!r}.")
+    for name, value in (("starts", starts), ("draws", draws), ("chains", chains)):
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"{name} must be a positive integer, got {value!r}.")
+
+
+def _check_memory(n: int) -> None:
+    needed = MATRICES_IN_MEMORY * 8 * n**2
+    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else needed
+    if needed > available:
+        raise MemoryError(
+            f"{n} training cases need about {needed / 2**30:.0f} GiB for dense matrices, and this machine has "
+            f"{available / 2**30:.0f} GiB. Fit a random subset of the cases."
+        )
+
+
+def _search_variables(runs: list[Run], names: list[str]) -> dict[str, xr.DataArray]:
+    """How the search went: one row for each start, and the trace of the best."""
+    best = max(runs, key=lambda run: run.log_evidence)
+    dims, names_coord = ("start", "hyper"), {"hyper": names}
+    return {
+        "hyper_start": xr.DataArray(np.array([run.start for run in runs]), dims=dims, coords=names_coord),
+        "hyper_end": xr.DataArray(np.array([run.end for run in runs]), dims=dims, coords=names_coord),
+        "hyper_log_evidence": xr.DataArray(np.array([run.log_evidence for run in runs]), dims=("start",)),
+        "hyper_n_evaluations": xr.DataArray(np.array([run.n_evaluations for run in runs]), dims=("start",)),
+        "hyper_n_failures": xr.DataArray(np.array([run.n_failures for run in runs]), dims=("start",)),
+        "hyper_trace": xr.DataArray(best.trace, dims=("iteration",)),
+    }

@@ -1,0 +1,294 @@
+"""Posterior <-> ArviZ container: the only file that builds or reads one.
+
+ArviZ before 1 has ``InferenceData``, ArviZ from 1 on has ``xarray.DataTree``: whatever ``pm.sample`` returns
+where it is installed. A container holds everything needed to predict again, as numbers and JSON.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesgp_mf import kernels, likelihoods
+from bayesgp_mf.errors import Status
+from bayesgp_mf.linalg import Correction, DenseCorrection, SiteCorrection
+from bayesgp_mf.posterior_process import Posterior
+from bayesgp_mf.problem import Problem
+from bayesgp_mf.solution import Evidence, Info, Solution
+from bayesgp_mf.types import Array
+
+if TYPE_CHECKING:
+    Container: TypeAlias = Any  # InferenceData or DataTree, by the ArviZ that is installed
+
+FORMAT = 1
+"""Raised when a container of an older version can no longer be read."""
+SAMPLE_DIMS = ("chain", "draw")
+
+
+@cache
+def arviz_major() -> int:
+    """Return the major version of the installed ArviZ (0 for 0.2x) without importing it."""
+    return int(importlib.metadata.version("arviz").split(".")[0])
+
+
+def make_container(groups: dict[str, xr.Dataset]) -> Container:
+    """Wrap data sets by group name into what the installed ArviZ uses."""
+    if arviz_major() < 1:
+        from arviz import InferenceData
+
+        return InferenceData(**groups)
+    return xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
+
+
+def group_names(idata: Container) -> list[str]:
+    """Return the names of the groups of a container."""
+    groups = idata.groups
+    return list(groups()) if callable(groups) else [name.lstrip("/") for name in groups if name != "/"]
+
+
+def get_group(idata: Container, name: str) -> xr.Dataset:
+    """Return a group of a container as a data set."""
+    group = idata[name]
+    return group if isinstance(group, xr.Dataset) else group.to_dataset()
+
+
+def set_group(idata: Container, name: str, dataset: xr.Dataset) -> None:
+    """Put a group into a container, in place of one of that name."""
+    if arviz_major() < 1:
+        if name in group_names(idata):
+            delattr(idata, name)
+        idata.add_groups({name: dataset}, warn_on_custom_groups=False)
+    else:
+        idata[name] = xr.DataTree(dataset=dataset)
+
+
+def to_container(
+    posterior: Posterior,
+    *,
+    class_names: tuple[str, ...],
+    feature_names: list[str] | None,
+    draws: int,
+    chains: int,
+    rng: np.random.Generator,
+    fit_extras: dict[str, xr.DataArray],
+    attrs: dict[str, str],
+) -> Container:
+    """Draw from a posterior and lay everything out in the groups of ArviZ.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        What to convert.
+    class_names : tuple of str
+        Names of the labels -1 and +1; empty for real targets.
+    feature_names : list of str or None
+        Names of the inputs; numbered if None.
+    draws, chains : int
+        Draws are independent; chains are a convention.
+    rng : numpy.random.Generator
+        Source of randomness.
+    fit_extras : dict
+        More variables for the group ``fit``.
+    attrs : dict
+        More attributes, strings, for the group ``fit``.
+    """
+    problem, solution = posterior.problem, posterior.solution
+    binary = problem.likelihood.targets == "binary"
+    n = problem.n
+    coords = {
+        "chain": np.arange(chains),
+        "draw": np.arange(draws),
+        "obs_id": np.arange(n),
+        "feature": feature_names or np.arange(posterior.X.shape[1]),
+    }
+    sampled = posterior.draw(draws * chains, rng)
+    f = sampled.f.reshape(chains, draws, n)
+    y_drawn = problem.likelihood.sample(f, rng)
+    log_likelihood = problem.likelihood.log_prob(problem.t, f).value
+
+    def per_draw(values: NDArray[Any]) -> xr.DataArray:
+        return _array(values.reshape(chains, draws, *values.shape[1:]), (*SAMPLE_DIMS, "obs_id"), coords)
+
+    def per_case(values: NDArray[Any]) -> xr.DataArray:
+        return _array(values, ("obs_id",), coords)
+
+    shape = (chains, draws)
+    stats = {
+        "log_p": per_draw(sampled.log_p),
+        "log_q": per_draw(sampled.log_q),
+        "converged": per_draw(np.full(shape, solution.info.status is Status.CONVERGED).reshape(-1)),
+        "n_iterations": per_draw(np.full(shape, solution.info.n_iterations).reshape(-1)),
+    }
+    groups = {
+        "posterior": xr.Dataset({"f": per_draw(sampled.f)}),
+        "posterior_predictive": xr.Dataset({"y": _targets(y_drawn, binary, (*SAMPLE_DIMS, "obs_id"), coords)}),
+        "sample_stats": xr.Dataset(stats),
+        "observed_data": xr.Dataset({"y": _targets(problem.t, binary, ("obs_id",), coords)}),
+        "constant_data": xr.Dataset({"X": _array(posterior.X, ("obs_id", "feature"), coords)}),
+    }
+    if np.all(np.isfinite(log_likelihood)):
+        groups["log_likelihood"] = xr.Dataset({"y": _array(log_likelihood, (*SAMPLE_DIMS, "obs_id"), coords)})
+    else:
+        attrs = attrs | {
+            "log_likelihood_omitted": "Under a noise-free step likelihood some Gaussian draws have likelihood "
+            "zero, so importance sampling over draws is undefined. bayesgp_mf.loo needs no draws."
+        }
+    latent_mean, latent_variance = posterior.at_training
+    loo = posterior.loo
+    fit = {
+        "alpha": per_case(solution.alpha),
+        **_correction_variables(solution.correction, coords),
+        "latent_mean": per_case(latent_mean),
+        "latent_sd": per_case(np.sqrt(latent_variance)),
+        "cavity_mean": per_case(loo.mean),
+        "cavity_sd": per_case(np.sqrt(loo.variance)),
+        "loo_i": per_case(loo.log_density),
+        "log_evidence": xr.DataArray(solution.evidence.value),
+        "log_evidence_se": xr.DataArray(solution.evidence.standard_error),
+        "n_iterations": xr.DataArray(solution.info.n_iterations),
+        "residual": xr.DataArray(solution.info.residual),
+        **{name: _parameter(name, value, coords) for name, value in posterior.kernel.params.items()},
+        **fit_extras,
+    }
+    groups["fit"] = xr.Dataset(
+        fit,
+        attrs={
+            "bayesgp_mf_format": FORMAT,
+            "method": solution.method,
+            "status": solution.info.status.name,
+            "status_message": solution.info.status.value,
+            "evidence_kind": solution.evidence.kind,
+            "evidence_bound": solution.evidence.bound or "none",
+            "kernel": json.dumps(posterior.kernel.to_dict()),
+            "likelihood": json.dumps(problem.likelihood.to_dict()),
+            "class_names": json.dumps(class_names),
+            "versions": json.dumps(_versions()),
+            **attrs,
+        },
+    )
+    return make_container({name: dataset.assign_attrs(_common_attrs()) for name, dataset in groups.items()})
+
+
+def from_container(idata: Container) -> Posterior:
+    """Rebuild the posterior process from a container made by `to_container`, in memory or from a file.
+
+    Raises
+    ------
+    ValueError
+        If the container was not made by this package, or by an incompatible version of it.
+    """
+    fit = _fit_group(idata)
+    attrs = fit.attrs
+    kernel = kernels.from_dict(json.loads(attrs["kernel"]))
+    likelihood = likelihoods.from_dict(json.loads(attrs["likelihood"]))
+    X = np.ascontiguousarray(get_group(idata, "constant_data")["X"].values, dtype=np.float64)
+    y = get_group(idata, "observed_data")["y"].values.astype(np.float64)
+    problem = Problem(kernel.gram(X), 2.0 * y - 1.0 if likelihood.targets == "binary" else y, likelihood)
+    correction: Correction
+    if "site_variance" in fit:
+        correction = SiteCorrection(problem.gram, 1.0 / fit["site_variance"].values)
+    else:
+        correction = DenseCorrection(fit["correction"].values)
+    bound = attrs["evidence_bound"]
+    solution = Solution(
+        method=attrs["method"],
+        alpha=fit["alpha"].values,
+        correction=correction,
+        evidence=Evidence(
+            float(fit["log_evidence"]),
+            attrs["evidence_kind"],
+            None if bound == "none" else bound,
+            float(fit["log_evidence_se"]),
+        ),
+        cavity=None,
+        info=Info(Status[attrs["status"]], int(fit["n_iterations"]), float(fit["residual"])),
+    )
+    return Posterior(kernel, X, problem, solution)
+
+
+def class_names(idata: Container) -> tuple[str, ...]:
+    """Return the names of the labels 0 and 1 of a container; empty for real targets."""
+    return tuple(json.loads(_fit_group(idata).attrs["class_names"]))
+
+
+def predictions_datasets(
+    X_new: Array,
+    feature_names: NDArray[Any],
+    values: dict[str, Array],
+    draws: dict[str, Array],
+    *,
+    binary: bool,
+) -> dict[str, xr.Dataset]:
+    """Lay predictions out in the groups ``predictions`` and ``predictions_constant_data``.
+
+    ``values`` are ``(m,)``; ``draws`` are ``(chains, draws, m)``, with targets under the name ``y``.
+    """
+    coords: dict[str, Any] = {"obs_id": np.arange(X_new.shape[0]), "feature": feature_names}
+    variables = {name: _array(value, ("obs_id",), coords) for name, value in values.items()}
+    dims = (*SAMPLE_DIMS, "obs_id")
+    for name, value in draws.items():
+        coords = coords | {"chain": np.arange(value.shape[0]), "draw": np.arange(value.shape[1])}
+        array = _targets(value, binary, dims, coords) if name == "y" else _array(value, dims, coords)
+        variables[name] = array
+    return {
+        "predictions": xr.Dataset(variables, attrs=_common_attrs()),
+        "predictions_constant_data": xr.Dataset(
+            {"X": _array(X_new, ("obs_id", "feature"), coords)}, attrs=_common_attrs()
+        ),
+    }
+
+
+def _fit_group(idata: Container) -> xr.Dataset:
+    advice = "Pass what bayesgp_mf.fit returned, or what az.from_netcdf read from a file saved from it."
+    if not hasattr(idata, "groups"):
+        raise ValueError(f"expected an ArviZ container, got {type(idata).__name__}. {advice}")
+    names = group_names(idata)
+    if "fit" not in names or "bayesgp_mf_format" not in get_group(idata, "fit").attrs:
+        raise ValueError(f"this container was not made by bayesgp_mf (its groups: {names}). {advice}")
+    fit = get_group(idata, "fit")
+    if int(fit.attrs["bayesgp_mf_format"]) != FORMAT:
+        raise ValueError(
+            f"this container has format {fit.attrs['bayesgp_mf_format']}, but this version of bayesgp_mf reads "
+            f"format {FORMAT}. Fit again, or install the version named in its attributes: {fit.attrs['versions']}."
+        )
+    return fit
+
+
+def _array(values: NDArray[Any] | Array, dims: tuple[str, ...], coords: dict[str, Any]) -> xr.DataArray:
+    dims = dims[: values.ndim]
+    return xr.DataArray(values, dims=dims, coords={name: coords[name] for name in dims})
+
+
+def _targets(t: Array, binary: bool, dims: tuple[str, ...], coords: dict[str, Any]) -> xr.DataArray:
+    """Labels as 0/1 integers, which ArviZ can count; real targets as they are."""
+    return _array((t > 0).astype(np.int64) if binary else t, dims, coords)
+
+
+def _parameter(name: str, value: Array, coords: dict[str, Any]) -> xr.DataArray:
+    return _array(np.array(value), ("feature",), coords).rename(name)
+
+
+def _correction_variables(correction: Correction, coords: dict[str, Any]) -> dict[str, xr.DataArray]:
+    if isinstance(correction, SiteCorrection):
+        with np.errstate(divide="ignore"):  # a site that says nothing has infinite variance
+            return {"site_variance": _array(1.0 / correction.site_precision, ("obs_id",), coords)}
+    return {"correction": xr.DataArray(correction.dense(), dims=("obs_id", "obs_id_other"))}
+
+
+def _common_attrs() -> dict[str, str]:
+    return {"inference_library": "bayesgp_mf", "inference_library_version": _version("bayesgp-mf")}
+
+
+def _versions() -> dict[str, str]:
+    return {name: _version(name) for name in ("bayesgp-mf", "numpy", "scipy", "xarray", "arviz")}
+
+
+@cache
+def _version(distribution: str) -> str:
+    return importlib.metadata.version(distribution)

@@ -1,0 +1,95 @@
+"""The boundary between users' arrays and ours: inputs, and labels of any kind as -1/+1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.problem import as_float_array, check_finite
+from bayesgp_mf.types import Array
+
+
+def as_inputs(name: str, X: ArrayLike) -> Array:
+    """Return inputs as a finite float64 array ``(n, d)``, or raise a ValueError that says what is wrong."""
+    array = as_float_array(name, X)
+    if array.ndim != 2:
+        hint = f" For a single input, reshape to ({array.shape[0]}, 1)." if array.ndim == 1 else ""
+        raise ValueError(f"{name} must have two dimensions (cases, inputs), got shape {array.shape}.{hint}")
+    if array.shape[0] == 0 or array.shape[1] == 0:
+        raise ValueError(f"{name} is empty: shape {array.shape}. At least one case and one input are needed.")
+    check_finite(name, array)
+    return array
+
+
+def feature_names(X: Any) -> list[str] | None:
+    """Return the column names of a data frame, or None for anything else."""
+    columns = getattr(X, "columns", None)
+    return None if columns is None else [str(column) for column in columns]
+
+
+def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood) -> tuple[Array, tuple[str, ...]]:
+    """Return targets as a solver wants them, and the class names as text.
+
+    Parameters
+    ----------
+    y : (n,) array_like
+        Labels: any two distinct values, of which the larger (or later in the alphabet) becomes +1. For a
+        likelihood with real targets, real numbers.
+    n : int
+        Number of cases.
+    likelihood : Likelihood
+        Decides whether targets are labels.
+
+    Returns
+    -------
+    t : (n,) array
+        Labels -1/+1, or the real targets.
+    class_names : tuple of str
+        The names of -1 and +1; empty for real targets.
+
+    Raises
+    ------
+    ValueError
+        If the shape is wrong, something is missing, or there are not exactly two classes.
+    """
+    labels = np.asarray(y)
+    if labels.shape != (n,):
+        raise ValueError(f"y must have shape ({n},) to match X with {n} rows, got {labels.shape}.")
+    if likelihood.targets == "real":
+        targets = as_float_array("y", labels)
+        check_finite("y", targets)
+        return targets, ()
+    _check_no_missing(labels)
+    classes, codes = np.unique(labels.astype(str) if labels.dtype == object else labels, return_inverse=True)
+    if classes.size != 2:
+        raise ValueError(_not_two_classes(classes, likelihood))
+    return np.where(codes == 1, 1.0, -1.0), tuple(str(name) for name in classes)
+
+
+def _check_no_missing(labels: NDArray[Any]) -> None:
+    # NaN and NaT are the only labels that differ from themselves
+    missing = np.array([label is None or label != label for label in labels.tolist()])
+    if missing.any():
+        raise ValueError(
+            f"y must hold a label for every case, but {int(missing.sum())} of {labels.size} are missing "
+            f"(the first at index {int(np.argmax(missing))}). Drop those cases."
+        )
+
+
+def _not_two_classes(classes: NDArray[Any], likelihood: Likelihood) -> str:
+    name = type(likelihood).__name__
+    shown = [str(c) for c in classes[:5]] + ["..."] * (classes.size > 5)
+    if classes.size == 1:
+        return f"y must hold exactly two classes for {name}, got only {shown}. There is nothing to tell apart."
+    if np.issubdtype(classes.dtype, np.floating) and classes.size > 10:
+        return (
+            f"y must hold exactly two classes for {name}, got {classes.size} distinct real numbers. Threshold "
+            "them into two classes, or regress on them with likelihood=bgp.likelihoods.Gaussian(noise_variance)."
+        )
+    return (
+        f"y must hold exactly two classes for {name}, got {classes.size}: {shown}. Merge classes, or tell one "
+        f"from the rest: y == {classes[0].item()!r}."
+    )

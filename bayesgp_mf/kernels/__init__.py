@@ -1,0 +1,70 @@
+"""Covariance functions k(x, x'): what the latent function is believed to be before any data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bayesgp_mf.kernels.base import Kernel, Product, Sum
+from bayesgp_mf.kernels.constant import Bias, White
+from bayesgp_mf.kernels.dot import Linear, NeuralNetwork, Polynomial
+from bayesgp_mf.kernels.parameters import log_gradient, log_vector, log_vector_names, with_log_vector
+from bayesgp_mf.kernels.stationary import Gaussian, Matern32, Matern52, RationalQuadratic
+
+__all__ = [
+    "Bias",
+    "Gaussian",
+    "Kernel",
+    "Linear",
+    "Matern32",
+    "Matern52",
+    "NeuralNetwork",
+    "Polynomial",
+    "Product",
+    "RationalQuadratic",
+    "Sum",
+    "White",
+    "from_dict",
+    "log_gradient",
+    "log_vector",
+    "log_vector_names",
+    "with_log_vector",
+]
+
+_LEAVES = {
+    kernel.__name__: kernel
+    for kernel in (
+        Bias,
+        Gaussian,
+        Linear,
+        Matern32,
+        Matern52,
+        NeuralNetwork,
+        Polynomial,
+        RationalQuadratic,
+        White,
+    )
+}
+_COMPOSITES: dict[str, type[Sum] | type[Product]] = {"Sum": Sum, "Product": Product}
+
+
+def from_dict(description: dict[str, Any]) -> Kernel:
+    """Rebuild a kernel from what its ``to_dict`` returned.
+
+    Raises
+    ------
+    ValueError
+        If the description names no kernel of this package.
+
+    Examples
+    --------
+    >>> from bayesgp_mf.kernels import Bias, Gaussian, from_dict
+    >>> from_dict((Gaussian(2.0) + Bias()).to_dict())
+    Gaussian(lengthscale=2.0, variance=1.0) + Bias(variance=1.0)
+    """
+    fields = dict(description)
+    name = fields.pop("kernel", None)
+    if name in _COMPOSITES:
+        return _COMPOSITES[name](*[from_dict(term) for term in fields["terms"]])
+    if name in _LEAVES:
+        return _LEAVES[name](**fields)
+    raise ValueError(f"unknown kernel {name!r}; expected one of {sorted([*_LEAVES, *_COMPOSITES])}.")

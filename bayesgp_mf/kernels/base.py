@@ -1,0 +1,250 @@
+"""What a kernel is, and how kernels add and multiply."""
+
+from __future__ import annotations
+
+import abc
+from collections import Counter
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bayesgp_mf.types import Array
+
+
+class Kernel(abc.ABC):
+    """A covariance function k(x, x') with named positive parameters. Kernels are immutable.
+
+    A concrete kernel has a constructor that takes its parameters by name, and the five methods below.
+    ``+`` and ``*`` make sums and products.
+    """
+
+    @property
+    @abc.abstractmethod
+    def params(self) -> dict[str, Array]:
+        """The parameters by name: 0-d arrays, or ``(d,)`` with one entry for each input."""
+
+    @abc.abstractmethod
+    def gram(self, X: Array) -> Array:
+        """Return the covariances ``(n, n)`` of the process at ``X (n, d)``, exactly symmetric."""
+
+    @abc.abstractmethod
+    def cross(self, A: Array, B: Array) -> Array:
+        """Return the covariances ``(a, b)`` between ``A (a, d)`` and other cases ``B (b, d)``."""
+
+    @abc.abstractmethod
+    def diag(self, X: Array) -> Array:
+        """Return the variances ``(n,)`` at ``X (n, d)``: the diagonal of `gram`."""
+
+    @abc.abstractmethod
+    def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
+        """Return sum_ij gram_bar_ij dK_ij/dtheta for each parameter, in the shapes of `params`.
+
+        ``gram_bar (n, n)`` is symmetric: the derivative of some number with respect to `gram`.
+        """
+
+    @abc.abstractmethod
+    def replace(self, **params: ArrayLike) -> Self:
+        """Return the kernel with some parameters changed; unknown names raise ValueError."""
+
+    @abc.abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, strings and lists from which `kernels.from_dict` rebuilds the kernel."""
+
+    def __add__(self, other: Kernel) -> Sum:
+        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+
+    def __mul__(self, other: Kernel) -> Product:
+        return Product(self, other) if isinstance(other, Kernel) else NotImplemented
+
+
+class Leaf(Kernel):
+    """A kernel that is not made of others: the bookkeeping that all of them share.
+
+    Attributes
+    ----------
+    parameter_names : tuple of str
+        Names of the fields that are parameters, in order.
+    setting_names : tuple of str
+        Names of the fields that are chosen once and not tuned, such as a polynomial's degree.
+    """
+
+    parameter_names: ClassVar[tuple[str, ...]] = ()
+    setting_names: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def params(self) -> dict[str, Array]:
+        """The parameters by name."""
+        return {name: getattr(self, name) for name in self.parameter_names}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What is chosen once and not tuned."""
+        return {name: getattr(self, name) for name in self.setting_names}
+
+    def replace(self, **params: ArrayLike) -> Self:
+        """Return the kernel with some parameters changed; unknown names raise ValueError."""
+        _check_names(self, params)
+        return type(self)(**{**self.params, **self.settings, **params})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the class name, parameters and settings as plain numbers, strings and lists."""
+        plain = {name: value.tolist() for name, value in self.params.items()}
+        return {"kernel": type(self).__name__, **plain, **self.settings}
+
+    def __repr__(self) -> str:
+        fields = {**{k: v.tolist() for k, v in self.params.items()}, **self.settings}
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in fields.items())})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Leaf) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+
+class Composite(Kernel):
+    """Several kernels under one operation; parameters carry the name of the kernel they belong to.
+
+    In ``Gaussian(...) + Bias(...)`` they are ``gaussian_lengthscale``, ``gaussian_variance`` and
+    ``bias_variance``; where a kernel occurs twice its copies are numbered: ``gaussian1_variance``.
+    """
+
+    symbol: ClassVar[str]
+    terms: list[Kernel]
+
+    def __init__(self, *terms: Kernel) -> None:
+        flat: list[Kernel] = []
+        for term in terms:
+            if not isinstance(term, Kernel):
+                raise TypeError(f"{type(self).__name__} takes kernels, got {type(term).__name__}.")
+            flat += term.terms if type(term) is type(self) else [term]
+        self.terms = flat
+
+    def leaves(self) -> list[Leaf]:
+        """Return the kernels at the bottom, left to right."""
+        found: list[Leaf] = []
+        for term in self.terms:
+            found += term.leaves() if isinstance(term, Composite) else [cast(Leaf, term)]
+        return found
+
+    def _labels(self) -> list[str]:
+        names = [type(leaf).__name__.lower() for leaf in self.leaves()]
+        total, seen = Counter(names), Counter[str]()
+        labels = []
+        for name in names:
+            seen[name] += 1
+            labels.append(name if total[name] == 1 else f"{name}{seen[name]}")
+        return labels
+
+    @property
+    def params(self) -> dict[str, Array]:
+        """The parameters of all kernels below, with the kernel's name in front."""
+        return {
+            f"{label}_{name}": value
+            for label, leaf in zip(self._labels(), self.leaves(), strict=True)
+            for name, value in leaf.params.items()
+        }
+
+    def replace(self, **params: ArrayLike) -> Self:
+        """Return the kernel with some parameters changed; unknown names raise ValueError."""
+        _check_names(self, params)
+        labels = iter(self._labels())
+
+        def rebuild(kernel: Kernel) -> Kernel:
+            if isinstance(kernel, Composite):
+                return type(kernel)(*[rebuild(term) for term in kernel.terms])
+            label = next(labels)
+            return kernel.replace(**{n: params[f"{label}_{n}"] for n in kernel.params if f"{label}_{n}" in params})
+
+        return cast(Self, rebuild(self))
+
+    def _named_vjp(self, X: Array, gram_bars: list[Array]) -> dict[str, Array]:
+        """Pull ``gram_bars``, one for each term, back to the parameters under their full names."""
+        values: list[Array] = []
+        for term, gram_bar in zip(self.terms, gram_bars, strict=True):
+            values += term.gram_vjp(X, gram_bar).values()
+        return dict(zip(self.params, values, strict=True))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the operation and the descriptions of its terms."""
+        return {"kernel": type(self).__name__, "terms": [term.to_dict() for term in self.terms]}
+
+    def __repr__(self) -> str:
+        parts = [f"({term!r})" if isinstance(term, Composite) else repr(term) for term in self.terms]
+        return f" {self.symbol} ".join(parts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Composite) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+
+class Sum(Composite):
+    """The covariance of a sum of independent processes."""
+
+    symbol = "+"
+
+    def gram(self, X: Array) -> Array:
+        """Return the sum of the terms' Gram matrices ``(n, n)``."""
+        total = self.terms[0].gram(X)
+        for term in self.terms[1:]:
+            total = total + term.gram(X)
+        return total
+
+    def cross(self, A: Array, B: Array) -> Array:
+        """Return the sum of the terms' covariances ``(a, b)``."""
+        return np.asarray(sum(term.cross(A, B) for term in self.terms))
+
+    def diag(self, X: Array) -> Array:
+        """Return the sum of the terms' variances ``(n,)``."""
+        return np.asarray(sum(term.diag(X) for term in self.terms))
+
+    def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
+        """Return each term's own pull-back of ``gram_bar``."""
+        return self._named_vjp(X, [gram_bar] * len(self.terms))
+
+
+class Product(Composite):
+    """The covariance of a product of independent processes."""
+
+    symbol = "*"
+
+    def gram(self, X: Array) -> Array:
+        """Return the product of the terms' Gram matrices ``(n, n)``."""
+        return np.asarray(np.prod([term.gram(X) for term in self.terms], axis=0))
+
+    def cross(self, A: Array, B: Array) -> Array:
+        """Return the product of the terms' covariances ``(a, b)``."""
+        return np.asarray(np.prod([term.cross(A, B) for term in self.terms], axis=0))
+
+    def diag(self, X: Array) -> Array:
+        """Return the product of the terms' variances ``(n,)``."""
+        return np.asarray(np.prod([term.diag(X) for term in self.terms], axis=0))
+
+    def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
+        """Return each term's pull-back of ``gram_bar`` times the other terms."""
+        grams = [term.gram(X) for term in self.terms]
+        others = [np.prod(grams[:i] + grams[i + 1 :], axis=0) for i in range(len(grams))]
+        return self._named_vjp(X, [gram_bar * other for other in others])
+
+
+def _check_names(kernel: Kernel, params: dict[str, Any]) -> None:
+    unknown = sorted(set(params) - set(kernel.params))
+    if unknown:
+        raise ValueError(f"unknown parameter {unknown[0]!r}; this kernel has {list(kernel.params)}.")
+
+
+def check_columns(name: str, parameter: Array, X: Array) -> None:
+    """Raise if a parameter with one entry for each input does not fit ``X (n, d)``."""
+    if parameter.ndim == 1 and parameter.shape[0] != X.shape[1]:
+        raise ValueError(
+            f"{name} has {parameter.shape[0]} entries, but X has {X.shape[1]} columns. "
+            "Give one entry for each column, or a single number for all."
+        )
+
+
+def reduce_like(parameter: Array, per_column: Array) -> Array:
+    """Return a gradient per input ``(d,)``, summed if the parameter is one number for all inputs."""
+    return per_column if parameter.ndim == 1 else np.asarray(per_column.sum())

@@ -1,0 +1,98 @@
+"""Kernels that do not look at the inputs: a common offset, and independent noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bayesgp_mf.kernels.base import Leaf
+from bayesgp_mf.kernels.parameters import positive
+from bayesgp_mf.types import Array
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Bias(Leaf):
+    """Constant covariance: an offset common to all cases (v_1 in 2000, appendix B).
+
+    Parameters
+    ----------
+    variance : float
+        Prior variance of the offset, in squared latent units.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesgp_mf.kernels import Bias
+    >>> Bias(2.0).gram(np.zeros((2, 1)))
+    array([[2., 2.],
+           [2., 2.]])
+    """
+
+    variance: ArrayLike = 1.0
+    parameter_names: ClassVar[tuple[str, ...]] = ("variance",)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "variance", positive("variance", self.variance))
+
+    def gram(self, X: Array) -> Array:
+        """Return ``variance`` everywhere, ``(n, n)``."""
+        return self.cross(X, X)
+
+    def cross(self, A: Array, B: Array) -> Array:
+        """Return ``variance`` everywhere, ``(a, b)``."""
+        return np.full((A.shape[0], B.shape[0]), float(self.params["variance"]))
+
+    def diag(self, X: Array) -> Array:
+        """Return ``variance`` for each case, ``(n,)``."""
+        return np.full(X.shape[0], float(self.params["variance"]))
+
+    def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
+        """Return the sum of ``gram_bar``."""
+        return {"variance": np.asarray(gram_bar.sum())}
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class White(Leaf):
+    """Independent noise on every case, new cases too (v in 2000, eq. 39 and appendix A).
+
+    It is part of the process: `gram` and `diag` hold it, `cross` does not, so that two cases with
+    the same input still differ. ``Step()`` with White(v) is the same model as ``Probit(v)`` without.
+
+    Parameters
+    ----------
+    variance : float
+        v, in squared latent units.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesgp_mf.kernels import White
+    >>> White(0.5).gram(np.zeros((2, 1)))
+    array([[0.5, 0. ],
+           [0. , 0.5]])
+    """
+
+    variance: ArrayLike = 1.0
+    parameter_names: ClassVar[tuple[str, ...]] = ("variance",)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "variance", positive("variance", self.variance))
+
+    def gram(self, X: Array) -> Array:
+        """Return ``variance`` on the diagonal, ``(n, n)``."""
+        return np.diag(self.diag(X))
+
+    def cross(self, A: Array, B: Array) -> Array:
+        """Return zeros ``(a, b)``: the noise of other cases is independent."""
+        return np.zeros((A.shape[0], B.shape[0]))
+
+    def diag(self, X: Array) -> Array:
+        """Return ``variance`` for each case, ``(n,)``."""
+        return np.full(X.shape[0], float(self.params["variance"]))
+
+    def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
+        """Return the trace of ``gram_bar``."""
+        return {"variance": np.asarray(np.trace(gram_bar))}

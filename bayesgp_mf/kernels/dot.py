@@ -1,0 +1,243 @@
+r"""Kernels of the weighted inner product :math:`s(x,x') = \sum_l w_l x_l x'_l`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bayesgp_mf.kernels.base import Leaf, check_columns, reduce_like
+from bayesgp_mf.kernels.parameters import positive
+from bayesgp_mf.types import Array
+
+
+def _inner(weight: Array, A: Array, B: Array) -> Array:
+    check_columns("weight", weight, A)
+    root = np.sqrt(weight)
+    left = A * root
+    # one product of a matrix with itself is exactly symmetric
+    return left @ (left if B is A else B * root).T
+
+
+def _inner_diag(weight: Array, X: Array) -> Array:
+    check_columns("weight", weight, X)
+    return np.asarray(np.sum(weight * X**2, axis=1))
+
+
+def _weight_vjp(weight: Array, X: Array, inner_bar: Array) -> Array:
+    """Pull the derivative with respect to s(x_i, x_j) back to the weights, by one matrix product."""
+    return reduce_like(weight, np.einsum("il,il->l", X, inner_bar @ X))
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Linear(Leaf):
+    r"""Linear kernel :math:`\sum_l w_l x_l x'_l` (2000, appendix B, item 1; add `Bias` for a threshold).
+
+    Its Gram matrix has rank d at most.
+
+    Parameters
+    ----------
+    weight : float or (d,) array
+        w_l > 0, the prior variance of each input's coefficient.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesgp_mf.kernels import Linear
+    >>> Linear(weight=[1.0, 0.5]).cross(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]]))
+    array([[7.]])
+    """
+
+    weight: ArrayLike = 1.0
+    parameter_names: ClassVar[tuple[str, ...]] = ("weight",)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weight", positive("weight", self.weight, vector=True))
+
+    def gram(self, X: Array) -> Array:
+        """Return the covariances ``(n, n)``."""
+        return self.cross(X, X)
+
+    def cross(self, A: Array, B: Array) -> Array:
+        """Return the covariances ``(a, b)``."""
+        return _inner(self.params["weight"], A, B)
+
+    def diag(self, X: Array) -> Array:
+        """Return the variances ``(n,)``."""
+        return _inner_diag(self.params["weight"], X)
+
+    def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
+        """Return the pull-back of ``gram_bar``."""
+        return {"weight": _weight_vjp(self.params["weight"], X, gram_bar)}
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Polynomial(Leaf):
+    r"""Polynomial kernel :math:`v_0 (b + \sum_l w_l x_l x'_l)^k`.
+
+    Parameters
+    ----------
+    degree : int
+        k >= 1; chosen, not tuned.
+    weight : float or (d,) array
+        w_l > 0; the papers' :math:`(1 + x \cdot x'/d)^k` has w = 1/d.
+    offset : float
+        b >= 0; zero leaves only the terms of degree k.
+    variance : float
+        v_0, in squared latent units.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesgp_mf.kernels import Polynomial
+    >>> Polynomial(degree=2, weight=0.5).diag(np.array([[2.0]]))
+    array([9.])
+    """
+
+    degree: int = 2
+    weight: ArrayLike = 1.0
+    offset: ArrayLike = 1.0
+    variance: ArrayLike = 1.0
+    parameter_names: ClassVar[tuple[str, ...]] = ("weight", "offset", "variance")
+    setting_names: ClassVar[tuple[str, ...]] = ("degree",)
+
+    def __post_init__(self) -> None:
+        if self.degree != int(self.degree) or self.degree < 1:
+            raise ValueError(f"degree must be a positive integer, got {self.degree!r}.")
+        object.__setattr__(self, "degree", int(self.degree))
+        object.__setattr__(self, "weight", positive("weight", self.weight, vector=True))
+        object.__setattr__(self, "offset", positive("offset", self.offset, zero_allowed=True))
+        object.__setattr__(self, "variance", positive("variance", self.variance))
+
+    def gram(self, X: Array) -> Array:
+        """Return the covariances ``(n, n)``."""
+        return self.cross(X, X)
+
+    def cross(self, A: Array, B: Array) -> Array:
+        """Return the covariances ``(a, b)``."""
+        base = self.params["offset"] + _inner(self.params["weight"], A, B)
+        return np.asarray(self.params["variance"] * base**self.degree)
+
+    def diag(self, X: Array) -> Array:
+        """Return the variances ``(n,)``."""
+        base = self.params["offset"] + _inner_diag(self.params["weight"], X)
+        return np.asarray(self.params["variance"] * base**self.degree)
+
+    def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
+        """Return the pull-back of ``gram_bar``."""
+        weight, variance = self.params["weight"], self.params["variance"]
+        base = self.params["offset"] + _inner(weight, X, X)
+        power = base ** (self.degree - 1)
+        base_bar = variance * self.degree * gram_bar * power
+        return {
+            "weight": _weight_vjp(weight, X, base_bar),
+            "offset": np.asarray(base_bar.sum()),
+            "variance": np.asarray(np.sum(gram_bar * power * base)),
+        }
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class NeuralNetwork(Leaf):
+    r"""Arcsine kernel of a two-layer network with infinitely many hidden units (1998, eq. 1; 2000, app. B, item 2).
+
+    .. math:: v_0 \frac{2}{\pi} \arcsin \frac{s(x,x')}{\sqrt{(c + s(x,x))\,(c + s(x',x'))}},
+              \qquad s(x,x') = b + \sum_l w_l x_l x'_l
+
+    with c = 1 for hidden units :math:`2\Phi(u) - 1` and c = 0 for hidden units sgn(u).
+
+    Parameters
+    ----------
+    weight : float or (d,) array
+        w_l > 0, the prior variance of each input's weight in a hidden unit.
+    bias : float
+        b >= 0, the prior variance of a hidden unit's threshold; the papers have b = 0.
+    variance : float
+        v_0, in squared latent units.
+    activation : {"erf", "sign"}
+        The hidden units; with "sign" an input at the origin needs b > 0.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not allowed; on use, for activation "sign", if some s(x,x) is zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesgp_mf.kernels import NeuralNetwork
+    >>> NeuralNetwork(activation="sign").cross(np.array([[1.0, 0.0]]), np.array([[1.0, 1.0]])).round(6)
+    array([[0.5]])
+    """
+
+    weight: ArrayLike = 1.0
+    bias: ArrayLike = 0.0
+    variance: ArrayLike = 1.0
+    activation: Literal["erf", "sign"] = "erf"
+    parameter_names: ClassVar[tuple[str, ...]] = ("weight", "bias", "variance")
+    setting_names: ClassVar[tuple[str, ...]] = ("activation",)
+
+    def __post_init__(self) -> None:
+        if self.activation not in ("erf", "sign"):
+            raise ValueError(f"activation must be 'erf' or 'sign', got {self.activation!r}.")
+        object.__setattr__(self, "weight", positive("weight", self.weight, vector=True))
+        object.__setattr__(self, "bias", positive("bias", self.bias, zero_allowed=True))
+        object.__setattr__(self, "variance", positive("variance", self.variance))
+
+    def _inner(self, A: Array, B: Array) -> Array:
+        return np.asarray(self.params["bias"] + _inner(self.params["weight"], A, B))
+
+    def _norm(self, X: Array) -> Array:
+        """Return c + s(x,x), ``(n,)``."""
+        own = self.params["bias"] + _inner_diag(self.params["weight"], X)
+        if self.activation == "sign" and np.any(own == 0):
+            raise ValueError(
+                "NeuralNetwork(activation='sign') is undefined at the origin, and "
+                f"row {int(np.argmin(own))} of X is there. Give bias > 0 or use activation='erf'."
+            )
+        return np.asarray(own + (1.0 if self.activation == "erf" else 0.0))
+
+    def _angle(self, inner: Array, norm_a: Array, norm_b: Array) -> tuple[Array, Array]:
+        """Return asin(s / sqrt(c c')) and the root of c c' - s^2, as an arctan that is safe at the ends."""
+        product = np.multiply.outer(norm_a, norm_b)
+        root = np.sqrt(np.maximum(product - inner**2, 0.0))  # Cauchy-Schwarz: below zero only by rounding
+        return np.arctan2(inner, root), root
+
+    def gram(self, X: Array) -> Array:
+        """Return the covariances ``(n, n)``."""
+        gram = self.cross(X, X)
+        np.fill_diagonal(gram, self.diag(X))
+        return gram
+
+    def cross(self, A: Array, B: Array) -> Array:
+        """Return the covariances ``(a, b)``."""
+        angle, _ = self._angle(self._inner(A, B), self._norm(A), self._norm(B))
+        return np.asarray(self.params["variance"] * (2.0 / np.pi) * angle)
+
+    def diag(self, X: Array) -> Array:
+        """Return the variances ``(n,)``."""
+        norm = self._norm(X)
+        own = norm - (1.0 if self.activation == "erf" else 0.0)
+        root = np.sqrt((norm - own) * (norm + own))
+        return np.asarray(self.params["variance"] * (2.0 / np.pi) * np.arctan2(own, root))
+
+    def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
+        """Return the pull-back of ``gram_bar``."""
+        inner, norm = self._inner(X, X), self._norm(X)
+        angle, root = self._angle(inner, norm, norm)
+        if self.activation == "sign":
+            # x and x' on one ray: the angle is pi/2 whatever the weights
+            on_ray = root <= 1e-7 * np.sqrt(np.multiply.outer(norm, norm))
+            slope = np.divide(1.0, root, out=np.zeros_like(root), where=~on_ray)
+        else:
+            slope = 1.0 / root
+        angle_bar = (2.0 / np.pi) * float(self.params["variance"]) * gram_bar
+        inner_bar = angle_bar * slope
+        # d angle / d norm_i = -s / (2 norm_i root); twice because gram_bar is symmetric
+        np.fill_diagonal(inner_bar, inner_bar.diagonal() - np.sum(inner_bar * inner, axis=1) / norm)
+        return {
+            "weight": _weight_vjp(self.params["weight"], X, inner_bar),
+            "bias": np.asarray(inner_bar.sum()),
+            "variance": np.asarray(np.sum(gram_bar * angle) * 2.0 / np.pi),
+        }

@@ -1,0 +1,28 @@
+"""Likelihoods p(t | f) of one target given one latent value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bayesgp_mf.likelihoods.base import Likelihood
+from bayesgp_mf.likelihoods.gaussian import Gaussian
+from bayesgp_mf.likelihoods.probit import Probit, Step
+
+__all__ = ["Gaussian", "Likelihood", "Probit", "Step", "from_dict"]
+
+_BY_NAME: dict[str, type[Probit] | type[Gaussian]] = {"Probit": Probit, "Gaussian": Gaussian}
+
+
+def from_dict(description: dict[str, Any]) -> Likelihood:
+    """Rebuild a likelihood from what its ``to_dict`` returned.
+
+    Raises
+    ------
+    ValueError
+        If the description names no likelihood of this package.
+    """
+    parameters = dict(description)
+    name = parameters.pop("likelihood", None)
+    if name not in _BY_NAME:
+        raise ValueError(f"unknown likelihood {name!r}; expected one of {sorted(_BY_NAME)}.")
+    return _BY_NAME[name](**parameters)

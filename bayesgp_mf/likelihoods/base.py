@@ -1,0 +1,57 @@
+"""What every likelihood must answer, in words and integrals.
+
+A solver asks one question: the log of a likelihood averaged over a Gaussian, with two derivatives.
+Labels are -1/+1 in here (``t``); the names of the classes stay at the user's door.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+
+from bayesgp_mf.types import Array, Derivs
+
+
+@runtime_checkable
+class Likelihood(Protocol):
+    """The protocol of a likelihood p(t | f) of one target given one latent value.
+
+    Attributes
+    ----------
+    targets : {"binary", "real"}
+        Whether ``t`` holds labels -1/+1 or real numbers.
+    """
+
+    @property
+    def targets(self) -> Literal["binary", "real"]:
+        """Whether ``t`` holds labels -1/+1 or real numbers."""
+
+    @property
+    def forbids(self) -> bool:
+        """Whether some latent values have likelihood zero, so that data can contradict the model."""
+
+    def log_prob(self, t: Array, f: Array) -> Derivs:
+        """Return log p(t|f) and its derivatives in f; ``t`` and ``f`` broadcast."""
+
+    def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
+        """Return log of the integral of p(t|f) N(f | mean, variance) df, and its derivatives in mean."""
+
+    def predict_proba(self, mean: Array, variance: Array) -> Array:
+        """Return the integral of p(t=+1|f) N(f | mean, variance) df, elementwise."""
+
+    def sample(self, f: Array, rng: np.random.Generator) -> Array:
+        """Draw a target for each latent value; same shape as ``f``."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers and strings from which `from_dict` rebuilds the likelihood."""
+
+
+def check_variance(name: str, value: float, *, zero_allowed: bool) -> float:
+    """Return ``value`` as a float if it is a usable variance, else raise ValueError."""
+    number = float(value)
+    if not math.isfinite(number) or number < 0 or (number == 0 and not zero_allowed):
+        expected = "a finite number >= 0" if zero_allowed else "a finite number > 0"
+        raise ValueError(f"{name} must be {expected} (a variance, not a standard deviation), got {value!r}.")
+    return number

@@ -1,0 +1,79 @@
+"""The Gaussian likelihood: regression, and the case in which every method must be exact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.likelihoods.base import check_variance
+from bayesgp_mf.types import Array, Derivs
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian:
+    r"""Gaussian likelihood N(t | f, noise_variance) for real targets.
+
+    Parameters
+    ----------
+    noise_variance : float
+        Variance > 0 of the measurement noise, in squared units of the target.
+
+    Raises
+    ------
+    ValueError
+        If ``noise_variance`` is not a finite number > 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesgp_mf.likelihoods import Gaussian
+    >>> Gaussian(0.5).log_partition(np.array([1.0]), np.array([0.0]), np.array([0.5])).d1
+    array([1.])
+    """
+
+    noise_variance: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "noise_variance", check_variance("noise_variance", self.noise_variance, zero_allowed=False)
+        )
+
+    @property
+    def targets(self) -> Literal["binary", "real"]:
+        """Targets are real numbers."""
+        return "real"
+
+    @property
+    def forbids(self) -> bool:
+        """No latent value has likelihood zero."""
+        return False
+
+    def log_prob(self, t: Array, f: Array) -> Derivs:
+        """Return log N(t | f, noise_variance), and its derivatives in f."""
+        return self.log_partition(t, f, np.zeros_like(f))
+
+    def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
+        """Return log N(t | mean, variance + noise_variance), and its derivatives in mean."""
+        total_variance = variance + self.noise_variance
+        residual = t - mean
+        value = -0.5 * (np.log(2.0 * np.pi * total_variance) + residual**2 / total_variance)
+        d1 = residual / total_variance
+        return Derivs(value, d1, -1.0 / total_variance + np.zeros_like(d1))
+
+    def predict_proba(self, mean: Array, variance: Array) -> Array:
+        """Raise: a real target has no class probability."""
+        raise UndefinedQuantityError(
+            "the Gaussian likelihood has real targets and so no class probabilities. "
+            "Use posterior.latent(X_new) for the predictive mean and variance."
+        )
+
+    def sample(self, f: Array, rng: np.random.Generator) -> Array:
+        """Draw a target for each latent value."""
+        return np.asarray(f + np.sqrt(self.noise_variance) * rng.standard_normal(f.shape))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the parameters as plain numbers."""
+        return {"likelihood": "Gaussian", "noise_variance": self.noise_variance}

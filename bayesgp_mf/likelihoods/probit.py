@@ -1,0 +1,162 @@
+r"""Probit and step likelihoods with label noise, exact far into both tails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import erfcx, expit, log_ndtr, ndtr
+
+from bayesgp_mf.likelihoods.base import check_variance
+from bayesgp_mf.types import Array, Derivs
+
+_FRACTION_FROM = 5.0  # for z below minus this, the continued fraction beats the closed form ...
+_FRACTION_TERMS = 40  # ... and this many terms leave nothing above rounding (checked against mpmath)
+
+
+def hazard(z: Array) -> tuple[Array, Array]:
+    r"""Return :math:`\rho = \phi(z)/\Phi(z)` and :math:`\rho + z`, both to full relative accuracy.
+
+    For z << 0, rho is close to -z and their sum would cancel; Laplace's continued fraction
+    rho - x = 1/(x + 2/(x + 3/(x + ...))) with x = -z gives it directly.
+    """
+    rho = np.sqrt(2.0 / np.pi) / erfcx(-z / np.sqrt(2.0))
+    total = rho + z
+    tail = z < -_FRACTION_FROM
+    if tail.any():
+        x = -z[tail]
+        fraction = np.zeros_like(x)
+        for k in range(_FRACTION_TERMS, 0, -1):
+            fraction = k / (x + fraction)
+        rho[tail], total[tail] = x + fraction, fraction
+    return rho, total
+
+
+@dataclass(frozen=True, slots=True)
+class Probit:
+    r"""Probit likelihood with Gaussian latent noise and label noise.
+
+    .. math:: p(t|f) = \kappa + (1 - 2\kappa)\, \Phi\!\left(t f / \sqrt{v}\right)
+
+    (2000, eqs. 2, 3 and appendix A for the noise variance v; 1998, section 1 for the flip probability
+    kappa). Its average over a Gaussian has the same form with v + variance in place of v.
+
+    Parameters
+    ----------
+    noise_variance : float
+        v > 0 up to the step limit v = 0, in squared latent units.
+    flip : float
+        kappa in [0, 1/2), the probability that a label was recorded as the other one.
+
+    Raises
+    ------
+    ValueError
+        If ``noise_variance`` is negative or not finite, or ``flip`` is outside [0, 1/2).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesgp_mf import Probit
+    >>> Probit().log_partition(np.array([1.0]), np.array([-40.0]), np.array([0.0])).value.round(6)
+    array([-804.608442])
+    """
+
+    noise_variance: float = 1.0
+    flip: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "noise_variance", check_variance("noise_variance", self.noise_variance, zero_allowed=True)
+        )
+        if not 0.0 <= float(self.flip) < 0.5:
+            raise ValueError(
+                f"flip must be a probability in [0, 0.5), got {self.flip!r}. A probability above one half "
+                "means that the two class labels are exchanged."
+            )
+        object.__setattr__(self, "flip", float(self.flip))
+
+    @property
+    def targets(self) -> Literal["binary", "real"]:
+        """Labels are -1/+1."""
+        return "binary"
+
+    @property
+    def forbids(self) -> bool:
+        """Whether a latent value of the wrong sign has probability zero."""
+        return self.noise_variance == 0.0 and self.flip == 0.0
+
+    def log_prob(self, t: Array, f: Array) -> Derivs:
+        """Return log p(t|f), and its derivatives in f; ``t`` and ``f`` broadcast.
+
+        For the step limit v = 0 the value is log(1 - kappa), log(kappa) or, at f = 0, log(1/2), and the
+        derivatives are zero, as they are at every f but 0.
+        """
+        if self.noise_variance > 0:
+            return self.log_partition(t, f, np.zeros_like(f))
+        right = np.heaviside(t * f, 0.5)
+        with np.errstate(divide="ignore"):  # log 0 = -inf is the answer, not an accident
+            value = np.log(self.flip + (1.0 - 2.0 * self.flip) * right)
+        return Derivs(value, np.zeros_like(value), np.zeros_like(value))
+
+    def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
+        r"""Return the log of the integral of p(t|f) N(f | mean, variance), and its derivatives in mean.
+
+        With z = t mean / sqrt(variance + v) (2000, eqs. 12 and 23; 1998, eq. 13):
+
+        .. math::
+            \log Z = \log[\kappa + (1 - 2\kappa) \Phi(z)],\quad
+            d_1 = \frac{t \rho}{\sqrt{\lambda + v}},\quad
+            d_2 = -\frac{\rho (\rho + z)}{\lambda + v},\quad
+            \rho = \frac{(1 - 2\kappa)\phi(z)}{Z}.
+        """
+        total_variance = variance + self.noise_variance
+        scale = np.sqrt(total_variance)
+        z = np.asarray(t * mean / scale)
+        rho, rho_plus_z = hazard(z)
+        if self.flip == 0.0:
+            value = log_ndtr(z)
+        else:
+            log_right = np.log1p(-2.0 * self.flip) + log_ndtr(z)
+            log_flip = np.log(self.flip)
+            value = np.logaddexp(log_flip, log_right)
+            # share of Z that does not come from flipped labels; 1 - share without cancellation
+            rho_plus_z = rho_plus_z - expit(log_flip - log_right) * rho
+            rho = expit(log_right - log_flip) * rho
+        return Derivs(value, t * rho / scale, -rho * rho_plus_z / total_variance)
+
+    def predict_proba(self, mean: Array, variance: Array) -> Array:
+        """Return P(t = +1) when f ~ N(mean, variance) (2000, eq. 12); elementwise."""
+        total_variance = variance + self.noise_variance
+        certain = total_variance == 0
+        z = mean / np.sqrt(np.where(certain, 1.0, total_variance))
+        right = np.where(certain, np.heaviside(mean, 0.5), ndtr(z))
+        return np.asarray(self.flip + (1.0 - 2.0 * self.flip) * right)
+
+    def sample(self, f: Array, rng: np.random.Generator) -> Array:
+        """Draw a label -1/+1 for each latent value."""
+        return np.where(rng.random(f.shape) < self.predict_proba(f, np.zeros_like(f)), 1.0, -1.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the parameters as plain numbers."""
+        return {"likelihood": "Probit", "noise_variance": self.noise_variance, "flip": self.flip}
+
+
+def Step(flip: float = 0.0) -> Probit:  # noqa: N802  (it stands among the likelihoods, which are classes)
+    r"""Return the noise-free likelihood :math:`\kappa + (1 - 2\kappa) \Theta(t f)` (2000 eq. 1; 1998 section 1).
+
+    It is the probit without latent noise. Without flips either, the posterior is the prior cut to an
+    orthant, and labels that no function can satisfy have probability zero.
+
+    Parameters
+    ----------
+    flip : float
+        Probability in [0, 1/2) that a label was recorded as the other one.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> bgp.Step(flip=0.1)
+    Probit(noise_variance=0.0, flip=0.1)
+    """
+    return Probit(noise_variance=0.0, flip=flip)

@@ -1,0 +1,228 @@
+r"""The only Cholesky factorisations in the package, and the correction R they give.
+
+Every approximation ends in a posterior covariance of one form (thesis, parametrisation lemma, eq. 33):
+
+.. math:: \mathrm{cov}(x, x') = k(x, x') - k(x)^T R\, k(x'),
+
+with :math:`R = (K + \Omega)^{-1}` when each example acts as a measurement with noise variance
+:math:`\omega_i` (its *site variance*). Nothing here inverts K, which may be singular, and nothing
+here adds jitter: a matrix that has no factor is an error.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from scipy.linalg import lapack
+
+from bayesgp_mf.errors import NotPositiveDefiniteError
+from bayesgp_mf.types import Array
+
+PSD_TOLERANCE = 1e-8
+"""A Gram matrix may have eigenvalues down to -PSD_TOLERANCE * max(diagonal): rounding, not structure."""
+
+CANCELLATION = 1e-3
+"""Where site precision times prior variance is below this, 1/R_ii - omega_i would lose over 3 digits."""
+
+
+def cholesky(matrix: Array) -> Array:
+    """Return the lower Cholesky factor of a symmetric positive-definite matrix ``(n, n)``.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If the matrix is not positive definite; nothing is added to its diagonal to make it so.
+    """
+    factor, info = lapack.dpotrf(matrix, lower=1, clean=1)
+    if info != 0:
+        raise NotPositiveDefiniteError(
+            f"a {matrix.shape[0]} x {matrix.shape[0]} matrix that must be positive definite is not "
+            f"(its leading minor of order {info} is not positive)"
+        )
+    return np.asarray(factor)
+
+
+def triangular_inverse(lower: Array) -> Array:
+    """Return the inverse ``(n, n)`` of a lower triangular matrix with a positive diagonal."""
+    inverse, info = lapack.dtrtri(lower, lower=1)
+    if info != 0:
+        raise NotPositiveDefiniteError(f"triangular factor has a zero at position {info} of its diagonal")
+    return np.asarray(inverse)
+
+
+def psd_root(matrix: Array) -> Array:
+    """Return ``A (n, r)`` with ``A @ A.T`` equal to a positive semi-definite matrix, by pivoted Cholesky.
+
+    The rank r is where the largest remaining diagonal element falls below ``n * eps * max(diagonal)``,
+    LAPACK's own threshold; what is left out is of the order of rounding in the matrix itself.
+    """
+    factor, pivots, rank, _ = lapack.dpstrf(matrix, lower=1)
+    root = np.zeros((matrix.shape[0], rank))
+    root[pivots - 1] = np.tril(factor)[:, :rank]
+    return root
+
+
+def is_positive_semidefinite(gram: Array) -> bool:
+    """Tell whether the smallest eigenvalue exceeds ``-PSD_TOLERANCE * max(diagonal)``."""
+    scale = float(np.max(np.diag(gram), initial=0.0))
+    shifted = gram.copy(order="F")
+    shifted.ravel(order="K")[:: gram.shape[0] + 1] += PSD_TOLERANCE * (scale if scale > 0 else 1.0)
+    return bool(lapack.dpotrf(shifted, lower=1, clean=0, overwrite_a=1)[1] == 0)
+
+
+class Correction(Protocol):
+    """What the data takes away from the prior covariance: ``R`` of ``k(x,x') - k(x)' R k(x')``."""
+
+    def quadratic(self, cross: Array) -> Array:
+        """Return ``cross.T @ R @ cross``, ``(m, m)``, for ``cross (n, m)``."""
+
+    def quadratic_diagonal(self, cross: Array) -> Array:
+        """Return the diagonal ``(m,)`` of ``cross.T @ R @ cross`` for ``cross (n, m)``."""
+
+    def dense(self) -> Array:
+        """Return ``R (n, n)``."""
+
+
+class SiteCorrection:
+    r"""``R = (K + Omega)^{-1}`` for site variances ``omega``, any of which may be infinite or negative.
+
+    With W = 1/omega and S = sqrt(max(W, 0)), R = S B^{-1} S where B = I + S K S has eigenvalues of at
+    least one, so that its Cholesky factor exists whatever the rank of K. Sites with negative variance
+    (a likelihood that is not log-concave, such as one with label noise, makes them) are then taken out by
+    Woodbury's identity, R = A'A - G G', which exists exactly when the posterior covariance does.
+
+    Parameters
+    ----------
+    gram : (n, n) array
+        Gram matrix K.
+    site_precision : (n,) array
+        W = 1/omega, in latent units to the power -2; finite, of any sign.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If the sites leave no positive-definite posterior covariance.
+    """
+
+    def __init__(self, gram: Array, site_precision: Array) -> None:
+        root_precision = np.sqrt(np.maximum(site_precision, 0.0))
+        b_matrix = np.multiply(gram, root_precision[:, None], order="F")
+        b_matrix *= root_precision
+        b_matrix.ravel(order="K")[:: gram.shape[0] + 1] += 1.0
+        factor = cholesky(b_matrix)
+        self._inverse_factor = triangular_inverse(factor)
+        self._root_precision = root_precision
+        self.log_det = 2.0 * float(np.sum(np.log(np.diag(factor))))
+        """log det(I + K W), in nats."""
+        self.site_precision = site_precision
+        self._removed = self._remove_negative_sites(gram)
+
+    def _remove_negative_sites(self, gram: Array) -> Array | None:
+        (negative,) = np.nonzero(self.site_precision < 0)
+        if negative.size == 0:
+            return None
+        root = np.sqrt(-self.site_precision[negative])
+        cross = gram[:, negative]
+        # U Sigma_P U with Sigma_P the covariance under the positive sites alone
+        covariance = gram[np.ix_(negative, negative)] - self._positive_quadratic(cross)
+        factor = cholesky(np.eye(negative.size) - root[:, None] * covariance * root)
+        self.log_det += 2.0 * float(np.sum(np.log(np.diag(factor))))
+        # G = (I - R_P K) E C^-T with E = identity columns times root
+        columns = -self._half().T @ (self._half() @ cross)
+        columns[negative, np.arange(negative.size)] += 1.0
+        return np.asarray((columns * root) @ triangular_inverse(factor).T)
+
+    def _half(self) -> Array:
+        """A with A'A = R of the positive sites."""
+        return self._inverse_factor * self._root_precision
+
+    def _positive_quadratic(self, cross: Array) -> Array:
+        projected = self._half() @ cross
+        return projected.T @ projected
+
+    def multiply(self, vector: Array) -> Array:
+        """Return ``R @ vector`` for ``vector (n,)``."""
+        scale, inverse = self._root_precision, self._inverse_factor
+        product = scale * (inverse.T @ (inverse @ (scale * vector)))
+        if self._removed is not None:
+            product = product - self._removed @ (self._removed.T @ vector)
+        return np.asarray(product)
+
+    def quadratic(self, cross: Array) -> Array:
+        """Return ``cross.T @ R @ cross``, ``(m, m)``."""
+        result = self._positive_quadratic(cross)
+        if self._removed is not None:
+            projected = self._removed.T @ cross
+            result -= projected.T @ projected
+        return result
+
+    def quadratic_diagonal(self, cross: Array) -> Array:
+        """Return the diagonal ``(m,)`` of ``cross.T @ R @ cross``."""
+        projected = self._inverse_factor @ (self._root_precision[:, None] * cross)
+        result = np.einsum("ij,ij->j", projected, projected)
+        if self._removed is not None:
+            removed = self._removed.T @ cross
+            result -= np.einsum("ij,ij->j", removed, removed)
+        return np.asarray(result)
+
+    def diagonal(self) -> Array:
+        """Return ``R_ii (n,)``."""
+        inverse = self._inverse_factor
+        result = self._root_precision**2 * np.einsum("ij,ij->j", inverse, inverse)
+        if self._removed is not None:
+            result -= np.einsum("ij,ij->i", self._removed, self._removed)
+        return np.asarray(result)
+
+    def cavity_variance(self, gram: Array) -> Array:
+        r"""Return the variance ``(n,)`` of each latent value with its own site taken out.
+
+        .. math:: \lambda_i = 1 / [(K + \Omega)^{-1}]_{ii} - \omega_i \qquad \text{(2000, eq. 28)}
+
+        which is also Sigma_ii / (1 - W_i Sigma_ii) with Sigma the covariance under all sites. The first
+        form cancels where a site says little, the second where it says much; each row takes the other.
+        A result that is not positive means that the sites are not those of a valid approximation.
+        """
+        precision, prior = self.site_precision, np.diag(gram)
+        variance = np.empty_like(prior)
+        informative = np.abs(precision) * prior > CANCELLATION
+        variance[informative] = 1.0 / self.diagonal()[informative] - 1.0 / precision[informative]
+        if not informative.all():
+            weak = ~informative
+            sigma = prior[weak] - self.quadratic_diagonal(gram[:, weak])
+            variance[weak] = sigma / (1.0 - precision[weak] * sigma)
+        return variance
+
+    def dense(self) -> Array:
+        """Return ``R (n, n)``."""
+        half = self._half()
+        result = half.T @ half
+        if self._removed is not None:
+            result -= self._removed @ self._removed.T
+        return np.asarray(result)
+
+
+class DenseCorrection:
+    """A correction given as the matrix R itself.
+
+    Parameters
+    ----------
+    matrix : (n, n) array
+        R, symmetric.
+    """
+
+    def __init__(self, matrix: Array) -> None:
+        self._matrix = matrix
+
+    def quadratic(self, cross: Array) -> Array:
+        """Return ``cross.T @ R @ cross``, ``(m, m)``."""
+        result = cross.T @ self._matrix @ cross
+        return np.asarray(0.5 * (result + result.T))
+
+    def quadratic_diagonal(self, cross: Array) -> Array:
+        """Return the diagonal ``(m,)`` of ``cross.T @ R @ cross``."""
+        return np.asarray(np.einsum("ij,ij->j", cross, self._matrix @ cross))
+
+    def dense(self) -> Array:
+        """Return ``R (n, n)``."""
+        return self._matrix

@@ -1,0 +1,206 @@
+"""The posterior Gaussian process: what a solution says about latent values and labels anywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bayesgp_mf.inputs import as_inputs
+from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.linalg import cholesky, psd_root
+from bayesgp_mf.problem import Problem
+from bayesgp_mf.solution import LeaveOneOut, Solution
+from bayesgp_mf.solvers import METHODS
+from bayesgp_mf.types import Array
+
+BLOCK = 4096
+"""New cases handled at once, so that memory stays at n * BLOCK however many there are."""
+
+LARGEST_JOINT = 5000
+"""New cases that are drawn jointly; their covariance is a dense matrix."""
+
+
+class Draws(NamedTuple):
+    """Joint draws of the latent values at the training cases.
+
+    Attributes
+    ----------
+    f : (draws, n) array
+        In latent units.
+    log_p : (draws,) array
+        Log of likelihood times prior density, in nats.
+    log_q : (draws,) array
+        Log density of the Gaussian that the draws come from, in nats.
+
+    Notes
+    -----
+    Both densities are with respect to the whitened latent values u, f = A u with A A' = K, in which a
+    singular K has a density too. Their difference, all that importance sampling needs, is the same.
+    """
+
+    f: Array
+    log_p: Array
+    log_q: Array
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """A posterior Gaussian process: kernel, training inputs, and a solution of the inference problem.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The prior covariance, with the hyperparameters it was solved for.
+    X : (n, d) array
+        Training inputs.
+    problem : Problem
+        Gram matrix, targets, likelihood.
+    solution : Solution
+        alpha, correction R, evidence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> X, kernel = np.array([[0.0], [1.0]]), bgp.kernels.Gaussian()
+    >>> problem = bgp.Problem(kernel.gram(X), np.array([-1.0, 1.0]), bgp.Probit())
+    >>> posterior = bgp.Posterior(kernel, X, problem, bgp.solve(problem.gram, problem.t, problem.likelihood))
+    >>> posterior.predict_proba([[0.0], [0.5], [1.0]]).round(3)
+    array([0.411, 0.5  , 0.589])
+    """
+
+    kernel: Kernel
+    X: Array
+    problem: Problem
+    solution: Solution
+
+    @property
+    def log_evidence(self) -> float:
+        """Log evidence, in nats; ``solution.evidence.kind`` says of which kind."""
+        return self.solution.evidence.value
+
+    @cached_property
+    def loo(self) -> LeaveOneOut:
+        """Leave-one-out predictions: latent mean and variance, log predictive density of each case."""
+        return METHODS[self.solution.method].leave_one_out(self.problem, self.solution)
+
+    def latent(self, X_new: ArrayLike) -> tuple[Array, Array]:
+        """Return the posterior mean and variance of the latent process at new cases.
+
+        Parameters
+        ----------
+        X_new : (m, d) array_like
+            Inputs. A row that equals a training input is a new case too: noise of a White kernel is drawn
+            anew for it. The training cases themselves are `at_training`.
+
+        Returns
+        -------
+        mean, variance : (m,) array
+            k(x)' alpha (2000, eq. 31) and k(x,x) - k(x)' R k(x) (2000, eq. 27), in latent units and their
+            square.
+
+        Raises
+        ------
+        ValueError
+            If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
+        """
+        X_new = self._check(X_new)
+        mean, variance = np.empty(X_new.shape[0]), np.empty(X_new.shape[0])
+        for start in range(0, X_new.shape[0], BLOCK):
+            block = slice(start, start + BLOCK)
+            cross = self.kernel.cross(self.X, X_new[block])
+            mean[block] = cross.T @ self.solution.alpha
+            variance[block] = self.kernel.diag(X_new[block]) - self.solution.correction.quadratic_diagonal(cross)
+        return mean, _nonnegative(variance, self.kernel.diag(X_new))
+
+    def predict_proba(self, X_new: ArrayLike) -> Array:
+        """Return the probability ``(m,)`` of the second class (t = +1) at new cases (2000, eq. 12).
+
+        Raises
+        ------
+        ValueError
+            If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
+        UndefinedQuantityError
+            If the likelihood has no classes.
+        """
+        return self.problem.likelihood.predict_proba(*self.latent(X_new))
+
+    @cached_property
+    def at_training(self) -> tuple[Array, Array]:
+        """Posterior mean and variance ``(n,)`` of the latent values of the training cases."""
+        gram = self.problem.gram
+        prior = np.diag(gram)
+        variance = prior - self.solution.correction.quadratic_diagonal(gram)
+        return gram @ self.solution.alpha, _nonnegative(variance, prior)
+
+    def draw(self, draws: int, rng: np.random.Generator) -> Draws:
+        """Draw latent values of the training cases jointly from the Gaussian posterior.
+
+        Parameters
+        ----------
+        draws : int
+            How many.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        Draws
+            Values with the log densities that importance sampling needs.
+        """
+        root = psd_root(self.problem.gram)  # A, with K = A A'
+        rank = root.shape[1]
+        mean = root.T @ self.solution.alpha  # of u, since the mean of f is K alpha = A (A' alpha)
+        factor = cholesky(np.eye(rank) - self.solution.correction.quadratic(root))
+        noise = rng.standard_normal((draws, rank))
+        u = mean + noise @ factor.T
+        f = u @ root.T
+        constant = 0.5 * rank * np.log(2.0 * np.pi)
+        log_q = -0.5 * np.sum(noise**2, axis=1) - np.sum(np.log(np.diag(factor))) - constant
+        log_likelihood = self.problem.likelihood.log_prob(self.problem.t, f).value
+        log_p = log_likelihood.sum(axis=1) - 0.5 * np.sum(u**2, axis=1) - constant
+        return Draws(f, log_p, log_q)
+
+    def draw_new(self, X_new: ArrayLike, draws: int, rng: np.random.Generator) -> Array:
+        """Draw latent values ``(draws, m)`` of new cases jointly from the Gaussian posterior.
+
+        Raises
+        ------
+        ValueError
+            If there are more than 5000 new cases, whose joint covariance would not fit.
+        """
+        X_new = self._check(X_new)
+        m = X_new.shape[0]
+        if m > LARGEST_JOINT:
+            raise ValueError(
+                f"joint draws are limited to {LARGEST_JOINT} new cases at once, got {m}. Predict in parts, or "
+                "without draws: predict(idata, X_new, draws=False)."
+            )
+        cross = self.kernel.cross(self.X, X_new)
+        covariance = self.kernel.gram(X_new) - self.solution.correction.quadratic(cross)
+        root = psd_root(covariance)
+        return np.asarray(cross.T @ self.solution.alpha + rng.standard_normal((draws, root.shape[1])) @ root.T)
+
+    def _check(self, X_new: ArrayLike) -> Array:
+        X = as_inputs("X_new", X_new)
+        if X.shape[1] != self.X.shape[1]:
+            raise ValueError(
+                f"X_new has {X.shape[1]} columns, but the model was fitted to {self.X.shape[1]}. "
+                "Pass the same inputs in the same order and scale."
+            )
+        return X
+
+
+def _nonnegative(variance: Array, prior: Array) -> Array:
+    """Set to zero what is below it by no more than rounding of the prior variance."""
+    rounding = -1e-8 * prior
+    if np.any(variance < rounding):
+        raise ArithmeticError(
+            f"a posterior variance came out as {float(variance.min()):.3g}, below zero by more than rounding; "
+            "please report this with the kernel and the data."
+        )
+    return np.asarray(np.where(variance < 0, 0.0, variance))

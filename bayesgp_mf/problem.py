@@ -1,0 +1,157 @@
+"""What a solver sees: a Gram matrix, targets and a likelihood, checked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import linprog
+
+from bayesgp_mf.errors import InconsistentDataError, NotPositiveDefiniteError
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.linalg import is_positive_semidefinite
+from bayesgp_mf.types import Array
+
+SYMMETRY_TOLERANCE = 1e-10
+SAME_INPUT_TOLERANCE = 1e-12
+"""Two latent values whose squared correlation is closer to one than this are one and the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A validated inference problem: prior f ~ N(0, gram), likelihood of t_i given f_i.
+
+    Parameters
+    ----------
+    gram : (n, n) array
+        Gram matrix K, symmetric and positive semi-definite, in squared latent units.
+    t : (n,) array
+        Labels -1/+1, or real targets if ``likelihood.targets == "real"``.
+    likelihood : Likelihood
+        p(t | f) of one case.
+
+    Raises
+    ------
+    ValueError
+        If shapes differ, something is not finite, the Gram matrix is not symmetric, or the labels are
+        not -1/+1.
+    NotPositiveDefiniteError
+        If the Gram matrix has an eigenvalue below zero by more than rounding.
+    InconsistentDataError
+        If one input carries both labels and the likelihood gives that probability zero.
+    """
+
+    gram: Array
+    t: Array
+    likelihood: Likelihood
+
+    def __post_init__(self) -> None:
+        _check_gram(self.gram)
+        _check_targets(self.t, self.gram.shape[0], self.likelihood)
+        if self.likelihood.forbids:
+            _check_variances(self.gram)
+            _check_contradictions(self.gram, self.t)
+
+    @classmethod
+    def from_arrays(cls, gram: ArrayLike, t: ArrayLike, likelihood: Likelihood) -> Problem:
+        """Build a problem from anything that converts to float arrays."""
+        return cls(as_float_array("gram", gram), as_float_array("t", t), likelihood)
+
+    @property
+    def n(self) -> int:
+        """Number of cases."""
+        return int(self.t.shape[0])
+
+
+def as_float_array(name: str, value: ArrayLike) -> Array:
+    """Return ``value`` as a float64 array, or raise a ValueError that names it."""
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold numbers, but it cannot be converted to float: {error}") from error
+
+
+def check_finite(name: str, value: Array) -> None:
+    """Raise a ValueError that counts and locates what is not finite in ``value``."""
+    bad = ~np.isfinite(value)
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise ValueError(
+            f"{name} must be finite, but {int(bad.sum())} of its {value.size} entries are NaN or infinite "
+            f"(the first at index {where}). Drop or impute those cases."
+        )
+
+
+def _check_gram(gram: Array) -> None:
+    if gram.ndim != 2 or gram.shape[0] != gram.shape[1]:
+        raise ValueError(f"gram must be a square matrix (n, n), got shape {gram.shape}.")
+    if gram.shape[0] == 0:
+        raise ValueError("gram is empty: at least one training case is needed.")
+    check_finite("gram", gram)
+    asymmetry = float(np.max(np.abs(gram - gram.T)))
+    if asymmetry > SYMMETRY_TOLERANCE * float(np.max(np.abs(gram))):
+        raise ValueError(
+            f"gram must be symmetric, but gram and gram.T differ by up to {asymmetry:.3g}. "
+            "If that is rounding, pass (gram + gram.T) / 2."
+        )
+    if not is_positive_semidefinite(gram):
+        raise NotPositiveDefiniteError(
+            f"gram must be positive semi-definite, but its smallest eigenvalue is "
+            f"{float(np.linalg.eigvalsh(gram)[0]):.3g}. It is no covariance matrix; check the kernel that made it."
+        )
+
+
+def _check_targets(t: Array, n: int, likelihood: Likelihood) -> None:
+    if t.shape != (n,):
+        raise ValueError(f"t must have shape ({n},) to match gram ({n}, {n}), got {t.shape}.")
+    check_finite("t", t)
+    if likelihood.targets == "binary" and not np.all(np.abs(t) == 1.0):
+        values = np.unique(t)[:5].tolist()
+        raise ValueError(
+            f"t must hold labels -1 and +1 for {type(likelihood).__name__}, got values such as {values}. "
+            "bayesgp_mf.fit(X, y, ...) takes any two labels and encodes them."
+        )
+
+
+def _check_variances(gram: Array) -> None:
+    (certain,) = np.nonzero(np.diag(gram) == 0)
+    if certain.size:
+        raise ValueError(
+            f"the latent value of case {int(certain[0])} has prior variance zero ({certain.size} such cases), so "
+            "a noise-free step likelihood cannot place it on either side. Add kernels.Bias() or noise."
+        )
+
+
+def _check_contradictions(gram: Array, t: Array) -> None:
+    """Raise if two cases share one latent value up to sign, but their labels ask for different signs."""
+    prior = np.diag(gram)
+    same = gram**2 >= (1.0 - SAME_INPUT_TOLERANCE) * np.outer(prior, prior)
+    clash = same & (np.sign(gram) * np.outer(t, t) < 0)
+    if clash.any():
+        i, j = (int(k) for k in np.argwhere(clash)[0])
+        raise InconsistentDataError(
+            f"cases {i} and {j} have the same input (prior correlation {np.sign(gram[i, j]):+.0f}) but labels "
+            f"{t[i]:+.0f} and {t[j]:+.0f}, which has probability zero under a noise-free step likelihood "
+            f"({int(clash.sum()) // 2} such pairs). Allow noise: Step(flip=0.05), Probit(noise_variance=1.0), "
+            "or add kernels.White(...) to the kernel."
+        )
+
+
+def explain_infeasible(problem: Problem) -> str | None:
+    """Return why no function of the prior satisfies the labels, or None if one does or noise allows it.
+
+    Under a noise-free step likelihood the labels need some a with t_i (K a)_i > 0 for all i; that is a linear
+    program. It is asked only when a solver has failed, since it costs far more than a solution.
+    """
+    if not problem.likelihood.forbids:
+        return None
+    signed = problem.t[:, None] * problem.gram / np.max(np.diag(problem.gram))
+    outcome = linprog(np.zeros(problem.n), A_ub=-signed, b_ub=-np.ones(problem.n), bounds=(None, None), method="highs")
+    if outcome.status != 2:  # 2: proven infeasible
+        return None
+    return (
+        "no function of this prior has these labels (they are not separable under the kernel), so the evidence "
+        "under a noise-free step likelihood is zero. Allow noise: Step(flip=0.05), Probit(noise_variance=1.0), "
+        "or add kernels.White(...) to the kernel."
+    )

@@ -1,0 +1,144 @@
+"""What a solver returns and what its user may choose; no algorithm lives here."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from bayesgp_mf.errors import Status
+from bayesgp_mf.linalg import Correction
+from bayesgp_mf.types import Array
+
+EvidenceKind = Literal["ep", "lower_bound", "laplace", "naive", "online", "exact"]
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """How long and how precisely to iterate.
+
+    Parameters
+    ----------
+    tolerance : float
+        The equations count as solved when one more full step would change no site parameter by more than
+        this, absolutely where it is below its prior scale and relatively above. The evidence is
+        stationary there, so its error is of the order of the square.
+    max_iterations : int
+        Steps after which the iteration stops unsolved.
+    throw : bool
+        Raise `ConvergenceError` if the equations were not solved (the default). With False the status
+        on the result says so.
+
+    Raises
+    ------
+    ValueError
+        If ``tolerance`` is not in (0, 1) or ``max_iterations`` is not a positive integer.
+    """
+
+    tolerance: float = 1e-8
+    max_iterations: int = 500
+    throw: bool = True
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.tolerance) and 0 < self.tolerance < 1):
+            raise ValueError(f"tolerance must be a number between 0 and 1, got {self.tolerance!r}.")
+        if self.max_iterations != int(self.max_iterations) or self.max_iterations < 1:
+            raise ValueError(f"max_iterations must be a positive integer, got {self.max_iterations!r}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A log evidence and what kind of number it is; two kinds are not comparable as they stand.
+
+    Attributes
+    ----------
+    value : float
+        log p(t), in nats.
+    kind : {"ep", "lower_bound", "laplace", "naive", "online", "exact"}
+        The approximation it comes from.
+    bound : {"lower", None}
+        Whether the value is a guaranteed bound on the true log evidence.
+    standard_error : float
+        Monte-Carlo standard error in nats; 0 for deterministic methods.
+    """
+
+    value: float
+    kind: EvidenceKind
+    bound: Literal["lower"] | None = None
+    standard_error: float = 0.0
+
+
+class Cavity(NamedTuple):
+    """Gaussian cavity of each case: what the other cases say about its latent value.
+
+    Attributes
+    ----------
+    mean, variance : (n,) array
+        In latent units and their square; the noise of the likelihood is not included.
+    """
+
+    mean: Array
+    variance: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """How the iteration went.
+
+    Attributes
+    ----------
+    status : Status
+        Its value is a sentence.
+    n_iterations : int
+        Full steps that were evaluated.
+    residual : float
+        Largest change that one more full step would make, in the units of `Control.tolerance`.
+    """
+
+    status: Status
+    n_iterations: int
+    residual: float
+
+
+class LeaveOneOut(NamedTuple):
+    """What the other cases predict for each case.
+
+    Attributes
+    ----------
+    mean, variance : (n,) array
+        Of the latent value, in latent units and their square.
+    log_density : (n,) array
+        Log predictive density of the case's own target, in nats.
+    """
+
+    mean: Array
+    variance: Array
+    log_density: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """An approximate posterior at the training cases; it knows nothing about inputs or kernels.
+
+    Attributes
+    ----------
+    method : str
+        Name of the method that made it.
+    alpha : (n,) array
+        Signed weights: the posterior mean at x is k(x)' alpha (2000, eqs. 17 and 31, where t_i alpha_i).
+    correction : Correction
+        R, with the posterior covariance k(x,x') - k(x)' R k(x') (2000, eq. 27).
+    evidence : Evidence
+        Log evidence in nats.
+    cavity : Cavity or None
+        Cavity means and variances; None for a method that has no cavities.
+    info : Info
+        Status, iterations, residual.
+    """
+
+    method: str
+    alpha: Array
+    correction: Correction
+    evidence: Evidence
+    cavity: Cavity | None
+    info: Info

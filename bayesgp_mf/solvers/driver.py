@@ -1,0 +1,107 @@
+"""The only iteration loop: an Anderson-accelerated fixed point that says how it ended.
+
+A solver supplies ``update(x)``, one full step of its own equations. The driver looks for x = update(x),
+mixing the last few steps (D. G. Anderson, 1965, J. ACM 12, 547-560, https://doi.org/10.1145/321296.321305;
+type II, H. F. Walker & P. Ni, 2011, SIAM J. Numer. Anal. 49, 1715-1735, https://doi.org/10.1137/10078356X).
+Where a mixed step leads somewhere invalid or much worse it goes back to the best state so far and
+takes shorter plain steps.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+
+from bayesgp_mf.errors import NotPositiveDefiniteError, Status
+from bayesgp_mf.solution import Control, Info
+from bayesgp_mf.types import Array
+
+MEMORY = 5  # differences kept for mixing; more only adds rounding here
+GROWTH = 2.0  # a mixed step that makes the residual this many times larger is taken back
+PATIENCE = 25  # steps without a new best residual before the steps are halved
+SMALLEST_DAMPING = 2.0**-10
+
+
+def fixed_point(update: Callable[[Array], Array], start: Array, control: Control) -> tuple[Array, Info]:
+    """Iterate ``x = update(x)`` until no entry would change by more than ``control.tolerance``.
+
+    Parameters
+    ----------
+    update : callable
+        Maps ``x (m,)`` to the next ``x (m,)``. May raise NotPositiveDefiniteError, or return something
+        not finite, where ``x`` is not a valid state.
+    start : (m,) array
+        First state.
+    control : Control
+        Tolerance and largest number of updates.
+
+    Returns
+    -------
+    x : (m,) array
+        The best state seen.
+    info : Info
+        Status, updates used and the largest change that another update would make.
+    """
+    x = best = start
+    change = _change(update, start)
+    if change is None:
+        return start, Info(Status.NO_VALID_STEP, 1, float("inf"))
+    best_change = change
+    history: deque[tuple[Array, Array]] = deque(maxlen=MEMORY)
+    damping, last_best, iteration = 1.0, 1, 1
+
+    while float(np.max(np.abs(best_change))) > control.tolerance:
+        if iteration >= control.max_iterations:
+            status = Status.MAX_ITERATIONS
+            break
+        if iteration - last_best >= PATIENCE:
+            if damping <= SMALLEST_DAMPING:
+                status = Status.STALLED
+                break
+            history.clear()  # mixing across the jump back would be mixing unrelated states
+            x, change = best, best_change
+            damping, last_best = damping / 2.0, iteration
+        proposal = _mix(x, change, history, damping)
+        new_change = _change(update, proposal)
+        iteration += 1
+        if new_change is None or (history and _norm(new_change) > GROWTH * _norm(change)):
+            if not history:
+                if damping <= SMALLEST_DAMPING:
+                    status = Status.NO_VALID_STEP
+                    break
+                damping /= 2.0
+            history.clear()
+            continue
+        history.append((proposal - x, new_change - change))
+        x, change = proposal, new_change
+        if _norm(change) < _norm(best_change):
+            best, best_change, last_best = x, change, iteration
+    else:
+        status = Status.CONVERGED
+    return best, Info(status, iteration, float(np.max(np.abs(best_change))))
+
+
+def _change(update: Callable[[Array], Array], x: Array) -> Array | None:
+    """Return ``update(x) - x``, or None where x is not a valid state."""
+    try:
+        change = update(x) - x
+    except NotPositiveDefiniteError:
+        return None
+    return change if np.all(np.isfinite(change)) else None
+
+
+def _norm(change: Array) -> float:
+    return float(np.linalg.norm(change))
+
+
+def _mix(x: Array, change: Array, history: deque[tuple[Array, Array]], damping: float) -> Array:
+    """Return the next state: the damped step, less what the last differences explain of it."""
+    step = damping * change
+    if history:
+        moves = np.array([move for move, _ in history])
+        changes = np.array([difference for _, difference in history])
+        weights = np.linalg.lstsq(changes.T, change, rcond=1e-10)[0]
+        step = step - weights @ (moves + damping * changes)
+    return np.asarray(x + step)

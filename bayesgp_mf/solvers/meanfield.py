@@ -1,0 +1,255 @@
+r"""Mean-field theories of Gaussian-process classification: one fixed point, one rule for each theory.
+
+All of them solve the same n equations (2000, eqs. 19, 21, 26),
+
+.. math:: \alpha_i = \partial_{m_i} \log Z_i(m_i, \lambda_i), \qquad m = K\alpha - \lambda \odot \alpha,
+
+and differ in one line, the cavity variance lambda, and in what follows from it: a term of the evidence
+and its gradient. A `Rule` holds those three; everything else here is common.
+
+Each example acts like a measurement with variance :math:`\omega_i = -1/\partial^2_{m_i}\log Z_i - \lambda_i`
+(2000, eq. 29). The state is what these measurements say, W = 1/omega and b = W times the measured value:
+from it one Cholesky factor gives the posterior, hence alpha, lambda and m, hence new measurements. For fixed
+lambda this is Newton's step on alpha. Every such state is a proper Gaussian posterior, also far from the
+solution, which (alpha, lambda) as the papers iterate them are not.
+
+References
+----------
+.. [1] Opper, M., & Winther, O. (1998). Mean field methods for classification with Gaussian processes. NIPS 11.
+.. [2] Opper, M., & Winther, O. (2000). Gaussian processes for classification: mean-field algorithms.
+   Neural Computation 12(11), 2655-2684. https://doi.org/10.1162/089976600300014881
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, NotPositiveDefiniteError, Status
+from bayesgp_mf.linalg import SiteCorrection
+from bayesgp_mf.problem import Problem, explain_infeasible
+from bayesgp_mf.solution import Cavity, Control, Evidence, EvidenceKind, Info, LeaveOneOut, Solution
+from bayesgp_mf.solvers.driver import fixed_point
+from bayesgp_mf.types import Array, Derivs
+
+
+class State(NamedTuple):
+    """What the next step needs: the site of each case, exp(b f - W f^2 / 2).
+
+    Attributes
+    ----------
+    precision : (n,) array
+        W = 1/omega, in latent units to the power -2; negative where a label looks flipped.
+    shift : (n,) array
+        b, in latent units to the power -1.
+    """
+
+    precision: Array
+    shift: Array
+
+
+class Posterior(NamedTuple):
+    """The Gaussian posterior of a state, and the likelihood terms at its cavities."""
+
+    alpha: Array
+    correction: SiteCorrection
+    cavity: Cavity
+    derivs: Derivs
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The one line in which a mean-field theory differs from the others, and its consequences.
+
+    Attributes
+    ----------
+    kind : EvidenceKind
+        What its evidence is.
+    cavity_variance : callable
+        Cavity variances ``(n,)`` from the Gram matrix and the correction of the current sites.
+    site_term : callable
+        B in the log evidence sum log Z_i - alpha' K alpha / 2 + sum lambda_i alpha_i^2 / 2 - B, in nats, from
+        the Gram matrix, the correction and the cavity variances.
+    gram_gradient : callable
+        d log evidence / dK ``(n, n)`` from a solution.
+    """
+
+    kind: EvidenceKind
+    cavity_variance: Callable[[Array, SiteCorrection], Array]
+    site_term: Callable[[Array, SiteCorrection, Array], float]
+    gram_gradient: Callable[[Solution], Array]
+
+
+def _tap_cavity_variance(gram: Array, correction: SiteCorrection) -> Array:
+    return correction.cavity_variance(gram)  # 2000, eq. 28; 1998, eq. 12
+
+
+def _tap_site_term(gram: Array, correction: SiteCorrection, cavity_variance: Array) -> float:
+    # 1/2 log det(K + Omega) - 1/2 sum log(lambda + omega), multiplied through by W = 1/omega so that a
+    # site that says nothing (W = 0) costs nothing
+    own = np.log1p(correction.site_precision * cavity_variance)
+    return 0.5 * correction.log_det - 0.5 * float(np.sum(own))
+
+
+def _tap_gram_gradient(solution: Solution) -> Array:
+    # the evidence is stationary in the sites, so only the explicit K counts
+    return 0.5 * (np.outer(solution.alpha, solution.alpha) - solution.correction.dense())
+
+
+TAP = Rule("ep", _tap_cavity_variance, _tap_site_term, _tap_gram_gradient)
+
+
+@dataclass(frozen=True, slots=True)
+class MeanField:
+    """A mean-field solver: the common equations under one rule.
+
+    Parameters
+    ----------
+    name : str
+        The name users call it by.
+    rule : Rule
+        Its cavity variance, evidence and gradient.
+    """
+
+    name: str
+    rule: Rule
+
+    def init(self, problem: Problem) -> State:
+        """Return the state before any data: sites that say nothing."""
+        return State(np.zeros(problem.n), np.zeros(problem.n))
+
+    def step(self, problem: Problem, state: State) -> State:
+        """Return the next state: the sites that match the likelihood at the cavities of this one."""
+        _, _, (mean, variance), (_, d1, d2) = self._posterior(problem, state)
+        tilted = 1.0 + variance * d2  # posterior variance of f_i over its cavity variance
+        precision = -d2 / tilted  # W = 1/omega, omega = -1/d2 - lambda (2000, eq. 29)
+        return State(precision, precision * mean + d1 / tilted)
+
+    def finish(self, problem: Problem, state: State, info: Info) -> Solution:
+        r"""Return the solution at a state: weights, correction, cavities and the evidence.
+
+        The log evidence (for TAP the negative of 1998, eqs. 8 to 11 at the fixed point, and equal to
+        expectation propagation's) is
+
+        .. math:: \sum_i \log Z_i(m_i, \lambda_i) - \tfrac12 \alpha^T K \alpha
+                  + \tfrac12 \sum_i \lambda_i \alpha_i^2 - B.
+        """
+        alpha, correction, cavity, derivs = self._posterior(problem, state)
+        value = (
+            float(np.sum(derivs.value))
+            - 0.5 * float(alpha @ problem.gram @ alpha)
+            + 0.5 * float(np.sum(cavity.variance * alpha**2))
+            - self.rule.site_term(problem.gram, correction, cavity.variance)
+        )
+        return Solution(self.name, alpha, correction, Evidence(value, self.rule.kind), cavity, info)
+
+    def _posterior(self, problem: Problem, state: State) -> Posterior:
+        """Return what follows from a state at the cost of one factorisation."""
+        gram, shift = problem.gram, state.shift
+        correction = SiteCorrection(gram, state.precision)
+        # (K + Omega) alpha = measured value, written as alpha = b - R K b to hold for W = 0 too
+        alpha = shift - correction.multiply(gram @ shift)
+        variance = self.rule.cavity_variance(gram, correction)
+        if not np.all(variance >= 0):
+            raise NotPositiveDefiniteError("a cavity variance is negative: the sites contradict each other")
+        mean = gram @ alpha - variance * alpha  # 2000, eqs. 19 and 26
+        derivs = problem.likelihood.log_partition(problem.t, mean, variance)
+        return Posterior(alpha, correction, Cavity(mean, variance), derivs)
+
+    def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
+        r"""Solve the mean-field equations of a problem.
+
+        Parameters
+        ----------
+        problem : Problem
+            Gram matrix ``(n, n)``, targets ``(n,)``, likelihood.
+        control : Control
+            Tolerance, largest number of steps, and whether to raise if they were not enough.
+        start : Solution, optional
+            Warm start with the same n; the default starts from the prior.
+
+        Returns
+        -------
+        Solution
+            With ``info.status`` saying whether the equations hold.
+
+        Raises
+        ------
+        ConvergenceError
+            If ``control.throw`` and the equations were not solved.
+        InconsistentDataError
+            If they have no solution because the labels have probability zero.
+
+        Notes
+        -----
+        O(n^3) for each step: one Cholesky factor and one triangular inverse; O(n^2) memory. The papers iterate
+        alpha with a small learning rate and refresh lambda every 20 steps (2000, section 4); the fixed point
+        is the same.
+        """
+        first = self.init(problem) if start is None else _sites_of(start, problem)
+        prior = problem.likelihood.log_partition(problem.t, np.zeros(problem.n), np.diag(problem.gram))
+        scale = 1.0 / np.sqrt(np.abs(prior.d2))  # latent units in which a site is of order one
+
+        # asinh: a site may be weak, strong (badly fitting labels) or negative, and a change counts
+        # in proportion where it is strong
+        def pack(state: State) -> Array:
+            return np.arcsinh(np.concatenate([state.precision * scale**2, state.shift * scale]))
+
+        def unpack(x: Array) -> State:
+            precision, shift = np.split(np.sinh(x), 2)
+            return State(precision / scale**2, shift / scale)
+
+        x, info = fixed_point(lambda x: pack(self.step(problem, unpack(x))), pack(first), control)
+        if info.status is not Status.CONVERGED:
+            reason = explain_infeasible(problem)
+            if reason is not None:
+                raise InconsistentDataError(reason)
+            if control.throw:
+                raise ConvergenceError(
+                    f"{self.name}: {info.status.value} (residual {info.residual:.2g} after "
+                    f"{info.n_iterations} steps, tolerance {control.tolerance:.2g})",
+                    info.status,
+                )
+        return self.finish(problem, unpack(x), info)
+
+    def gram_gradient(self, solution: Solution) -> Array:
+        """Return the derivative ``(n, n)`` of the log evidence with respect to the Gram matrix.
+
+        Symmetric; contract it with dK/dtheta over both indices for a hyperparameter theta.
+        """
+        return self.rule.gram_gradient(solution)
+
+    def leave_one_out(self, problem: Problem, solution: Solution) -> LeaveOneOut:
+        r"""Return the leave-one-out predictions by linear response (2000, eq. 51; appendix D).
+
+        Without case i the field is :math:`m_i = f_i - \lambda_i \alpha_i` with
+        :math:`\lambda_i = 1/[(K+\Omega)^{-1}]_{ii} - \omega_i`, which for TAP is its own cavity (eq. 32).
+        """
+        correction = _site_form(solution)
+        variance = correction.cavity_variance(problem.gram)
+        mean = problem.gram @ solution.alpha - variance * solution.alpha
+        log_density = problem.likelihood.log_partition(problem.t, mean, variance).value
+        return LeaveOneOut(mean, variance, log_density)
+
+
+def _sites_of(solution: Solution, problem: Problem) -> State:
+    """Return the state that gave a solution, to start the next problem from."""
+    if solution.alpha.shape != (problem.n,):
+        raise ValueError(f"start has {solution.alpha.shape[0]} cases, but the problem has {problem.n}.")
+    correction = _site_form(solution)
+    # b = W (K alpha) + alpha, since alpha = b - R K b
+    return State(
+        correction.site_precision, correction.site_precision * (problem.gram @ solution.alpha) + solution.alpha
+    )
+
+
+def _site_form(solution: Solution) -> SiteCorrection:
+    if not isinstance(solution.correction, SiteCorrection):
+        raise ValueError(f"a mean-field solution has sites, but this one was made by method {solution.method!r}.")
+    return solution.correction
+
+
+tap = MeanField("tap", TAP)
