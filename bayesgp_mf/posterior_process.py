@@ -70,7 +70,7 @@ class Posterior:
     >>> problem = bgp.Problem(kernel.gram(X), np.array([-1.0, 1.0]), bgp.Probit())
     >>> posterior = bgp.Posterior(kernel, X, problem, bgp.solve(problem.gram, problem.t, problem.likelihood))
     >>> posterior.predict_proba([[0.0], [0.5], [1.0]]).round(3)
-    array([0.411, 0.5  , 0.589])
+    array([0.413, 0.5  , 0.587])
     """
 
     kernel: Kernel

@@ -54,7 +54,8 @@ class EvidenceObjective:
             self.n_failures += 1
             return None
         try:
-            solution = self._solve(Problem(gram, self._t, self._likelihood))
+            problem = Problem(gram, self._t, self._likelihood)
+            solution = self._solver.solve(problem, self._control, self._last)
         except (ConvergenceError, NotPositiveDefiniteError, InconsistentDataError):
             self.n_failures += 1
             self.forget()
@@ -62,11 +63,3 @@ class EvidenceObjective:
         self._last = solution
         gradient = kernel.gram_vjp(self._X, self._solver.gram_gradient(solution))
         return solution.evidence.value, log_gradient(kernel, gradient)
-
-    def _solve(self, problem: Problem) -> Solution:
-        if self._last is not None:
-            try:
-                return self._solver.solve(problem, self._control, self._last)
-            except ConvergenceError:
-                pass  # the old solution may be a bad place to start from; the prior never is
-        return self._solver.solve(problem, self._control)

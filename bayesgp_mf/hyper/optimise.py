@@ -115,19 +115,22 @@ def _descend(
     objective.forget()
     evaluations, failures = objective.n_evaluations, objective.n_failures
     trace: list[float] = []
-    worst = -np.inf  # lowest evidence met so far
+    last: tuple[Array, Array] | None = None  # the last point that had a solution, and the slope there
+    highest = -np.inf  # of the negative evidence, over all points that had a solution
 
     def negative(x: Array) -> tuple[float, Array]:
-        nonlocal worst
+        nonlocal last, highest
         answer = objective(x)
         if answer is None:
-            # a wall above all that was seen: the line search turns back. The first point has no inside.
-            if not np.isfinite(worst):
+            if last is None:
                 raise _NoStart
-            return -worst + 1e3 * (1.0 + abs(worst)), np.zeros_like(x)
-        value, gradient = answer
-        worst = value if not np.isfinite(worst) else min(worst, value)
-        return -value, -gradient
+            # a bowl around the last good point, above all that was seen (so never accepted) and steeper than
+            # the evidence was there (so the line search turns back)
+            step = x - last[0]
+            steepness = 1.0 + 10.0 * float(np.linalg.norm(last[1])) / float(np.linalg.norm(step))
+            return highest + steepness * float(step @ step), 2.0 * steepness * step
+        last, highest = (x.copy(), answer[1]), max(highest, -answer[0])
+        return -answer[0], -answer[1]
 
     def after_iteration(intermediate_result: object) -> None:
         trace.append(-float(intermediate_result.fun))  # type: ignore[attr-defined]

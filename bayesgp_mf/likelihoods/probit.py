@@ -21,8 +21,8 @@ def hazard(z: Array) -> tuple[Array, Array]:
     For z << 0, rho is close to -z and their sum would cancel; Laplace's continued fraction
     rho - x = 1/(x + 2/(x + 3/(x + ...))) with x = -z gives it directly.
     """
-    rho = np.sqrt(2.0 / np.pi) / erfcx(-z / np.sqrt(2.0))
-    total = rho + z
+    rho = np.array(np.sqrt(2.0 / np.pi) / erfcx(-z / np.sqrt(2.0)))
+    total = np.array(rho + z)
     tail = z < -_FRACTION_FROM
     if tail.any():
         x = -z[tail]

@@ -94,7 +94,7 @@ def solve(
     >>> import bayesgp_mf as bgp
     >>> solution = bgp.solve([[2.0, 1.0], [1.0, 2.0]], [1, -1], bgp.Step())
     >>> solution.alpha.round(4)
-    array([ 0.7979, -0.7979])
+    array([ 0.8468, -0.8468])
     >>> solution.info.status.name
     'CONVERGED'
     """

@@ -86,7 +86,8 @@ def fixed_point(update: Callable[[Array], Array], start: Array, control: Control
 def _change(update: Callable[[Array], Array], x: Array) -> Array | None:
     """Return ``update(x) - x``, or None where x is not a valid state."""
     try:
-        change = update(x) - x
+        with np.errstate(all="ignore"):  # a state far out may overflow: it is turned down below
+            change = update(x) - x
     except NotPositiveDefiniteError:
         return None
     return change if np.all(np.isfinite(change)) else None

@@ -149,7 +149,8 @@ class Exact:
     def _one_shift(self, factor: Array, t: Array, flip: float, shift: Array) -> tuple[float, Array, Array]:
         """Return log p(t) and the first two posterior moments of u, g = factor @ u, from one shifted lattice."""
         n = t.size
-        grid = np.arange(1, self.points + 1)[:, None] * np.sqrt(_primes(n)) + shift
+        directions = np.concatenate([[1.0 / self.points], np.sqrt(_primes(n - 1))])
+        grid = np.arange(self.points)[:, None] * directions + shift
         uniform = np.abs(2.0 * (grid % 1.0) - 1.0)  # folded: makes the integrand periodic
         signed = np.empty((self.points, n))  # t_i u_i
         log_weight = np.zeros(self.points)

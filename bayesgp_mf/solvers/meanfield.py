@@ -196,13 +196,19 @@ class MeanField:
         # asinh: a site may be weak, strong (badly fitting labels) or negative, and a change counts
         # in proportion where it is strong
         def pack(state: State) -> Array:
-            return np.arcsinh(np.concatenate([state.precision * scale**2, state.shift * scale]))
+            return np.asarray(np.arcsinh(np.concatenate([state.precision * scale**2, state.shift * scale])))
 
         def unpack(x: Array) -> State:
             precision, shift = np.split(np.sinh(x), 2)
             return State(precision / scale**2, shift / scale)
 
-        x, info = fixed_point(lambda x: pack(self.step(problem, unpack(x))), pack(first), control)
+        def update(x: Array) -> Array:
+            return pack(self.step(problem, unpack(x)))
+
+        x, info = fixed_point(update, pack(first), control)
+        if start is not None and info.status is not Status.CONVERGED:
+            # another problem's solution can be a bad place to start from; the prior is always a valid one
+            x, info = fixed_point(update, pack(self.init(problem)), control)
         if info.status is not Status.CONVERGED:
             reason = explain_infeasible(problem)
             if reason is not None:

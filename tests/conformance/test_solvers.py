@@ -1,0 +1,111 @@
+"""One face for every method: each solver x likelihood x kernel gives a complete, finite, consistent solution."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import bayesgp_mf as bgp
+from bayesgp_mf.likelihoods import Gaussian
+from bayesgp_mf.solvers import METHODS, get_method
+
+KERNELS = {
+    "gaussian": bgp.kernels.Gaussian(1.0, 2.0),
+    "matern32": bgp.kernels.Matern32(1.0),
+    "matern52": bgp.kernels.Matern52([0.8, 1.5]),
+    "rational quadratic": bgp.kernels.RationalQuadratic(1.0, 1.0, 1.0),
+    "linear with white noise": bgp.kernels.Linear(1.0) + bgp.kernels.White(0.1),
+    "polynomial": bgp.kernels.Polynomial(3, 0.5),
+    "network": bgp.kernels.NeuralNetwork(1.0, 0.5) * bgp.kernels.Bias(2.0),
+}
+LIKELIHOODS = {
+    "probit": bgp.Probit(),
+    "probit with flips": bgp.Probit(0.5, 0.1),
+    "step": bgp.Step(),
+    "step with flips": bgp.Step(0.1),
+    "gaussian": Gaussian(0.5),
+}
+every_method = pytest.mark.parametrize("method", METHODS)
+
+
+def make_problem(kernel: bgp.kernels.Kernel, likelihood, n: int = 7) -> bgp.Problem:
+    toy = bgp.datasets.make_toy(kernel, bgp.Probit(0.01), n=n, random_seed=3)
+    return bgp.Problem(kernel.gram(toy.X), 2 * toy.y - 1, likelihood)
+
+
+@every_method
+@pytest.mark.parametrize("likelihood", LIKELIHOODS.values(), ids=LIKELIHOODS)
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_every_solver_solves_every_problem(method, kernel, likelihood):
+    if likelihood.forbids:
+        kernel = kernel + bgp.kernels.White(0.2)  # seven labels may not be separable without noise
+    problem = make_problem(kernel, likelihood)
+    solver = METHODS[method]
+    solution = solver.solve(problem)
+    n = problem.n
+    assert solution.method == method == solver.name
+    assert solution.info.status is bgp.Status.CONVERGED
+    assert solution.alpha.shape == (n,)
+    assert solution.alpha.dtype == np.float64
+    dense = solution.correction.dense()
+    np.testing.assert_allclose(dense, dense.T, atol=1e-12)
+    covariance = problem.gram - solution.correction.quadratic(problem.gram)
+    prior = np.diag(problem.gram)
+    assert np.all(np.diag(covariance) > 0)
+    if likelihood.targets == "real" or likelihood.flip == 0:
+        assert np.all(np.diag(covariance) < prior)  # log-concave likelihoods only take variance away
+    assert np.isfinite(solution.evidence.value)
+    if likelihood.targets == "binary":
+        assert solution.evidence.value < 0
+    gradient = solver.gram_gradient(solution)
+    np.testing.assert_allclose(gradient, gradient.T, atol=1e-12)
+    loo = solver.leave_one_out(problem, solution)
+    for field in loo:
+        assert field.shape == (n,)
+        assert np.all(np.isfinite(field))
+    assert np.all(loo.variance > 0)
+    assert np.all(loo.variance <= prior * (1 + 1e-9)) or (likelihood.targets == "binary" and likelihood.flip > 0)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        solution.alpha = np.zeros(n)
+
+
+@every_method
+def test_the_gradient_in_the_gram_matrix_is_the_slope_of_the_evidence(method):
+    kernel = bgp.kernels.Gaussian(1.0, 2.0) + bgp.kernels.White(0.1)
+    solver, problem = METHODS[method], make_problem(kernel, bgp.Probit(0.5), n=4)
+    gradient = solver.gram_gradient(solver.solve(problem))
+    direction = np.diag([1.0, 0.0, 2.0, 0.5]) + 0.3
+
+    def along(step: float) -> float:
+        moved = bgp.Problem(problem.gram + step * direction, problem.t, problem.likelihood)
+        return solver.solve(moved, bgp.Control(tolerance=1e-12)).evidence.value
+
+    numeric = (along(1e-3) - along(-1e-3)) / 2e-3
+    np.testing.assert_allclose(np.sum(gradient * direction), numeric, rtol=1e-3)
+    assert abs(np.sum(0.9 * gradient * direction) - numeric) > 0.05 * abs(numeric)
+
+
+@every_method
+def test_arguments_are_not_changed(method):
+    problem = make_problem(KERNELS["gaussian"], bgp.Probit())
+    gram, t = problem.gram.copy(), problem.t.copy()
+    METHODS[method].solve(problem)
+    np.testing.assert_array_equal(problem.gram, gram)
+    np.testing.assert_array_equal(problem.t, t)
+
+
+@pytest.mark.parametrize("method", ["tap"])
+def test_an_iterative_solver_takes_single_steps(method):
+    solver, problem = METHODS[method], make_problem(KERNELS["gaussian"], bgp.Probit())
+    state = solver.init(problem)
+    for _ in range(200):
+        state = solver.step(problem, state)
+    by_hand = solver.finish(problem, state, solver.solve(problem).info)
+    np.testing.assert_allclose(by_hand.alpha, solver.solve(problem).alpha, atol=1e-7)
+
+
+def test_unknown_methods_are_answered_with_those_there_are():
+    with pytest.raises(ValueError, match=r"method must be one of \['exact', 'tap'\], got 'ep'"):
+        get_method("ep")

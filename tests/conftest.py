@@ -1,0 +1,41 @@
+"""What many tests share: random problems, and where the reference files lie."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bayesgp_mf as bgp
+
+REFERENCE = Path(__file__).parent / "reference" / "toy_cases.json"
+
+
+def toy_cases() -> list[dict[str, Any]]:
+    """Return the independently solved small cases, arrays as arrays."""
+    cases = json.loads(REFERENCE.read_text(encoding="utf-8"))["cases"]
+    return [{k: np.array(v) if isinstance(v, list) else v for k, v in case.items()} for case in cases]
+
+
+def toy_gram(case: dict[str, Any]) -> np.ndarray:
+    """Return the Gram matrix of a reference case."""
+    return bgp.kernels.Gaussian(case["lengthscale"], case["v0"]).gram(case["X"])
+
+
+@pytest.fixture
+def problem() -> bgp.Problem:
+    """Return a two-dimensional probit problem of 40 cases."""
+    toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 2.0), n=40, random_seed=5)
+    return bgp.Problem(bgp.kernels.Gaussian(1.0, 2.0).gram(toy.X), 2 * toy.y - 1, bgp.Probit())
+
+
+@pytest.fixture(scope="session")
+def pima_fit() -> Any:
+    """Return Pima fitted at fixed hyperparameters, with predictions; not to be changed."""
+    pima = bgp.datasets.load_pima()
+    kernel = bgp.kernels.Gaussian(np.full(7, 3.0)) + bgp.kernels.Bias(1.0)
+    idata = bgp.fit(pima.X, pima.y, kernel, bgp.Probit(), random_seed=1)
+    return bgp.predict(idata, pima.X_test, random_seed=2)

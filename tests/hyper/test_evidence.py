@@ -1,0 +1,117 @@
+"""Hyperparameters by evidence: exact gradients, real maxima, honest warnings."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import bayesgp_mf as bgp
+from bayesgp_mf.hyper import EvidenceObjective
+from bayesgp_mf.inferencedata import get_group
+from bayesgp_mf.kernels import log_vector
+from bayesgp_mf.solvers import METHODS
+
+KERNEL = bgp.kernels.Gaussian([1.0, 1.0], 1.5) + bgp.kernels.Bias(0.5)
+TOY = bgp.datasets.make_toy(bgp.kernels.Gaussian([0.7, 1.5], 4.0), n=60, random_seed=1)
+
+
+def objective(kernel=KERNEL, likelihood=bgp.Probit(), control=bgp.Control(tolerance=1e-11)):
+    return EvidenceObjective(TOY.X, 2 * TOY.y - 1, likelihood, kernel, METHODS["tap"], control)
+
+
+@pytest.mark.parametrize("likelihood", [bgp.Probit(), bgp.Probit(0.5, 0.1)], ids=repr)
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        KERNEL,
+        bgp.kernels.Matern32(1.0) * bgp.kernels.Bias(2.0),
+        bgp.kernels.RationalQuadratic([1.0, 2.0], 1.0, 0.7),
+        bgp.kernels.NeuralNetwork([1.0, 0.5], 0.3) + bgp.kernels.White(0.1),
+    ],
+    ids=repr,
+)
+def test_gradient_passes_central_differences(kernel, likelihood):
+    evaluate, at = objective(kernel, likelihood), log_vector(kernel)
+    _, gradient = evaluate(at)
+    step = 1e-4
+    numeric = [(evaluate(at + step * e)[0] - evaluate(at - step * e)[0]) / (2 * step) for e in np.eye(at.size)]
+    np.testing.assert_allclose(gradient, numeric, rtol=1e-5, atol=1e-6)
+    assert evaluate.n_failures == 0
+
+
+@pytest.mark.parametrize("lengthscale", [1e-3, 1e-2, 0.1, 1.0, 10.0, 1e2, 1e3])
+def test_gradient_holds_over_six_decades_of_length_scale(lengthscale):
+    kernel = bgp.kernels.Gaussian([lengthscale, lengthscale], 2.0)
+    evaluate, at = objective(kernel), log_vector(kernel)
+    _, gradient = evaluate(at)
+    step = 1e-3
+    numeric = [(evaluate(at + step * e)[0] - evaluate(at - step * e)[0]) / (2 * step) for e in np.eye(3)]
+    np.testing.assert_allclose(gradient, numeric, rtol=1e-4, atol=2e-6)
+
+
+def test_search_ends_at_a_maximum_and_tells_how():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        idata = bgp.fit(TOY.X, TOY.y, KERNEL.terms[0], hyper="evidence", draws=10, random_seed=0)
+    fit = get_group(idata, "fit")
+    at_end = objective(bgp.posterior(idata).kernel)
+    value, gradient = at_end(log_vector(bgp.posterior(idata).kernel))
+    np.testing.assert_allclose(gradient, 0.0, atol=2e-3)
+    np.testing.assert_allclose(value, float(fit["log_evidence"]), atol=1e-8)
+    assert value >= fit["hyper_log_evidence"].values.max() - 1e-6
+    assert fit["hyper_end"].dims == ("start", "hyper")
+    assert fit["hyper_start"].shape == (3, 3)
+    trace = fit["hyper_trace"].values
+    assert np.all(np.diff(trace) > -1e-9)
+    np.testing.assert_allclose(
+        np.exp(fit["hyper_end"].values[fit["hyper_log_evidence"].values.argmax(), :2]), fit["lengthscale"]
+    )
+    # and the answer is that of a fit at these hyperparameters
+    fixed = bgp.fit(TOY.X, TOY.y, bgp.posterior(idata).kernel, draws=10, random_seed=0)
+    np.testing.assert_array_equal(fixed["fit"]["alpha"], fit["alpha"])
+
+
+def test_a_parameter_at_its_bound_is_warned_about():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 2))
+    y = X[:, 0] > 0  # the second input does not matter at all
+    with pytest.warns(bgp.BoundWarning, match=r"lengthscale\[1\] = .* \(upper\).* the input hardly matters"):
+        bgp.fit(X, y, bgp.kernels.Gaussian([1.0, 1.0]), hyper="evidence", starts=1, draws=10, random_seed=0)
+
+
+def test_points_without_a_solution_are_stepped_back_from_and_counted(monkeypatch):
+    calm = bgp.fit(TOY.X, TOY.y, KERNEL.terms[0], hyper="evidence", starts=1, draws=10, random_seed=0)
+    solver, calls = METHODS["tap"], []
+
+    class Moody:
+        name = "tap"
+        gram_gradient, leave_one_out = solver.gram_gradient, solver.leave_one_out
+
+        def solve(self, problem, control=bgp.Control(), start=None):
+            calls.append(1)
+            if len(calls) in (3, 4):
+                raise bgp.ConvergenceError("a bad day", bgp.Status.STALLED)
+            return solver.solve(problem, control, start)
+
+    monkeypatch.setitem(METHODS, "tap", Moody())
+    with pytest.warns(bgp.ConvergenceWarning, match="at 2 of .* points of the search the equations had no solution"):
+        idata = bgp.fit(TOY.X, TOY.y, KERNEL.terms[0], hyper="evidence", starts=1, draws=10, random_seed=0)
+    assert int(get_group(idata, "fit")["hyper_n_failures"][0]) == 2
+    np.testing.assert_allclose(idata["fit"]["log_evidence"], calm["fit"]["log_evidence"], atol=1e-4)
+
+
+def test_a_search_without_any_solution_is_an_error():
+    with pytest.raises(bgp.ConvergenceError, match="no solution at any of 2 starting points"):
+        bgp.fit(TOY.X, TOY.y, KERNEL, hyper="evidence", starts=2, random_seed=0, control=bgp.Control(max_iterations=1))
+
+
+def test_interruption_is_not_swallowed(monkeypatch):
+    class Interrupted(type(METHODS["tap"])):
+        def solve(self, problem, control=bgp.Control(), start=None):
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(METHODS, "tap", Interrupted("tap", METHODS["tap"].rule))
+    with pytest.raises(KeyboardInterrupt):
+        bgp.fit(TOY.X, TOY.y, KERNEL, hyper="evidence", random_seed=0)

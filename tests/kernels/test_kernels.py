@@ -1,0 +1,262 @@
+"""Every kernel: algebra, gradients, round trips, and the published formulas."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+from bayesgp_mf import kernels
+from bayesgp_mf.kernels import (
+    Bias,
+    Gaussian,
+    Kernel,
+    Linear,
+    Matern32,
+    Matern52,
+    NeuralNetwork,
+    Polynomial,
+    Product,
+    RationalQuadratic,
+    Sum,
+    White,
+    from_dict,
+    log_gradient,
+    log_vector,
+    log_vector_names,
+    with_log_vector,
+)
+
+ARD = [0.7, 1.3, 2.0]
+CASES: dict[str, Kernel] = {
+    "gaussian": Gaussian(0.8, 2.0),
+    "gaussian ard": Gaussian(ARD, 0.5),
+    "matern32": Matern32(1.2, 2.0),
+    "matern32 ard": Matern32(ARD),
+    "matern52 ard": Matern52(ARD, 3.0),
+    "rational quadratic": RationalQuadratic(ARD, 1.5, 0.6),
+    "linear": Linear(0.4),
+    "linear ard": Linear(ARD),
+    "polynomial": Polynomial(3, [0.3, 0.2, 0.1], 0.5, 2.0),
+    "polynomial without offset": Polynomial(2, 0.3, 0.0),
+    "network": NeuralNetwork(ARD, 0.5, 2.0),
+    "network without bias": NeuralNetwork(0.7),
+    "sign network": NeuralNetwork(ARD, 0.3, 2.0, "sign"),
+    "sign network without bias": NeuralNetwork(0.7, activation="sign"),
+    "bias": Bias(2.0),
+    "white": White(0.3),
+    "sum": Gaussian(ARD) + Bias(0.5) + White(0.1),
+    "product": Gaussian(ARD) * Linear(0.5),
+    "nested": (Gaussian(1.0) + Linear(0.3)) * Gaussian(3.0) + Polynomial(2, 0.1),
+}
+X = np.random.default_rng(0).standard_normal((9, 3))
+everywhere = pytest.mark.parametrize("kernel", CASES.values(), ids=CASES)
+
+
+def test_no_kernel_is_left_untested():
+    names = [getattr(kernels, name) for name in kernels.__all__]
+    public = {c for c in names if inspect.isclass(c) and c is not Kernel}
+    assert public == {type(case) for case in CASES.values()}
+
+
+@everywhere
+def test_gram_is_symmetric_positive_and_has_its_diagonal(kernel):
+    gram = kernel.gram(X)
+    np.testing.assert_array_equal(gram, gram.T)
+    np.testing.assert_allclose(np.diag(gram), kernel.diag(X), rtol=1e-13)
+    assert np.linalg.eigvalsh(gram)[0] > -1e-12 * np.trace(gram)
+
+
+@everywhere
+def test_cross_is_gram_away_from_the_diagonal(kernel):
+    np.testing.assert_allclose(kernel.cross(X[:4], X[4:]), kernel.gram(X)[:4, 4:], rtol=1e-12, atol=1e-14)
+
+
+@everywhere
+def test_gram_vjp_passes_central_differences(kernel):
+    raw = np.random.default_rng(1).standard_normal((9, 9))
+    gram_bar = raw + raw.T
+    vector = log_vector(kernel)
+
+    def contracted(v: np.ndarray) -> float:
+        return float(np.sum(with_log_vector(kernel, v).gram(X) * gram_bar))
+
+    step = 1e-5
+    numeric = [
+        (contracted(vector + step * e) - contracted(vector - step * e)) / (2 * step) for e in np.eye(vector.size)
+    ]
+    vjp = kernel.gram_vjp(X, gram_bar)
+    assert {k: v.shape for k, v in vjp.items()} == {k: v.shape for k, v in kernel.params.items()}
+    np.testing.assert_allclose(log_gradient(kernel, vjp), numeric, rtol=1e-6, atol=1e-7 * np.max(np.abs(numeric)))
+
+
+@pytest.mark.parametrize("lengthscale", [1e-3, 1e-1, 1e1, 1e3])
+@pytest.mark.parametrize("kind", [Gaussian, Matern32, Matern52, RationalQuadratic])
+def test_gradients_hold_over_six_decades_of_length_scale(kind, lengthscale):
+    points = X.copy()
+    points[1] = points[0] + 0.5 * lengthscale  # so that something is correlated at every scale
+    gram_bar = np.ones((9, 9))
+    step = 1e-5
+
+    def contracted(shift: float) -> float:
+        # off-diagonal sum: the diagonal does not depend on the length scale and would only add rounding
+        gram = kind(lengthscale * np.exp(shift)).gram(points)
+        return 2.0 * float(np.sum((gram - 1.0)[np.triu_indices(9, 1)]))
+
+    got = kind(lengthscale).gram_vjp(points, gram_bar)["lengthscale"] * lengthscale
+    numeric = (contracted(step) - contracted(-step)) / (2 * step)
+    assert numeric > 0
+    np.testing.assert_allclose(got, numeric, rtol=1e-5)
+
+
+@everywhere
+def test_log_vector_and_dictionary_round_trips(kernel):
+    assert from_dict(kernel.to_dict()) == kernel
+    again = with_log_vector(kernel, log_vector(kernel))
+    for name, value in kernel.params.items():
+        np.testing.assert_allclose(again.params[name], value, rtol=1e-15)
+    assert len(log_vector_names(kernel)) == log_vector(kernel).size
+    assert again.to_dict().keys() == kernel.to_dict().keys()
+
+
+@everywhere
+def test_replace_changes_what_it_names_and_nothing_else(kernel):
+    name = next(iter(kernel.params))
+    doubled = kernel.replace(**{name: 2.0 * kernel.params[name]})
+    np.testing.assert_array_equal(doubled.params[name], 2.0 * kernel.params[name])
+    assert all(np.array_equal(doubled.params[k], v) for k, v in kernel.params.items() if k != name)
+    assert doubled != kernel
+    assert type(doubled) is type(kernel)
+    with pytest.raises(ValueError, match="unknown parameter 'wavelength'; this kernel has"):
+        kernel.replace(wavelength=1.0)
+
+
+def test_parameters_are_named_after_their_kernel():
+    assert log_vector_names(Gaussian([1.0, 2.0]) + Bias()) == [
+        "gaussian_lengthscale[0]",
+        "gaussian_lengthscale[1]",
+        "gaussian_variance",
+        "bias_variance",
+    ]
+    twice = Gaussian(1.0) + Linear() * Gaussian(2.0)
+    assert list(twice.params) == [
+        "gaussian1_lengthscale",
+        "gaussian1_variance",
+        "linear_weight",
+        "gaussian2_lengthscale",
+        "gaussian2_variance",
+    ]
+    assert float(twice.replace(gaussian2_lengthscale=5.0).terms[1].terms[1].lengthscale) == 5.0
+
+
+def test_sums_and_products_are_sums_and_products():
+    a, b = Gaussian(1.0), Linear(0.3)
+    np.testing.assert_allclose((a + b).gram(X), a.gram(X) + b.gram(X))
+    np.testing.assert_allclose((a * b).cross(X, X[:2]), a.cross(X, X[:2]) * b.cross(X, X[:2]))
+    assert isinstance(a + b, Sum)
+    assert isinstance(a * b, Product)
+    assert len((a + b + Bias()).terms) == 3
+
+
+def test_zero_parameters_are_switched_off():
+    kernel = NeuralNetwork(0.7, bias=0.0)
+    assert log_vector_names(kernel) == ["weight", "variance"]
+    assert float(with_log_vector(kernel, [0.0, 0.0]).bias) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("kernel", "formula"),
+    [
+        # 2000, appendix B, with w = 1/lengthscale^2; the squares are written out to be independent of the code
+        (Gaussian(ARD, 2.0), lambda x, z: 2.0 * np.exp(-0.5 * sum((x - z) ** 2 / np.square(ARD)))),
+        (RationalQuadratic(1 / np.sqrt(2 * np.array(ARD)), 2.0, 1.0), lambda x, z: 2.0 / (1 + sum(ARD * (x - z) ** 2))),
+        (Linear(ARD), lambda x, z: sum(ARD * x * z)),
+        (
+            NeuralNetwork(ARD, 0.0, 2.0),
+            lambda x, z: (
+                2.0
+                * (2 / np.pi)
+                * np.arcsin(sum(ARD * x * z) / np.sqrt((1 + sum(ARD * x * x)) * (1 + sum(ARD * z * z))))
+            ),
+        ),
+        (
+            NeuralNetwork(ARD, 0.0, 2.0, "sign"),
+            lambda x, z: 2.0 * (2 / np.pi) * np.arcsin(sum(ARD * x * z) / np.sqrt(sum(ARD * x * x) * sum(ARD * z * z))),
+        ),
+        (Polynomial(3, 1 / 3), lambda x, z: (1 + x @ z / 3) ** 3),
+    ],
+    ids=["gaussian", "cauchy", "perceptron", "network", "sign network", "polynomial"],
+)
+def test_formulas_of_the_papers(kernel, formula):
+    expected = [[formula(x, z) for z in X[:4]] for x in X[4:7]]
+    np.testing.assert_allclose(kernel.cross(X[4:7], X[:4]), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("activation", ["erf", "sign"])
+def test_arcsine_kernel_is_the_covariance_of_an_infinite_network(activation):
+    from scipy.special import ndtr
+
+    points = X[:2]
+    kernel = NeuralNetwork(ARD, 0.4, activation=activation)
+    rng = np.random.default_rng(3)
+    weights = rng.standard_normal((400_000, 3)) * np.sqrt(ARD)
+    u = weights @ points.T + np.sqrt(0.4) * rng.standard_normal((400_000, 1))
+    hidden = 2 * ndtr(u) - 1 if activation == "erf" else np.sign(u)
+    products = hidden[:, 0] * hidden[:, 1]
+    error = products.std() / np.sqrt(products.size)
+    assert abs(products.mean() - kernel.gram(points)[0, 1]) < 5 * error
+
+
+def test_equal_inputs_are_equal_to_the_last_bit():
+    twice = np.vstack([X, X])
+    for kernel in (Gaussian(1e-3), Matern52(1e-3), RationalQuadratic(1e-3)):
+        gram = kernel.gram(twice * 1e3)
+        np.testing.assert_array_equal(gram[:9, 9:].diagonal(), np.diag(gram)[:9])
+
+
+def test_white_noise_is_new_for_every_new_case():
+    assert not White(1.0).cross(X, X).any()
+    np.testing.assert_array_equal(White(0.3).gram(X), 0.3 * np.eye(9))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Gaussian(-1.0), r"lengthscale must be finite and > 0, got -1\.0"),
+        (lambda: Gaussian([1.0, np.nan]), "lengthscale must be finite and > 0"),
+        (lambda: Gaussian(1.0, -2.0), r"variance must be finite and > 0, got -2\.0"),
+        (lambda: Gaussian([[1.0]]), r"lengthscale must be a number or a sequence .* got an array of shape \(1, 1\)"),
+        (lambda: Gaussian(1.0, [1.0, 2.0]), r"variance must be one number, got an array of shape \(2,\)"),
+        (lambda: Gaussian("wide"), "lengthscale must be a number"),
+        (lambda: Gaussian([]), "lengthscale must be a number or a sequence"),
+        (lambda: Gaussian([1.0, 2.0]).gram(X), "lengthscale has 2 entries, but X has 3 columns"),
+        (lambda: Linear([1.0, 2.0]).diag(X), "weight has 2 entries, but X has 3 columns"),
+        (lambda: Polynomial(degree=1.5), r"degree must be a positive integer, got 1\.5"),
+        (lambda: Polynomial(degree=0), "degree must be a positive integer, got 0"),
+        (lambda: NeuralNetwork(activation="relu"), "activation must be 'erf' or 'sign', got 'relu'"),
+        (lambda: NeuralNetwork(activation="sign").gram(np.zeros((2, 3))), "undefined at the origin"),
+        (lambda: NeuralNetwork(bias=-0.1), "bias must be finite and >= 0"),
+        (lambda: RationalQuadratic(shape=0.0), "shape must be finite and > 0"),
+        (lambda: from_dict({"kernel": "Periodic"}), "unknown kernel 'Periodic'; expected one of"),
+        (lambda: with_log_vector(Bias(), [0.0, 1.0]), r"log vector of this kernel has shape \(1,\), got \(2,\)"),
+    ],
+)
+def test_bad_parameters_are_named(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_a_kernel_does_not_combine_with_a_number():
+    with pytest.raises(TypeError):
+        Gaussian() + 1.0
+    with pytest.raises(TypeError, match="takes kernels, got float"):
+        Sum(Gaussian(), 1.0)
+
+
+def test_kernels_cannot_be_changed():
+    kernel = Gaussian([1.0, 2.0])
+    with pytest.raises(AttributeError):
+        kernel.lengthscale = 3.0
+    with pytest.raises(ValueError, match="read-only"):
+        kernel.lengthscale[0] = 3.0

@@ -1,0 +1,77 @@
+"""The fixed-point driver on maps whose fixed points, or lack of them, are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bayesgp_mf.errors import NotPositiveDefiniteError, Status
+from bayesgp_mf.solution import Control
+from bayesgp_mf.solvers.driver import fixed_point
+
+CONTROL = Control(tolerance=1e-10, max_iterations=500)
+
+
+def test_linear_map_is_solved_in_memory_plus_a_few_steps():
+    rng = np.random.default_rng(0)
+    matrix = 0.98 * np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    target = rng.standard_normal(4)
+    x, info = fixed_point(lambda x: matrix @ x + target, np.zeros(4), CONTROL)
+    np.testing.assert_allclose(x, np.linalg.solve(np.eye(4) - matrix, target), atol=1e-8)
+    assert info.status is Status.CONVERGED
+    assert info.residual <= 1e-10
+    assert info.n_iterations <= 10  # plain iteration needs over a thousand
+
+
+def test_expanding_map_is_solved_too():
+    x, info = fixed_point(lambda x: -3.0 * x + 8.0, np.zeros(1), CONTROL)
+    assert info.status is Status.CONVERGED
+    np.testing.assert_allclose(x, 2.0)
+
+
+def test_start_at_the_solution_takes_one_evaluation():
+    _, info = fixed_point(np.cos, np.array([0.7390851332151607]), CONTROL)
+    assert info.n_iterations == 1
+    assert info.status is Status.CONVERGED
+
+
+def test_invalid_states_are_stepped_back_from():
+    evaluated = []
+
+    def update(x: np.ndarray) -> np.ndarray:
+        evaluated.append(float(x[0]))
+        if x[0] > 1.5:
+            raise NotPositiveDefiniteError("beyond the edge")
+        return x + 10.0 * (1.4 - x)  # overshoots far beyond 1.5
+
+    x, info = fixed_point(update, np.zeros(1), CONTROL)
+    assert max(evaluated) > 1.5
+    assert info.status is Status.CONVERGED
+    np.testing.assert_allclose(x, 1.4)
+
+
+def test_values_that_are_not_finite_are_stepped_back_from():
+    x, info = fixed_point(lambda x: np.log(x) + 2.0 * x, np.array([0.9]), Control(tolerance=1e-9, max_iterations=2000))
+    assert np.all(np.isfinite(x))
+    assert np.isfinite(info.residual)
+
+
+@pytest.mark.parametrize(
+    ("update", "start", "status"),
+    [
+        (lambda x: x + 1.0, 0.0, Status.STALLED),
+        (lambda x: x * np.nan, 1.0, Status.NO_VALID_STEP),
+        (lambda x: np.where(x == 0, 1.0, np.nan), 0.0, Status.NO_VALID_STEP),
+    ],
+    ids=["no fixed point", "invalid start", "nowhere to go"],
+)
+def test_failure_is_named(update, start, status):
+    _, info = fixed_point(update, np.array([start]), CONTROL)
+    assert info.status is status
+    assert info.residual > CONTROL.tolerance
+
+
+def test_too_few_iterations_are_reported():
+    _, info = fixed_point(np.cos, np.zeros(1), Control(tolerance=1e-12, max_iterations=3))
+    assert info.status is Status.MAX_ITERATIONS
+    assert info.n_iterations == 3

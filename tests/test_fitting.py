@@ -1,0 +1,210 @@
+"""The user's door: bad input is answered, good input of any form is taken, results are consistent."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayesgp_mf as bgp
+from bayesgp_mf import fitting
+from bayesgp_mf.inferencedata import get_group, group_names
+from bayesgp_mf.likelihoods import Gaussian
+
+X = np.random.default_rng(0).standard_normal((12, 2))
+Y = np.where(X[:, 0] > 0, "yes", "no")
+KERNEL = bgp.kernels.Gaussian(1.0)
+
+
+def quick(X=X, y=Y, kernel=KERNEL, likelihood=bgp.Probit(), **options):
+    return bgp.fit(X, y, kernel, likelihood, **{"draws": 20, "chains": 2, "random_seed": 0, **options})
+
+
+def with_entry(value: float) -> np.ndarray:
+    changed = X.copy()
+    changed[3, 1] = value
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"X": with_entry(np.nan)}, r"X must be finite, but 1 of its 24 entries .* \(the first at index \(3, 1\)\)"),
+        ({"X": with_entry(np.inf)}, "X must be finite"),
+        ({"X": X[:, 0]}, r"X must have two dimensions .* got shape \(12,\)\. .* reshape to \(12, 1\)"),
+        ({"X": X[None]}, r"X must have two dimensions .* got shape \(1, 12, 2\)"),
+        ({"X": X[:0], "y": Y[:0]}, r"X is empty: shape \(0, 2\)"),
+        ({"X": X[:, :0]}, r"X is empty: shape \(12, 0\)"),
+        ({"X": [["a", "b"]] * 12}, "X must hold numbers"),
+        ({"y": Y[:5]}, r"y must have shape \(12,\) to match X with 12 rows, got \(5,\)"),
+        ({"y": Y[:, None]}, r"got \(12, 1\)"),
+        ({"y": np.ones(12)}, r"exactly two classes for Probit, got only \['1\.0'\]"),
+        ({"y": list("abc") * 4}, r"exactly two classes for Probit, got 3: \['a', 'b', 'c'\]\. .* y == 'a'"),
+        ({"y": X[:, 0]}, "got 12 distinct real numbers. Threshold them"),
+        ({"y": np.where(X[:, 0] > 0, 1.0, np.nan)}, "y must hold a label for every case, but"),
+        ({"y": np.where(X[:, 0] > 0, "a", None)}, "label for every case"),
+        ({"kernel": 1.0}, "kernel must be one of bayesgp_mf.kernels.* got float"),
+        ({"kernel": bgp.kernels.Gaussian([1.0, 1.0, 1.0])}, "lengthscale has 3 entries, but X has 2 columns"),
+        ({"method": "laplacian"}, "method must be one of"),
+        ({"hyper": "cv"}, "hyper must be None or 'evidence', got 'cv'"),
+        ({"draws": 0}, "draws must be a positive integer, got 0"),
+        ({"chains": 1.5}, "chains must be a positive integer"),
+        ({"starts": -1}, "starts must be a positive integer"),
+        ({"likelihood": Gaussian(0.1), "y": np.full(12, np.nan)}, "y must be finite"),
+    ],
+)
+def test_bad_input_is_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        quick(**arguments)
+
+
+def test_contradicting_labels_under_a_step():
+    doubled, labels = np.vstack([X, X[:1]]), np.append(Y, "yes" if Y[0] == "no" else "no")
+    with pytest.raises(bgp.InconsistentDataError, match="cases 0 and 12"):
+        quick(doubled, labels, likelihood=bgp.Step())
+    quick(doubled, labels, likelihood=bgp.Step(flip=0.1))
+    quick(doubled, labels, KERNEL + bgp.kernels.White(0.1), bgp.Step())
+
+
+def test_too_many_cases_for_this_machine_are_refused_before_they_hurt(monkeypatch):
+    monkeypatch.setattr(fitting.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1}[name])
+    with pytest.raises(MemoryError, match="12 training cases need about 0 GiB"):
+        quick()
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [Y.tolist(), pd.Series(Y), Y == "yes", (Y == "yes").astype(int), 2.0 * (Y == "yes") - 1, Y.astype(object)],
+    ids=["list", "series", "bool", "int", "plus-minus", "object"],
+)
+def test_any_two_labels_will_do(labels):
+    idata, reference = quick(y=labels), quick()
+    np.testing.assert_array_equal(idata["observed_data"]["y"], (Y == "yes").astype(int))
+    np.testing.assert_array_equal(idata["fit"]["alpha"], reference["fit"]["alpha"])
+
+
+def test_class_names_and_column_names_come_back():
+    frame = pd.DataFrame(X, columns=["height", "weight"])
+    idata = quick(frame, pd.Series(Y, dtype="category"))
+    assert get_group(idata, "fit").attrs["class_names"] == '["no", "yes"]'
+    assert list(idata["constant_data"]["feature"].values) == ["height", "weight"]
+    idata = bgp.predict(idata, frame.iloc[:3], random_seed=0)
+    assert list(idata["predictions_constant_data"]["feature"].values) == ["height", "weight"]
+
+
+def test_the_same_seed_gives_the_same_fit():
+    one, other, third = quick(random_seed=7), quick(random_seed=np.random.default_rng(7)), quick(random_seed=8)
+    np.testing.assert_array_equal(one["posterior"]["f"], other["posterior"]["f"])
+    assert not np.array_equal(one["posterior"]["f"], third["posterior"]["f"])
+
+
+def test_draws_have_the_moments_of_the_posterior():
+    idata = quick(draws=20_000, chains=1)
+    f = idata["posterior"]["f"].values[0]
+    process = bgp.posterior(idata)
+    mean, variance = process.at_training
+    np.testing.assert_array_less(np.abs(f.mean(axis=0) - mean), 5 * np.sqrt(variance / 20_000))
+    covariance = process.problem.gram - process.solution.correction.quadratic(process.problem.gram)
+    np.testing.assert_allclose(np.cov(f.T), covariance, atol=6 * variance.max() / np.sqrt(20_000))
+
+
+def test_log_densities_of_draws_give_the_evidence_by_importance_sampling():
+    # E_q[p(y, f) / q(f)] = p(y); the TAP evidence of 12 probit cases is within 0.02 nats of it
+    idata = quick(draws=50_000, chains=1)
+    stats = idata["sample_stats"]
+    weights = np.exp(stats["log_p"].values - stats["log_q"].values - float(idata["fit"]["log_evidence"]))
+    error = weights.std() / np.sqrt(weights.size)
+    assert error < 0.01
+    assert abs(np.log(weights.mean())) < 0.02 + 4 * error
+
+
+def test_predictions_agree_with_the_posterior_and_with_their_draws():
+    idata = bgp.predict(quick(draws=10_000), X[:5] + 0.1, random_seed=1)
+    p = idata["predictions"]["p"].values
+    process = bgp.posterior(idata)
+    np.testing.assert_array_equal(p, process.predict_proba(X[:5] + 0.1))
+    y = idata["predictions"]["y"].values
+    assert y.shape == (2, 10_000, 5)
+    assert set(np.unique(y)) == {0, 1}
+    np.testing.assert_allclose(y.mean(axis=(0, 1)), p, atol=5 * 0.5 / np.sqrt(20_000))
+    f = idata["predictions"]["f"].values
+    mean, variance = process.latent(X[:5] + 0.1)
+    np.testing.assert_allclose(f.mean(axis=(0, 1)), mean, atol=5 * np.sqrt(variance.max() / 20_000))
+    np.testing.assert_allclose(f.std(axis=(0, 1)), idata["predictions"]["latent_sd"], rtol=0.05)
+
+
+def test_predicting_again_replaces_the_predictions():
+    idata = bgp.predict(quick(), X[:5], random_seed=1)
+    idata = bgp.predict(idata, X[:2], draws=False)
+    assert idata["predictions"]["p"].shape == (2,)
+    assert "f" not in idata["predictions"]
+    assert group_names(idata).count("predictions") == 1
+
+
+def test_prediction_in_blocks_is_prediction_at_once(monkeypatch):
+    from bayesgp_mf import posterior_process
+
+    process = bgp.posterior(quick())
+    whole = process.latent(X)
+    monkeypatch.setattr(posterior_process, "BLOCK", 5)
+    np.testing.assert_allclose(process.latent(X), whole, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("X_new", "message"),
+    [
+        (X[:, :1], "X_new has 1 columns, but the model was fitted to 2"),
+        (with_entry(np.nan), "X_new must be finite"),
+        (X[0], "X_new must have two dimensions"),
+        (np.zeros((5001, 2)), "joint draws are limited to 5000 new cases at once, got 5001"),
+    ],
+)
+def test_bad_new_inputs_are_named(X_new, message):
+    with pytest.raises(ValueError, match=message):
+        bgp.predict(quick(), X_new)
+
+
+def test_many_new_cases_without_draws():
+    idata = bgp.predict(quick(), np.random.default_rng(1).standard_normal((20_000, 2)), draws=False)
+    assert idata["predictions"]["p"].shape == (20_000,)
+
+
+def test_white_noise_is_part_of_the_process_at_new_cases_too():
+    plain, noisy = (
+        quick(likelihood=bgp.Probit(0.5)),
+        quick(kernel=KERNEL + bgp.kernels.White(0.5), likelihood=bgp.Step()),
+    )
+    for idata in (plain, noisy):
+        bgp.predict(idata, X[:4], draws=False)
+    np.testing.assert_allclose(plain["predictions"]["p"], noisy["predictions"]["p"], atol=1e-7)
+    np.testing.assert_allclose(plain["fit"]["log_evidence"], noisy["fit"]["log_evidence"], atol=1e-7)
+
+
+def test_a_step_likelihood_leaves_the_pointwise_group_out_and_says_so():
+    idata = quick(likelihood=bgp.Step())
+    assert "log_likelihood" not in group_names(idata)
+    assert "bayesgp_mf.loo needs no draws" in get_group(idata, "fit").attrs["log_likelihood_omitted"]
+    assert np.isfinite(get_group(idata, "fit")["loo_i"]).all()
+
+
+def test_regression_goes_the_same_way():
+    idata = bgp.predict(quick(y=X[:, 0], likelihood=Gaussian(0.1)), X[:3], random_seed=0)
+    np.testing.assert_array_equal(idata["observed_data"]["y"], X[:, 0])
+    assert "p" not in idata["predictions"]
+    np.testing.assert_allclose(idata["predictions"]["latent_mean"], X[:3, 0], atol=0.3)
+
+
+def test_exact_method_through_the_same_door():
+    idata = bgp.predict(quick(X[:6], Y[:6], method="exact"), X[:2], random_seed=0)
+    tap = bgp.predict(quick(X[:6], Y[:6]), X[:2], random_seed=0)
+    np.testing.assert_allclose(idata["predictions"]["p"], tap["predictions"]["p"], atol=0.01)
+    assert float(idata["fit"]["log_evidence_se"]) > 0
+    assert "site_variance" not in idata["fit"]
+
+
+def test_nothing_is_warned_about_in_a_plain_fit():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        quick()

@@ -1,0 +1,43 @@
+"""The package as a whole: names, laziness, version."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import bayesgp_mf as bgp
+
+
+def test_every_public_name_is_there_and_documented():
+    for name in bgp.__all__:
+        value = getattr(bgp, name)
+        assert (value.__doc__ or "").strip(), name
+    assert set(bgp.__all__) <= set(dir(bgp))
+    assert len(bgp.__all__) <= 25
+
+
+def test_functions_are_not_shadowed_by_modules():
+    assert all(callable(getattr(bgp, name)) for name in ("fit", "predict", "solve", "loo", "posterior"))
+
+
+def test_a_mistyped_name_is_answered():
+    with pytest.raises(AttributeError, match=r"no attribute 'fitt'; it has .*fit"):
+        _ = bgp.fitt
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    code = (
+        "import sys, bayesgp_mf; print(*[m for m in ('numpy', 'scipy', 'xarray', 'arviz', 'pymc') if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split() == []
+
+
+def test_fitting_imports_no_pymc_and_no_matplotlib():
+    code = (
+        "import sys, warnings; warnings.simplefilter('ignore'); import bayesgp_mf as bgp; "
+        "bgp.solve([[1.0]], [1], bgp.Probit()); "
+        "print(*[m for m in ('pymc', 'pytensor', 'arviz', 'matplotlib') if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split() == []
