@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -78,7 +79,7 @@ def fit(
     control : Control
         Tolerance of the solver, and whether it raises.
     progress : bool
-        Show a progress bar if the search for hyperparameters takes longer than a second.
+        Show a progress bar for what takes longer than a second.
 
     Returns
     -------
@@ -133,8 +134,9 @@ def fit(
         extras = _search_variables(runs, log_vector_names(kernel))
         kernel = tuned
     problem = Problem(kernel.gram(X), t, likelihood)
+    solution = solver.solve(problem, replace(control, progress=progress))
     return to_container(
-        Posterior(kernel, X, problem, solver.solve(problem, control)),
+        Posterior(kernel, X, problem, solution),
         class_names=class_names,
         feature_names=names,
         draws=draws,

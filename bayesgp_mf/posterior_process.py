@@ -47,7 +47,7 @@ class Draws(NamedTuple):
     log_q: Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Posterior:
     """A posterior Gaussian process: kernel, training inputs, and a solution of the inference problem.
 

@@ -18,15 +18,15 @@ SAME_INPUT_TOLERANCE = 1e-12
 """Two latent values whose squared correlation is closer to one than this are one and the same."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Problem:
     """A validated inference problem: prior f ~ N(0, gram), likelihood of t_i given f_i.
 
     Parameters
     ----------
-    gram : (n, n) array
+    gram : (n, n) array_like
         Gram matrix K, symmetric and positive semi-definite, in squared latent units.
-    t : (n,) array
+    t : (n,) array_like
         Labels -1/+1, or real targets if ``likelihood.targets == "real"``.
     likelihood : Likelihood
         p(t | f) of one case.
@@ -47,16 +47,13 @@ class Problem:
     likelihood: Likelihood
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "gram", as_float_array("gram", self.gram))
+        object.__setattr__(self, "t", as_float_array("t", self.t))
         _check_gram(self.gram)
         _check_targets(self.t, self.gram.shape[0], self.likelihood)
         if self.likelihood.forbids:
             _check_variances(self.gram)
             _check_contradictions(self.gram, self.t)
-
-    @classmethod
-    def from_arrays(cls, gram: ArrayLike, t: ArrayLike, likelihood: Likelihood) -> Problem:
-        """Build a problem from anything that converts to float arrays."""
-        return cls(as_float_array("gram", gram), as_float_array("t", t), likelihood)
 
     @property
     def n(self) -> int:

@@ -10,15 +10,17 @@ PATIENCE_SECONDS = 1.0
 
 
 @contextmanager
-def progress_bar(description: str, total: int, *, enabled: bool = True) -> Iterator[Callable[[str], None]]:
+def progress_bar(
+    description: str, total: int | None = None, *, enabled: bool = True
+) -> Iterator[Callable[[str], None]]:
     """Yield a function to be called once for each finished part of the work, with a word on how it stands.
 
     Parameters
     ----------
     description : str
         What is being done.
-    total : int
-        Number of parts.
+    total : int, optional
+        Number of parts, if it is known.
     enabled : bool
         With False nothing is ever shown.
     """
@@ -40,7 +42,7 @@ def progress_bar(description: str, total: int, *, enabled: bool = True) -> Itera
             task = bar.add_task(description, total=total, note="")
             bar.start()
         if bar is not None and task is not None:
-            bar.update(task, completed=min(done, total), note=note)
+            bar.update(task, completed=done if total is None else min(done, total), note=note)
 
     try:
         yield advance

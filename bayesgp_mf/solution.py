@@ -28,6 +28,8 @@ class Control:
     throw : bool
         Raise `ConvergenceError` if the equations were not solved (the default). With False the status
         on the result says so.
+    progress : bool
+        Show a progress bar if the iteration takes longer than a second.
 
     Raises
     ------
@@ -38,6 +40,7 @@ class Control:
     tolerance: float = 1e-8
     max_iterations: int = 500
     throw: bool = True
+    progress: bool = False
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.tolerance) and 0 < self.tolerance < 1):
@@ -116,7 +119,7 @@ class LeaveOneOut(NamedTuple):
     log_density: Array
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Solution:
     """An approximate posterior at the training cases; it knows nothing about inputs or kernels.
 

@@ -110,6 +110,29 @@ def test_draws_have_the_moments_of_the_posterior():
     np.testing.assert_allclose(np.cov(f.T), covariance, atol=6 * variance.max() / np.sqrt(20_000))
 
 
+def test_draws_are_centred_on_the_posterior_mean():
+    class Silent(np.random.Generator):
+        def standard_normal(self, size):
+            return np.zeros(size)
+
+    process = bgp.posterior(quick())
+    silent = Silent(np.random.PCG64(0))
+    np.testing.assert_allclose(process.draw(1, silent).f[0], process.at_training[0], atol=1e-12)
+    np.testing.assert_allclose(process.draw_new(X[:3] + 0.1, 1, silent)[0], process.latent(X[:3] + 0.1)[0], atol=1e-12)
+
+
+def test_the_fit_group_holds_what_the_posterior_says():
+    idata = quick()
+    process, fit = bgp.posterior(idata), idata["fit"]
+    mean, variance = process.at_training
+    np.testing.assert_allclose(fit["latent_mean"], mean, rtol=1e-9)
+    np.testing.assert_allclose(fit["latent_sd"], np.sqrt(variance), rtol=1e-9)
+    np.testing.assert_allclose(fit["cavity_mean"], process.loo.mean, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(fit["cavity_sd"], np.sqrt(process.loo.variance), rtol=1e-6)
+    np.testing.assert_allclose(fit["loo_i"], process.loo.log_density, rtol=1e-6)
+    assert process.log_evidence == float(fit["log_evidence"])
+
+
 def test_log_densities_of_draws_give_the_evidence_by_importance_sampling():
     # E_q[p(y, f) / q(f)] = p(y); the TAP evidence of 12 probit cases is within 0.02 nats of it
     idata = quick(draws=50_000, chains=1)
@@ -133,6 +156,12 @@ def test_predictions_agree_with_the_posterior_and_with_their_draws():
     mean, variance = process.latent(X[:5] + 0.1)
     np.testing.assert_allclose(f.mean(axis=(0, 1)), mean, atol=5 * np.sqrt(variance.max() / 20_000))
     np.testing.assert_allclose(f.std(axis=(0, 1)), idata["predictions"]["latent_sd"], rtol=0.05)
+
+
+def test_the_seed_of_predictions_counts():
+    first, again, other = (bgp.predict(quick(), X[:3], random_seed=s)["predictions"]["f"].values for s in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
 
 
 def test_predicting_again_replaces_the_predictions():

@@ -50,6 +50,7 @@ def test_no_number_is_missing_anywhere(pima_fit):
 
 
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")  # PSIS on its own limits: k > 0.7
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # ArviZ 0.2x under pandas 3
 def test_arviz_summary_loo_and_compare(pima_fit):
     summary = az.summary(pima_fit, var_names=["f"])
     assert len(summary) == 200

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.likelihoods import Likelihood
@@ -98,4 +99,4 @@ def solve(
     >>> solution.info.status.name
     'CONVERGED'
     """
-    return get_method(method).solve(Problem.from_arrays(gram, t, likelihood), control, start)
+    return get_method(method).solve(Problem(np.asarray(gram), np.asarray(t), likelihood), control, start)

@@ -3,8 +3,8 @@
 A solver supplies ``update(x)``, one full step of its own equations. The driver looks for x = update(x),
 mixing the last few steps (D. G. Anderson, 1965, J. ACM 12, 547-560, https://doi.org/10.1145/321296.321305;
 type II, H. F. Walker & P. Ni, 2011, SIAM J. Numer. Anal. 49, 1715-1735, https://doi.org/10.1137/10078356X).
-Where a mixed step leads somewhere invalid or much worse it goes back to the best state so far and
-takes shorter plain steps.
+Where a mixed step leads somewhere invalid it is taken back; where nothing improves for long, the iteration
+returns to the best state so far and takes shorter steps.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Callable
 import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError, Status
+from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.solution import Control, Info
 from bayesgp_mf.types import Array
 
 MEMORY = 5  # differences kept for mixing; more only adds rounding here
-GROWTH = 2.0  # a mixed step that makes the residual this many times larger is taken back
 PATIENCE = 25  # steps without a new best residual before the steps are halved
 SMALLEST_DAMPING = 2.0**-10
 
@@ -44,6 +44,13 @@ def fixed_point(update: Callable[[Array], Array], start: Array, control: Control
     info : Info
         Status, updates used and the largest change that another update would make.
     """
+    with progress_bar("solving", enabled=control.progress) as advance:
+        return _iterate(update, start, control, advance)
+
+
+def _iterate(
+    update: Callable[[Array], Array], start: Array, control: Control, advance: Callable[[str], None]
+) -> tuple[Array, Info]:
     x = best = start
     change = _change(update, start)
     if change is None:
@@ -52,7 +59,8 @@ def fixed_point(update: Callable[[Array], Array], start: Array, control: Control
     history: deque[tuple[Array, Array]] = deque(maxlen=MEMORY)
     damping, last_best, iteration = 1.0, 1, 1
 
-    while float(np.max(np.abs(best_change))) > control.tolerance:
+    while _largest(best_change) > control.tolerance:
+        advance(f"step {iteration}, largest change {_largest(best_change):.1e} (tolerance {control.tolerance:.0e})")
         if iteration >= control.max_iterations:
             status = Status.MAX_ITERATIONS
             break
@@ -66,8 +74,8 @@ def fixed_point(update: Callable[[Array], Array], start: Array, control: Control
         proposal = _mix(x, change, history, damping)
         new_change = _change(update, proposal)
         iteration += 1
-        if new_change is None or (history and _norm(new_change) > GROWTH * _norm(change)):
-            if not history:
+        if new_change is None:
+            if not history:  # even the plain step is too long
                 if damping <= SMALLEST_DAMPING:
                     status = Status.NO_VALID_STEP
                     break
@@ -76,11 +84,11 @@ def fixed_point(update: Callable[[Array], Array], start: Array, control: Control
             continue
         history.append((proposal - x, new_change - change))
         x, change = proposal, new_change
-        if _norm(change) < _norm(best_change):
+        if np.linalg.norm(change) < np.linalg.norm(best_change):
             best, best_change, last_best = x, change, iteration
     else:
         status = Status.CONVERGED
-    return best, Info(status, iteration, float(np.max(np.abs(best_change))))
+    return best, Info(status, iteration, _largest(best_change))
 
 
 def _change(update: Callable[[Array], Array], x: Array) -> Array | None:
@@ -93,8 +101,8 @@ def _change(update: Callable[[Array], Array], x: Array) -> Array | None:
     return change if np.all(np.isfinite(change)) else None
 
 
-def _norm(change: Array) -> float:
-    return float(np.linalg.norm(change))
+def _largest(change: Array) -> float:
+    return float(np.max(np.abs(change)))
 
 
 def _mix(x: Array, change: Array, history: deque[tuple[Array, Array]], damping: float) -> Array:

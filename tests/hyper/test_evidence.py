@@ -63,6 +63,7 @@ def test_search_ends_at_a_maximum_and_tells_how():
     assert value >= fit["hyper_log_evidence"].values.max() - 1e-6
     assert fit["hyper_end"].dims == ("start", "hyper")
     assert fit["hyper_start"].shape == (3, 3)
+    assert len(np.unique(fit["hyper_start"].values[:, 0])) == 3  # three different places
     trace = fit["hyper_trace"].values
     assert np.all(np.diff(trace) > -1e-9)
     np.testing.assert_allclose(

@@ -1,0 +1,44 @@
+"""The progress bar: absent from short work, present in long work, gone when told to be."""
+
+from __future__ import annotations
+
+import pytest
+
+import bayesgp_mf as bgp
+from bayesgp_mf import progress
+
+
+@pytest.mark.parametrize(
+    ("patience", "enabled", "shown"), [(-1.0, True, True), (-1.0, False, False), (3600.0, True, False)]
+)
+def test_it_shows_only_what_is_long_and_wanted(monkeypatch, capsys, patience, enabled, shown):
+    monkeypatch.setattr(progress, "PATIENCE_SECONDS", patience)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with progress.progress_bar("counting", 3, enabled=enabled) as advance:
+        for word in "abc":
+            advance(word)
+    assert ("counting" in capsys.readouterr().out) is shown
+
+
+def test_it_ends_with_the_work_it_shows(monkeypatch):
+    monkeypatch.setattr(progress, "PATIENCE_SECONDS", -1.0)
+
+    def interrupted_work() -> None:
+        with progress.progress_bar("interrupted") as advance:
+            advance("")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_work()
+    with progress.progress_bar("the next one") as advance:  # rich allows one bar at a time: the first is gone
+        advance("")
+
+
+def test_a_solver_shows_its_steps_when_asked(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "PATIENCE_SECONDS", -1.0)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    gram = [[2.0, 1.0], [1.0, 2.0]]
+    bgp.solve(gram, [1, -1], bgp.Probit())
+    assert capsys.readouterr().out == ""
+    bgp.solve(gram, [1, -1], bgp.Probit(), control=bgp.Control(progress=True))
+    assert "largest change" in capsys.readouterr().out
