@@ -35,10 +35,12 @@ def progress_bar(
             return
         if bar is None and time.monotonic() - started > PATIENCE_SECONDS:
             # imported only now: most work is over before anyone would look
+            from rich.console import Console
             from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
             columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[note]}"))
-            bar = Progress(*columns, TimeElapsedColumn(), transient=True)
+            console = Console(stderr=True)  # what a script prints stays clean
+            bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
             task = bar.add_task(description, total=total, note="")
             bar.start()
         if bar is not None and task is not None:

@@ -8,16 +8,21 @@ import bayesgp_mf as bgp
 from bayesgp_mf import progress
 
 
+def force_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "200")
+
+
 @pytest.mark.parametrize(
     ("patience", "enabled", "shown"), [(-1.0, True, True), (-1.0, False, False), (3600.0, True, False)]
 )
 def test_it_shows_only_what_is_long_and_wanted(monkeypatch, capsys, patience, enabled, shown):
     monkeypatch.setattr(progress, "PATIENCE_SECONDS", patience)
-    monkeypatch.setenv("FORCE_COLOR", "1")
+    force_terminal(monkeypatch)
     with progress.progress_bar("counting", 3, enabled=enabled) as advance:
         for word in "abc":
             advance(word)
-    assert ("counting" in capsys.readouterr().out) is shown
+    assert ("counting" in capsys.readouterr().err) is shown
 
 
 def test_it_ends_with_the_work_it_shows(monkeypatch):
@@ -36,9 +41,9 @@ def test_it_ends_with_the_work_it_shows(monkeypatch):
 
 def test_a_solver_shows_its_steps_when_asked(monkeypatch, capsys):
     monkeypatch.setattr(progress, "PATIENCE_SECONDS", -1.0)
-    monkeypatch.setenv("FORCE_COLOR", "1")
+    force_terminal(monkeypatch)
     gram = [[2.0, 1.0], [1.0, 2.0]]
     bgp.solve(gram, [1, -1], bgp.Probit())
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().err == ""
     bgp.solve(gram, [1, -1], bgp.Probit(), control=bgp.Control(progress=True))
-    assert "largest change" in capsys.readouterr().out
+    assert "largest change" in capsys.readouterr().err
