@@ -61,5 +61,5 @@ class EvidenceObjective:
             self.forget()
             return None
         self._last = solution
-        gradient = kernel.gram_vjp(self._X, self._solver.gram_gradient(solution))
+        gradient = kernel.gram_vjp(self._X, self._solver.gram_gradient(problem, solution))
         return solution.evidence.value, log_gradient(kernel, gradient)

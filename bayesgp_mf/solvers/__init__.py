@@ -29,7 +29,7 @@ class Solver(Protocol):
     def solve(self, problem: Problem, control: Control = ..., start: Solution | None = None) -> Solution:
         """Solve a problem, from the prior or from an earlier solution."""
 
-    def gram_gradient(self, solution: Solution) -> Array:
+    def gram_gradient(self, problem: Problem, solution: Solution) -> Array:
         """Return the derivative ``(n, n)`` of the log evidence with respect to the Gram matrix."""
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> LeaveOneOut:

@@ -85,7 +85,7 @@ class Exact:
             f"method 'exact' handles Gaussian and Probit likelihoods, got {type(problem.likelihood).__name__}."
         )
 
-    def gram_gradient(self, solution: Solution) -> Array:
+    def gram_gradient(self, problem: Problem, solution: Solution) -> Array:
         """Return the derivative ``(n, n)`` of the log evidence with respect to the Gram matrix."""
         return 0.5 * (np.outer(solution.alpha, solution.alpha) - solution.correction.dense())
 

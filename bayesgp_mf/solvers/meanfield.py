@@ -22,9 +22,9 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import abc
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -60,46 +60,52 @@ class Posterior(NamedTuple):
     derivs: Derivs
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(abc.ABC):
     """The one line in which a mean-field theory differs from the others, and its consequences.
 
-    Attributes
+    Parameters
     ----------
-    kind : EvidenceKind
-        What its evidence is.
-    cavity_variance : callable
-        Cavity variances ``(n,)`` from the Gram matrix and the correction of the current sites.
-    site_term : callable
-        B in the log evidence sum log Z_i - alpha' K alpha / 2 + sum lambda_i alpha_i^2 / 2 - B, in nats, from
-        the Gram matrix, the correction and the cavity variances.
-    gram_gradient : callable
-        d log evidence / dK ``(n, n)`` from a solution.
+    gram : (n, n) array
+        Gram matrix; what a theory needs of it alone is computed here, once for all steps.
     """
 
-    kind: EvidenceKind
-    cavity_variance: Callable[[Array, SiteCorrection], Array]
-    site_term: Callable[[Array, SiteCorrection, Array], float]
-    gram_gradient: Callable[[Solution], Array]
+    kind: ClassVar[EvidenceKind]
+    """What its evidence is."""
+
+    def __init__(self, gram: Array) -> None:
+        self.gram = gram
+
+    @abc.abstractmethod
+    def cavity_variance(self, correction: SiteCorrection) -> Array:
+        """Return the cavity variances ``(n,)`` that belong to the current sites."""
+
+    @abc.abstractmethod
+    def site_term(self, correction: SiteCorrection, cavity_variance: Array) -> float:
+        """Return B, in nats, of the log evidence (see `MeanField.finish`)."""
+
+    @abc.abstractmethod
+    def gram_gradient(self, solution: Solution) -> Array:
+        """Return d log evidence / dK, ``(n, n)`` and symmetric."""
 
 
-def _tap_cavity_variance(gram: Array, correction: SiteCorrection) -> Array:
-    return correction.cavity_variance(gram)  # 2000, eq. 28; 1998, eq. 12
+class Tap(Rule):
+    """TAP, or expectation propagation: the variance of each case among the others, reacting to them."""
 
+    kind = "ep"
 
-def _tap_site_term(gram: Array, correction: SiteCorrection, cavity_variance: Array) -> float:
-    # 1/2 log det(K + Omega) - 1/2 sum log(lambda + omega), multiplied through by W = 1/omega so that a
-    # site that says nothing (W = 0) costs nothing
-    own = np.log1p(correction.site_precision * cavity_variance)
-    return 0.5 * correction.log_det - 0.5 * float(np.sum(own))
+    def cavity_variance(self, correction: SiteCorrection) -> Array:
+        """Return 1/[(K + Omega)^-1]_ii - omega_i (2000, eq. 28; 1998, eq. 12)."""
+        return correction.cavity_variance(self.gram)
 
+    def site_term(self, correction: SiteCorrection, cavity_variance: Array) -> float:
+        """Return log det(K + Omega)/2 - sum log(lambda + omega)/2."""
+        # both multiplied through by W = 1/omega, so that a site that says nothing (W = 0) costs nothing
+        own = np.log1p(correction.site_precision * cavity_variance)
+        return 0.5 * correction.log_det - 0.5 * float(np.sum(own))
 
-def _tap_gram_gradient(solution: Solution) -> Array:
-    # the evidence is stationary in the sites, so only the explicit K counts
-    return 0.5 * (np.outer(solution.alpha, solution.alpha) - solution.correction.dense())
-
-
-TAP = Rule("ep", _tap_cavity_variance, _tap_site_term, _tap_gram_gradient)
+    def gram_gradient(self, solution: Solution) -> Array:
+        """Return (alpha alpha' - (K + Omega)^-1)/2: the evidence is stationary in the sites."""
+        return 0.5 * (np.outer(solution.alpha, solution.alpha) - solution.correction.dense())
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +116,12 @@ class MeanField:
     ----------
     name : str
         The name users call it by.
-    rule : Rule
+    rule : type of Rule
         Its cavity variance, evidence and gradient.
     """
 
     name: str
-    rule: Rule
+    rule: type[Rule]
 
     def init(self, problem: Problem) -> State:
         """Return the state before any data: sites that say nothing."""
@@ -123,10 +129,7 @@ class MeanField:
 
     def step(self, problem: Problem, state: State) -> State:
         """Return the next state: the sites that match the likelihood at the cavities of this one."""
-        _, _, (mean, variance), (_, d1, d2) = self._posterior(problem, state)
-        tilted = 1.0 + variance * d2  # posterior variance of f_i over its cavity variance
-        precision = -d2 / tilted  # W = 1/omega, omega = -1/d2 - lambda (2000, eq. 29)
-        return State(precision, precision * mean + d1 / tilted)
+        return _step(self.rule(problem.gram), problem, state)
 
     def finish(self, problem: Problem, state: State, info: Info) -> Solution:
         r"""Return the solution at a state: weights, correction, cavities and the evidence.
@@ -137,27 +140,15 @@ class MeanField:
         .. math:: \sum_i \log Z_i(m_i, \lambda_i) - \tfrac12 \alpha^T K \alpha
                   + \tfrac12 \sum_i \lambda_i \alpha_i^2 - B.
         """
-        alpha, correction, cavity, derivs = self._posterior(problem, state)
+        rule = self.rule(problem.gram)
+        alpha, correction, cavity, derivs = _posterior(rule, problem, state)
         value = (
             float(np.sum(derivs.value))
             - 0.5 * float(alpha @ problem.gram @ alpha)
             + 0.5 * float(np.sum(cavity.variance * alpha**2))
-            - self.rule.site_term(problem.gram, correction, cavity.variance)
+            - rule.site_term(correction, cavity.variance)
         )
-        return Solution(self.name, alpha, correction, Evidence(value, self.rule.kind), cavity, info)
-
-    def _posterior(self, problem: Problem, state: State) -> Posterior:
-        """Return what follows from a state at the cost of one factorisation."""
-        gram, shift = problem.gram, state.shift
-        correction = SiteCorrection(gram, state.precision)
-        # (K + Omega) alpha = measured value, written as alpha = b - R K b to hold for W = 0 too
-        alpha = shift - correction.multiply(gram @ shift)
-        variance = self.rule.cavity_variance(gram, correction)
-        if not np.all(variance >= 0):
-            raise NotPositiveDefiniteError("a cavity variance is negative: the sites contradict each other")
-        mean = gram @ alpha - variance * alpha  # 2000, eqs. 19 and 26
-        derivs = problem.likelihood.log_partition(problem.t, mean, variance)
-        return Posterior(alpha, correction, Cavity(mean, variance), derivs)
+        return Solution(self.name, alpha, correction, Evidence(value, rule.kind), cavity, info)
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
         r"""Solve the mean-field equations of a problem.
@@ -202,8 +193,10 @@ class MeanField:
             precision, shift = np.split(np.sinh(x), 2)
             return State(precision / scale**2, shift / scale)
 
+        rule = self.rule(problem.gram)
+
         def update(x: Array) -> Array:
-            return pack(self.step(problem, unpack(x)))
+            return pack(_step(rule, problem, unpack(x)))
 
         x, info = fixed_point(update, pack(first), control)
         if start is not None and info.status is not Status.CONVERGED:
@@ -221,12 +214,12 @@ class MeanField:
                 )
         return self.finish(problem, unpack(x), info)
 
-    def gram_gradient(self, solution: Solution) -> Array:
+    def gram_gradient(self, problem: Problem, solution: Solution) -> Array:
         """Return the derivative ``(n, n)`` of the log evidence with respect to the Gram matrix.
 
         Symmetric; contract it with dK/dtheta over both indices for a hyperparameter theta.
         """
-        return self.rule.gram_gradient(solution)
+        return self.rule(problem.gram).gram_gradient(solution)
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> LeaveOneOut:
         r"""Return the leave-one-out predictions by linear response (2000, eq. 51; appendix D).
@@ -239,6 +232,27 @@ class MeanField:
         mean = problem.gram @ solution.alpha - variance * solution.alpha
         log_density = problem.likelihood.log_partition(problem.t, mean, variance).value
         return LeaveOneOut(mean, variance, log_density)
+
+
+def _step(rule: Rule, problem: Problem, state: State) -> State:
+    _, _, (mean, variance), (_, d1, d2) = _posterior(rule, problem, state)
+    tilted = 1.0 + variance * d2  # posterior variance of f_i over its cavity variance
+    precision = -d2 / tilted  # W = 1/omega, omega = -1/d2 - lambda (2000, eq. 29)
+    return State(precision, precision * mean + d1 / tilted)
+
+
+def _posterior(rule: Rule, problem: Problem, state: State) -> Posterior:
+    """Return what follows from a state at the cost of one factorisation."""
+    gram, shift = problem.gram, state.shift
+    correction = SiteCorrection(gram, state.precision)
+    # (K + Omega) alpha = measured value, written as alpha = b - R K b to hold for W = 0 too
+    alpha = shift - correction.multiply(gram @ shift)
+    variance = rule.cavity_variance(correction)
+    if not np.all(variance >= 0):
+        raise NotPositiveDefiniteError("a cavity variance is negative: the sites contradict each other")
+    mean = gram @ alpha - variance * alpha  # 2000, eqs. 19 and 26
+    derivs = problem.likelihood.log_partition(problem.t, mean, variance)
+    return Posterior(alpha, correction, Cavity(mean, variance), derivs)
 
 
 def _sites_of(solution: Solution, problem: Problem) -> State:
@@ -258,4 +272,4 @@ def _site_form(solution: Solution) -> SiteCorrection:
     return solution.correction
 
 
-tap = MeanField("tap", TAP)
+tap = MeanField("tap", Tap)
