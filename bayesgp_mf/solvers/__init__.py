@@ -15,7 +15,7 @@ from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import Control, LeaveOneOut, Solution
 from bayesgp_mf.solvers.exact import exact
-from bayesgp_mf.solvers.meanfield import tap
+from bayesgp_mf.solvers.meanfield import naive, tap, variational
 from bayesgp_mf.types import Array
 
 
@@ -36,7 +36,7 @@ class Solver(Protocol):
         """Return what the other cases predict for each case."""
 
 
-METHODS: dict[str, Solver] = {solver.name: solver for solver in (tap, exact)}
+METHODS: dict[str, Solver] = {solver.name: solver for solver in (tap, naive, variational, exact)}
 
 
 def get_method(name: str) -> Solver:

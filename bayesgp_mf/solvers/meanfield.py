@@ -5,7 +5,7 @@ All of them solve the same n equations (2000, eqs. 19, 21, 26),
 .. math:: \alpha_i = \partial_{m_i} \log Z_i(m_i, \lambda_i), \qquad m = K\alpha - \lambda \odot \alpha,
 
 and differ in one line, the cavity variance lambda, and in what follows from it: a term of the evidence
-and its gradient. A `Rule` holds those three; everything else here is common.
+and its gradient. The rules hold those three; everything here is common.
 
 Each example acts like a measurement with variance :math:`\omega_i = -1/\partial^2_{m_i}\log Z_i - \lambda_i`
 (2000, eq. 29). The state is what these measurements say, W = 1/omega and b = W times the measured value:
@@ -22,17 +22,18 @@ References
 
 from __future__ import annotations
 
-import abc
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, NotPositiveDefiniteError, Status
 from bayesgp_mf.linalg import SiteCorrection
 from bayesgp_mf.problem import Problem, explain_infeasible
-from bayesgp_mf.solution import Cavity, Control, Evidence, EvidenceKind, Info, LeaveOneOut, Solution
+from bayesgp_mf.solution import Cavity, Control, Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.solvers.driver import fixed_point
+from bayesgp_mf.solvers.response import linear_response, site_form
+from bayesgp_mf.solvers.rules import Naive, Rule, Tap, Variational
 from bayesgp_mf.types import Array, Derivs
 
 
@@ -58,54 +59,6 @@ class Posterior(NamedTuple):
     correction: SiteCorrection
     cavity: Cavity
     derivs: Derivs
-
-
-class Rule(abc.ABC):
-    """The one line in which a mean-field theory differs from the others, and its consequences.
-
-    Parameters
-    ----------
-    gram : (n, n) array
-        Gram matrix; what a theory needs of it alone is computed here, once for all steps.
-    """
-
-    kind: ClassVar[EvidenceKind]
-    """What its evidence is."""
-
-    def __init__(self, gram: Array) -> None:
-        self.gram = gram
-
-    @abc.abstractmethod
-    def cavity_variance(self, correction: SiteCorrection) -> Array:
-        """Return the cavity variances ``(n,)`` that belong to the current sites."""
-
-    @abc.abstractmethod
-    def site_term(self, correction: SiteCorrection, cavity_variance: Array) -> float:
-        """Return B, in nats, of the log evidence (see `MeanField.finish`)."""
-
-    @abc.abstractmethod
-    def gram_gradient(self, solution: Solution) -> Array:
-        """Return d log evidence / dK, ``(n, n)`` and symmetric."""
-
-
-class Tap(Rule):
-    """TAP, or expectation propagation: the variance of each case among the others, reacting to them."""
-
-    kind = "ep"
-
-    def cavity_variance(self, correction: SiteCorrection) -> Array:
-        """Return 1/[(K + Omega)^-1]_ii - omega_i (2000, eq. 28; 1998, eq. 12)."""
-        return correction.cavity_variance(self.gram)
-
-    def site_term(self, correction: SiteCorrection, cavity_variance: Array) -> float:
-        """Return log det(K + Omega)/2 - sum log(lambda + omega)/2."""
-        # both multiplied through by W = 1/omega, so that a site that says nothing (W = 0) costs nothing
-        own = np.log1p(correction.site_precision * cavity_variance)
-        return 0.5 * correction.log_det - 0.5 * float(np.sum(own))
-
-    def gram_gradient(self, solution: Solution) -> Array:
-        """Return (alpha alpha' - (K + Omega)^-1)/2: the evidence is stationary in the sites."""
-        return 0.5 * (np.outer(solution.alpha, solution.alpha) - solution.correction.dense())
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +101,7 @@ class MeanField:
             + 0.5 * float(np.sum(cavity.variance * alpha**2))
             - rule.site_term(correction, cavity.variance)
         )
-        return Solution(self.name, alpha, correction, Evidence(value, rule.kind), cavity, info)
+        return Solution(self.name, alpha, correction, Evidence(value, rule.kind, rule.bound), cavity, info)
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
         r"""Solve the mean-field equations of a problem.
@@ -222,16 +175,8 @@ class MeanField:
         return self.rule(problem.gram).gram_gradient(solution)
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> LeaveOneOut:
-        r"""Return the leave-one-out predictions by linear response (2000, eq. 51; appendix D).
-
-        Without case i the field is :math:`m_i = f_i - \lambda_i \alpha_i` with
-        :math:`\lambda_i = 1/[(K+\Omega)^{-1}]_{ii} - \omega_i`, which for TAP is its own cavity (eq. 32).
-        """
-        correction = _site_form(solution)
-        variance = correction.cavity_variance(problem.gram)
-        mean = problem.gram @ solution.alpha - variance * solution.alpha
-        log_density = problem.likelihood.log_partition(problem.t, mean, variance).value
-        return LeaveOneOut(mean, variance, log_density)
+        """Return the leave-one-out predictions by linear response; for TAP they are its own cavities."""
+        return linear_response(problem, solution)
 
 
 def _step(rule: Rule, problem: Problem, state: State) -> State:
@@ -259,17 +204,13 @@ def _sites_of(solution: Solution, problem: Problem) -> State:
     """Return the state that gave a solution, to start the next problem from."""
     if solution.alpha.shape != (problem.n,):
         raise ValueError(f"start has {solution.alpha.shape[0]} cases, but the problem has {problem.n}.")
-    correction = _site_form(solution)
+    correction = site_form(solution)
     # b = W (K alpha) + alpha, since alpha = b - R K b
     return State(
         correction.site_precision, correction.site_precision * (problem.gram @ solution.alpha) + solution.alpha
     )
 
 
-def _site_form(solution: Solution) -> SiteCorrection:
-    if not isinstance(solution.correction, SiteCorrection):
-        raise ValueError(f"a mean-field solution has sites, but this one was made by method {solution.method!r}.")
-    return solution.correction
-
-
 tap = MeanField("tap", Tap)
+naive = MeanField("naive", Naive)
+variational = MeanField("variational", Variational)

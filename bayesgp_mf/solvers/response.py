@@ -1,0 +1,41 @@
+"""Leave-one-out by linear response: the same formula for every method that ends in site variances."""
+
+from __future__ import annotations
+
+from bayesgp_mf.linalg import SiteCorrection
+from bayesgp_mf.problem import Problem
+from bayesgp_mf.solution import LeaveOneOut, Solution
+
+
+def linear_response(problem: Problem, solution: Solution) -> LeaveOneOut:
+    r"""Return the leave-one-out predictions of a solution by linear response (2000, appendix D).
+
+    Without case i the field is (2000, eq. 51)
+
+    .. math:: f_i - \left(\frac{1}{[(K+\Omega)^{-1}]_{ii}} - \omega_i\right) \alpha_i
+
+    and the bracket is its variance. For TAP both are its own cavity (2000, eq. 32).
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem that was solved.
+    solution : Solution
+        Of a method whose correction has sites.
+
+    Returns
+    -------
+    LeaveOneOut
+        Means, variances ``(n,)`` and log predictive densities ``(n,)`` in nats.
+    """
+    variance = site_form(solution).cavity_variance(problem.gram)
+    mean = problem.gram @ solution.alpha - variance * solution.alpha
+    log_density = problem.likelihood.log_partition(problem.t, mean, variance).value
+    return LeaveOneOut(mean, variance, log_density)
+
+
+def site_form(solution: Solution) -> SiteCorrection:
+    """Return the correction of a solution as sites, or raise a ValueError if it has none."""
+    if not isinstance(solution.correction, SiteCorrection):
+        raise ValueError(f"this needs a solution with sites, but this one was made by method {solution.method!r}.")
+    return solution.correction

@@ -1,0 +1,141 @@
+r"""The rules of the mean-field theories: the one line in which each differs, and what follows from it.
+
+References
+----------
+.. [1] Opper, M., & Winther, O. (2000). Gaussian processes for classification: mean-field algorithms.
+   Neural Computation 12(11), 2655-2684. https://doi.org/10.1162/089976600300014881
+.. [2] Csato, L., Fokoue, E., Opper, M., Schottky, B., & Winther, O. (2000). Efficient approaches to Gaussian
+   process classification. NIPS 12 ("1999" in this package, after the year of the conference).
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from bayesgp_mf.errors import NotPositiveDefiniteError
+from bayesgp_mf.linalg import SiteCorrection, cholesky, triangular_inverse
+from bayesgp_mf.solution import EvidenceKind, Solution
+from bayesgp_mf.solvers.response import site_form
+from bayesgp_mf.types import Array
+
+
+class Rule(abc.ABC):
+    """The one line in which a mean-field theory differs from the others, and its consequences.
+
+    Parameters
+    ----------
+    gram : (n, n) array
+        Gram matrix; what a theory needs of it alone is computed here, once for all steps.
+    """
+
+    kind: ClassVar[EvidenceKind]
+    """What its evidence is."""
+    bound: ClassVar[Literal["lower"] | None] = None
+    """Whether its evidence is a guaranteed bound."""
+
+    def __init__(self, gram: Array) -> None:
+        self.gram = gram
+
+    @abc.abstractmethod
+    def cavity_variance(self, correction: SiteCorrection) -> Array:
+        """Return the cavity variances ``(n,)`` that belong to the current sites."""
+
+    @abc.abstractmethod
+    def site_term(self, correction: SiteCorrection, cavity_variance: Array) -> float:
+        """Return B, in nats, of the log evidence (see `MeanField.finish`)."""
+
+    @abc.abstractmethod
+    def gram_gradient(self, solution: Solution) -> Array:
+        """Return d log evidence / dK, ``(n, n)`` and symmetric."""
+
+
+class Tap(Rule):
+    """TAP, or expectation propagation: the variance of each case among the others, reacting to them."""
+
+    kind = "ep"
+
+    def cavity_variance(self, correction: SiteCorrection) -> Array:
+        """Return 1/[(K + Omega)^-1]_ii - omega_i (2000, eq. 28; 1998, eq. 12)."""
+        return correction.cavity_variance(self.gram)
+
+    def site_term(self, correction: SiteCorrection, cavity_variance: Array) -> float:
+        """Return log det(K + Omega)/2 - sum log(lambda + omega)/2."""
+        # both multiplied through by W = 1/omega, so that a site that says nothing (W = 0) costs nothing
+        own = np.log1p(correction.site_precision * cavity_variance)
+        return 0.5 * correction.log_det - 0.5 * float(np.sum(own))
+
+    def gram_gradient(self, solution: Solution) -> Array:
+        """Return (alpha alpha' - (K + Omega)^-1)/2: the evidence is stationary in the sites."""
+        return 0.5 * (np.outer(solution.alpha, solution.alpha) - solution.correction.dense())
+
+
+class Naive(Rule):
+    """Naive mean field: no reaction of the others, the prior variance as cavity variance (2000, eq. 35).
+
+    Its evidence (1999) is no bound. The cavity of its equations is not its leave-one-out posterior, which
+    linear response gives (2000, appendix D).
+    """
+
+    kind = "naive"
+
+    def cavity_variance(self, correction: SiteCorrection) -> Array:
+        """Return K_ii."""
+        return np.diag(self.gram).copy()
+
+    def site_term(self, correction: SiteCorrection, cavity_variance: Array) -> float:
+        """Return 0, the limit of TAP's term for omega to infinity."""
+        return 0.0
+
+    def gram_gradient(self, solution: Solution) -> Array:
+        """Return (alpha alpha' + diag d2)/2."""
+        return 0.5 * (np.outer(solution.alpha, solution.alpha) + np.diag(_curvature(solution)))
+
+
+class Variational(Rule):
+    """Variational product distribution, or ensemble learning (1999): the best factorised Gaussian-times-likelihood.
+
+    Its evidence is a lower bound on the true one. It factorises the latent values themselves, so it needs an
+    invertible Gram matrix, and noise in the prior is not the same model as noise in the likelihood.
+    """
+
+    kind = "lower_bound"
+    bound = "lower"
+
+    def __init__(self, gram: Array) -> None:
+        super().__init__(gram)
+        try:
+            factor = cholesky(gram)
+        except NotPositiveDefiniteError as error:
+            raise NotPositiveDefiniteError(
+                "method 'variational' needs an invertible Gram matrix, and this one is singular (a linear kernel with "
+                "more cases than inputs, repeated inputs or a very smooth kernel). Add kernels.White(...), which is "
+                "the papers' noise in the prior, or use method 'tap' or 'naive'."
+            ) from error
+        self._half_inverse = triangular_inverse(factor)
+        self._log_det = 2.0 * float(np.sum(np.log(np.diag(factor))))
+        self._variance = 1.0 / np.einsum("ij,ij->j", self._half_inverse, self._half_inverse)
+
+    def cavity_variance(self, correction: SiteCorrection) -> Array:
+        """Return 1/[K^-1]_ii, the prior variance of each value given all others."""
+        return self._variance
+
+    def site_term(self, correction: SiteCorrection, cavity_variance: Array) -> float:
+        """Return log det(K)/2 - sum log(lambda)/2, TAP's term for omega to zero."""
+        return 0.5 * self._log_det - 0.5 * float(np.sum(np.log(cavity_variance)))
+
+    def gram_gradient(self, solution: Solution) -> Array:
+        """Return alpha alpha'/2 - K^-1/2 + K^-1 diag(w lambda^2) K^-1 with w = (d2 + 1/lambda)/2."""
+        inverse = self._half_inverse.T @ self._half_inverse
+        weight = 0.5 * (_curvature(solution) + 1.0 / self._variance) * self._variance**2
+        return 0.5 * np.outer(solution.alpha, solution.alpha) - 0.5 * inverse + (inverse * weight) @ inverse
+
+
+def _curvature(solution: Solution) -> Array:
+    """Return d2 = -1/(omega + lambda) at the cavities of a solution, ``(n,)``."""
+    precision = site_form(solution).site_precision
+    if solution.cavity is None:
+        raise ValueError(f"a solution of method {solution.method!r} has no cavities.")
+    return -precision / (1.0 + precision * solution.cavity.variance)
