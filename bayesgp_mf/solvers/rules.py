@@ -130,7 +130,7 @@ class Variational(Rule):
         """Return alpha alpha'/2 - K^-1/2 + K^-1 diag(w lambda^2) K^-1 with w = (d2 + 1/lambda)/2."""
         inverse = self._half_inverse.T @ self._half_inverse
         weight = 0.5 * (_curvature(solution) + 1.0 / self._variance) * self._variance**2
-        return 0.5 * np.outer(solution.alpha, solution.alpha) - 0.5 * inverse + (inverse * weight) @ inverse
+        return np.asarray(0.5 * np.outer(solution.alpha, solution.alpha) - 0.5 * inverse + (inverse * weight) @ inverse)
 
 
 def _curvature(solution: Solution) -> Array:
@@ -138,4 +138,4 @@ def _curvature(solution: Solution) -> Array:
     precision = site_form(solution).site_precision
     if solution.cavity is None:
         raise ValueError(f"a solution of method {solution.method!r} has no cavities.")
-    return -precision / (1.0 + precision * solution.cavity.variance)
+    return np.asarray(-precision / (1.0 + precision * solution.cavity.variance))

@@ -96,7 +96,7 @@ def test_arguments_are_not_changed(method):
     np.testing.assert_array_equal(problem.t, t)
 
 
-@pytest.mark.parametrize("method", ["tap"])
+@pytest.mark.parametrize("method", ["tap", "naive", "variational"])
 def test_an_iterative_solver_takes_single_steps(method):
     solver, problem = METHODS[method], make_problem(KERNELS["gaussian"], bgp.Probit())
     state = solver.init(problem)
@@ -107,5 +107,5 @@ def test_an_iterative_solver_takes_single_steps(method):
 
 
 def test_unknown_methods_are_answered_with_those_there_are():
-    with pytest.raises(ValueError, match=r"method must be one of \['exact', 'tap'\], got 'ep'"):
+    with pytest.raises(ValueError, match=r"method must be one of \['exact', 'naive', 'tap', 'variational'\], got 'ep'"):
         get_method("ep")

@@ -11,6 +11,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.solvers import METHODS
 
+MEAN_FIELD = ["tap", "naive", "variational"]
 LIKELIHOODS = [bgp.Probit(), bgp.Probit(0.3, 0.05), bgp.Step()]
 
 
@@ -27,14 +28,37 @@ def assert_same(one: bgp.Solution, other: bgp.Solution, tolerance: float = 1e-7)
 
 
 @pytest.mark.parametrize("noise", [1e-3, 0.3, 10.0])
-def test_gaussian_likelihood_makes_tap_exact_regression(noise):
+@pytest.mark.parametrize("method", MEAN_FIELD)
+def test_gaussian_likelihood_makes_every_method_exact_regression(noise, method):
     rng = np.random.default_rng(0)
-    gram = bgp.kernels.Gaussian(0.8).gram(rng.standard_normal((20, 2)))
+    gram = bgp.kernels.Gaussian(0.8).gram(rng.standard_normal((20, 2))) + 1e-6 * np.eye(20)
     t = rng.standard_normal(20)
-    tap, exact = (bgp.solve(gram, t, Gaussian(noise), method=m) for m in ("tap", "exact"))
-    np.testing.assert_allclose(tap.evidence.value, exact.evidence.value, rtol=1e-9)
-    np.testing.assert_allclose(tap.alpha, exact.alpha, rtol=1e-7)
-    np.testing.assert_allclose(tap.correction.dense(), exact.correction.dense(), rtol=1e-9, atol=1e-10 / noise)
+    solution, exact = (bgp.solve(gram, t, Gaussian(noise), method=m) for m in (method, "exact"))
+    np.testing.assert_allclose(solution.alpha, exact.alpha, rtol=1e-7)
+    np.testing.assert_allclose(solution.correction.dense(), exact.correction.dense(), rtol=1e-9, atol=1e-10 / noise)
+    if method == "tap":
+        np.testing.assert_allclose(solution.evidence.value, exact.evidence.value, rtol=1e-9)
+    else:  # right about the mean, wrong about the evidence
+        assert abs(solution.evidence.value - exact.evidence.value) > 1e-3
+
+
+@given(seed=st.integers(0, 10_000), n=st.integers(1, 4), scale=st.floats(0.1, 20), v=st.floats(0.1, 2))
+@settings(deadline=None, max_examples=25)
+def test_variational_evidence_is_a_lower_bound(seed, n, scale, v):
+    rng = np.random.default_rng(seed)
+    gram = bgp.kernels.Gaussian(1.0, scale).gram(rng.standard_normal((n, 2))) + 0.01 * np.eye(n)
+    t = np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    bound = bgp.solve(gram, t, bgp.Probit(v), method="variational").evidence.value
+    exact = bgp.solve(gram, t, bgp.Probit(v), method="exact", control=bgp.Control(throw=False)).evidence
+    assert bound <= exact.value + 5 * exact.standard_error + 1e-12
+
+
+def test_variational_needs_an_invertible_gram_matrix_and_says_so():
+    gram = bgp.kernels.Linear().gram(np.arange(6.0).reshape(3, 2))
+    with pytest.raises(
+        bgp.NotPositiveDefiniteError, match="needs an invertible Gram matrix.* use method 'tap' or 'naive'"
+    ):
+        bgp.solve(gram, [1, 1, -1], bgp.Probit(), method="variational")
 
 
 @given(prior=st.floats(1e-3, 1e3), v=st.floats(1e-2, 10), flip=st.floats(0, 0.4), t=st.sampled_from([-1.0, 1.0]))
@@ -47,39 +71,46 @@ def test_one_case_is_exact(prior, v, flip, t):
     np.testing.assert_allclose(solution.alpha, expected, rtol=1e-7)
 
 
+@pytest.mark.parametrize("method", MEAN_FIELD)
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=repr)
-def test_independent_cases_factorise(likelihood):
+def test_independent_cases_factorise(likelihood, method):
     prior = np.array([0.5, 1.0, 4.0])
     t = np.array([1.0, -1.0, 1.0])
-    joint = bgp.solve(np.diag(prior), t, likelihood)
+    joint = bgp.solve(np.diag(prior), t, likelihood, method=method)
     alone = [bgp.solve([[k]], [s], likelihood) for k, s in zip(prior, t, strict=True)]
     np.testing.assert_allclose(joint.evidence.value, sum(s.evidence.value for s in alone), atol=1e-10)
     np.testing.assert_allclose(joint.alpha, [s.alpha[0] for s in alone], atol=1e-8)
 
 
+@pytest.mark.parametrize("method", MEAN_FIELD)
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=repr)
-def test_exchanging_the_labels_changes_the_sign(likelihood):
+def test_exchanging_the_labels_changes_the_sign(likelihood, method):
     gram, t = toy(1)
-    one, other = bgp.solve(gram, t, likelihood), bgp.solve(gram, -t, likelihood)
+    one, other = (bgp.solve(gram, s * t, likelihood, method=method) for s in (1, -1))
     np.testing.assert_allclose(one.alpha, -other.alpha, atol=1e-7)
     np.testing.assert_allclose(one.evidence.value, other.evidence.value, atol=1e-9)
 
 
+@pytest.mark.parametrize("method", MEAN_FIELD)
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=repr)
-def test_order_of_cases_does_not_matter(likelihood):
+def test_order_of_cases_does_not_matter(likelihood, method):
     gram, t = toy(2)
     order = np.random.default_rng(0).permutation(t.size)
-    one = bgp.solve(gram, t, likelihood)
-    other = bgp.solve(gram[np.ix_(order, order)], t[order], likelihood)
+    one = bgp.solve(gram, t, likelihood, method=method)
+    other = bgp.solve(gram[np.ix_(order, order)], t[order], likelihood, method=method)
     np.testing.assert_allclose(one.alpha[order], other.alpha, atol=1e-7)
     np.testing.assert_allclose(one.evidence.value, other.evidence.value, atol=1e-9)
 
 
 @pytest.mark.parametrize("v", [0.1, 1.0, 5.0])
 @pytest.mark.parametrize("flip", [0.0, 0.1])
-def test_noise_in_the_likelihood_is_noise_in_the_prior(v, flip):
+@pytest.mark.parametrize("method", ["tap", "naive"])
+def test_noise_in_the_likelihood_is_noise_in_the_prior(v, flip, method):
     gram, t = toy(3)
-    assert_same(bgp.solve(gram, t, bgp.Probit(v, flip)), bgp.solve(gram + v * np.eye(t.size), t, bgp.Step(flip)))
+    noisy_gram = gram + v * np.eye(t.size)
+    assert_same(
+        bgp.solve(gram, t, bgp.Probit(v, flip), method=method), bgp.solve(noisy_gram, t, bgp.Step(flip), method=method)
+    )
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])

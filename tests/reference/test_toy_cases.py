@@ -1,4 +1,4 @@
-"""TAP and the exact oracle against independent solutions of small cases."""
+"""The mean-field methods and the exact oracle against independent solutions of small cases."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
+from bayesgp_mf.solvers import METHODS
 from tests.conftest import REFERENCE, toy_cases, toy_gram
 
 CASES = toy_cases()
@@ -39,14 +40,40 @@ def test_tap_equals_the_reference_in_both_forms_of_noise(case, noise_in):
 
 
 @each_case
-def test_leave_one_out_of_tap_equals_the_reference(case):
-    gram, likelihood = toy_gram(case), bgp.Probit(case["noise_variance"], case["flip"])
-    problem = bgp.Problem(gram, case["t"], likelihood)
-    solution = bgp.solve(gram, case["t"], likelihood)
-    from bayesgp_mf.solvers import METHODS
+@pytest.mark.parametrize("noise_in", ["likelihood", "prior"])
+def test_naive_equals_the_reference_in_both_forms_of_noise(case, noise_in):
+    gram, t, v = toy_gram(case), case["t"], case["noise_variance"]
+    if noise_in == "likelihood":
+        solution = bgp.solve(gram, t, bgp.Probit(v, case["flip"]), method="naive")
+    else:
+        solution = bgp.solve(gram + v * np.eye(t.size), t, bgp.Step(case["flip"]), method="naive")
+    np.testing.assert_allclose(solution.evidence.value, case["naive"]["log_evidence"], atol=1e-7, rtol=0)
+    np.testing.assert_allclose(solution.alpha, case["naive"]["alpha"], atol=1e-7, rtol=0)
+    np.testing.assert_allclose(solution.cavity.mean, case["naive"]["cavity_mean"], atol=1e-7, rtol=0)
 
-    loo = METHODS["tap"].leave_one_out(problem, solution)
-    np.testing.assert_allclose(loo.mean, case["tap"]["loo_mean"], atol=1e-7, rtol=0)
+
+@each_case
+def test_variational_equals_the_reference_with_noise_in_the_prior(case):
+    gram, t, expected = toy_gram(case), case["t"], case["variational"]
+    gram = gram + case["noise_variance"] * np.eye(t.size)
+    solution = bgp.solve(gram, t, bgp.Step(case["flip"]), method="variational")
+    np.testing.assert_allclose(solution.evidence.value, expected["log_evidence"], atol=1e-7, rtol=0)
+    np.testing.assert_allclose(solution.alpha, expected["alpha"], atol=1e-7, rtol=0)
+    np.testing.assert_allclose(solution.cavity.mean, expected["cavity_mean"], atol=1e-7, rtol=0)
+    np.testing.assert_allclose(solution.cavity.variance, expected["cavity_variance"], atol=1e-7, rtol=0)
+    assert solution.evidence.bound == "lower"
+    if "log_evidence_exact" in case:
+        assert solution.evidence.value <= case["log_evidence_exact"] + case["log_evidence_exact_spread"]
+
+
+@each_case
+@pytest.mark.parametrize("method", ["tap", "naive", "variational"])
+def test_leave_one_out_equals_the_reference(case, method):
+    t = case["t"]
+    problem = bgp.Problem(toy_gram(case) + case["noise_variance"] * np.eye(t.size), t, bgp.Step(case["flip"]))
+    solver = METHODS[method]
+    loo = solver.leave_one_out(problem, solver.solve(problem))
+    np.testing.assert_allclose(loo.mean, case[method]["loo_mean"], atol=1e-7, rtol=0)
 
 
 @each_known_case
