@@ -6,11 +6,17 @@ from typing import Any
 
 from bayesgp_mf.likelihoods.base import Likelihood
 from bayesgp_mf.likelihoods.gaussian import Gaussian
+from bayesgp_mf.likelihoods.logit import Logit
 from bayesgp_mf.likelihoods.probit import Probit, Step
+from bayesgp_mf.likelihoods.quadrature import Quadrature
 
-__all__ = ["Gaussian", "Likelihood", "Probit", "Step", "from_dict"]
+__all__ = ["Gaussian", "Likelihood", "Logit", "Probit", "Quadrature", "Step", "from_dict"]
 
-_BY_NAME: dict[str, type[Probit] | type[Gaussian]] = {"Probit": Probit, "Gaussian": Gaussian}
+_BY_NAME: dict[str, type[Probit] | type[Gaussian] | type[Logit]] = {
+    "Probit": Probit,
+    "Gaussian": Gaussian,
+    "Logit": Logit,
+}
 
 
 def from_dict(description: dict[str, Any]) -> Likelihood:
@@ -19,7 +25,7 @@ def from_dict(description: dict[str, Any]) -> Likelihood:
     Raises
     ------
     ValueError
-        If the description names no likelihood of this package.
+        If the description names no likelihood of this package, or a `Quadrature`, which holds a function.
     """
     parameters = dict(description)
     name = parameters.pop("likelihood", None)

@@ -1,0 +1,168 @@
+r"""The logistic likelihood, integrated over a Gaussian on a grid that follows both of their scales."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import expit, log_expit, logsumexp
+
+from bayesgp_mf.types import Array, Derivs
+
+_POINTS = 220  # of the trapezoidal rule
+_REACH = 9.5  # standard deviations on either side of the mode; exp(-9.5**2 / 2) is below 1e-19
+_WIDE = 4.0  # standard deviation above which a uniform grid would step over the bend of the sigmoid
+_BLOCK = 4096  # cases integrated together, so that memory stays bounded
+
+
+@dataclass(frozen=True, slots=True)
+class Logit:
+    r"""Logistic likelihood.
+
+    .. math:: p(t|f) = \sigma(t f) = 1 / (1 + e^{-t f})
+
+    the class probability of Barber & Williams [1]_ (their y is f, their pi is sigma). Its average over a Gaussian
+    has no closed form and is integrated numerically, at the same cost for every case.
+
+    Notes
+    -----
+    `log_partition` takes the label that is the less likely one, with mean -|mean|, so that nothing is computed as
+    a small difference from one; the other label follows from Z(+) + Z(-) = 1. The density sigma(f) N(f) is
+    log-concave and falls off about its mode at least as fast as the Gaussian does. The trapezoidal rule with 220
+    points covers 9.5 standard deviations around it, uniformly in f, or, where the Gaussian is wide, uniformly in u
+    with f = pi sinh(u), which is dense where the sigmoid bends. The integrand is analytic, so that the error falls
+    exponentially with the number of points. Against 40-digit integration, for means in [-50, 50] and variances up
+    to 1e4, the relative errors of value, d1 and d2 stay below 1e-11; d2 loses digits in proportion to the
+    standard deviation.
+
+    References
+    ----------
+    .. [1] Barber, D., & Williams, C. K. I. (1996). Gaussian processes for Bayesian classification via hybrid
+       Monte Carlo. NIPS 9. The likelihood: section 2; eqs. 2 to 7.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesgp_mf.likelihoods import Logit
+    >>> Logit().log_partition(np.array([1.0]), np.array([-3.0]), np.array([4.0])).value.round(6)
+    array([-2.043347])
+    >>> Logit().predict_proba(np.array([0.0]), np.array([100.0]))
+    array([0.5])
+    """
+
+    @property
+    def targets(self) -> Literal["binary", "real"]:
+        """Labels are -1/+1."""
+        return "binary"
+
+    @property
+    def forbids(self) -> bool:
+        """No latent value has likelihood zero."""
+        return False
+
+    def log_prob(self, t: Array, f: Array) -> Derivs:
+        """Return log sigma(t f) in nats, and its derivatives in f; ``t`` and ``f`` broadcast."""
+        z = np.asarray(t * f, dtype=np.float64)
+        wrong = expit(-z)  # 1 - sigma(z) without the difference
+        return Derivs(np.asarray(log_expit(z)), np.asarray(t * wrong), np.asarray(-expit(z) * wrong))
+
+    def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
+        r"""Return the log of the integral of sigma(t f) N(f | mean, variance), and its derivatives in mean.
+
+        With Z the integral for the label that is less likely, averages under its tilted density and r = Z/(1 - Z),
+
+        .. math::
+            s_1 = \langle 1 - \sigma \rangle, \quad
+            s_2 = \mathrm{Var}(\sigma) - \langle \sigma (1 - \sigma) \rangle
+
+        are the derivatives of log Z, and those of log(1 - Z) are -r s_1 and -r (s_2 + (1 + r) s_1^2).
+
+        Parameters
+        ----------
+        t, mean, variance : array
+            Labels, and Gaussians in latent units and their square; they broadcast.
+
+        Returns
+        -------
+        Derivs
+            Value in nats; at variance 0 that of `log_prob`.
+        """
+        t, mean, variance = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (t, mean, variance)))
+        shape = mean.shape
+        z, spread, sign = (t * mean).ravel(), variance.ravel(), t.ravel()
+        value, d1, d2 = (np.array(a) for a in self.log_prob(np.ones_like(z), z))
+        (uncertain,) = np.nonzero(spread > 0)
+        for first in range(0, uncertain.size, _BLOCK):
+            block = uncertain[first : first + _BLOCK]
+            value[block], d1[block], d2[block] = _partition(z[block], spread[block])
+        return Derivs(value.reshape(shape), (sign * d1).reshape(shape), d2.reshape(shape))
+
+    def predict_proba(self, mean: Array, variance: Array) -> Array:
+        """Return P(t = +1) when f ~ N(mean, variance); elementwise."""
+        return np.asarray(np.exp(self.log_partition(np.float64(1.0), mean, variance).value))  # type: ignore[arg-type]
+
+    def sample(self, f: Array, rng: np.random.Generator) -> Array:
+        """Draw a label -1/+1 for each latent value."""
+        return np.where(rng.random(f.shape) < expit(f), 1.0, -1.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the name; there are no parameters."""
+        return {"likelihood": "Logit"}
+
+
+def _partition(z: Array, variance: Array) -> tuple[Array, Array, Array]:
+    """Return log E sigma(f) for f ~ N(z, variance > 0) and its derivatives in z, each ``(k,)``."""
+    value, s1, s2 = _unlikely(-np.abs(z), variance)
+    right = z > 0
+    probability = np.exp(value[right])
+    odds = probability / (1.0 - probability)  # the probability is at most one half
+    slope = s1[right]
+    value[right] = np.log1p(-probability)
+    s1[right] = odds * slope  # in z, which runs against the mean used above
+    s2[right] = -odds * (s2[right] + (1.0 + odds) * slope**2)
+    return value, s1, s2
+
+
+def _unlikely(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+    """Return log E sigma(f) for f ~ N(mean <= 0, variance > 0) and its derivatives in mean, each ``(k,)``."""
+    scale = np.sqrt(variance)
+    f, x, log_step = _grid(mean, scale)
+    log_terms = log_expit(f) - 0.5 * x**2 + log_step
+    value = logsumexp(log_terms, axis=1)
+    weight = np.exp(log_terms - value[:, None])
+    right, wrong = expit(f), expit(-f)
+    centred = right - np.sum(weight * right, axis=1, keepdims=True)
+    d1 = np.sum(weight * wrong, axis=1)
+    d2 = np.sum(weight * centred**2, axis=1) - np.sum(weight * right * wrong, axis=1)
+    return np.asarray(value - 0.5 * np.log(2.0 * np.pi)), d1, d2
+
+
+def _grid(mean: Array, scale: Array) -> tuple[Array, Array, Array]:
+    """Return f, x = (f - mean)/scale and the log of the step in x at the nodes, each ``(k, points)``."""
+    unit = np.linspace(-1.0, 1.0, _POINTS)
+    mode = _mode(mean, scale)[:, None]
+    mean, scale = mean[:, None], scale[:, None]
+    # x first: from f it would be lost to rounding where the Gaussian is narrow
+    x = mode + _REACH * unit
+    f = mean + scale * x
+    log_step = np.full(x.shape, np.log(2.0 * _REACH / (_POINTS - 1)))
+    wide = scale[:, 0] > _WIDE
+    if wide.any():
+        # the poles of the sigmoid at +-i pi lie at u = +-i pi/2
+        low, high = (np.arcsinh(f[wide][:, end] / np.pi)[:, None] for end in (0, -1))
+        u = 0.5 * (low + high) + 0.5 * (high - low) * unit
+        f[wide] = np.pi * np.sinh(u)
+        x[wide] = (f[wide] - mean[wide]) / scale[wide]
+        log_step[wide] = np.log(np.pi * np.cosh(u) / scale[wide] * (high - low) / (_POINTS - 1))
+    return f, x, log_step
+
+
+def _mode(mean: Array, scale: Array) -> Array:
+    """Return x ``(k,)`` where sigma(mean + scale x) N(x | 0, 1) is largest, to 1/64, by bisection."""
+    low, high = np.zeros_like(scale), scale.copy()  # x = scale sigma(-f) lies between
+    for _ in range(int(np.log2(1.0 + 64.0 * float(scale.max()))) + 1):
+        x = 0.5 * (low + high)
+        beyond = x > scale * expit(-(mean + scale * x))
+        low, high = np.where(beyond, low, x), np.where(beyond, x, high)
+    return np.asarray(0.5 * (low + high))

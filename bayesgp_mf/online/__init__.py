@@ -1,0 +1,13 @@
+"""Online learning: one example after the other, each seen once, or revisited.
+
+Over a stream: `init`, `update` with one example at a time, `finish`. Over a Gram matrix: `Online`, a solver
+with the face of the others.
+"""
+
+from __future__ import annotations
+
+from bayesgp_mf.online.adf import update
+from bayesgp_mf.online.solver import Online, online
+from bayesgp_mf.online.state import OnlineState, finish, init
+
+__all__ = ["Online", "OnlineState", "finish", "init", "online", "update"]

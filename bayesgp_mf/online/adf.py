@@ -1,0 +1,126 @@
+r"""Assumed-density filtering over a stream: Bayes' rule for one example, then back to a Gaussian process.
+
+The posterior after one more example is not Gaussian; its mean and covariance are kept and the rest is forgotten,
+which loses least in the sense of KL(posterior || Gaussian process). It is exact for a Gaussian likelihood.
+
+References
+----------
+.. [1] Csato, L. (2002). Gaussian processes: iterative sparse approximations. PhD thesis, Aston University.
+   Chapter 2, eqs. 51 to 57.
+.. [2] Csato, L., Fokoue, E., Opper, M., Schottky, B., & Winther, O. (2000). Efficient approaches to Gaussian
+   process classification. NIPS 12 ("1999" in this package), the sequential approach.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bayesgp_mf.errors import NotPositiveDefiniteError
+from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.online.state import OnlineState
+from bayesgp_mf.problem import as_float_array, check_finite
+from bayesgp_mf.types import Array
+
+
+def update(state: OnlineState, kernel: Kernel, x: ArrayLike, t: float, likelihood: Likelihood) -> OnlineState:
+    r"""Return the state after one more example; the given one is left as it is.
+
+    .. math::
+        m = k^T\alpha, \quad \sigma^2 = k(x,x) + k^T C k, \quad s = C k + e_{n+1}, \qquad
+        \alpha \leftarrow \alpha + q s, \quad C \leftarrow C + r s s^T
+
+    with q and r the first two derivatives of :math:`\log Z(m, \sigma^2)` in m (thesis, eqs. 53 and 57).
+
+    Parameters
+    ----------
+    state : OnlineState
+        What the examples so far say; `init` before the first.
+    kernel : Kernel
+        The prior covariance, the same for all examples of a stream.
+    x : (d,) array_like
+        Input.
+    t : float
+        Label -1 or +1, or a real target if ``likelihood.targets == "real"``.
+    likelihood : Likelihood
+        p(t | f) of this example.
+
+    Returns
+    -------
+    OnlineState
+        With one more basis input.
+
+    Raises
+    ------
+    ValueError
+        If ``x`` is not a finite vector as long as those before it, or ``t`` is not a target of the likelihood.
+    NotPositiveDefiniteError
+        If the latent value is already known (variance zero, up to rounding) and the likelihood has no noise.
+
+    Notes
+    -----
+    O(n^2) time and memory. Labels that contradict each other under a noise-free step likelihood are not
+    found out: each factor is Gaussian and leaves the next label some probability.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> from bayesgp_mf.online import init, update
+    >>> state, kernel = init(), bgp.kernels.Gaussian(variance=2.0)
+    >>> for x, t in [([0.0], -1.0), ([1.0], 1.0)]:
+    ...     state = update(state, kernel, x, t, bgp.Probit())
+    >>> state.alpha.round(4)
+    array([-0.6219,  0.6263])
+    """
+    row = _check_input(x, state)
+    target = _check_target(t, likelihood)
+    k = kernel.cross(state.X, row)[:, 0] if state.n_seen else np.empty(0)
+    prior_variance = kernel.diag(row)
+    s = np.append(state.C @ k, 1.0)  # C k + e_new (thesis, eq. 57)
+    mean = np.array([k @ state.alpha])
+    variance = prior_variance + k @ s[:-1]
+    with np.errstate(invalid="ignore", divide="ignore"):  # told about below, in words
+        value, q, r = likelihood.log_partition(target, mean, variance)
+    if not np.all(np.isfinite([value, q, r])):
+        raise NotPositiveDefiniteError(
+            f"the latent value of example {state.n_seen} must have a positive variance before its label comes, got "
+            f"{variance[0]:.3g} (prior {prior_variance[0]:.3g}). Add noise: Probit(noise_variance=...) or a White "
+            "kernel; where the prior variance is zero, add kernels.Bias()."
+        )
+    n = state.alpha.size
+    alpha, C = np.zeros(n + 1), np.zeros((n + 1, n + 1))
+    alpha[:n], C[:n, :n] = state.alpha, state.C
+    return OnlineState(
+        X=np.concatenate([state.X, row]) if n else row,
+        alpha=alpha + q * s,
+        C=C + r * np.outer(s, s),
+        log_evidence=state.log_evidence + float(value[0]),
+        n_seen=state.n_seen + 1,
+    )
+
+
+def _check_input(x: ArrayLike, state: OnlineState) -> Array:
+    """Return one input as a row ``(1, d)`` of its own."""
+    vector = as_float_array("x", x)
+    if vector.ndim != 1 or vector.size == 0:
+        raise ValueError(
+            f"x must be one input, a vector (d,) with d >= 1, got shape {vector.shape}. Call update for each row."
+        )
+    if state.n_seen and vector.size != state.X.shape[1]:
+        raise ValueError(
+            f"x must have {state.X.shape[1]} entries, as the {state.n_seen} inputs before it, got {vector.size}."
+        )
+    check_finite("x", vector)
+    return vector[None, :].copy()
+
+
+def _check_target(t: float, likelihood: Likelihood) -> Array:
+    target = as_float_array("t", t)
+    if target.ndim != 0:
+        raise ValueError(f"t must be one number, got shape {target.shape}. Call update for each example.")
+    if likelihood.targets == "binary" and abs(float(target)) != 1.0:
+        raise ValueError(f"t must be a label -1 or +1 for {type(likelihood).__name__}, got {float(target):g}.")
+    if not np.isfinite(target):
+        raise ValueError(f"t must be a finite number, got {float(target):g}.")
+    return target[None]

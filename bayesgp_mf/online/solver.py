@@ -1,0 +1,233 @@
+r"""Online learning as a solver: one sweep over a Gram matrix, or several.
+
+References
+----------
+.. [1] Csato, L. (2002). Gaussian processes: iterative sparse approximations. PhD thesis, Aston University.
+   Chapter 2, eqs. 51 to 57.
+.. [2] Csato, L., Fokoue, E., Opper, M., Schottky, B., & Winther, O. (2000). Efficient approaches to Gaussian
+   process classification. NIPS 12 ("1999" in this package), the sequential approach and its simulations.
+.. [3] Opper, M., & Winther, O. (2000). Gaussian processes for classification: mean-field algorithms.
+   Neural Computation 12(11), 2655-2684. https://doi.org/10.1162/089976600300014881
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bayesgp_mf.errors import (
+    ConvergenceError,
+    InconsistentDataError,
+    NotPositiveDefiniteError,
+    Status,
+    UndefinedQuantityError,
+)
+from bayesgp_mf.linalg import SiteCorrection
+from bayesgp_mf.online.gradient import evidence_gradient
+from bayesgp_mf.online.sweep import Reuse, sweep
+from bayesgp_mf.problem import Problem, explain_infeasible
+from bayesgp_mf.solution import Control, Evidence, Info, LeaveOneOut, Solution
+from bayesgp_mf.solvers.driver import fixed_point
+from bayesgp_mf.solvers.meanfield import State, tap
+from bayesgp_mf.solvers.response import linear_response, site_form
+from bayesgp_mf.types import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Online:
+    """Online learning: the cases one after the other, each taken in as a Gaussian factor.
+
+    Parameters
+    ----------
+    sweeps : int or None
+        1: every case once, assumed-density filtering (thesis, eqs. 52 to 57). More: needs ``reuse="as_new"``.
+        None: until another sweep would change nothing, which needs ``reuse="replace"``.
+    reuse : {"replace", "as_new"}
+        What becomes of a case's former factor when it is visited again. "replace" takes it out first: sequential
+        expectation propagation, whose fixed point is TAP's. "as_new" is the papers' heuristic (1999, simulations):
+        update again as if the case were new. It **counts the data once for every sweep**: the mean may fit the
+        training labels better, the variances are too small, and there is no fixed point.
+    order : sequence of int, optional
+        A permutation of the cases; by default they come as they are. The result of one sweep, and of "as_new",
+        depends on it; a fixed point does not, unless there are several (labels flipped with a high probability).
+
+    Raises
+    ------
+    ValueError
+        If ``sweeps`` is not a positive integer or None, or does not go with ``reuse``.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> from bayesgp_mf.online import Online
+    >>> problem = bgp.Problem([[2.0, 1.0], [1.0, 2.0]], [1, -1], bgp.Step())
+    >>> Online().solve(problem).alpha.round(4)
+    array([ 0.8327, -0.8436])
+    >>> Online(sweeps=None).solve(problem).alpha.round(4)
+    array([ 0.8468, -0.8468])
+    """
+
+    name: str = "online"
+    sweeps: int | None = 1
+    reuse: Reuse = "replace"
+    order: Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.sweeps is not None and (not isinstance(self.sweeps, int) or self.sweeps < 1):
+            raise ValueError(f"sweeps must be a positive integer or None, got {self.sweeps!r}.")
+        if self.reuse not in ("replace", "as_new"):
+            raise ValueError(f"reuse must be 'replace' or 'as_new', got {self.reuse!r}.")
+        if self.reuse == "as_new" and self.sweeps is None:
+            raise ValueError(
+                "sweeps must be an integer with reuse='as_new', got None: counted as new without end, the data leave "
+                "no variance at all. Give sweeps=2, or reuse='replace'."
+            )
+        if self.reuse == "replace" and self.sweeps not in (1, None):
+            raise ValueError(
+                f"sweeps must be 1, or None for as many as needed, with reuse='replace', got {self.sweeps}. "
+                "reuse='as_new' takes any number of sweeps, but counts the data as often."
+            )
+        if self.order is not None:
+            object.__setattr__(self, "order", tuple(operator.index(i) for i in self.order))
+
+    def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
+        r"""Take in the cases of a problem.
+
+        Parameters
+        ----------
+        problem : Problem
+            Gram matrix ``(n, n)``, targets ``(n,)``, likelihood.
+        control : Control
+            For ``sweeps=None``: tolerance, largest number of sweeps, and whether to raise if they were not enough.
+        start : Solution, optional
+            For ``sweeps=None``: a solution with the same n whose sites to start from. A single sweep, and "as_new",
+            always start from the prior.
+
+        Returns
+        -------
+        Solution
+            With a correction in site form. The evidence of one sweep is the running one, kind "online": the sum of
+            :math:`\log Z(m, \sigma^2)` of each case given those before it (1999, the sequential approach); later
+            sweeps with "as_new" add nothing to it, since p(t) has each target once. For ``sweeps=None`` it is that of
+            expectation propagation, kind "ep", with the cavities; otherwise ``cavity`` is None.
+
+        Raises
+        ------
+        ConvergenceError
+            For ``sweeps=None``, if ``control.throw`` and the sites still changed after ``control.max_iterations``; and,
+            whatever ``throw``, if some case was left without a cavity, so that there is no evidence.
+        InconsistentDataError
+            For ``sweeps=None``, if there is no solution because the labels have probability zero. A single sweep
+            does not notice that.
+        NotPositiveDefiniteError
+            If a latent value is known before its target comes and the likelihood has no noise.
+        ValueError
+            If ``order`` is not a permutation of the cases.
+
+        Notes
+        -----
+        O(n^3) for each sweep, O(n^2) memory. With ``sweeps=None`` the sweeps start from what each case says on its
+        own and are mixed by the driver of all solvers, which needs fewer of them. In one sweep the order matters:
+        labels sorted by class look predictable, and the running evidence then comes out far too high. Shuffle first.
+        """
+        order = self._order(problem.n)
+        if self.sweeps is None:
+            return self._until_solved(problem, order, control, start)
+        first = done = sweep(problem, order, tap.init(problem), "as_new")
+        for _ in range(self.sweeps - 1):
+            done = sweep(problem, order, done.sites, "as_new")
+        correction = SiteCorrection(problem.gram, done.sites.precision)
+        alpha = done.sites.shift - correction.multiply(problem.gram @ done.sites.shift)
+        evidence = Evidence(float(np.sum(first.derivs.value)), "online")
+        return Solution(self.name, alpha, correction, evidence, None, Info(Status.CONVERGED, self.sweeps, 0.0))
+
+    def gram_gradient(self, problem: Problem, solution: Solution) -> Array:
+        """Return the derivative ``(n, n)`` of the log evidence with respect to the Gram matrix; exact.
+
+        For a fixed point that of expectation propagation, (alpha alpha' - R)/2. For the running evidence it is found
+        by running the sweep again, and then backwards: O(n^3). The order must be the solution's.
+        """
+        if solution.evidence.kind == "ep":
+            return tap.gram_gradient(problem, solution)
+        order = self._order(problem.n)
+        return evidence_gradient(problem, order, sweep(problem, order, tap.init(problem), "as_new"))
+
+    def leave_one_out(self, problem: Problem, solution: Solution) -> LeaveOneOut:
+        """Return the leave-one-out predictions: the posterior without each case's own factor.
+
+        At a fixed point these are the cavities. After one sweep the factors of the later cases have still seen the
+        case that is left out (and with "as_new" so have those of the earlier ones), so that the prediction is a
+        little too good; with "as_new" all copies of its factor are taken out.
+
+        Raises
+        ------
+        UndefinedQuantityError
+            If the solution is that of a stream, which keeps no factors.
+        """
+        if not isinstance(solution.correction, SiteCorrection):
+            raise UndefinedQuantityError(
+                "leave-one-out needs each case's own factor, and a stream keeps none. Solve the problem with "
+                "Online() over its Gram matrix, which does."
+            )
+        return linear_response(problem, solution)
+
+    def _order(self, n: int) -> tuple[int, ...]:
+        if self.order is None:
+            return tuple(range(n))
+        if sorted(self.order) != list(range(n)):
+            raise ValueError(
+                f"order must hold each of the numbers 0 to {n - 1} once, for the {n} cases of the problem, "
+                f"got {len(self.order)} entries: {list(self.order[:5])}{' ...' if len(self.order) > 5 else ''}."
+            )
+        return tuple(self.order)
+
+    def _until_solved(
+        self, problem: Problem, order: tuple[int, ...], control: Control, start: Solution | None
+    ) -> Solution:
+        prior = problem.likelihood.log_partition(problem.t, np.zeros(problem.n), np.diag(problem.gram))
+        scale = 1.0 / np.sqrt(np.abs(prior.d2))  # the units of Control.tolerance, as for the mean-field solvers
+
+        def pack(state: State) -> Array:
+            return np.asarray(np.arcsinh(np.concatenate([state.precision * scale**2, state.shift * scale])))
+
+        def unpack(x: Array) -> State:
+            precision, shift = np.split(np.sinh(x), 2)
+            return State(precision / scale**2, shift / scale)
+
+        def update(x: Array) -> Array:
+            return pack(sweep(problem, order, unpack(x), "replace").sites)
+
+        # from what each case says on its own: a first sweep from the prior can end far out when the labels are sorted
+        alone = tap.step(problem, tap.init(problem))
+        x, info = fixed_point(update, pack(alone if start is None else _sites_of(start, problem)), control)
+        if start is not None and info.status is not Status.CONVERGED:
+            x, info = fixed_point(update, pack(alone), control)
+        if info.status is not Status.CONVERGED:
+            reason = explain_infeasible(problem)
+            if reason is not None:
+                raise InconsistentDataError(reason)
+            if control.throw:
+                raise ConvergenceError(
+                    f"{self.name}: {info.status.value} (residual {info.residual:.2g} after {info.n_iterations} "
+                    f"sweeps, tolerance {control.tolerance:.2g})",
+                    info.status,
+                )
+        try:
+            return replace(tap.finish(problem, unpack(x), info), method=self.name)
+        except NotPositiveDefiniteError as error:  # a sweep leaves out a case that has no cavity; here it is needed
+            status = Status.NO_VALID_STEP
+            raise ConvergenceError(f"{self.name}: {status.value} ({error})", status) from error
+
+
+def _sites_of(solution: Solution, problem: Problem) -> State:
+    """Return the sites of a solution, to start from."""
+    if solution.alpha.shape != (problem.n,):
+        raise ValueError(f"start has {solution.alpha.shape[0]} cases, but the problem has {problem.n}.")
+    precision = site_form(solution).site_precision
+    return State(precision, precision * (problem.gram @ solution.alpha) + solution.alpha)
+
+
+online = Online()

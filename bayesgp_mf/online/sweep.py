@@ -1,0 +1,126 @@
+r"""One sweep over all training cases, as posterior means and covariances of their latent values.
+
+Each case has a Gaussian factor, exp(b f - W f^2 / 2), its *site*. A visit works out which factor would give the
+mean and variance that the case's likelihood gives, and changes the covariances by one rank. What the visit
+starts from is all that differs between seeing a case for the first time, as if it were new, or instead of its
+own former factor.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from bayesgp_mf.errors import NotPositiveDefiniteError
+from bayesgp_mf.linalg import SiteCorrection
+from bayesgp_mf.problem import Problem
+from bayesgp_mf.solvers.meanfield import State
+from bayesgp_mf.types import Array, Derivs
+
+Reuse = Literal["replace", "as_new"]
+"""What becomes of a case's former factor when it is visited again."""
+
+
+class Sweep(NamedTuple):
+    """What one sweep did, indexed by case.
+
+    Attributes
+    ----------
+    sites : State
+        The sites ``(n,)`` after it.
+    mean, variance : (n,) array
+        Of each latent value when its own target was taken in, in latent units and their square.
+    derivs : Derivs
+        log Z and its derivatives there; the sum of a first sweep's values is the running log evidence, in nats.
+    columns : (n, n) array
+        Column i: the covariances of case i with all cases when it was visited.
+    """
+
+    sites: State
+    mean: Array
+    variance: Array
+    derivs: Derivs
+    columns: Array
+
+
+def sweep(problem: Problem, order: tuple[int, ...], start: State, reuse: Reuse) -> Sweep:
+    r"""Visit every case once, in the given order.
+
+    With W, b the case's site, :math:`(\mu, \sigma^2)` its current mean and variance and :math:`(m, \lambda)` the
+    same without its former factor ("as_new": with it),
+
+    .. math::
+        W' = \frac{-d_2}{1 + \lambda d_2}, \qquad b' = W' m + \frac{d_1}{1 + \lambda d_2}
+
+    is the factor that its likelihood amounts to (2000, eq. 29). It takes the place of the former one, or
+    ("as_new") multiplies it. From sites that say nothing this is thesis, eqs. 52 and 53.
+
+    Parameters
+    ----------
+    problem : Problem
+        Gram matrix ``(n, n)``, targets, likelihood.
+    order : tuple of int
+        A permutation of the cases.
+    start : State
+        Sites ``(n,)`` to start from.
+    reuse : {"replace", "as_new"}
+        What becomes of the former factors.
+
+    Returns
+    -------
+    Sweep
+        New sites, and what is needed for the evidence and its gradient.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If the sites together leave no proper Gaussian, or a case's own factor is not one.
+
+    Notes
+    -----
+    O(n^3) time, O(n^2) memory. With "replace" a case is left out, and what is returned about it but its site is
+    NaN, if without its factor there is no proper Gaussian; this happens with negative factors (labels that look
+    flipped), far from a fixed point.
+    """
+    n, t = problem.n, problem.t
+    precision, shift = start.precision.copy(), start.shift.copy()
+    mu, sigma = _moments(problem.gram, start)
+    mean, variance, value, d1, d2 = np.full((5, n), np.nan)
+    columns = np.empty((n, n))
+    for i in order:
+        column = sigma[:, i].copy()
+        former = State(precision[i], shift[i]) if reuse == "replace" else State(np.zeros(()), np.zeros(()))
+        rest = 1.0 - former.precision * column[i]
+        if not rest > 0:  # without its factor the rest is no Gaussian; it may be when the others have changed
+            continue
+        variance[i] = column[i] / rest
+        mean[i] = (mu[i] - former.shift * column[i]) / rest
+        case = slice(i, i + 1)
+        with np.errstate(invalid="ignore", divide="ignore"):  # told about below, in words
+            value[case], d1[case], d2[case] = problem.likelihood.log_partition(t[case], mean[case], variance[case])
+        tilted = 1.0 + variance[i] * d2[i]  # variance after the target came over variance before
+        if not (tilted > 0 and np.isfinite(value[i])):
+            raise NotPositiveDefiniteError(
+                f"case {i} has no proper Gaussian factor: latent mean {mean[i]:.3g}, variance {variance[i]:.3g} "
+                f"before its target {t[i]:g} came. Add noise: Probit(noise_variance=...) or a White kernel."
+            )
+        change = -d2[i] / tilted - former.precision
+        change_shift = (d1[i] - d2[i] * mean[i]) / tilted - former.shift
+        precision[i] += change
+        shift[i] += change_shift
+        # one more factor (change_shift, change) in f_i: q and r of thesis, eq. 52, at the current mean and variance
+        share = 1.0 + change * column[i]
+        mu += column * ((change_shift - change * mu[i]) / share)
+        sigma -= np.outer(column, column * (change / share))
+        columns[:, i] = column
+    return Sweep(State(precision, shift), mean, variance, Derivs(value, d1, d2), columns)
+
+
+def _moments(gram: Array, sites: State) -> tuple[Array, Array]:
+    """Return posterior means ``(n,)`` and covariances ``(n, n)`` of the latent values under some sites."""
+    if not (sites.precision.any() or sites.shift.any()):
+        return np.zeros(gram.shape[0]), gram.copy()
+    correction = SiteCorrection(gram, sites.precision)
+    sigma = gram - correction.quadratic(gram)
+    return sigma @ sites.shift, sigma

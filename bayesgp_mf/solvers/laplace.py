@@ -1,0 +1,310 @@
+r"""Laplace's approximation: a Gaussian at the mode of the posterior (Barber & Williams).
+
+The mode maximises, over f = K alpha,
+
+.. math:: \Psi = \sum_i \log p(t_i|f_i) - \tfrac12 \alpha^T K \alpha
+          \qquad \text{([1]_, eq. 3 without its constants)}
+
+so that alpha = grad log p(t|f) there ([1]_, eq. 5). With W = -d^2 log p / df^2, Newton's step ([1]_, eq. 7) is
+
+.. math:: f \leftarrow (K^{-1} + W)^{-1} b, \quad b = W f + \nabla \log p(t|f)
+
+or, without the inverse of a matrix that may have none ([2]_, algorithm 3.1),
+
+.. math:: \alpha \leftarrow b - R K b, \quad R = (K + W^{-1})^{-1},
+
+which is computed as the difference :math:`(I - R K)(\nabla \log p(t|f) - \alpha)` from the old alpha. It goes uphill,
+so a line search along it makes the iteration converge from anywhere if p is log-concave in f.
+
+References
+----------
+.. [1] Barber, D., & Williams, C. K. I. (1996). Gaussian processes for Bayesian classification via hybrid
+   Monte Carlo. NIPS 9.
+.. [2] Rasmussen, C. E., & Williams, C. K. I. (2006). Gaussian Processes for Machine Learning. MIT Press.
+   Algorithms 3.1 and 5.1. http://gaussianprocess.org/gpml/
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status, UndefinedQuantityError
+from bayesgp_mf.likelihoods import Probit
+from bayesgp_mf.linalg import SiteCorrection
+from bayesgp_mf.problem import Problem
+from bayesgp_mf.progress import progress_bar
+from bayesgp_mf.solution import Control, Evidence, Info, LeaveOneOut, Solution
+from bayesgp_mf.solvers.response import linear_response
+from bayesgp_mf.types import Array, Derivs
+
+_SUFFICIENT = 1e-4  # part of the rise promised by the slope that a step must keep (Armijo's rule)
+_SMALLEST_FRACTION = 2.0**-40
+_ROUNDING = 1e-13  # rises below this part of the terms of Psi cannot be seen
+_PATIENCE = 25  # steps without a smaller change before the rest is called rounding
+_RELATIVE_STEP = 2.0**-7  # of the differences for third derivatives, in units of the likelihood's own scale
+
+
+class State(NamedTuple):
+    """What the next step needs.
+
+    Attributes
+    ----------
+    alpha : (n,) array
+        Weights, in latent units to the power -1; the latent values are K alpha.
+    """
+
+    alpha: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Laplace:
+    """Laplace's approximation to the posterior and the evidence.
+
+    Its sites are W = -d^2 log p(t|f)/df^2 at the mode; it has no cavities. For any likelihood with a second
+    derivative. The step likelihood, `Step`, has none: the mode of its posterior lies at an edge, not at a summit.
+
+    Parameters
+    ----------
+    name : str
+        The name users call it by.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> from bayesgp_mf.likelihoods import Logit
+    >>> problem = bgp.Problem(np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([1.0, -1.0]), Logit())
+    >>> laplace.solve(problem).alpha.round(4)
+    array([ 0.4011, -0.4011])
+    """
+
+    name: str = "laplace"
+
+    def init(self, problem: Problem) -> State:
+        """Return the mode before any data: zero.
+
+        Raises
+        ------
+        UndefinedQuantityError
+            If the likelihood has no curvature, so that there is no Laplace approximation.
+        """
+        _check_curvature(problem)
+        return State(np.zeros(problem.n))
+
+    def step(self, problem: Problem, state: State) -> State:
+        """Return the state after one Newton step, shortened until Psi rises; the same state if it cannot."""
+        moved = _newton(problem, state)
+        return state if moved is None else moved
+
+    def finish(self, problem: Problem, state: State, info: Info) -> Solution:
+        r"""Return the solution at a state: weights, correction and the evidence.
+
+        The log evidence ([1]_ of the module, eq. 10) is
+
+        .. math:: \sum_i \log p(t_i|f_i) - \tfrac12 \alpha^T K \alpha - \tfrac12 \log \det(I + K W).
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            If K^-1 + W is not positive definite: the state is no summit of the posterior.
+        """
+        f = problem.gram @ state.alpha
+        derivs = problem.likelihood.log_prob(problem.t, f)
+        try:
+            correction = SiteCorrection(problem.gram, -derivs.d2)
+        except NotPositiveDefiniteError as error:
+            raise NotPositiveDefiniteError(
+                f"laplace: the posterior precision K^-1 + W is not positive definite where the iteration ended, since "
+                f"{type(problem.likelihood).__name__} is not log-concave there ({int(np.sum(derivs.d2 > 0))} of "
+                f"{problem.n} cases curve upwards). It is no maximum, and no Gaussian fits. Use method='tap', or a "
+                "log-concave likelihood (Probit, Logit)."
+            ) from error
+        value = _objective(derivs, state.alpha, f) - 0.5 * correction.log_det
+        return Solution(self.name, state.alpha, correction, Evidence(value, "laplace"), None, info)
+
+    def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
+        """Find the mode of the posterior and the Gaussian at it.
+
+        Parameters
+        ----------
+        problem : Problem
+            Gram matrix ``(n, n)``, targets ``(n,)``, likelihood with a second derivative in f.
+        control : Control
+            Tolerance, largest number of Newton steps, and whether to raise if they were not enough.
+        start : Solution, optional
+            Warm start with the same n, from any method; the default starts from f = 0.
+
+        Returns
+        -------
+        Solution
+            With ``info.status`` saying whether the mode was reached, and ``cavity`` None.
+
+        Raises
+        ------
+        ConvergenceError
+            If ``control.throw`` and the mode was not reached.
+        UndefinedQuantityError
+            If the likelihood has no curvature (the step likelihood).
+        NotPositiveDefiniteError
+            If the likelihood is not log-concave and where the iteration ended is no maximum.
+        ValueError
+            If ``start`` has another number of cases.
+
+        Notes
+        -----
+        O(n^3) for each step: one Cholesky factor and one triangular inverse. Differences from the paper, which starts
+        from probabilities of one half (f = 0 too), takes full steps and stops where W changes by less than 1e-4 in
+        the mean: a line search, and a stop where alpha, in units of the prior's standard deviations, changes by less
+        than the tolerance. Newton's steps square the error, so that they are not mixed as fixed-point steps are. The
+        mode of a likelihood that is not log-concave may be one of several.
+        """
+        state = self.init(problem)
+        if start is not None:
+            if start.alpha.shape != (problem.n,):
+                raise ValueError(f"start has {start.alpha.shape[0]} cases, but the problem has {problem.n}.")
+            if np.isfinite(_objective_at(problem, start.alpha)):
+                state = State(start.alpha)
+        state, info = _climb(problem, state, control)
+        if control.throw and info.status is not Status.CONVERGED:
+            raise ConvergenceError(
+                f"{self.name}: {info.status.value} (residual {info.residual:.2g} after {info.n_iterations} steps, "
+                f"tolerance {control.tolerance:.2g})",
+                info.status,
+            )
+        return self.finish(problem, state, info)
+
+    def gram_gradient(self, problem: Problem, solution: Solution) -> Array:
+        r"""Return the derivative ``(n, n)`` of the log evidence with respect to the Gram matrix.
+
+        Symmetric; contract it with dK/dtheta over both indices for a hyperparameter theta.
+
+        Notes
+        -----
+        At a fixed mode the derivative is (alpha alpha' - R)/2, by which Psi, stationary at the mode, is done with.
+        W moves with the mode. The log determinant changes with f_i by :math:`-\Sigma_{ii} l'''_i`, where
+        Sigma = K - K R K and l''' is the third derivative of log p(t_i|f_i), and the mode changes by
+        :math:`(I + K W)^{-1} dK \alpha = (I - K R)\, dK \alpha` (the paper, section 3, from its eq. 5). So
+
+        .. math::
+            \frac{d \log p(t)}{dK} = \tfrac12 (\alpha \alpha^T - R) + \tfrac12 (u \alpha^T + \alpha u^T),
+            \quad u = (I - R K)\, s, \quad s_i = \tfrac12 \Sigma_{ii} l'''_i.
+
+        l''' is the five-point central difference of the likelihood's own second derivative. Its step is h = 1/128 of
+        the scale (largest of :math:`|l''|` at f and at 0) to the power -1/2. Its relative error is of the order of
+        (1/128)^4/30 = 1e-10 from truncation, and 1e-14 from rounding in an analytic second derivative.
+        """
+        correction = _sites(solution)
+        f = problem.gram @ solution.alpha
+        variance = np.diag(problem.gram) - correction.quadratic_diagonal(problem.gram)
+        moving = 0.5 * variance * _third_derivative(problem, f)
+        response = moving - correction.multiply(problem.gram @ moving)
+        cross = np.outer(response, solution.alpha)
+        fixed = np.outer(solution.alpha, solution.alpha) - correction.dense()
+        return np.asarray(0.5 * (fixed + cross + cross.T))
+
+    def leave_one_out(self, problem: Problem, solution: Solution) -> LeaveOneOut:
+        """Return the leave-one-out predictions by linear response, with omega = 1/W at the mode.
+
+        They are exact for a Gaussian likelihood.
+        """
+        return linear_response(problem, solution)
+
+
+def _check_curvature(problem: Problem) -> None:
+    match problem.likelihood:
+        case Probit(noise_variance=0.0):
+            raise UndefinedQuantityError(
+                "method 'laplace' needs a likelihood with a second derivative, and the step likelihood is flat on "
+                "either side of its jump: its posterior has no summit to fit a Gaussian to. Use method='tap', or "
+                "noise: Probit(noise_variance=1.0) or Logit()."
+            )
+
+
+def _sites(solution: Solution) -> SiteCorrection:
+    if not isinstance(solution.correction, SiteCorrection):
+        raise ValueError(f"this needs a solution of method 'laplace', but this one was made by {solution.method!r}.")
+    return solution.correction
+
+
+def _objective(derivs: Derivs, alpha: Array, f: Array) -> float:
+    """Return Psi = log p(t|f) - alpha' K alpha / 2 in nats."""
+    return float(np.sum(derivs.value)) - 0.5 * float(alpha @ f)
+
+
+def _objective_at(problem: Problem, alpha: Array) -> float:
+    f = problem.gram @ alpha
+    return _objective(problem.likelihood.log_prob(problem.t, f), alpha, f)
+
+
+def _climb(problem: Problem, state: State, control: Control) -> tuple[State, Info]:
+    """Return the summit and how the climb went; the residual is the change by the last step."""
+    scale = np.sqrt(np.diag(problem.gram))  # alpha times it is a pure number
+    residual = smallest = float("inf")
+    last_best = 0
+    with progress_bar("finding the mode", enabled=control.progress) as advance:
+        for iteration in range(1, control.max_iterations + 1):
+            moved = _newton(problem, state)
+            if moved is None:
+                return state, Info(Status.STALLED, iteration, residual)
+            # asinh: a change counts in proportion where alpha is large
+            change = np.arcsinh(scale * moved.alpha) - np.arcsinh(scale * state.alpha)
+            residual = float(np.max(np.abs(change)))
+            state = moved
+            if residual <= control.tolerance:
+                return state, Info(Status.CONVERGED, iteration, residual)
+            if residual < smallest:
+                smallest, last_best = residual, iteration
+            elif iteration - last_best >= _PATIENCE:
+                return state, Info(Status.STALLED, iteration, residual)
+            advance(f"step {iteration}, change {residual:.1e} (tolerance {control.tolerance:.0e})")
+    return state, Info(Status.MAX_ITERATIONS, control.max_iterations, residual)
+
+
+def _newton(problem: Problem, state: State) -> State | None:
+    """Return the state after Newton's step, shortened until Psi rises enough, or None if it cannot."""
+    gram, alpha = problem.gram, state.alpha
+    f = gram @ alpha
+    derivs = problem.likelihood.log_prob(problem.t, f)
+    here = _objective(derivs, alpha, f)
+    precision = -derivs.d2
+    try:
+        correction = SiteCorrection(gram, precision)
+    except NotPositiveDefiniteError:
+        # between the summits of a likelihood that is not log-concave; this direction still leads up
+        precision = np.maximum(precision, 0.0)
+        correction = SiteCorrection(gram, precision)
+    # the step from alpha to (I - R K) b, less (I - R K)(W f + alpha) = alpha, which would only add rounding
+    residual = derivs.d1 - alpha
+    direction = residual - correction.multiply(gram @ residual)
+    rise = gram @ direction
+    slope = float(residual @ rise)
+    terms = float(np.sum(np.abs(derivs.value))) + 0.5 * abs(float(alpha @ f)) + problem.n
+    fraction = 1.0
+    while fraction >= _SMALLEST_FRACTION:
+        trial = alpha + fraction * direction
+        there = f + fraction * rise
+        gain = _objective(problem.likelihood.log_prob(problem.t, there), trial, there) - here
+        if gain >= _SUFFICIENT * fraction * slope - _ROUNDING * terms:
+            return State(trial)
+        fraction *= 0.5
+    return None
+
+
+def _third_derivative(problem: Problem, f: Array) -> Array:
+    """Return the third derivative ``(n,)`` of log p(t|f) in f, by central differences of the second."""
+
+    def second(at: Array) -> Array:
+        return problem.likelihood.log_prob(problem.t, at).d2
+
+    curvature = np.maximum(np.abs(second(f)), np.abs(second(np.zeros_like(f))))
+    step = _RELATIVE_STEP / np.sqrt(np.where(curvature > 0, curvature, 1.0))
+    near = second(f + step) - second(f - step)
+    far = second(f + 2.0 * step) - second(f - 2.0 * step)
+    return np.asarray((8.0 * near - far) / (12.0 * step))
+
+
+laplace = Laplace()
+"""Laplace's approximation, as a registered method."""
