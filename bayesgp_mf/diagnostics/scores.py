@@ -12,7 +12,7 @@ from bayesgp_mf.types import Array
 
 
 class CalibrationTable(NamedTuple):
-    """Predicted probabilities in bins, each with what was observed; all arrays are ``(b,)``.
+    """Predicted probabilities in bins that hold cases, each with what was observed; all arrays are ``(b,)``.
 
     Attributes
     ----------
@@ -21,11 +21,11 @@ class CalibrationTable(NamedTuple):
     cases : (b,) int array
         How many cases are in each bin.
     predicted : (b,) array
-        Mean predicted probability of class 1; NaN in an empty bin.
+        Mean predicted probability of class 1.
     observed : (b,) array
-        Share of cases of class 1; NaN in an empty bin.
+        Share of cases of class 1.
     interval_low, interval_high : (b,) array
-        Clopper-Pearson interval of the probability of class 1 in each bin; 0 and 1 in an empty bin.
+        Clopper-Pearson interval of the probability of class 1 in each bin.
     """
 
     lower: Array
@@ -135,7 +135,7 @@ def calibration_table(
     -------
     CalibrationTable
         Edges, number of cases, mean prediction, observed share, and the exact binomial (Clopper-Pearson [1]_) interval
-        of the share for each bin; empty bins are kept.
+        of the share for each bin. Bins without cases are left out.
 
     Raises
     ------
@@ -164,16 +164,15 @@ def calibration_table(
     if not 0.0 < level < 1.0:
         raise ValueError(f"level must be between 0 and 1, got {level!r}. Pass level=0.95 for 95 % intervals.")
     where = np.minimum(np.searchsorted(edges, p, side="right") - 1, edges.size - 2)
-    cases = np.bincount(where, minlength=edges.size - 1)
-    ones = np.bincount(where, weights=is_one, minlength=edges.size - 1)
-    total = np.bincount(where, weights=p, minlength=edges.size - 1)
-    with np.errstate(invalid="ignore"):  # 0/0 = NaN: nothing was observed in an empty bin
-        predicted, observed = total / cases, ones / cases
+    occupied, where = np.unique(where, return_inverse=True)
+    cases = np.bincount(where)
+    ones, total = np.bincount(where, weights=is_one), np.bincount(where, weights=p)
     tail = 0.5 * (1.0 - level)
     # the limits are quantiles of beta distributions, which degenerate at 0 and count successes
     low = np.where(ones > 0, betaincinv(np.maximum(ones, 1), cases - ones + 1, tail), 0.0)
     high = np.where(ones < cases, betaincinv(ones + 1, np.maximum(cases - ones, 1), 1.0 - tail), 1.0)
-    return CalibrationTable(edges[:-1], edges[1:], cases.astype(np.int64), predicted, observed, low, high)
+    lower, upper = edges[occupied], edges[occupied + 1]
+    return CalibrationTable(lower, upper, cases.astype(np.int64), total / cases, ones / cases, low, high)
 
 
 def _check(labels: ArrayLike, probabilities: ArrayLike) -> tuple[NDArray[np.bool_], Array]:

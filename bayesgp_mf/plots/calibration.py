@@ -62,13 +62,11 @@ def plot_calibration(
     """
     table = calibration_table(labels, probabilities, bins=bins, level=level)
     ax = axes_or_new(ax)
-    some = table.cases > 0
-    predicted, observed = table.predicted[some], table.observed[some]
-    below, above = observed - table.interval_low[some], table.interval_high[some] - observed
+    below, above = table.observed - table.interval_low, table.interval_high - table.observed
     ax.plot([0, 1], [0, 1], color=LINE, linewidth=1, linestyle="--", label="calibrated", zorder=1)
     ax.errorbar(
-        predicted,
-        observed,
+        table.predicted,
+        table.observed,
         yerr=np.maximum([below, above], 0.0),  # rounding may leave a limit on the wrong side of 0 or 1
         fmt="o",
         color=POINT,
@@ -77,7 +75,7 @@ def plot_calibration(
         linewidth=1,
         label=f"bin, {100 * level:g} % interval, number of cases",
     )
-    for x, high, count in zip(predicted, table.interval_high[some], table.cases[some], strict=True):
+    for x, high, count in zip(table.predicted, table.interval_high, table.cases, strict=True):
         ax.annotate(f"{count}", (x, high), (0, 3), textcoords="offset points", ha="center", fontsize=8)
     ax.set(
         xlim=(-0.02, 1.02),

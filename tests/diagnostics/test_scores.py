@@ -67,12 +67,12 @@ def test_interval_is_clopper_and_pearsons(ones, n):
     assert high == 1.0 if ones == n else binom.cdf(ones, n, high) == pytest.approx(0.05)
 
 
-def test_empty_bins_are_kept_and_say_nothing():
-    table = calibration_table([1], [0.95], bins=[0.0, 0.5, 1.0])
-    np.testing.assert_array_equal(table.cases, [0, 1])
-    assert np.isnan(table.predicted[0])
-    assert np.isnan(table.observed[0])
-    assert (table.interval_low[0], table.interval_high[0]) == (0.0, 1.0)
+def test_empty_bins_are_left_out():
+    table = calibration_table([1, 0], [0.95, 0.3], bins=[0.0, 0.25, 0.5, 0.75, 1.0])
+    np.testing.assert_array_equal(table.lower, [0.25, 0.75])
+    np.testing.assert_array_equal(table.upper, [0.5, 1.0])
+    np.testing.assert_array_equal(table.cases, [1, 1])
+    np.testing.assert_array_equal(table.observed, [0.0, 1.0])
 
 
 def test_true_probabilities_lie_in_their_intervals_and_wrong_ones_do_not():
