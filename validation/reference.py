@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pymc as pm
 import xarray as xr
+from pytensor import config
 
 from bayesgp_mf.inferencedata import SAMPLE_DIMS, get_group, set_group
 from bayesgp_mf.kernels import Kernel
@@ -115,7 +116,10 @@ def sample_latent(
     """
     model = latent_model(psd_root(gram), t, likelihood)
     progress = sys.stderr.isatty()
-    with model, warnings.catch_warnings():
+    # the older PyTensor compiles to C, and without a C compiler falls back to loops in Python, hundreds of times
+    # slower; numba needs no compiler
+    mode = config.mode if config.cxx else "NUMBA"
+    with model, config.change_flags(mode=mode), warnings.catch_warnings():
         # about speed, and one matrix-vector product of this size does not suffer
         warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS installation")
         samples = pm.sample(
