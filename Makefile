@@ -45,4 +45,4 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 clean:  ## remove environments, caches and reports
-	rm -rf .venv* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache reports docs/_build
+	rm -rf .venv* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache reports docs/_build docs/generated

@@ -15,8 +15,8 @@ class Status(enum.Enum):
     )
     STALLED = (
         "The residual stopped falling above the tolerance although the steps were damped. "
-        "The Gram matrix is probably too ill-conditioned for this tolerance: add noise "
-        "(Probit(noise_variance=...) or a White kernel), or raise Control(tolerance=...)."
+        "The Gram matrix may be too ill-conditioned for this tolerance, or the labels contradict each other: "
+        "add noise (Probit(noise_variance=...) or a White kernel), or raise Control(tolerance=...)."
     )
     NO_VALID_STEP = (
         "No step, however short, led to a valid state: the equations may have no solution here. "

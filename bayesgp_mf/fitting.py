@@ -31,8 +31,8 @@ from bayesgp_mf.types import Array
 if TYPE_CHECKING:
     from bayesgp_mf.inferencedata import Container
 
-MATRICES_IN_MEMORY = 6
-"""Dense (n, n) matrices alive at the peak of a fit."""
+MATRICES_IN_MEMORY = 9
+"""Dense (n, n) matrices alive at the peak of a fit that tunes hyperparameters."""
 
 Seed = int | np.random.Generator | None
 
@@ -108,7 +108,9 @@ def fit(
 
     See Also
     --------
-    predict : predictions at new inputs.   loo : leave-one-out, to compare models.   solve : arrays only.
+    predict : Predictions at new inputs.
+    loo : Leave-one-out, to compare models.
+    solve : The same from arrays, without inputs or a kernel.
 
     Examples
     --------

@@ -63,7 +63,10 @@ def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood) -> tuple[Array,
         check_finite("y", targets)
         return targets, ()
     _check_no_missing(labels)
-    classes, codes = np.unique(labels.astype(str) if labels.dtype == object else labels, return_inverse=True)
+    try:
+        classes, codes = np.unique(labels, return_inverse=True)
+    except TypeError:  # labels of different types have no order, but their names do
+        classes, codes = np.unique(labels.astype(str), return_inverse=True)
     if classes.size != 2:
         raise ValueError(_not_two_classes(classes, likelihood))
     return np.where(codes == 1, 1.0, -1.0), tuple(str(name) for name in classes)

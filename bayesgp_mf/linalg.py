@@ -1,6 +1,7 @@
 r"""The only Cholesky factorisations in the package, and the correction R they give.
 
-Every approximation ends in a posterior covariance of one form (thesis, parametrisation lemma, eq. 33):
+Every approximation ends in a posterior covariance of one form (thesis, parametrisation lemma, eq. 33, whose R is
+minus this one):
 
 .. math:: \mathrm{cov}(x, x') = k(x, x') - k(x)^T R\, k(x'),
 

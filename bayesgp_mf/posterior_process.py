@@ -68,7 +68,8 @@ class Posterior:
     >>> import bayesgp_mf as bgp
     >>> X, kernel = np.array([[0.0], [1.0]]), bgp.kernels.Gaussian()
     >>> problem = bgp.Problem(kernel.gram(X), np.array([-1.0, 1.0]), bgp.Probit())
-    >>> posterior = bgp.Posterior(kernel, X, problem, bgp.solve(problem.gram, problem.t, problem.likelihood))
+    >>> solution = bgp.solve(problem.gram, problem.t, problem.likelihood)
+    >>> posterior = bgp.Posterior(kernel, X, problem, solution)
     >>> posterior.predict_proba([[0.0], [0.5], [1.0]]).round(3)
     array([0.413, 0.5  , 0.587])
     """

@@ -85,6 +85,13 @@ def test_any_two_labels_will_do(labels):
     np.testing.assert_array_equal(idata["fit"]["alpha"], reference["fit"]["alpha"])
 
 
+def test_numbers_among_objects_keep_their_order_and_mixed_labels_their_names():
+    tens = quick(y=np.array([10 if label == "yes" else 2 for label in Y], dtype=object))
+    assert get_group(tens, "fit").attrs["class_names"] == '["2", "10"]'
+    mixed = quick(y=np.array([1 if label == "yes" else "none" for label in Y], dtype=object))
+    assert get_group(mixed, "fit").attrs["class_names"] == '["1", "none"]'
+
+
 def test_class_names_and_column_names_come_back():
     frame = pd.DataFrame(X, columns=["height", "weight"])
     idata = quick(frame, pd.Series(Y, dtype="category"))

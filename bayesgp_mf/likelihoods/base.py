@@ -32,6 +32,10 @@ class Likelihood(Protocol):
     def forbids(self) -> bool:
         """Whether some latent values have likelihood zero, so that data can contradict the model."""
 
+    @property
+    def log_concave(self) -> bool:
+        """Whether log p(t|f) is concave in f, which makes every site precision non-negative."""
+
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log p(t|f) and its derivatives in f; ``t`` and ``f`` broadcast."""
 

@@ -51,6 +51,11 @@ class Gaussian:
         """No latent value has likelihood zero."""
         return False
 
+    @property
+    def log_concave(self) -> bool:
+        """True."""
+        return True
+
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log N(t | f, noise_variance), and its derivatives in f."""
         return self.log_partition(t, f, np.zeros_like(f))

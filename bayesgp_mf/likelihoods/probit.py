@@ -45,7 +45,7 @@ class Probit:
     Parameters
     ----------
     noise_variance : float
-        v > 0 up to the step limit v = 0, in squared latent units.
+        v >= 0, in squared latent units; v = 0 is the step likelihood.
     flip : float
         kappa in [0, 1/2), the probability that a label was recorded as the other one.
 
@@ -85,6 +85,11 @@ class Probit:
     def forbids(self) -> bool:
         """Whether a latent value of the wrong sign has probability zero."""
         return self.noise_variance == 0.0 and self.flip == 0.0
+
+    @property
+    def log_concave(self) -> bool:
+        """Whether no label can be flipped."""
+        return self.flip == 0.0
 
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log p(t|f), and its derivatives in f; ``t`` and ``f`` broadcast.

@@ -20,9 +20,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
+from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
-from bayesgp_mf.errors import ConvergenceError, Status, UndefinedQuantityError
+from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status, UndefinedQuantityError
 from bayesgp_mf.likelihoods import Gaussian, Probit
 from bayesgp_mf.linalg import DenseCorrection, SiteCorrection, cholesky, triangular_inverse
 from bayesgp_mf.problem import Problem
@@ -116,7 +116,13 @@ class Exact:
 
     def _orthant(self, problem: Problem, likelihood: Probit, control: Control) -> Solution:
         n = problem.n
-        factor = cholesky(problem.gram + likelihood.noise_variance * np.eye(n))
+        try:
+            factor = cholesky(problem.gram + likelihood.noise_variance * np.eye(n))
+        except NotPositiveDefiniteError as cause:
+            raise NotPositiveDefiniteError(
+                "method 'exact' without noise needs an invertible Gram matrix, and this one is singular. Add "
+                "kernels.White(...) or use Probit(noise_variance=...)."
+            ) from cause
         rng = np.random.default_rng(self.random_seed)
         parts = [self._one_shift(factor, problem.t, likelihood.flip, rng.random(n)) for _ in range(self.shifts)]
         log_mass = np.array([part[0] for part in parts])
@@ -151,22 +157,25 @@ class Exact:
         n = t.size
         directions = np.concatenate([[1.0 / self.points], np.sqrt(_primes(n - 1))])
         grid = np.arange(self.points)[:, None] * directions + shift
-        uniform = np.abs(2.0 * (grid % 1.0) - 1.0)  # folded: makes the integrand periodic
+        # folded, which makes the integrand periodic; 0 and 1 themselves would be points at infinity
+        uniform = np.clip(np.abs(2.0 * (grid % 1.0) - 1.0), np.finfo(np.float64).tiny, 1.0 - 2.0**-53)
         signed = np.empty((self.points, n))  # t_i u_i
         log_weight = np.zeros(self.points)
         for i in range(n):
             conditional_mean = (signed[:, :i] * t[:i]) @ factor[i, :i]
             threshold = -t[i] * conditional_mean / factor[i, i]  # the label holds for t_i u_i above this
-            log_right, log_wrong = np.log1p(-flip) + log_ndtr(-threshold), log_ndtr(threshold)
-            right = np.exp(log_right)
-            wrong = flip * np.exp(log_wrong)
-            log_weight += np.log(right + wrong) if flip > 0 else log_right
-            # invert the distribution function piece by piece, each from its own tail
-            level = uniform[:, i] * (right + wrong)
-            signed[:, i] = -ndtri(np.minimum(level / (1.0 - flip), ndtr(-threshold)))
-            if flip > 0:
-                below = level > right
-                signed[below, i] = ndtri((right + wrong - level)[below] / flip)
+            log_right = np.log1p(-flip) + log_ndtr(-threshold)
+            # invert the distribution function piece by piece, in logs: a piece may be smaller than any number
+            if flip == 0:
+                log_weight += log_right
+                signed[:, i] = -ndtri_exp(np.log(uniform[:, i]) + log_right)
+            else:
+                log_total = np.logaddexp(log_right, np.log(flip) + log_ndtr(threshold))
+                log_weight += log_total
+                level, rest = np.log(uniform[:, i]) + log_total, np.log1p(-uniform[:, i]) + log_total
+                above = level <= log_right
+                signed[above, i] = -ndtri_exp(level[above] - np.log1p(-flip))
+                signed[~above, i] = ndtri_exp(rest[~above] - np.log(flip))
         log_mass = float(logsumexp(log_weight)) - float(np.log(self.points))
         weight = np.exp(log_weight - logsumexp(log_weight))
         u = signed * t

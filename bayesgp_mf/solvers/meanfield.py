@@ -22,7 +22,7 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +35,11 @@ from bayesgp_mf.solvers.driver import fixed_point
 from bayesgp_mf.solvers.response import linear_response, site_form
 from bayesgp_mf.solvers.rules import Naive, Rule, Tap, Variational
 from bayesgp_mf.types import Array, Derivs
+
+ANNEALING = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
+"""Extra latent noise, in mean prior variances, through which a likelihood that is not log-concave is reached."""
+ROUGH = 1e-2
+"""Tolerance on the way there."""
 
 
 class State(NamedTuple):
@@ -132,29 +137,11 @@ class MeanField:
         O(n^3) for each step: one Cholesky factor and one triangular inverse; O(n^2) memory. The papers iterate
         alpha with a small learning rate and refresh lambda every 20 steps (2000, section 4); the fixed point
         is the same.
+
+        For a log-concave likelihood the solution found does not depend on where the iteration starts. With label
+        flips it may: then the iteration first solves noisier models and follows their solution down.
         """
-        first = self.init(problem) if start is None else _sites_of(start, problem)
-        prior = problem.likelihood.log_partition(problem.t, np.zeros(problem.n), np.diag(problem.gram))
-        scale = 1.0 / np.sqrt(np.abs(prior.d2))  # latent units in which a site is of order one
-
-        # asinh: a site may be weak, strong (badly fitting labels) or negative, and a change counts
-        # in proportion where it is strong
-        def pack(state: State) -> Array:
-            return np.asarray(np.arcsinh(np.concatenate([state.precision * scale**2, state.shift * scale])))
-
-        def unpack(x: Array) -> State:
-            precision, shift = np.split(np.sinh(x), 2)
-            return State(precision / scale**2, shift / scale)
-
-        rule = self.rule(problem.gram)
-
-        def update(x: Array) -> Array:
-            return pack(_step(rule, problem, unpack(x)))
-
-        x, info = fixed_point(update, pack(first), control)
-        if start is not None and info.status is not Status.CONVERGED:
-            # another problem's solution can be a bad place to start from; the prior is always a valid one
-            x, info = fixed_point(update, pack(self.init(problem)), control)
+        state, info = self._from_start(problem, control, start)
         if info.status is not Status.CONVERGED:
             reason = explain_infeasible(problem)
             if reason is not None:
@@ -165,7 +152,26 @@ class MeanField:
                     f"{info.n_iterations} steps, tolerance {control.tolerance:.2g})",
                     info.status,
                 )
-        return self.finish(problem, unpack(x), info)
+        return self.finish(problem, state, info)
+
+    def _from_start(self, problem: Problem, control: Control, start: Solution | None) -> tuple[State, Info]:
+        """Solve from a given solution if there is one, and from the prior if there is none or it leads nowhere."""
+        rule = self.rule(problem.gram)
+        if start is not None:
+            state, info = _iterate(rule, problem, _sites_of(start, problem), control)
+            if info.status is Status.CONVERGED:
+                return state, info
+        state, steps = self.init(problem), 0
+        if not problem.likelihood.log_concave:
+            # there may be several solutions; the one that grows out of a noisier model is the simplest
+            for level in ANNEALING:
+                noise = level * float(np.mean(np.diag(problem.gram)))
+                softer, info = _iterate(rule, problem, state, replace(control, tolerance=ROUGH), noise)
+                steps += info.n_iterations
+                if info.status is Status.CONVERGED:
+                    state = softer
+        state, info = _iterate(rule, problem, state, control)
+        return state, replace(info, n_iterations=steps + info.n_iterations)
 
     def gram_gradient(self, problem: Problem, solution: Solution) -> Array:
         """Return the derivative ``(n, n)`` of the log evidence with respect to the Gram matrix.
@@ -179,14 +185,34 @@ class MeanField:
         return linear_response(problem, solution)
 
 
-def _step(rule: Rule, problem: Problem, state: State) -> State:
-    _, _, (mean, variance), (_, d1, d2) = _posterior(rule, problem, state)
+def _iterate(
+    rule: Rule, problem: Problem, first: State, control: Control, extra_noise: float = 0.0
+) -> tuple[State, Info]:
+    """Iterate steps from a state to a fixed point of the problem with extra latent noise."""
+    prior = problem.likelihood.log_partition(problem.t, np.zeros(problem.n), np.diag(problem.gram))
+    scale = 1.0 / np.sqrt(np.abs(prior.d2))  # latent units in which a site is of order one
+
+    # asinh: a site may be weak, strong (badly fitting labels) or negative, and a change counts
+    # in proportion where it is strong
+    def pack(state: State) -> Array:
+        return np.asarray(np.arcsinh(np.concatenate([state.precision * scale**2, state.shift * scale])))
+
+    def unpack(x: Array) -> State:
+        precision, shift = np.split(np.sinh(x), 2)
+        return State(precision / scale**2, shift / scale)
+
+    x, info = fixed_point(lambda x: pack(_step(rule, problem, unpack(x), extra_noise)), pack(first), control)
+    return unpack(x), info
+
+
+def _step(rule: Rule, problem: Problem, state: State, extra_noise: float = 0.0) -> State:
+    _, _, (mean, variance), (_, d1, d2) = _posterior(rule, problem, state, extra_noise)
     tilted = 1.0 + variance * d2  # posterior variance of f_i over its cavity variance
     precision = -d2 / tilted  # W = 1/omega, omega = -1/d2 - lambda (2000, eq. 29)
     return State(precision, precision * mean + d1 / tilted)
 
 
-def _posterior(rule: Rule, problem: Problem, state: State) -> Posterior:
+def _posterior(rule: Rule, problem: Problem, state: State, extra_noise: float = 0.0) -> Posterior:
     """Return what follows from a state at the cost of one factorisation."""
     gram, shift = problem.gram, state.shift
     correction = SiteCorrection(gram, state.precision)
@@ -196,7 +222,8 @@ def _posterior(rule: Rule, problem: Problem, state: State) -> Posterior:
     if not np.all(variance >= 0):
         raise NotPositiveDefiniteError("a cavity variance is negative: the sites contradict each other")
     mean = gram @ alpha - variance * alpha  # 2000, eqs. 19 and 26
-    derivs = problem.likelihood.log_partition(problem.t, mean, variance)
+    # latent noise in the likelihood is variance of the value that it sees (2000, appendix A)
+    derivs = problem.likelihood.log_partition(problem.t, mean, variance + extra_noise)
     return Posterior(alpha, correction, Cavity(mean, variance), derivs)
 
 

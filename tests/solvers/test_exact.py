@@ -65,6 +65,17 @@ def test_leave_one_out_is_a_ratio_of_evidences():
     np.testing.assert_allclose(loo.mean[2], gram[2, :2] @ without_last.alpha)
 
 
+def test_nearly_singular_gram_matrices_do_not_overflow():
+    toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 4.0), n=8, random_seed=1)
+    gram = bgp.kernels.Gaussian(1.0, 4.0).gram(toy.X)
+    for likelihood in (bgp.Step(), bgp.Step(0.1)):
+        solution = bgp.solve(gram, 2 * toy.y - 1, likelihood, method="exact", control=bgp.Control(throw=False))
+        assert np.all(np.isfinite(solution.alpha))
+        assert -8 * np.log(2) * 4 < solution.evidence.value < 0
+    with pytest.raises(bgp.NotPositiveDefiniteError, match=r"needs an invertible Gram matrix.*kernels\.White"):
+        bgp.solve(np.ones((2, 2)), [1, 1], bgp.Step(), method="exact")
+
+
 def test_it_says_when_it_cannot_be_exact():
     toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 9.0), n=60, random_seed=0)
     gram = bgp.kernels.Gaussian(1.0, 9.0).gram(toy.X)

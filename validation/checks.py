@@ -1,0 +1,51 @@
+"""What counts as agreement, and the verdict on one number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerances:
+    """What counts as agreement, and what the samples must be like for the comparison to mean anything."""
+
+    probability_max: float = 0.02
+    probability_mean: float = 0.005
+    latent_mean: float = 0.1
+    """Largest difference of posterior means, in posterior standard deviations."""
+    latent_sd: float = 0.1
+    """Largest relative difference of posterior standard deviations."""
+    elpd: float = 0.5
+    """Difference of leave-one-out elpd, in nats over all cases."""
+    log_evidence: float = 0.1
+    """In nats."""
+    r_hat: float = 1.01
+    ess: float = 2000.0
+    divergences: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One number against its bound; anything that is not a number fails."""
+
+    name: str
+    value: float
+    bound: Literal["at most", "at least"]
+    tolerance: float
+    unit: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether the number keeps its bound."""
+        return self.value <= self.tolerance if self.bound == "at most" else self.value >= self.tolerance
+
+    @property
+    def shown(self) -> str:
+        """The number as text: counts of draws without decimals."""
+        return f"{self.value:.0f}" if self.unit == "draws" else f"{self.value:.4f}"
+
+    @property
+    def verdict(self) -> str:
+        """PASS or FAIL."""
+        return "PASS" if self.passed else "FAIL"

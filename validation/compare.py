@@ -1,0 +1,256 @@
+"""An approximation held against samples of the same posterior: the numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+import bayesgp_mf as bgp
+from bayesgp_mf.diagnostics import error_count, mean_log_score
+from bayesgp_mf.inferencedata import get_group
+from bayesgp_mf.types import Array
+from validation import arviz_calls
+from validation.arviz_calls import ComparedModel, Elpd
+from validation.checks import Check, Tolerances
+
+if TYPE_CHECKING:
+    from bayesgp_mf.inferencedata import Container
+
+
+@dataclass(frozen=True, slots=True)
+class Latent:
+    """Posterior moments of f at the training cases, ``(n,)`` each, in latent units."""
+
+    tap_mean: Array
+    tap_sd: Array
+    nuts_mean: Array
+    nuts_mean_mcse: Array
+    nuts_sd: Array
+    nuts_sd_mcse: Array
+    prior_sd: Array
+
+    @property
+    def shift(self) -> Array:
+        """Difference of the means in posterior standard deviations."""
+        return (self.tap_mean - self.nuts_mean) / self.nuts_sd
+
+    @property
+    def stretch(self) -> Array:
+        """Ratio of the standard deviations less one."""
+        return self.tap_sd / self.nuts_sd - 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """Probabilities of class 1 at the test cases, ``(m,)`` each, and the labels that occurred."""
+
+    labels: NDArray[np.bool_]
+    tap: Array
+    nuts: Array
+    nuts_mcse: Array
+
+    @property
+    def difference(self) -> Array:
+        """TAP less NUTS."""
+        return self.tap - self.nuts
+
+    @property
+    def difference_from_noise(self) -> float:
+        """Mean absolute difference that Monte-Carlo error alone would make."""
+        return float(np.mean(self.nuts_mcse) * math.sqrt(2.0 / math.pi))
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What the predictions of one method are worth on the test cases."""
+
+    errors: int
+    mean_log_score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sampler:
+    """Quality of the samples: worst case over the latent values, and over test probabilities for ``p_ess``."""
+
+    r_hat: float
+    ess_bulk: float
+    ess_tail: float
+    p_ess: float
+    divergences: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveOneOut:
+    """Analytic and sampled leave-one-out."""
+
+    tap: Elpd
+    nuts: Elpd
+    table: list[ComparedModel]
+
+
+@dataclass(frozen=True, slots=True)
+class LogEvidence:
+    """Log evidence in nats: the method's, and the estimate by weighting its draws."""
+
+    tap: float
+    weighted: float
+    weighted_se: float
+    draws: int
+    ess: float
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All numbers of the comparison, and the verdicts."""
+
+    latent: Latent
+    predictions: Predictions
+    tap_score: Score
+    nuts_score: Score
+    sampler: Sampler
+    loo: LeaveOneOut
+    evidence: LogEvidence
+    checks: list[Check]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check passed."""
+        return all(check.passed for check in self.checks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain numbers, lists and text; what is not finite is None."""
+        numbers = asdict(self)
+        numbers["passed"] = self.passed
+        numbers["checks"] = [asdict(check) | {"verdict": check.verdict} for check in self.checks]
+        numbers["loo"] = {
+            "tap": self.loo.tap._asdict(),
+            "nuts": self.loo.nuts._asdict(),
+            "compare": [row._asdict() for row in self.loo.table],
+        }
+        result: dict[str, Any] = plain(numbers)
+        return result
+
+
+def compare(tap: Container, nuts: Container, labels: NDArray[np.bool_], tolerances: Tolerances) -> Comparison:
+    """Compare a fit with samples of the same posterior.
+
+    Parameters
+    ----------
+    tap : InferenceData or DataTree
+        What ``bgp.predict(bgp.fit(...))`` returned.
+    nuts : InferenceData or DataTree
+        What `reference.add_predictions` returned for the same Gram matrix and test cases.
+    labels : (m,) bool array
+        Labels of the test cases: whether class 1.
+    tolerances : Tolerances
+        What counts as agreement.
+    """
+    latent = compare_latent(tap, nuts)
+    expected = get_group(nuts, "predictions")
+    predictions = Predictions(
+        labels, get_group(tap, "predictions")["p"].values, expected["p"].values, expected["p_mcse"].values
+    )
+    analytic, sampled = bgp.loo(tap), arviz_calls.psis_loo(nuts)
+    loo = LeaveOneOut(
+        arviz_calls.elpd(analytic),
+        arviz_calls.elpd(sampled),
+        arviz_calls.compare({"TAP, analytic": analytic, "NUTS, PSIS": sampled}),
+    )
+    sampler, evidence = sampler_quality(nuts), weighted_evidence(tap)
+    return Comparison(
+        latent,
+        predictions,
+        Score(error_count(labels, predictions.tap), mean_log_score(labels, predictions.tap)),
+        Score(error_count(labels, predictions.nuts), mean_log_score(labels, predictions.nuts)),
+        sampler,
+        loo,
+        evidence,
+        verdicts(latent, predictions, sampler, loo, evidence, tolerances),
+    )
+
+
+def compare_latent(tap: Container, nuts: Container) -> Latent:
+    """Return the posterior moments at the training cases of both."""
+    f = get_group(nuts, "posterior")["f"]
+    mean, mean_mcse, _ = arviz_calls.mean_and_error(f)
+    sd, sd_mcse = arviz_calls.sd_and_error(f)
+    fit = get_group(tap, "fit")
+    prior_sd = np.sqrt(np.diag(bgp.posterior(tap).problem.gram))
+    return Latent(fit["latent_mean"].values, fit["latent_sd"].values, mean, mean_mcse, sd, sd_mcse, prior_sd)
+
+
+def sampler_quality(nuts: Container) -> Sampler:
+    """Return what ArviZ says of the samples."""
+    r_hat, bulk, tail = arviz_calls.convergence(get_group(nuts, "posterior")["f"])
+    return Sampler(
+        r_hat=float(np.max(r_hat)),
+        ess_bulk=float(np.min(bulk)),
+        ess_tail=float(np.min(tail)),
+        p_ess=float(np.min(get_group(nuts, "predictions")["p_ess"].values)),
+        divergences=int(np.sum(get_group(nuts, "sample_stats")["diverging"].values)),
+    )
+
+
+def weighted_evidence(tap: Container) -> LogEvidence:
+    """Return the log evidence by importance sampling with the fit's own independent draws.
+
+    The mean of p(t, u) / q(u) over draws of u from q estimates the exact evidence whatever q is; q only
+    decides how fast.
+    """
+    stats = get_group(tap, "sample_stats")
+    log_weights = (stats["log_p"] - stats["log_q"]).values.ravel()
+    log_mean = float(logsumexp(log_weights)) - math.log(log_weights.size)
+    weights = np.exp(log_weights - log_mean)  # mean 1
+    return LogEvidence(
+        tap=float(get_group(tap, "fit")["log_evidence"]),
+        weighted=log_mean,
+        weighted_se=float(np.std(weights, ddof=1)) / math.sqrt(weights.size),
+        draws=weights.size,
+        ess=float(weights.sum() ** 2 / np.sum(weights**2)),
+    )
+
+
+def verdicts(
+    latent: Latent,
+    predictions: Predictions,
+    sampler: Sampler,
+    loo: LeaveOneOut,
+    evidence: LogEvidence,
+    tolerances: Tolerances,
+) -> list[Check]:
+    """Hold each number against its tolerance."""
+    off = np.abs(predictions.difference)
+    elpd_off, evidence_off = abs(loo.tap.elpd - loo.nuts.elpd), abs(evidence.tap - evidence.weighted)
+    worst_shift, worst_stretch = float(np.max(np.abs(latent.shift))), float(np.max(np.abs(latent.stretch)))
+    ess = min(sampler.ess_bulk, sampler.ess_tail, sampler.p_ess)
+    t = tolerances
+    return [
+        Check("Probabilities, largest difference", float(off.max()), "at most", t.probability_max, ""),
+        Check("Probabilities, mean absolute difference", float(off.mean()), "at most", t.probability_mean, ""),
+        Check("Posterior means, largest difference", worst_shift, "at most", t.latent_mean, "posterior sd"),
+        Check("Posterior sds, largest relative difference", worst_stretch, "at most", t.latent_sd, ""),
+        Check("Leave-one-out elpd, difference", elpd_off, "at most", t.elpd, "nats"),
+        Check("Log evidence, difference", evidence_off, "at most", t.log_evidence, "nats"),
+        Check("Sampler: largest r-hat", sampler.r_hat, "at most", t.r_hat, ""),
+        Check("Sampler: smallest effective number of draws", ess, "at least", t.ess, "draws"),
+        Check("Sampler: divergences", float(sampler.divergences), "at most", float(t.divergences), "draws"),
+    ]
+
+
+def plain(value: Any) -> Any:
+    """Return a nested value with arrays as lists and what is not finite as None, as JSON wants it."""
+    match value:
+        case dict():
+            return {key: plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+        case np.ndarray() | np.generic():
+            return plain(np.asarray(value).tolist())
+        case float() if not math.isfinite(value):
+            return None
+    return value

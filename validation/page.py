@@ -1,0 +1,168 @@
+"""One self-contained HTML page from a title, sections, tables and figures; it knows nothing of their content.
+
+Everything is text until it is rendered, and all text is escaped. Figures become images inside the file, so
+that it needs no network and can be sent by mail.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+STYLE = """
+:root { color-scheme: light; }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 1rem; max-width: 72rem; color: #1a1a1a; background: #fff;
+       font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: break-word; }
+h1 { font-size: 1.6rem; line-height: 1.25; margin: .5rem 0; }
+h2 { font-size: 1.25rem; margin: 2.5rem 0 .5rem; border-bottom: 1px solid #ccc; }
+p, ul { max-width: 46rem; }
+.lead { font-size: 1.1rem; }
+nav ul { padding-left: 1.2rem; }
+figure { margin: 1rem 0; min-width: 0; }
+figcaption { max-width: 46rem; font-size: .9rem; color: #444; margin-bottom: .4rem; }
+.figures { display: grid; gap: 1rem 2rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); }
+.figures img { display: block; width: 100%; max-width: 30rem; height: auto; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .25rem .7rem; text-align: right; border-bottom: 1px solid #e2e2e2; white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; padding-left: 0; white-space: normal; min-width: 9rem; }
+thead th { border-bottom: 2px solid #888; vertical-align: bottom; white-space: normal; }
+.PASS { color: #136b2f; font-weight: 700; }
+.FAIL { color: #b00020; font-weight: 700; }
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table with a caption; cells are text."""
+
+    caption: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Figures side by side where there is room: axes, each with its caption."""
+
+    figures: Sequence[tuple[Axes, str]]
+
+
+Block: TypeAlias = str | Table | Figures
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading and what stands under it: paragraphs (text), tables, figures."""
+
+    title: str
+    blocks: Sequence[Block]
+
+    @property
+    def anchor(self) -> str:
+        """The name that the contents list links to."""
+        return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")
+
+
+def render(title: str, lead: Sequence[str], summary: Table, sections: Sequence[Section]) -> str:
+    """Return the page.
+
+    Parameters
+    ----------
+    title : str
+        Of the page.
+    lead : sequence of str
+        Paragraphs under the title; the first says what was found.
+    summary : Table
+        Stands before the contents list.
+    sections : sequence of Section
+        The rest, listed in the contents.
+
+    Raises
+    ------
+    ValueError
+        If two sections would have the same anchor.
+    """
+    anchors = [section.anchor for section in sections]
+    if len(set(anchors)) < len(anchors):
+        raise ValueError(f"section titles must differ in their letters and digits, got anchors {anchors}.")
+    tables, figures = _Numbering("Table"), _Numbering("Figure")
+    contents = "".join(f'<li><a href="#{s.anchor}">{escape(s.title)}</a></li>' for s in sections)
+    parts = [
+        "<!DOCTYPE html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body><main>",
+        f"<h1>{escape(title)}</h1>",
+        *(f'<p class="lead">{escape(text)}</p>' for text in lead),
+        _table(summary, tables),
+        f'<nav aria-labelledby="contents"><h2 id="contents">Contents</h2><ul>{contents}</ul></nav>',
+    ]
+    for section in sections:
+        parts.append(f'<section aria-labelledby="{section.anchor}">')
+        parts.append(f'<h2 id="{section.anchor}">{escape(section.title)}</h2>')
+        parts.extend(_block(block, tables, figures) for block in section.blocks)
+        parts.append("</section>")
+    parts.append("</main></body></html>\n")
+    return "\n".join(parts)
+
+
+class _Numbering:
+    """Counts captions of one kind."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind, self._last = kind, 0
+
+    def caption(self, text: str) -> str:
+        self._last += 1
+        return f"<figcaption><b>{self._kind} {self._last}.</b> {escape(text)}</figcaption>"
+
+
+def _block(block: Block, tables: _Numbering, figures: _Numbering) -> str:
+    match block:
+        case Table():
+            return _table(block, tables)
+        case Figures():
+            drawn = (f"<figure>{_image(ax, text)}{figures.caption(text)}</figure>" for ax, text in block.figures)
+            return f'<div class="figures">{"".join(drawn)}</div>'
+    return f"<p>{escape(block)}</p>"
+
+
+def _table(table: Table, numbering: _Numbering) -> str:
+    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in table.header)
+    body = "".join(f"<tr>{_cells(row)}</tr>" for row in table.rows)
+    label = escape(_first_sentence(table.caption))
+    return (
+        f"<figure>{numbering.caption(table.caption)}"
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{label}">'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></figure>"
+    )
+
+
+def _cells(row: Iterable[str]) -> str:
+    return "".join(
+        f'<td class="{cell}">{cell}</td>' if cell in ("PASS", "FAIL") else f"<td>{escape(cell)}</td>" for cell in row
+    )
+
+
+def _image(ax: Axes, caption: str) -> str:
+    """The figure of an axes as an image inside the page; its text becomes outlines, so no font is needed."""
+    file = io.BytesIO()
+    cast("Figure", ax.figure).savefig(file, format="svg", metadata={"Date": None})
+    data = base64.b64encode(file.getvalue()).decode("ascii")
+    alt = escape(_first_sentence(caption))
+    return f'<img alt="{alt}" src="data:image/svg+xml;base64,{data}">'
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"[.:](?:\s|$)", text)[0]
