@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bayesgp_mf import datasets, diagnostics, kernels, likelihoods, plots
+    from bayesgp_mf import datasets, diagnostics, kernels, likelihoods, online, plots
     from bayesgp_mf.elpd import loo
     from bayesgp_mf.errors import (
         BoundWarning,
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
         UndefinedQuantityError,
     )
     from bayesgp_mf.fitting import fit, posterior, predict
-    from bayesgp_mf.likelihoods import Probit, Step
+    from bayesgp_mf.likelihoods import Logit, Probit, Step
+    from bayesgp_mf.methods import solve
     from bayesgp_mf.posterior_process import Posterior
     from bayesgp_mf.problem import Problem
     from bayesgp_mf.solution import Control, Solution
-    from bayesgp_mf.solvers import solve
 
 __version__ = "0.1.0"
 
@@ -36,6 +36,7 @@ __all__ = [
     "ConvergenceError",
     "ConvergenceWarning",
     "InconsistentDataError",
+    "Logit",
     "NotPositiveDefiniteError",
     "Posterior",
     "Probit",
@@ -50,13 +51,14 @@ __all__ = [
     "kernels",
     "likelihoods",
     "loo",
+    "online",
     "plots",
     "posterior",
     "predict",
     "solve",
 ]
 
-_SUBPACKAGES = {"datasets", "diagnostics", "kernels", "likelihoods", "plots"}
+_SUBPACKAGES = {"datasets", "diagnostics", "kernels", "likelihoods", "online", "plots"}
 _HOMES = {
     "elpd": ("loo",),
     "errors": (
@@ -69,11 +71,11 @@ _HOMES = {
         "UndefinedQuantityError",
     ),
     "fitting": ("fit", "posterior", "predict"),
-    "likelihoods": ("Probit", "Step"),
+    "likelihoods": ("Logit", "Probit", "Step"),
+    "methods": ("solve",),
     "posterior_process": ("Posterior",),
     "problem": ("Problem",),
     "solution": ("Control", "Solution"),
-    "solvers": ("solve",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

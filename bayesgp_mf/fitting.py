@@ -21,11 +21,11 @@ from bayesgp_mf.inferencedata import (
 from bayesgp_mf.inputs import as_inputs, encode_targets, feature_names
 from bayesgp_mf.kernels import Kernel, log_vector_names
 from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.methods import get_method
 from bayesgp_mf.posterior_process import Posterior
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.solution import Control
-from bayesgp_mf.solvers import get_method
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def fit(
     likelihood : Likelihood
         `Probit` (default, noise variance 1), `Step`, or ``likelihoods.Gaussian`` for real targets.
     method : str
-        Name of a method: a key of `solvers.METHODS`.
+        Name of a method: a key of `methods.METHODS`.
     hyper : {None, "evidence"}
         None keeps the kernel as given; "evidence" maximises the method's log evidence over all its
         parameters that are not zero, by L-BFGS-B with exact gradients.

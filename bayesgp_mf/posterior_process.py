@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 from bayesgp_mf.inputs import as_inputs
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.linalg import cholesky, psd_root
+from bayesgp_mf.methods import METHODS
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import LeaveOneOut, Solution
-from bayesgp_mf.solvers import METHODS
 from bayesgp_mf.types import Array
 
 BLOCK = 4096

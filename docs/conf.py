@@ -73,7 +73,7 @@ numpydoc_xref_aliases = {
         "solution.Evidence",
         "solution.Info",
         "solution.LeaveOneOut",
-        "solvers.Solver",
+        "methods.Solver",
         "solvers.meanfield.Rule",
         "types.Derivs",
     )

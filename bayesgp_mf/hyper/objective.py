@@ -7,9 +7,9 @@ import numpy as np
 from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, NotPositiveDefiniteError
 from bayesgp_mf.kernels import Kernel, log_gradient, with_log_vector
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.methods import Solver
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import Control, Solution
-from bayesgp_mf.solvers import Solver
 from bayesgp_mf.types import Array
 
 

@@ -57,6 +57,11 @@ class Logit:
         return "binary"
 
     @property
+    def log_concave(self) -> bool:
+        """True."""
+        return True
+
+    @property
     def forbids(self) -> bool:
         """No latent value has likelihood zero."""
         return False

@@ -113,6 +113,11 @@ class Quadrature:
             raise ValueError(f"step must be a finite number > 0, got {self.step!r}.")
 
     @property
+    def log_concave(self) -> bool:
+        """Taken to be False: what a function is cannot be known before it is asked."""
+        return False
+
+    @property
     def forbids(self) -> bool:
         """Taken to be False: what a function forbids cannot be known before it is asked."""
         return False

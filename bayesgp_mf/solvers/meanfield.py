@@ -155,21 +155,25 @@ class MeanField:
         return self.finish(problem, state, info)
 
     def _from_start(self, problem: Problem, control: Control, start: Solution | None) -> tuple[State, Info]:
-        """Solve from a given solution if there is one, and from the prior if there is none or it leads nowhere."""
-        rule = self.rule(problem.gram)
-        if start is not None:
-            state, info = _iterate(rule, problem, _sites_of(start, problem), control)
+        """Solve from a given solution if there is one, then from the prior, then by way of noisier models."""
+        rule, steps = self.rule(problem.gram), 0
+        firsts = [] if start is None else [_sites_of(start, problem)]
+        if problem.likelihood.log_concave:
+            firsts.append(self.init(problem))
+        for first in firsts:
+            state, info = _iterate(rule, problem, first, control)
+            steps += info.n_iterations
             if info.status is Status.CONVERGED:
-                return state, info
-        state, steps = self.init(problem), 0
-        if not problem.likelihood.log_concave:
-            # there may be several solutions; the one that grows out of a noisier model is the simplest
-            for level in ANNEALING:
-                noise = level * float(np.mean(np.diag(problem.gram)))
-                softer, info = _iterate(rule, problem, state, replace(control, tolerance=ROUGH), noise)
-                steps += info.n_iterations
-                if info.status is Status.CONVERGED:
-                    state = softer
+                return state, replace(info, n_iterations=steps)
+        # where there are several solutions, the one that grows out of a noisier model is the simplest; where
+        # the only one is far away, the noisier models are steps on the way
+        state = self.init(problem)
+        for level in ANNEALING:
+            noise = level * float(np.mean(np.diag(problem.gram)))
+            softer, info = _iterate(rule, problem, state, replace(control, tolerance=ROUGH), noise)
+            steps += info.n_iterations
+            if info.status is Status.CONVERGED:
+                state = softer
         state, info = _iterate(rule, problem, state, control)
         return state, replace(info, n_iterations=steps + info.n_iterations)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods import Gaussian
-from bayesgp_mf.solvers import METHODS
+from bayesgp_mf.methods import METHODS
 
 MEAN_FIELD = ["tap", "naive", "variational"]
 LIKELIHOODS = [bgp.Probit(), bgp.Probit(0.3, 0.05), bgp.Step()]
@@ -56,7 +56,7 @@ def test_variational_evidence_is_a_lower_bound(seed, n, scale, v):
 def test_variational_needs_an_invertible_gram_matrix_and_says_so():
     gram = bgp.kernels.Linear().gram(np.arange(6.0).reshape(3, 2))
     with pytest.raises(
-        bgp.NotPositiveDefiniteError, match="needs an invertible Gram matrix.* use method 'tap' or 'naive'"
+        bgp.NotPositiveDefiniteError, match=r"needs an invertible Gram matrix.* use method 'tap' or 'naive'"
     ):
         bgp.solve(gram, [1, 1, -1], bgp.Probit(), method="variational")
 

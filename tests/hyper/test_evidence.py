@@ -11,7 +11,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf.hyper import EvidenceObjective
 from bayesgp_mf.inferencedata import get_group
 from bayesgp_mf.kernels import log_vector
-from bayesgp_mf.solvers import METHODS
+from bayesgp_mf.methods import METHODS
 
 KERNEL = bgp.kernels.Gaussian([1.0, 1.0], 1.5) + bgp.kernels.Bias(0.5)
 TOY = bgp.datasets.make_toy(bgp.kernels.Gaussian([0.7, 1.5], 4.0), n=60, random_seed=1)

@@ -7,8 +7,8 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods import Gaussian
+from bayesgp_mf.methods import METHODS
 from bayesgp_mf.online import Online
-from bayesgp_mf.solvers import METHODS
 from tests.online.conftest import every_likelihood, make_inputs, make_problem
 
 WHITE = 0.1 * np.eye(8)  # keeps the moved matrices positive semi-definite

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
-from bayesgp_mf.solvers import METHODS
+from bayesgp_mf.methods import METHODS
 from tests.conftest import REFERENCE, toy_cases, toy_gram
 
 CASES = toy_cases()

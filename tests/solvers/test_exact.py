@@ -7,7 +7,7 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods import Gaussian
-from bayesgp_mf.solvers import METHODS
+from bayesgp_mf.methods import METHODS
 
 
 def test_two_and_three_signs_have_the_arcsine_probabilities():

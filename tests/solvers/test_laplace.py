@@ -9,7 +9,7 @@ from scipy.special import expit, gammaln
 
 import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods import Gaussian, Logit, Quadrature
-from bayesgp_mf.solvers import METHODS
+from bayesgp_mf.methods import METHODS
 from bayesgp_mf.solvers.laplace import Laplace, laplace
 
 TIGHT = bgp.Control(tolerance=1e-11)

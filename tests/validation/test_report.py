@@ -9,15 +9,15 @@ import math
 import arviz as az
 import numpy as np
 import pytest
-from validation.checks import Check, Tolerances
-from validation.compare import compare, plain
-from validation.run import Settings, run
 
 import bayesgp_mf as bgp
 from bayesgp_mf.datasets import load_pima
 from bayesgp_mf.inferencedata import get_group, make_container
 from tests.validation.page_parser import check_self_contained
 from validation import report
+from validation.checks import Check, Tolerances
+from validation.compare import compare, plain
+from validation.run import Settings, run
 
 N, M = 24, 15
 

@@ -1,0 +1,103 @@
+"""The methods by name: one face, the protocol `Solver`, and one registry, `METHODS`.
+
+The registry dispatches, and it writes the error message and the table in the documentation.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.online.solver import online
+from bayesgp_mf.problem import Problem
+from bayesgp_mf.solution import Control, LeaveOneOut, Solution
+from bayesgp_mf.solvers.exact import exact
+from bayesgp_mf.solvers.laplace import laplace
+from bayesgp_mf.solvers.meanfield import naive, tap, variational
+from bayesgp_mf.types import Array
+
+
+class Solver(Protocol):
+    """The face of every method."""
+
+    @property
+    def name(self) -> str:
+        """What users call it by."""
+
+    def solve(self, problem: Problem, control: Control = ..., start: Solution | None = None) -> Solution:
+        """Solve a problem, from the prior or from an earlier solution."""
+
+    def gram_gradient(self, problem: Problem, solution: Solution) -> Array:
+        """Return the derivative ``(n, n)`` of the log evidence with respect to the Gram matrix."""
+
+    def leave_one_out(self, problem: Problem, solution: Solution) -> LeaveOneOut:
+        """Return what the other cases predict for each case."""
+
+
+METHODS: dict[str, Solver] = {solver.name: solver for solver in (tap, naive, variational, laplace, online, exact)}
+
+
+def get_method(name: str) -> Solver:
+    """Return a solver by name.
+
+    Raises
+    ------
+    ValueError
+        If there is no such method; the message lists those there are.
+    """
+    if name not in METHODS:
+        raise ValueError(f"method must be one of {sorted(METHODS)}, got {name!r}.")
+    return METHODS[name]
+
+
+def solve(
+    gram: ArrayLike,
+    t: ArrayLike,
+    likelihood: Likelihood,
+    *,
+    method: str = "tap",
+    control: Control = Control(),
+    start: Solution | None = None,
+) -> Solution:
+    """Infer the posterior of f ~ N(0, gram) given targets t: arrays in, arrays out.
+
+    Parameters
+    ----------
+    gram : (n, n) array_like
+        Gram matrix, symmetric and positive semi-definite, in squared latent units.
+    t : (n,) array_like
+        Labels -1/+1 (real targets for the Gaussian likelihood).
+    likelihood : Likelihood
+        p(t | f) of one case.
+    method : str
+        Name of a method: a key of `METHODS`.
+    control : Control
+        Tolerance, largest number of steps, whether to raise.
+    start : Solution, optional
+        A solution of a problem nearby with as many cases, to start from.
+
+    Returns
+    -------
+    Solution
+        alpha, correction, evidence, cavity, info.
+
+    Raises
+    ------
+    ValueError
+        If an argument is malformed; `Problem` lists the checks.
+    ConvergenceError
+        If the equations were not solved and ``control.throw``.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> solution = bgp.solve([[2.0, 1.0], [1.0, 2.0]], [1, -1], bgp.Step())
+    >>> solution.alpha.round(4)
+    array([ 0.8468, -0.8468])
+    >>> solution.info.status.name
+    'CONVERGED'
+    """
+    return get_method(method).solve(Problem(np.asarray(gram), np.asarray(t), likelihood), control, start)
