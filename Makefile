@@ -1,5 +1,5 @@
 # Every target sets up what it needs: a virtual environment from PYTHON, with the package and its tools.
-# Another Python than last time makes the environment anew.
+# Another minor version of Python than last time makes the environment anew.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
@@ -12,13 +13,14 @@ from numpy.typing import ArrayLike
 
 from bayesgp_mf.hyper import EvidenceObjective, Run, maximise_evidence
 from bayesgp_mf.inferencedata import (
+    fit_group,
     from_container,
     get_group,
     predictions_datasets,
     set_group,
     to_container,
 )
-from bayesgp_mf.inputs import as_inputs, encode_targets, feature_names
+from bayesgp_mf.inputs import as_inputs, check_same_features, encode_targets, feature_names
 from bayesgp_mf.kernels import Kernel, log_vector_names
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.methods import get_method
@@ -68,8 +70,8 @@ def fit(
     method : str
         Name of a method: a key of `methods.METHODS`.
     hyper : {None, "evidence"}
-        None keeps the kernel as given; "evidence" maximises the method's log evidence over all its
-        parameters that are not zero, by L-BFGS-B with exact gradients.
+        None keeps the kernel as given; "evidence" maximises the method's log evidence over all parameters of
+        the kernel that are not zero, by L-BFGS-B with exact gradients. The likelihood is kept as given.
     starts : int
         Descents for ``hyper="evidence"``; all but the first start at random around ``kernel``.
     draws, chains : int
@@ -85,7 +87,8 @@ def fit(
     -------
     InferenceData or DataTree
         What the installed ArviZ uses, with groups ``posterior`` (f), ``posterior_predictive`` (y),
-        ``log_likelihood`` (y), ``sample_stats`` (log_p, log_q, converged, n_iterations), ``observed_data``,
+        ``log_likelihood`` (y; left out where the likelihood is piecewise constant, as a step is),
+        ``sample_stats`` (log_p, log_q, converged, n_iterations), ``observed_data``,
         ``constant_data`` (X) and ``fit`` (alpha, site_variance, latent_mean, latent_sd, cavity_mean, cavity_sd,
         loo_i, log_evidence, hyperparameters by name; how the search went; method, kernel, likelihood and
         status as attributes).
@@ -121,7 +124,7 @@ def fit(
     >>> round(float(idata["fit"]["log_evidence"]), 2)
     -104.1
     """
-    names = feature_names(X)
+    names = feature_names("X", X)
     X = as_inputs("X", X)
     t, class_names = encode_targets(y, X.shape[0], likelihood)
     _check_arguments(kernel, hyper, starts, draws, chains)
@@ -130,12 +133,16 @@ def fit(
     rng = np.random.default_rng(random_seed)
     extras: dict[str, xr.DataArray] = {}
     if hyper == "evidence":
-        objective = EvidenceObjective(X, t, likelihood, kernel, solver, control)
+        # a point that was not solved has no evidence, whatever the last solution may be
+        inner = replace(control, throw=True, progress=False)
+        objective = EvidenceObjective(X, t, likelihood, kernel, solver, inner)
         with progress_bar("maximising the evidence", total=60 * starts, enabled=progress) as advance:
             tuned, runs = maximise_evidence(kernel, objective, starts=starts, rng=rng, advance=advance)
         extras = _search_variables(runs, log_vector_names(kernel))
         kernel = tuned
-    problem = Problem(kernel.gram(X), t, likelihood)
+    with np.errstate(over="ignore", invalid="ignore"):  # a kernel that overflows is refused by Problem
+        gram = kernel.gram(X)
+    problem = Problem(gram, t, likelihood)
     solution = solver.solve(problem, replace(control, progress=progress))
     return to_container(
         Posterior(kernel, X, problem, solution),
@@ -188,11 +195,14 @@ def predict(idata: Container, X_new: ArrayLike, *, draws: bool = True, random_se
     array([0.09, 0.91])
     """
     process = from_container(idata)
+    class_names = tuple(json.loads(fit_group(idata).attrs["class_names"]))
+    features = get_group(idata, "constant_data")["feature"].values
+    if features.dtype.kind not in "iu":  # numbered where the training inputs had no names
+        check_same_features(features.tolist(), X_new)
     likelihood = process.problem.likelihood
     mean, variance = process.latent(X_new)
     values = {"latent_mean": mean, "latent_sd": np.sqrt(variance)}
-    binary = likelihood.targets == "binary"
-    if binary:
+    if likelihood.targets == "binary":
         values["p"] = likelihood.predict_proba(mean, variance)
     drawn: dict[str, Array] = {}
     if draws:
@@ -200,8 +210,7 @@ def predict(idata: Container, X_new: ArrayLike, *, draws: bool = True, random_se
         chains, per_chain, _ = get_group(idata, "posterior")["f"].shape
         f = process.draw_new(X_new, chains * per_chain, rng).reshape(chains, per_chain, -1)
         drawn = {"f": f, "y": likelihood.sample(f, rng)}
-    features = get_group(idata, "constant_data")["feature"].values
-    groups = predictions_datasets(as_inputs("X_new", X_new), features, values, drawn, binary=binary)
+    groups = predictions_datasets(as_inputs("X_new", X_new), features, values, drawn, class_names)
     for name, dataset in groups.items():
         set_group(idata, name, dataset)
     return idata
@@ -239,6 +248,8 @@ def posterior(idata: Container) -> Posterior:
 
 
 def _check_arguments(kernel: object, hyper: object, starts: int, draws: int, chains: int) -> None:
+    if isinstance(kernel, type):
+        raise ValueError(f"kernel must be an instance, got the class {kernel.__name__}: write it with ().")
     if not isinstance(kernel, Kernel):
         raise ValueError(
             f"kernel must be one of bayesgp_mf.kernels, such as Gaussian(lengthscale=1.0), got {type(kernel).__name__}."
@@ -251,8 +262,10 @@ def _check_arguments(kernel: object, hyper: object, starts: int, draws: int, cha
 
 
 def _check_memory(n: int) -> None:
+    if not hasattr(os, "sysconf"):  # Windows does not tell
+        return
     needed = MATRICES_IN_MEMORY * 8 * n**2
-    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else needed
+    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > available:
         raise MemoryError(
             f"{n} training cases need about {needed / 2**30:.0f} GiB for dense matrices, and this machine has "

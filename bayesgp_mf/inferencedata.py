@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from bayesgp_mf import kernels, likelihoods
 from bayesgp_mf.errors import Status
 from bayesgp_mf.linalg import Correction, DenseCorrection, SiteCorrection
+from bayesgp_mf.methods import get_method
 from bayesgp_mf.posterior_process import Posterior
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import Evidence, Info, Solution
@@ -99,7 +100,6 @@ def to_container(
         More attributes, strings, for the group ``fit``.
     """
     problem, solution = posterior.problem, posterior.solution
-    binary = problem.likelihood.targets == "binary"
     n = problem.n
     coords = {
         "chain": np.arange(chains),
@@ -110,7 +110,7 @@ def to_container(
     sampled = posterior.draw(draws * chains, rng)
     f = sampled.f.reshape(chains, draws, n)
     y_drawn = problem.likelihood.sample(f, rng)
-    log_likelihood = problem.likelihood.log_prob(problem.t, f).value
+    log_likelihood = problem.likelihood.log_prob(problem.t, f)
 
     def per_draw(values: NDArray[Any]) -> xr.DataArray:
         return _array(values.reshape(chains, draws, *values.shape[1:]), (*SAMPLE_DIMS, "obs_id"), coords)
@@ -127,17 +127,17 @@ def to_container(
     }
     groups = {
         "posterior": xr.Dataset({"f": per_draw(sampled.f)}),
-        "posterior_predictive": xr.Dataset({"y": _targets(y_drawn, binary, (*SAMPLE_DIMS, "obs_id"), coords)}),
+        "posterior_predictive": xr.Dataset({"y": _targets(y_drawn, class_names, (*SAMPLE_DIMS, "obs_id"), coords)}),
         "sample_stats": xr.Dataset(stats),
-        "observed_data": xr.Dataset({"y": _targets(problem.t, binary, ("obs_id",), coords)}),
+        "observed_data": xr.Dataset({"y": _targets(problem.t, class_names, ("obs_id",), coords)}),
         "constant_data": xr.Dataset({"X": _array(posterior.X, ("obs_id", "feature"), coords)}),
     }
-    if np.all(np.isfinite(log_likelihood)):
-        groups["log_likelihood"] = xr.Dataset({"y": _array(log_likelihood, (*SAMPLE_DIMS, "obs_id"), coords)})
+    if np.any(log_likelihood.d1):
+        groups["log_likelihood"] = xr.Dataset({"y": _array(log_likelihood.value, (*SAMPLE_DIMS, "obs_id"), coords)})
     else:
         attrs = attrs | {
-            "log_likelihood_omitted": "Under a noise-free step likelihood some Gaussian draws have likelihood "
-            "zero, so importance sampling over draws is undefined. bayesgp_mf.loo needs no draws."
+            "log_likelihood_omitted": "Under a likelihood that is piecewise constant in f, as a step is, importance "
+            "weights take two values only, and az.loo is undefined. bayesgp_mf.loo needs no draws."
         }
     latent_mean, latent_variance = posterior.at_training
     loo = posterior.loo
@@ -153,7 +153,7 @@ def to_container(
         "log_evidence_se": xr.DataArray(solution.evidence.standard_error),
         "n_iterations": xr.DataArray(solution.info.n_iterations),
         "residual": xr.DataArray(solution.info.residual),
-        **{name: _parameter(name, value, coords) for name, value in posterior.kernel.params.items()},
+        **{name: _parameter(value, coords) for name, value in posterior.kernel.params.items()},
         **fit_extras,
     }
     groups["fit"] = xr.Dataset(
@@ -183,7 +183,20 @@ def from_container(idata: Container) -> Posterior:
     ValueError
         If the container was not made by this package, or by an incompatible version of it.
     """
-    fit = _fit_group(idata)
+    fit = fit_group(idata)
+    damaged = "this container is damaged or was edited: {}. Load a fresh copy of the file, or fit again."
+    try:
+        posterior = _read(idata, fit)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(damaged.format(f"{type(error).__name__}, {error}")) from error
+    stored, computed = fit["latent_mean"].values, posterior.problem.gram @ posterior.solution.alpha
+    scale = float(np.max(np.sqrt(np.diag(posterior.problem.gram))))
+    if not np.allclose(stored, computed, rtol=1e-6, atol=1e-6 * scale):  # also false if anything is NaN
+        raise ValueError(damaged.format("its posterior mean is not that of its kernel, inputs and weights"))
+    return posterior
+
+
+def _read(idata: Container, fit: xr.Dataset) -> Posterior:
     attrs = fit.attrs
     kernel = kernels.from_dict(json.loads(attrs["kernel"]))
     likelihood = likelihoods.from_dict(json.loads(attrs["likelihood"]))
@@ -192,12 +205,15 @@ def from_container(idata: Container) -> Posterior:
     problem = Problem(kernel.gram(X), 2.0 * y - 1.0 if likelihood.targets == "binary" else y, likelihood)
     correction: Correction
     if "site_variance" in fit:
-        correction = SiteCorrection(problem.gram, 1.0 / fit["site_variance"].values)
+        site_variance = fit["site_variance"].values
+        if np.any(np.isnan(site_variance)) or site_variance.shape != problem.t.shape:
+            raise ValueError("site_variance is not one number for each case")
+        correction = SiteCorrection(problem.gram, 1.0 / site_variance)
     else:
         correction = DenseCorrection(fit["correction"].values)
     bound = attrs["evidence_bound"]
     solution = Solution(
-        method=attrs["method"],
+        method=get_method(attrs["method"]).name,
         alpha=fit["alpha"].values,
         correction=correction,
         evidence=Evidence(
@@ -212,29 +228,24 @@ def from_container(idata: Container) -> Posterior:
     return Posterior(kernel, X, problem, solution)
 
 
-def class_names(idata: Container) -> tuple[str, ...]:
-    """Return the names of the labels 0 and 1 of a container; empty for real targets."""
-    return tuple(json.loads(_fit_group(idata).attrs["class_names"]))
-
-
 def predictions_datasets(
     X_new: Array,
     feature_names: NDArray[Any],
     values: dict[str, Array],
     draws: dict[str, Array],
-    *,
-    binary: bool,
+    class_names: tuple[str, ...],
 ) -> dict[str, xr.Dataset]:
     """Lay predictions out in the groups ``predictions`` and ``predictions_constant_data``.
 
-    ``values`` are ``(m,)``; ``draws`` are ``(chains, draws, m)``, with targets under the name ``y``.
+    ``values`` are ``(m,)``; ``draws`` are ``(chains, draws, m)``, with targets under the name ``y``;
+    ``class_names`` are those of 0 and 1, empty for real targets.
     """
     coords: dict[str, Any] = {"obs_id": np.arange(X_new.shape[0]), "feature": feature_names}
     variables = {name: _array(value, ("obs_id",), coords) for name, value in values.items()}
     dims = (*SAMPLE_DIMS, "obs_id")
     for name, value in draws.items():
         coords = coords | {"chain": np.arange(value.shape[0]), "draw": np.arange(value.shape[1])}
-        array = _targets(value, binary, dims, coords) if name == "y" else _array(value, dims, coords)
+        array = _targets(value, class_names, dims, coords) if name == "y" else _array(value, dims, coords)
         variables[name] = array
     return {
         "predictions": xr.Dataset(variables, attrs=_common_attrs()),
@@ -244,7 +255,8 @@ def predictions_datasets(
     }
 
 
-def _fit_group(idata: Container) -> xr.Dataset:
+def fit_group(idata: Container) -> xr.Dataset:
+    """Return the group ``fit`` of a container made by `to_container`, or raise a ValueError if it was not."""
     advice = "Pass what bayesgp_mf.fit returned, or what az.from_netcdf read from a file saved from it."
     if not hasattr(idata, "groups"):
         raise ValueError(f"expected an ArviZ container, got {type(idata).__name__}. {advice}")
@@ -252,10 +264,10 @@ def _fit_group(idata: Container) -> xr.Dataset:
     if "fit" not in names or "bayesgp_mf_format" not in get_group(idata, "fit").attrs:
         raise ValueError(f"this container was not made by bayesgp_mf (its groups: {names}). {advice}")
     fit = get_group(idata, "fit")
-    if int(fit.attrs["bayesgp_mf_format"]) != FORMAT:
+    if str(fit.attrs["bayesgp_mf_format"]) != str(FORMAT):
         raise ValueError(
             f"this container has format {fit.attrs['bayesgp_mf_format']}, but this version of bayesgp_mf reads "
-            f"format {FORMAT}. Fit again, or install the version named in its attributes: {fit.attrs['versions']}."
+            f"format {FORMAT}. Fit again, or install the version named in its attributes: {fit.attrs.get('versions')}."
         )
     return fit
 
@@ -265,13 +277,15 @@ def _array(values: NDArray[Any] | Array, dims: tuple[str, ...], coords: dict[str
     return xr.DataArray(values, dims=dims, coords={name: coords[name] for name in dims})
 
 
-def _targets(t: Array, binary: bool, dims: tuple[str, ...], coords: dict[str, Any]) -> xr.DataArray:
-    """Labels as 0/1 integers, which ArviZ can count; real targets as they are."""
-    return _array((t > 0).astype(np.int64) if binary else t, dims, coords)
+def _targets(t: Array, class_names: tuple[str, ...], dims: tuple[str, ...], coords: dict[str, Any]) -> xr.DataArray:
+    """Labels as 0/1 integers, which ArviZ can count, with their names; real targets as they are."""
+    if not class_names:
+        return _array(t, dims, coords)
+    return _array((t > 0).astype(np.int64), dims, coords).assign_attrs(class_names=json.dumps(class_names))
 
 
-def _parameter(name: str, value: Array, coords: dict[str, Any]) -> xr.DataArray:
-    return _array(np.array(value), ("feature",), coords).rename(name)
+def _parameter(value: Array, coords: dict[str, Any]) -> xr.DataArray:
+    return _array(np.array(value), ("feature",), coords)
 
 
 def _correction_variables(correction: Correction, coords: dict[str, Any]) -> dict[str, xr.DataArray]:

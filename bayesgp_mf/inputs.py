@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.problem import as_float_array, check_finite
+from bayesgp_mf.problem import as_float_array, check_finite, check_likelihood
 from bayesgp_mf.types import Array
 
 
@@ -16,7 +17,7 @@ def as_inputs(name: str, X: ArrayLike) -> Array:
     """Return inputs as a finite float64 array ``(n, d)``, or raise a ValueError that says what is wrong."""
     array = as_float_array(name, X)
     if array.ndim != 2:
-        hint = f" For a single input, reshape to ({array.shape[0]}, 1)." if array.ndim == 1 else ""
+        hint = f" For a single feature, reshape to ({array.shape[0]}, 1)." if array.ndim == 1 else ""
         raise ValueError(f"{name} must have two dimensions (cases, inputs), got shape {array.shape}.{hint}")
     if array.shape[0] == 0 or array.shape[1] == 0:
         raise ValueError(f"{name} is empty: shape {array.shape}. At least one case and one input are needed.")
@@ -24,10 +25,28 @@ def as_inputs(name: str, X: ArrayLike) -> Array:
     return array
 
 
-def feature_names(X: Any) -> list[str] | None:
-    """Return the column names of a data frame, or None for anything else."""
+def feature_names(name: str, X: Any) -> list[str] | None:
+    """Return the column names of a data frame, or None for anything else.
+
+    Raises
+    ------
+    ValueError
+        If two columns have one name.
+    """
     columns = getattr(X, "columns", None)
-    return None if columns is None else [str(column) for column in columns]
+    if columns is None:
+        return None
+    names = [str(column) for column in columns]
+    if len(set(names)) < len(names):
+        raise ValueError(f"{name} has two columns of one name: {names}. Rename or drop one.")
+    return names
+
+
+def check_same_features(expected: list[str], X_new: Any) -> None:
+    """Raise a ValueError if a data frame of new cases has other columns, or another order, than the training one."""
+    names = feature_names("X_new", X_new)
+    if names is not None and names != expected:
+        raise ValueError(f"X_new has columns {names}, but the model was fitted to {expected}. Pass X_new[{expected}].")
 
 
 def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood) -> tuple[Array, tuple[str, ...]]:
@@ -55,14 +74,17 @@ def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood) -> tuple[Array,
     ValueError
         If the shape is wrong, something is missing, or there are not exactly two classes.
     """
+    check_likelihood(likelihood)
     labels = np.asarray(y)
     if labels.shape != (n,):
-        raise ValueError(f"y must have shape ({n},) to match X with {n} rows, got {labels.shape}.")
+        hint = " Pass y.ravel()." if labels.shape in ((n, 1), (1, n)) else ""
+        raise ValueError(f"y must have shape ({n},) to match X with {n} rows, got {labels.shape}.{hint}")
     if likelihood.targets == "real":
         targets = as_float_array("y", labels)
         check_finite("y", targets)
         return targets, ()
-    _check_no_missing(labels)
+    # asked of y itself: an array made of a list with None or NaN among its labels holds text
+    _check_no_missing(y)
     try:
         classes, codes = np.unique(labels, return_inverse=True)
     except TypeError:  # labels of different types have no order, but their names do
@@ -72,9 +94,9 @@ def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood) -> tuple[Array,
     return np.where(codes == 1, 1.0, -1.0), tuple(str(name) for name in classes)
 
 
-def _check_no_missing(labels: NDArray[Any]) -> None:
-    # NaN and NaT are the only labels that differ from themselves
-    missing = np.array([label is None or label != label for label in labels.tolist()])
+def _check_no_missing(y: ArrayLike) -> None:
+    labels = y if isinstance(y, np.ma.MaskedArray) else np.asarray(y, dtype=object)
+    missing = np.asarray(pd.isna(labels)) | np.ma.getmaskarray(labels)
     if missing.any():
         raise ValueError(
             f"y must hold a label for every case, but {int(missing.sum())} of {labels.size} are missing "
@@ -94,5 +116,5 @@ def _not_two_classes(classes: NDArray[Any], likelihood: Likelihood) -> str:
         )
     return (
         f"y must hold exactly two classes for {name}, got {classes.size}: {shown}. Merge classes, or tell one "
-        f"from the rest: y == {classes[0].item()!r}."
+        f"from the rest: y == {classes.tolist()[0]!r}."
     )

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.online.solver import online
-from bayesgp_mf.problem import Problem
+from bayesgp_mf.problem import Problem, as_float_array
 from bayesgp_mf.solution import Control, LeaveOneOut, Solution
 from bayesgp_mf.solvers.exact import exact
 from bayesgp_mf.solvers.laplace import laplace
@@ -48,7 +47,7 @@ def get_method(name: str) -> Solver:
     ValueError
         If there is no such method; the message lists those there are.
     """
-    if name not in METHODS:
+    if not isinstance(name, str) or name not in METHODS:
         raise ValueError(f"method must be one of {sorted(METHODS)}, got {name!r}.")
     return METHODS[name]
 
@@ -100,4 +99,5 @@ def solve(
     >>> solution.info.status.name
     'CONVERGED'
     """
-    return get_method(method).solve(Problem(np.asarray(gram), np.asarray(t), likelihood), control, start)
+    problem = Problem(as_float_array("gram", gram), as_float_array("t", t), likelihood)
+    return get_method(method).solve(problem, control, start)

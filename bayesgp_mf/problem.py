@@ -15,7 +15,7 @@ from bayesgp_mf.types import Array
 
 SYMMETRY_TOLERANCE = 1e-10
 SAME_INPUT_TOLERANCE = 1e-12
-"""Two latent values whose squared correlation is closer to one than this are one and the same."""
+"""Two latent values whose correlation is closer to one, or minus one, than this are one and the same."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +47,7 @@ class Problem:
     likelihood: Likelihood
 
     def __post_init__(self) -> None:
+        check_likelihood(self.likelihood)
         object.__setattr__(self, "gram", as_float_array("gram", self.gram))
         object.__setattr__(self, "t", as_float_array("t", self.t))
         _check_gram(self.gram)
@@ -63,21 +64,34 @@ class Problem:
 
 def as_float_array(name: str, value: ArrayLike) -> Array:
     """Return ``value`` as a float64 array, or raise a ValueError that names it."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise ValueError(f"{name} has masked entries, which would be used as if they were not. Drop or impute them.")
+    kind = np.asarray(value).dtype.kind if isinstance(value, np.ndarray) or hasattr(value, "dtype") else ""
+    if kind in ("c", "M", "m"):
+        raise ValueError(f"{name} must hold real numbers, got dtype {np.asarray(value).dtype}. Convert it yourself.")
     try:
         return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must hold numbers, but it cannot be converted to float: {error}") from error
 
 
-def check_finite(name: str, value: Array) -> None:
-    """Raise a ValueError that counts and locates what is not finite in ``value``."""
+def check_finite(name: str, value: Array, advice: str = "Drop or impute those cases.") -> None:
+    """Raise a ValueError that counts and locates what is not finite in ``value``, and gives advice."""
     bad = ~np.isfinite(value)
     if bad.any():
         where = tuple(int(i) for i in np.argwhere(bad)[0])
         raise ValueError(
             f"{name} must be finite, but {int(bad.sum())} of its {value.size} entries are NaN or infinite "
-            f"(the first at index {where}). Drop or impute those cases."
+            f"(the first at index {where}). {advice}"
         )
+
+
+def check_likelihood(likelihood: object) -> None:
+    """Raise a ValueError if ``likelihood`` is not an instance of a likelihood."""
+    if isinstance(likelihood, type):
+        raise ValueError(f"likelihood must be an instance, got the class {likelihood.__name__}: write it with ().")
+    if not isinstance(likelihood, Likelihood):
+        raise ValueError(f"likelihood must be one such as bayesgp_mf.Probit(), got {type(likelihood).__name__}.")
 
 
 def _check_gram(gram: Array) -> None:
@@ -85,7 +99,12 @@ def _check_gram(gram: Array) -> None:
         raise ValueError(f"gram must be a square matrix (n, n), got shape {gram.shape}.")
     if gram.shape[0] == 0:
         raise ValueError("gram is empty: at least one training case is needed.")
-    check_finite("gram", gram)
+    check_finite("gram", gram, "The kernel overflows at these inputs: rescale them, or change its parameters.")
+    if np.any(np.diag(gram) < 0):
+        where = int(np.argmin(np.diag(gram)))
+        raise NotPositiveDefiniteError(
+            f"the diagonal of gram holds prior variances, but entry {where} is {gram[where, where]:.3g}, below zero."
+        )
     asymmetry = float(np.max(np.abs(gram - gram.T)))
     if asymmetry > SYMMETRY_TOLERANCE * float(np.max(np.abs(gram))):
         raise ValueError(
@@ -122,13 +141,14 @@ def _check_variances(gram: Array) -> None:
 
 def _check_contradictions(gram: Array, t: Array) -> None:
     """Raise if two cases share one latent value up to sign, but their labels ask for different signs."""
-    prior = np.diag(gram)
-    same = gram**2 >= (1.0 - SAME_INPUT_TOLERANCE) * np.outer(prior, prior)
-    clash = same & (np.sign(gram) * np.outer(t, t) < 0)
+    prior_sd = np.sqrt(np.diag(gram))
+    correlation = gram / prior_sd[:, None] / prior_sd
+    np.fill_diagonal(correlation, 0.0)
+    clash = -correlation * np.outer(t, t) >= 1.0 - SAME_INPUT_TOLERANCE
     if clash.any():
         i, j = (int(k) for k in np.argwhere(clash)[0])
         raise InconsistentDataError(
-            f"cases {i} and {j} have the same input (prior correlation {np.sign(gram[i, j]):+.0f}) but labels "
+            f"cases {i} and {j} have the same input (prior correlation {correlation[i, j]:+.0f}) but labels "
             f"{t[i]:+.0f} and {t[j]:+.0f}, which has probability zero under a noise-free step likelihood "
             f"({int(clash.sum()) // 2} such pairs). Allow noise: Step(flip=0.05), Probit(noise_variance=1.0), "
             "or add kernels.White(...) to the kernel."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import numbers
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -43,9 +43,9 @@ class Control:
     progress: bool = False
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.tolerance) and 0 < self.tolerance < 1):
+        if not isinstance(self.tolerance, numbers.Real) or not 0 < self.tolerance < 1:
             raise ValueError(f"tolerance must be a number between 0 and 1, got {self.tolerance!r}.")
-        if self.max_iterations != int(self.max_iterations) or self.max_iterations < 1:
+        if not isinstance(self.max_iterations, numbers.Integral) or self.max_iterations < 1:
             raise ValueError(f"max_iterations must be a positive integer, got {self.max_iterations!r}.")
 
 

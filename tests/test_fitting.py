@@ -39,12 +39,24 @@ def with_entry(value: float) -> np.ndarray:
         ({"X": X[:, :0]}, r"X is empty: shape \(12, 0\)"),
         ({"X": [["a", "b"]] * 12}, "X must hold numbers"),
         ({"y": Y[:5]}, r"y must have shape \(12,\) to match X with 12 rows, got \(5,\)"),
-        ({"y": Y[:, None]}, r"got \(12, 1\)"),
+        ({"y": Y[:, None]}, r"got \(12, 1\)\. Pass y\.ravel\(\)"),
         ({"y": np.ones(12)}, r"exactly two classes for Probit, got only \['1\.0'\]"),
         ({"y": list("abc") * 4}, r"exactly two classes for Probit, got 3: \['a', 'b', 'c'\]\. .* y == 'a'"),
         ({"y": X[:, 0]}, "got 12 distinct real numbers. Threshold them"),
         ({"y": np.where(X[:, 0] > 0, 1.0, np.nan)}, "y must hold a label for every case, but"),
         ({"y": np.where(X[:, 0] > 0, "a", None)}, "label for every case"),
+        ({"y": ["a", float("nan")] * 6}, "6 of 12 are missing"),
+        ({"y": ["a", None] * 6}, "6 of 12 are missing"),
+        ({"y": pd.Series(["a", pd.NA] * 6, dtype="string")}, "6 of 12 are missing"),
+        ({"y": np.ma.masked_array([0, 1] * 6, mask=[0, 1] * 6)}, "6 of 12 are missing"),
+        ({"X": np.ma.masked_array(X, mask=X > 1)}, "X has masked entries"),
+        ({"X": X + 1j}, "X must hold real numbers, got dtype complex128"),
+        ({"X": 1e200 * X, "kernel": bgp.kernels.Linear()}, "gram must be finite.* rescale them"),
+        ({"X": pd.DataFrame(X, columns=["a", "a"])}, "X has two columns of one name"),
+        ({"likelihood": bgp.Probit}, r"likelihood must be an instance, got the class Probit: write it with \(\)"),
+        ({"likelihood": "probit"}, r"likelihood must be one such as bayesgp_mf.Probit\(\), got str"),
+        ({"kernel": bgp.kernels.Gaussian}, "kernel must be an instance, got the class Gaussian"),
+        ({"method": ["tap"]}, "method must be one of"),
         ({"kernel": 1.0}, "kernel must be one of bayesgp_mf.kernels.* got float"),
         ({"kernel": bgp.kernels.Gaussian([1.0, 1.0, 1.0])}, "lengthscale has 3 entries, but X has 2 columns"),
         ({"method": "laplacian"}, "method must be one of"),
@@ -188,6 +200,25 @@ def test_prediction_in_blocks_is_prediction_at_once(monkeypatch):
     np.testing.assert_allclose(process.latent(X), whole, rtol=1e-12)
 
 
+def test_columns_of_new_cases_must_be_those_of_the_training_cases():
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    idata = quick(frame)
+    bgp.predict(idata, frame[["a", "b"]], draws=False)
+    for other in (frame[["b", "a"]], frame.rename(columns={"b": "c"})):
+        with pytest.raises(ValueError, match=r"but the model was fitted to \['a', 'b'\]\. Pass X_new\["):
+            bgp.predict(idata, other)
+    bgp.predict(idata, X, draws=False)  # an array has no names to compare
+
+
+def test_posterior_predictive_labels_follow_the_posterior():
+    idata = quick(draws=10_000)
+    process = bgp.posterior(idata)
+    p = process.problem.likelihood.predict_proba(*process.at_training)
+    y = idata["posterior_predictive"]["y"]
+    np.testing.assert_allclose(y.mean(dim=("chain", "draw")), p, atol=5 * 0.5 / np.sqrt(20_000))
+    assert y.attrs["class_names"] == '["no", "yes"]'
+
+
 @pytest.mark.parametrize(
     ("X_new", "message"),
     [
@@ -218,8 +249,9 @@ def test_white_noise_is_part_of_the_process_at_new_cases_too():
     np.testing.assert_allclose(plain["fit"]["log_evidence"], noisy["fit"]["log_evidence"], atol=1e-7)
 
 
-def test_a_step_likelihood_leaves_the_pointwise_group_out_and_says_so():
-    idata = quick(likelihood=bgp.Step())
+@pytest.mark.parametrize("likelihood", [bgp.Step(), bgp.Step(0.1)], ids=repr)
+def test_a_step_likelihood_leaves_the_pointwise_group_out_and_says_so(likelihood):
+    idata = quick(likelihood=likelihood)
     assert "log_likelihood" not in group_names(idata)
     assert "bayesgp_mf.loo needs no draws" in get_group(idata, "fit").attrs["log_likelihood_omitted"]
     assert np.isfinite(get_group(idata, "fit")["loo_i"]).all()
@@ -238,6 +270,21 @@ def test_exact_method_through_the_same_door():
     np.testing.assert_allclose(idata["predictions"]["p"], tap["predictions"]["p"], atol=0.01)
     assert float(idata["fit"]["log_evidence_se"]) > 0
     assert "site_variance" not in idata["fit"]
+
+
+def test_exact_that_is_not_exact_enough_comes_back_when_asked_for():
+    control = bgp.Control(throw=False)
+    toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 9.0), n=25, random_seed=0)
+    options = {"method": "exact", "control": control}
+    idata = quick(toy.X, toy.y, bgp.kernels.Gaussian(1.0, 9.0), bgp.Probit(0.1), **options)
+    assert get_group(idata, "fit").attrs["status"] == "MAX_ITERATIONS"
+    assert not bool(idata["sample_stats"]["converged"].any())
+
+
+def test_a_case_without_prior_variance_is_an_even_chance():
+    inputs = np.vstack([np.zeros(2), X])
+    idata = quick(inputs, np.append(Y, "yes"), bgp.kernels.Linear(), bgp.Step(0.1))
+    assert float(idata["fit"]["loo_i"][0]) == np.log(0.5)
 
 
 def test_nothing_is_warned_about_in_a_plain_fit():

@@ -69,7 +69,7 @@ def test_arviz_summary_loo_and_compare(pima_fit):
 def test_leave_one_out_counts_parameters_and_errors(pima_fit):
     ours = bgp.loo(pima_fit)
     p = float(ours["p_loo"] if arviz_major() < 1 else ours.p)
-    assert 1 < p < 40
+    np.testing.assert_allclose(p, 13.81, atol=0.05)  # PSIS over 4000 draws: 13.6
     pointwise = ours["loo_i"] if arviz_major() < 1 else ours.elpd_i
     np.testing.assert_array_equal(pointwise.values, pima_fit["fit"]["loo_i"].values)
     np.testing.assert_allclose(float(ours["se"]), np.sqrt(200 * np.var(pointwise.values)))
@@ -93,9 +93,6 @@ def test_arviz_plots(pima_fit):
 
 LOADER = """
 import sys
-class NoPickle:
-    def find_spec(self, name, path=None, target=None):
-        return None
 import pickle
 def refuse(*args, **kwargs):
     raise AssertionError("something was unpickled")
@@ -133,6 +130,34 @@ def test_kernels_and_likelihoods_survive_the_file(tmp_path):
     assert process.kernel == kernel
     assert process.problem.likelihood == bgp.Probit(0.3, 0.05)
     np.testing.assert_array_equal(process.solution.alpha, idata["fit"]["alpha"].values)
+
+
+def damage(idata, change):
+    copy = make_container({name: get_group(idata, name).copy(deep=True) for name in group_names(idata)})
+    groups = {name: get_group(copy, name) for name in group_names(copy)}
+    changed = change(groups)
+    return make_container(changed if isinstance(changed, dict) else groups)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda g: g["fit"]["alpha"].values.__setitem__(0, np.nan),
+        lambda g: g["fit"]["alpha"].values.__imul__(3.0),
+        lambda g: g["fit"]["site_variance"].values.__setitem__(0, np.nan),
+        lambda g: g["constant_data"]["X"].values.__setitem__(slice(None), g["constant_data"]["X"].values[::-1].copy()),
+        lambda g: g["observed_data"]["y"].values.__setitem__(0, 7),
+        lambda g: {k: v for k, v in g.items() if k != "constant_data"},
+        lambda g: g["fit"].attrs.update(kernel="not JSON"),
+        lambda g: g["fit"].attrs.update(method="no such method"),
+        lambda g: g["fit"].attrs.update(status="SOMEHOW"),
+        lambda g: g["fit"].attrs.pop("likelihood"),
+    ],
+    ids=["nan", "alpha", "site", "rows", "label", "group", "kernel", "method", "status", "likelihood"],
+)
+def test_damaged_containers_are_refused(pima_fit, change):
+    with pytest.raises(ValueError, match=r"this container is damaged or was edited: .* fit again"):
+        bgp.predict(damage(pima_fit, change), np.zeros((1, 7)))
 
 
 def test_what_is_not_ours_is_refused(pima_fit, tmp_path):

@@ -40,6 +40,7 @@ class EvidenceObjective:
         self._last: Solution | None = None
         self.n_evaluations = 0
         self.n_failures = 0
+        self.last_failure: Exception | None = None
 
     def forget(self) -> None:
         """Start the next solution from the prior instead of from the last one."""
@@ -49,14 +50,16 @@ class EvidenceObjective:
         """Return the log evidence in nats and its gradient ``(p,)``, or None where there is no solution."""
         self.n_evaluations += 1
         kernel = with_log_vector(self._kernel, log_parameters)
-        gram = kernel.gram(self._X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            gram = kernel.gram(self._X)
         if not np.all(np.isfinite(gram)):
             self.n_failures += 1
             return None
         try:
             problem = Problem(gram, self._t, self._likelihood)
             solution = self._solver.solve(problem, self._control, self._last)
-        except (ConvergenceError, NotPositiveDefiniteError, InconsistentDataError):
+        except (ConvergenceError, NotPositiveDefiniteError, InconsistentDataError) as reason:
+            self.last_failure = reason
             self.n_failures += 1
             self.forget()
             return None

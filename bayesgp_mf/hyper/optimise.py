@@ -102,9 +102,10 @@ def maximise_evidence(
     if not np.isfinite(best.log_evidence):
         raise ConvergenceError(
             f"the inner solver found no solution at any of {starts} starting points of the hyperparameters. "
-            "Try a kernel with other length scales, or allow noise in the likelihood.",
+            "Try a kernel with other length scales, or allow noise in the likelihood. The last reason: "
+            f"{objective.last_failure}",
             Status.NO_VALID_STEP,
-        )
+        ) from objective.last_failure
     _warn(kernel, best, lower, upper)
     return with_log_vector(kernel, best.end), runs
 

@@ -66,5 +66,8 @@ def from_dict(description: dict[str, Any]) -> Kernel:
     if name in _COMPOSITES:
         return _COMPOSITES[name](*[from_dict(term) for term in fields["terms"]])
     if name in _LEAVES:
-        return _LEAVES[name](**fields)
+        try:
+            return _LEAVES[name](**fields)
+        except TypeError as error:
+            raise ValueError(f"this is no description of a {name} kernel: {error}") from error
     raise ValueError(f"unknown kernel {name!r}; expected one of {sorted([*_LEAVES, *_COMPOSITES])}.")

@@ -114,6 +114,8 @@ class Composite(Kernel):
     terms: list[Kernel]
 
     def __init__(self, *terms: Kernel) -> None:
+        if not terms:
+            raise ValueError(f"{type(self).__name__} needs at least one kernel.")
         flat: list[Kernel] = []
         for term in terms:
             if not isinstance(term, Kernel):
@@ -188,10 +190,7 @@ class Sum(Composite):
 
     def gram(self, X: Array) -> Array:
         """Return the sum of the terms' Gram matrices ``(n, n)``."""
-        total = self.terms[0].gram(X)
-        for term in self.terms[1:]:
-            total = total + term.gram(X)
-        return total
+        return np.asarray(sum(term.gram(X) for term in self.terms))
 
     def cross(self, A: Array, B: Array) -> Array:
         """Return the sum of the terms' covariances ``(a, b)``."""

@@ -2,6 +2,7 @@ r"""Kernels of the weighted inner product :math:`s(x,x') = \sum_l w_l x_l x'_l`.
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -104,7 +105,7 @@ class Polynomial(Leaf):
     setting_names: ClassVar[tuple[str, ...]] = ("degree",)
 
     def __post_init__(self) -> None:
-        if self.degree != int(self.degree) or self.degree < 1:
+        if not isinstance(self.degree, numbers.Integral) or self.degree < 1:
             raise ValueError(f"degree must be a positive integer, got {self.degree!r}.")
         object.__setattr__(self, "degree", int(self.degree))
         object.__setattr__(self, "weight", positive("weight", self.weight, vector=True))

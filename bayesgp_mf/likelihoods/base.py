@@ -54,8 +54,17 @@ class Likelihood(Protocol):
 
 def check_variance(name: str, value: float, *, zero_allowed: bool) -> float:
     """Return ``value`` as a float if it is a usable variance, else raise ValueError."""
-    number = float(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a number, got {value!r}.") from None
     if not math.isfinite(number) or number < 0 or (number == 0 and not zero_allowed):
         expected = "a finite number >= 0" if zero_allowed else "a finite number > 0"
         raise ValueError(f"{name} must be {expected} (a variance, not a standard deviation), got {value!r}.")
     return number
+
+
+def check_gaussian_variance(variance: Array) -> None:
+    """Raise a ValueError if the variance of a Gaussian to integrate against is negative or NaN."""
+    if not np.all(variance >= 0):
+        raise ValueError(f"variance must be >= 0, got {float(np.min(variance)):.3g}.")

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.likelihoods.base import check_variance
+from bayesgp_mf.likelihoods.base import check_gaussian_variance, check_variance
 from bayesgp_mf.types import Array, Derivs
 
 
@@ -62,6 +62,7 @@ class Gaussian:
 
     def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
         """Return log N(t | mean, variance + noise_variance), and its derivatives in mean."""
+        check_gaussian_variance(variance)
         total_variance = variance + self.noise_variance
         residual = t - mean
         value = -0.5 * (np.log(2.0 * np.pi * total_variance) + residual**2 / total_variance)

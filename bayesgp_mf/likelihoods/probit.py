@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import erfcx, expit, log_ndtr, ndtr
 
-from bayesgp_mf.likelihoods.base import check_variance
+from bayesgp_mf.likelihoods.base import check_gaussian_variance, check_variance
 from bayesgp_mf.types import Array, Derivs
 
 _FRACTION_FROM = 5.0  # for z below minus this, the continued fraction beats the closed form ...
@@ -69,12 +70,13 @@ class Probit:
         object.__setattr__(
             self, "noise_variance", check_variance("noise_variance", self.noise_variance, zero_allowed=True)
         )
-        if not 0.0 <= float(self.flip) < 0.5:
+        flip = float(self.flip) if isinstance(self.flip, int | float | np.number) else np.nan
+        if not 0.0 <= flip < 0.5:
             raise ValueError(
                 f"flip must be a probability in [0, 0.5), got {self.flip!r}. A probability above one half "
                 "means that the two class labels are exchanged."
             )
-        object.__setattr__(self, "flip", float(self.flip))
+        object.__setattr__(self, "flip", flip)
 
     @property
     def targets(self) -> Literal["binary", "real"]:
@@ -97,12 +99,7 @@ class Probit:
         For the step limit v = 0 the value is log(1 - kappa), log(kappa) or, at f = 0, log(1/2), and the
         derivatives are zero, as they are at every f but 0.
         """
-        if self.noise_variance > 0:
-            return self.log_partition(t, f, np.zeros_like(f))
-        right = np.heaviside(t * f, 0.5)
-        with np.errstate(divide="ignore"):  # log 0 = -inf is the answer, not an accident
-            value = np.log(self.flip + (1.0 - 2.0 * self.flip) * right)
-        return Derivs(value, np.zeros_like(value), np.zeros_like(value))
+        return self.log_partition(t, f, np.zeros_like(f))
 
     def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
         r"""Return the log of the integral of p(t|f) N(f | mean, variance), and its derivatives in mean.
@@ -115,7 +112,11 @@ class Probit:
             d_2 = -\frac{\rho (\rho + z)}{\lambda + v},\quad
             \rho = \frac{(1 - 2\kappa)\phi(z)}{Z}.
         """
+        check_gaussian_variance(variance)
         total_variance = variance + self.noise_variance
+        certain = total_variance == 0
+        if np.any(certain):
+            return self._with_certain_values(t, mean, variance, certain)
         scale = np.sqrt(total_variance)
         z = np.asarray(t * mean / scale)
         rho, rho_plus_z = hazard(z)
@@ -130,8 +131,19 @@ class Probit:
             rho = expit(log_right - log_flip) * rho
         return Derivs(value, t * rho / scale, -rho * rho_plus_z / total_variance)
 
+    def _with_certain_values(self, t: Array, mean: Array, variance: Array, certain: NDArray[np.bool_]) -> Derivs:
+        """Answer `log_partition` where a step meets a value without variance: its derivatives are zero there."""
+        right = np.heaviside(t * mean, 0.5)
+        with np.errstate(divide="ignore"):  # log 0 = -inf is the answer, not an accident
+            value = np.log(self.flip + (1.0 - 2.0 * self.flip) * right)
+        spread = self.log_partition(t, mean, np.where(certain, 1.0, variance))
+        return Derivs(
+            np.where(certain, value, spread.value), np.where(certain, 0.0, spread.d1), np.where(certain, 0.0, spread.d2)
+        )
+
     def predict_proba(self, mean: Array, variance: Array) -> Array:
         """Return P(t = +1) when f ~ N(mean, variance) (2000, eq. 12); elementwise."""
+        check_gaussian_variance(variance)
         total_variance = variance + self.noise_variance
         certain = total_variance == 0
         z = mean / np.sqrt(np.where(certain, 1.0, total_variance))

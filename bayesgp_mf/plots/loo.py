@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.inferencedata import get_group
+from bayesgp_mf.inferencedata import fit_group
 from bayesgp_mf.plots._axes import LINE, POINT, axes_or_new, legend_above, vector
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def plot_loo(
     >>> [text.get_text() for text in ax.texts]
     ['1']
     """
-    y = vector("loo_i", get_group(loo_i, "fit")["loo_i"].values if hasattr(loo_i, "groups") else loo_i)
+    y = vector("loo_i", fit_group(loo_i)["loo_i"].values if hasattr(loo_i, "groups") else loo_i)
     labels = list(range(y.size)) if case_names is None else list(case_names)
     if len(labels) != y.size:
         raise ValueError(f"case_names must have {y.size} names, one for each case, got {len(labels)}.")

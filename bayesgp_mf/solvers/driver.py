@@ -84,7 +84,7 @@ def _iterate(
             continue
         history.append((proposal - x, new_change - change))
         x, change = proposal, new_change
-        if np.linalg.norm(change) < np.linalg.norm(best_change):
+        if _largest(change) < _largest(best_change):
             best, best_change, last_best = x, change, iteration
     else:
         status = Status.CONVERGED

@@ -99,7 +99,7 @@ class Exact:
                 break
             others = np.delete(np.arange(n), i)
             rest = Problem(problem.gram[np.ix_(others, others)], problem.t[others], problem.likelihood)
-            without = self.solve(rest)
+            without = self.solve(rest, Control(throw=solution.info.status is Status.CONVERGED))
             cross = problem.gram[others, i][:, None]
             mean[i] = cross[:, 0] @ without.alpha
             variance[i] -= without.correction.quadratic_diagonal(cross)[0]

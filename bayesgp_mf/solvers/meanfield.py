@@ -156,26 +156,28 @@ class MeanField:
 
     def _from_start(self, problem: Problem, control: Control, start: Solution | None) -> tuple[State, Info]:
         """Solve from a given solution if there is one, then from the prior, then by way of noisier models."""
-        rule, steps = self.rule(problem.gram), 0
-        firsts = [] if start is None else [_sites_of(start, problem)]
-        if problem.likelihood.log_concave:
-            firsts.append(self.init(problem))
-        for first in firsts:
-            state, info = _iterate(rule, problem, first, control)
-            steps += info.n_iterations
+        rule = self.rule(problem.gram)
+        if start is not None:
+            state, info = _iterate(rule, problem, _sites_of(start, problem), control)
             if info.status is Status.CONVERGED:
-                return state, replace(info, n_iterations=steps)
+                return state, info
+        # from here on all steps come out of one budget
+        state, steps = self.init(problem), 0
+        if problem.likelihood.log_concave:
+            state, info = _iterate(rule, problem, state, control)
+            if info.status is Status.CONVERGED or info.n_iterations >= control.max_iterations:
+                return state, info
+            state, steps = self.init(problem), info.n_iterations
         # where there are several solutions, the one that grows out of a noisier model is the simplest; where
         # the only one is far away, the noisier models are steps on the way
-        state = self.init(problem)
-        for level in ANNEALING:
-            noise = level * float(np.mean(np.diag(problem.gram)))
-            softer, info = _iterate(rule, problem, state, replace(control, tolerance=ROUGH), noise)
+        levels = [(level * float(np.mean(np.diag(problem.gram))), ROUGH) for level in ANNEALING]
+        for noise, tolerance in [*levels, (0.0, control.tolerance)]:
+            left = replace(control, tolerance=tolerance, max_iterations=max(1, control.max_iterations - steps))
+            nearer, info = _iterate(rule, problem, state, left, noise)
             steps += info.n_iterations
-            if info.status is Status.CONVERGED:
-                state = softer
-        state, info = _iterate(rule, problem, state, control)
-        return state, replace(info, n_iterations=steps + info.n_iterations)
+            if info.status is Status.CONVERGED or noise == 0.0:
+                state = nearer
+        return state, replace(info, n_iterations=steps)
 
     def gram_gradient(self, problem: Problem, solution: Solution) -> Array:
         """Return the derivative ``(n, n)`` of the log evidence with respect to the Gram matrix.
@@ -194,7 +196,8 @@ def _iterate(
 ) -> tuple[State, Info]:
     """Iterate steps from a state to a fixed point of the problem with extra latent noise."""
     prior = problem.likelihood.log_partition(problem.t, np.zeros(problem.n), np.diag(problem.gram))
-    scale = 1.0 / np.sqrt(np.abs(prior.d2))  # latent units in which a site is of order one
+    # latent units in which a site is of order one; any will do for a case without prior variance
+    scale = 1.0 / np.sqrt(np.where(prior.d2 == 0, 1.0, np.abs(prior.d2)))
 
     # asinh: a site may be weak, strong (badly fitting labels) or negative, and a change counts
     # in proportion where it is strong

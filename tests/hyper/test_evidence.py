@@ -103,6 +103,12 @@ def test_points_without_a_solution_are_stepped_back_from_and_counted(monkeypatch
     np.testing.assert_allclose(idata["fit"]["log_evidence"], calm["fit"]["log_evidence"], atol=1e-4)
 
 
+def test_unsolved_points_are_no_evidence_even_if_the_last_solution_may_be_unsolved():
+    control = bgp.Control(max_iterations=1, throw=False)
+    with pytest.raises(bgp.ConvergenceError, match=r"no solution at any of 1 starting points.* The last reason: tap: "):
+        bgp.fit(TOY.X, TOY.y, KERNEL, hyper="evidence", starts=1, random_seed=0, control=control)
+
+
 def test_a_search_without_any_solution_is_an_error():
     with pytest.raises(bgp.ConvergenceError, match="no solution at any of 2 starting points"):
         bgp.fit(TOY.X, TOY.y, KERNEL, hyper="evidence", starts=2, random_seed=0, control=bgp.Control(max_iterations=1))
