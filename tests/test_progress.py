@@ -37,7 +37,10 @@ def test_it_ends_with_the_work_it_shows(monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         interrupted_work()
-    assert not [thread for thread in threading.enumerate() if "refresh" in type(thread).__name__.lower()]
+    drawing = [thread for thread in threading.enumerate() if "refresh" in type(thread).__name__.lower()]
+    for thread in drawing:
+        thread.join(timeout=10.0)  # it ends within one refresh of being told to
+    assert not any(thread.is_alive() for thread in drawing)
 
 
 def test_a_solver_shows_its_steps_when_asked(monkeypatch, capsys):
