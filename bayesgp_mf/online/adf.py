@@ -80,9 +80,10 @@ def update(state: OnlineState, kernel: Kernel, x: ArrayLike, t: float, likelihoo
     s = np.append(state.C @ k, 1.0)  # C k + e_new (thesis, eq. 57)
     mean = np.array([k @ state.alpha])
     variance = prior_variance + k @ s[:-1]
-    with np.errstate(invalid="ignore", divide="ignore"):  # told about below, in words
+    unknown = variance[0] > 0 or not (variance[0] < 0 or likelihood.forbids)
+    if unknown:
         value, q, r = likelihood.log_partition(target, mean, variance)
-    if not np.all(np.isfinite([value, q, r])):
+    if not (unknown and np.isfinite(value[0])):
         raise NotPositiveDefiniteError(
             f"the latent value of example {state.n_seen} must have a positive variance before its label comes, got "
             f"{variance[0]:.3g} (prior {prior_variance[0]:.3g}). Add noise: Probit(noise_variance=...) or a White "

@@ -97,7 +97,7 @@ def sweep(problem: Problem, order: tuple[int, ...], start: State, reuse: Reuse) 
         variance[i] = column[i] / rest
         mean[i] = (mu[i] - former.shift * column[i]) / rest
         case = slice(i, i + 1)
-        with np.errstate(invalid="ignore", divide="ignore"):  # told about below, in words
+        if variance[i] > 0 or problem.gram[i, i] == 0:  # else told about below, in words
             value[case], d1[case], d2[case] = problem.likelihood.log_partition(t[case], mean[case], variance[case])
         tilted = 1.0 + variance[i] * d2[i]  # variance after the target came over variance before
         if not (tilted > 0 and np.isfinite(value[i])):

@@ -120,7 +120,7 @@ class Variational(Rule):
 
     def cavity_variance(self, correction: SiteCorrection) -> Array:
         """Return 1/[K^-1]_ii, the prior variance of each value given all others."""
-        return self._variance
+        return np.asarray(self._variance)
 
     def site_term(self, correction: SiteCorrection, cavity_variance: Array) -> float:
         """Return log det(K)/2 - sum log(lambda)/2, TAP's term for omega to zero."""
