@@ -281,8 +281,8 @@ def _posterior(rule: Rule, problem: Problem, state: State, extra_noise: float = 
     # (K + Omega) alpha = measured value, written as alpha = b - R K b to hold for W = 0 too
     alpha = shift - correction.multiply(gram @ shift)
     variance = rule.cavity_variance(correction)
-    if not np.all(variance >= 0):
-        raise NotPositiveDefiniteError("a cavity variance is negative: the sites contradict each other")
+    if not np.all((variance > 0) | (np.diag(gram) == 0)):  # a value is certain only if it was so beforehand
+        raise NotPositiveDefiniteError("a cavity variance is not positive: the sites contradict each other")
     mean = gram @ alpha - variance * alpha  # 2000, eqs. 19 and 26
     # latent noise in the likelihood is variance of the value that it sees (2000, appendix A)
     derivs = problem.likelihood.log_partition(problem.t, mean, variance + extra_noise)
