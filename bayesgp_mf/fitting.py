@@ -66,7 +66,7 @@ def fit(
     kernel : Kernel
         Prior covariance; with ``hyper="evidence"`` its parameters are where the search starts.
     likelihood : Likelihood
-        `Probit` (default, noise variance 1), `Step`, or ``likelihoods.Gaussian`` for real targets.
+        `Probit` (default, noise variance 1), `Logit`, `Step`, or ``likelihoods.Gaussian`` for real targets.
     method : str
         Name of a method: a key of `methods.METHODS`.
     hyper : {None, "evidence"}
@@ -128,6 +128,7 @@ def fit(
     X = as_inputs("X", X)
     t, class_names = encode_targets(y, X.shape[0], likelihood)
     _check_arguments(kernel, hyper, starts, draws, chains)
+    likelihood.to_dict()  # what cannot be saved is refused here, before any work is done
     _check_memory(X.shape[0])
     solver = get_method(method)
     rng = np.random.default_rng(random_seed)

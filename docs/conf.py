@@ -74,7 +74,7 @@ numpydoc_xref_aliases = {
         "solution.Info",
         "solution.LeaveOneOut",
         "methods.Solver",
-        "solvers.meanfield.Rule",
+        "solvers.rules.Rule",
         "types.Derivs",
     )
 }

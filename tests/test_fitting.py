@@ -12,6 +12,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf import fitting
 from bayesgp_mf.inferencedata import get_group, group_names
 from bayesgp_mf.likelihoods import Gaussian
+from bayesgp_mf.methods import METHODS
 
 X = np.random.default_rng(0).standard_normal((12, 2))
 Y = np.where(X[:, 0] > 0, "yes", "no")
@@ -270,6 +271,25 @@ def test_exact_method_through_the_same_door():
     np.testing.assert_allclose(idata["predictions"]["p"], tap["predictions"]["p"], atol=0.01)
     assert float(idata["fit"]["log_evidence_se"]) > 0
     assert "site_variance" not in idata["fit"]
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "exact"])
+@pytest.mark.parametrize("likelihood", [bgp.Probit(), bgp.Logit()], ids=repr)
+def test_every_method_goes_through_the_same_door(method, likelihood, tmp_path):
+    idata = bgp.predict(quick(likelihood=likelihood, method=method), X[:3] + 0.1, draws=False)
+    reference = bgp.predict(quick(likelihood=likelihood), X[:3] + 0.1, draws=False)
+    fit = get_group(idata, "fit")
+    assert fit.attrs["method"] == method
+    np.testing.assert_allclose(idata["predictions"]["p"], reference["predictions"]["p"], atol=0.1)
+    process = bgp.posterior(idata)
+    assert process.problem.likelihood == likelihood
+    np.testing.assert_allclose(process.loo.log_density, fit["loo_i"], rtol=1e-6)
+    assert np.isfinite(float(bgp.loo(idata)["se"]))
+
+
+def test_a_likelihood_that_cannot_be_saved_is_refused_before_any_work():
+    with pytest.raises(bgp.UndefinedQuantityError, match="function"):
+        quick(likelihood=bgp.likelihoods.Quadrature(lambda t, f: -np.logaddexp(0, -t * f)))
 
 
 def test_exact_that_is_not_exact_enough_comes_back_when_asked_for():

@@ -27,7 +27,7 @@ class Logit:
 
     Notes
     -----
-    `log_partition` takes the label that is the less likely one, with mean -|mean|, so that nothing is computed as
+    `log_partition` takes the label that is the less likely one, with mean -abs(mean), so that nothing is computed as
     a small difference from one; the other label follows from Z(+) + Z(-) = 1. The density sigma(f) N(f) is
     log-concave and falls off about its mode at least as fast as the Gaussian does. The trapezoidal rule with 220
     points covers 9.5 standard deviations around it, uniformly in f, or, where the Gaussian is wide, uniformly in u

@@ -76,8 +76,8 @@ class Quadrature:
     derivatives of l = log p(t|f) from central differences.
 
     Central differences use seven points, h = ``step`` apart. Their errors are h^6 l^(7) / 140 and
-    h^6 l^(8) / 560 from truncation, and about 3e-16 |l|/h and 1e-15 |l|/h^2 from rounding: at the default
-    h = 1/256 and for |l| of order one, some 1e-13 and 1e-10 for a likelihood that varies on a scale of one, and
+    h^6 l^(8) / 560 from truncation, and about 3e-16 abs(l)/h and 1e-15 abs(l)/h^2 from rounding: at the default
+    h = 1/256 and for abs(l) of order one, some 1e-13 and 1e-10 for a likelihood that varies on a scale of one, and
     1e-8 relative for one that varies on a scale of 0.1. For a likelihood of a scale s much smaller choose h near
     s/64.
 

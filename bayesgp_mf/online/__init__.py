@@ -7,7 +7,7 @@ with the face of the others.
 from __future__ import annotations
 
 from bayesgp_mf.online.adf import update
-from bayesgp_mf.online.solver import Online, online
+from bayesgp_mf.online.solver import Online
 from bayesgp_mf.online.state import OnlineState, finish, init
 
-__all__ = ["Online", "OnlineState", "finish", "init", "online", "update"]
+__all__ = ["Online", "OnlineState", "finish", "init", "update"]

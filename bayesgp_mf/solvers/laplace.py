@@ -102,7 +102,7 @@ class Laplace:
     def finish(self, problem: Problem, state: State, info: Info) -> Solution:
         r"""Return the solution at a state: weights, correction and the evidence.
 
-        The log evidence ([1]_ of the module, eq. 10) is
+        The log evidence (Barber & Williams, eq. 10) is
 
         .. math:: \sum_i \log p(t_i|f_i) - \tfrac12 \alpha^T K \alpha - \tfrac12 \log \det(I + K W).
 

@@ -17,10 +17,10 @@ from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
 import bayesgp_mf as bgp
-from bayesgp_mf import Control, Probit, Problem, Status, Step, UndefinedQuantityError, kernels, likelihoods
+from bayesgp_mf import Control, Logit, Probit, Problem, Status, Step, UndefinedQuantityError, kernels, likelihoods
 from bayesgp_mf.methods import METHODS, Solver
 
-LIKELIHOODS = {"Probit": Probit(), "Step": Step(), "Gaussian": likelihoods.Gaussian()}
+LIKELIHOODS = {"Probit": Probit(), "Logit": Logit(), "Step": Step(), "Gaussian": likelihoods.Gaussian()}
 EXAMPLE = np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([1.0, -1.0])
 
 

@@ -41,6 +41,18 @@ def test_gradient_passes_central_differences(kernel, likelihood):
     assert evaluate.n_failures == 0
 
 
+@pytest.mark.parametrize("method", ["naive", "variational", "laplace", "online"])
+def test_gradient_of_every_evidence_passes_central_differences(method):
+    kernel = bgp.kernels.Gaussian([1.0, 1.0], 1.5) + bgp.kernels.White(0.1)
+    control = bgp.Control(tolerance=1e-10)
+    evaluate = EvidenceObjective(TOY.X, 2 * TOY.y - 1, bgp.Probit(), kernel, METHODS[method], control)
+    at = log_vector(kernel)
+    _, gradient = evaluate(at)
+    step = 1e-4
+    numeric = [(evaluate(at + step * e)[0] - evaluate(at - step * e)[0]) / (2 * step) for e in np.eye(at.size)]
+    np.testing.assert_allclose(gradient, numeric, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("lengthscale", [1e-3, 1e-2, 0.1, 1.0, 10.0, 1e2, 1e3])
 def test_gradient_holds_over_six_decades_of_length_scale(lengthscale):
     kernel = bgp.kernels.Gaussian([lengthscale, lengthscale], 2.0)
