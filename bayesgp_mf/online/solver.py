@@ -20,7 +20,6 @@ import numpy as np
 
 from bayesgp_mf.errors import (
     ConvergenceError,
-    InconsistentDataError,
     NotPositiveDefiniteError,
     Status,
     UndefinedQuantityError,
@@ -28,11 +27,12 @@ from bayesgp_mf.errors import (
 from bayesgp_mf.linalg import SiteCorrection
 from bayesgp_mf.online.gradient import evidence_gradient
 from bayesgp_mf.online.sweep import Reuse, sweep
-from bayesgp_mf.problem import Problem, explain_infeasible
+from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import Control, Evidence, Info, LeaveOneOut, Solution
-from bayesgp_mf.solvers.driver import fixed_point
-from bayesgp_mf.solvers.meanfield import State, tap
-from bayesgp_mf.solvers.response import linear_response, site_form
+from bayesgp_mf.solvers.driver import require_solved
+from bayesgp_mf.solvers.meanfield import tap
+from bayesgp_mf.solvers.response import linear_response
+from bayesgp_mf.solvers.sites import State, iterate_sites, sites_of
 from bayesgp_mf.types import Array
 
 
@@ -187,47 +187,21 @@ class Online:
     def _until_solved(
         self, problem: Problem, order: tuple[int, ...], control: Control, start: Solution | None
     ) -> Solution:
-        prior = problem.likelihood.log_partition(problem.t, np.zeros(problem.n), np.diag(problem.gram))
-        scale = 1.0 / np.sqrt(np.abs(prior.d2))  # the units of Control.tolerance, as for the mean-field solvers
-
-        def pack(state: State) -> Array:
-            return np.asarray(np.arcsinh(np.concatenate([state.precision * scale**2, state.shift * scale])))
-
-        def unpack(x: Array) -> State:
-            precision, shift = np.split(np.sinh(x), 2)
-            return State(precision / scale**2, shift / scale)
-
-        def update(x: Array) -> Array:
-            return pack(sweep(problem, order, unpack(x), "replace").sites)
+        def step(sites: State) -> State:
+            return sweep(problem, order, sites, "replace").sites
 
         # from what each case says on its own: a first sweep from the prior can end far out when the labels are sorted
         alone = tap.step(problem, tap.init(problem))
-        x, info = fixed_point(update, pack(alone if start is None else _sites_of(start, problem)), control)
+        first = alone if start is None else sites_of(start, problem)
+        state, info = iterate_sites(problem, step, first, control)
         if start is not None and info.status is not Status.CONVERGED:
-            x, info = fixed_point(update, pack(alone), control)
-        if info.status is not Status.CONVERGED:
-            reason = explain_infeasible(problem)
-            if reason is not None:
-                raise InconsistentDataError(reason)
-            if control.throw:
-                raise ConvergenceError(
-                    f"{self.name}: {info.status.value} (residual {info.residual:.2g} after {info.n_iterations} "
-                    f"sweeps, tolerance {control.tolerance:.2g})",
-                    info.status,
-                )
+            state, info = iterate_sites(problem, step, alone, control)
+        require_solved(self.name, problem, info, control)
         try:
-            return replace(tap.finish(problem, unpack(x), info), method=self.name)
+            return replace(tap.finish(problem, state, info), method=self.name)
         except NotPositiveDefiniteError as error:  # a sweep leaves out a case that has no cavity; here it is needed
             status = Status.NO_VALID_STEP
             raise ConvergenceError(f"{self.name}: {status.value} ({error})", status) from error
-
-
-def _sites_of(solution: Solution, problem: Problem) -> State:
-    """Return the sites of a solution, to start from."""
-    if solution.alpha.shape != (problem.n,):
-        raise ValueError(f"start has {solution.alpha.shape[0]} cases, but the problem has {problem.n}.")
-    precision = site_form(solution).site_precision
-    return State(precision, precision * (problem.gram @ solution.alpha) + solution.alpha)
 
 
 online = Online()

@@ -15,7 +15,7 @@ import numpy as np
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.linalg import SiteCorrection
 from bayesgp_mf.problem import Problem
-from bayesgp_mf.solvers.meanfield import State
+from bayesgp_mf.solvers.sites import State
 from bayesgp_mf.types import Array, Derivs
 
 Reuse = Literal["replace", "as_new"]

@@ -14,7 +14,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from bayesgp_mf.errors import NotPositiveDefiniteError, Status
+from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, NotPositiveDefiniteError, Status
+from bayesgp_mf.problem import Problem, explain_infeasible
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.solution import Control, Info
 from bayesgp_mf.types import Array
@@ -46,6 +47,29 @@ def fixed_point(update: Callable[[Array], Array], start: Array, control: Control
     """
     with progress_bar("solving", enabled=control.progress) as advance:
         return _iterate(update, start, control, advance)
+
+
+def require_solved(name: str, problem: Problem, info: Info, control: Control) -> None:
+    """Raise if an iteration did not reach its fixed point, with the reason where one can be found.
+
+    Raises
+    ------
+    InconsistentDataError
+        If there is none because the labels have probability zero, whatever ``control.throw``.
+    ConvergenceError
+        Otherwise, if ``control.throw``.
+    """
+    if info.status is Status.CONVERGED:
+        return
+    reason = explain_infeasible(problem)
+    if reason is not None:
+        raise InconsistentDataError(reason)
+    if control.throw:
+        raise ConvergenceError(
+            f"{name}: {info.status.value} (residual {info.residual:.2g} after {info.n_iterations} steps, "
+            f"tolerance {control.tolerance:.2g})",
+            info.status,
+        )
 
 
 def _iterate(

@@ -31,12 +31,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status, UndefinedQuantityError
+from bayesgp_mf.errors import NotPositiveDefiniteError, Status, UndefinedQuantityError
 from bayesgp_mf.likelihoods import Probit
 from bayesgp_mf.linalg import SiteCorrection
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.solution import Control, Evidence, Info, LeaveOneOut, Solution
+from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.solvers.response import linear_response
 from bayesgp_mf.types import Array, Derivs
 
@@ -168,12 +169,7 @@ class Laplace:
             if np.isfinite(_objective_at(problem, start.alpha)):
                 state = State(start.alpha)
         state, info = _climb(problem, state, control)
-        if control.throw and info.status is not Status.CONVERGED:
-            raise ConvergenceError(
-                f"{self.name}: {info.status.value} (residual {info.residual:.2g} after {info.n_iterations} steps, "
-                f"tolerance {control.tolerance:.2g})",
-                info.status,
-            )
+        require_solved(self.name, problem, info, control)
         return self.finish(problem, state, info)
 
     def gram_gradient(self, problem: Problem, solution: Solution) -> Array:

@@ -23,38 +23,25 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, NotPositiveDefiniteError, Status
+from bayesgp_mf.errors import NotPositiveDefiniteError, Status
 from bayesgp_mf.linalg import SiteCorrection
-from bayesgp_mf.problem import Problem, explain_infeasible
+from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import Cavity, Control, Evidence, Info, LeaveOneOut, Solution
-from bayesgp_mf.solvers.driver import fixed_point
-from bayesgp_mf.solvers.response import linear_response, site_form
+from bayesgp_mf.solvers.driver import require_solved
+from bayesgp_mf.solvers.response import linear_response
 from bayesgp_mf.solvers.rules import Naive, Rule, Tap, Variational
+from bayesgp_mf.solvers.sites import State, iterate_sites, sites_of
 from bayesgp_mf.types import Array, Derivs
 
 ANNEALING = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 """Extra latent noise, in mean prior variances, through which a likelihood that is not log-concave is reached."""
 ROUGH = 1e-2
 """Tolerance on the way there."""
-
-
-class State(NamedTuple):
-    """What the next step needs: the site of each case, exp(b f - W f^2 / 2).
-
-    Attributes
-    ----------
-    precision : (n,) array
-        W = 1/omega, in latent units to the power -2; negative where a label looks flipped.
-    shift : (n,) array
-        b, in latent units to the power -1.
-    """
-
-    precision: Array
-    shift: Array
 
 
 class Posterior(NamedTuple):
@@ -142,29 +129,20 @@ class MeanField:
         flips it may: then the iteration first solves noisier models and follows their solution down.
         """
         state, info = self._from_start(problem, control, start)
-        if info.status is not Status.CONVERGED:
-            reason = explain_infeasible(problem)
-            if reason is not None:
-                raise InconsistentDataError(reason)
-            if control.throw:
-                raise ConvergenceError(
-                    f"{self.name}: {info.status.value} (residual {info.residual:.2g} after "
-                    f"{info.n_iterations} steps, tolerance {control.tolerance:.2g})",
-                    info.status,
-                )
+        require_solved(self.name, problem, info, control)
         return self.finish(problem, state, info)
 
     def _from_start(self, problem: Problem, control: Control, start: Solution | None) -> tuple[State, Info]:
         """Solve from a given solution if there is one, then from the prior, then by way of noisier models."""
         rule = self.rule(problem.gram)
         if start is not None:
-            state, info = _iterate(rule, problem, _sites_of(start, problem), control)
+            state, info = iterate_sites(problem, partial(_step, rule, problem), sites_of(start, problem), control)
             if info.status is Status.CONVERGED:
                 return state, info
         # from here on all steps come out of one budget
         state, steps = self.init(problem), 0
         if problem.likelihood.log_concave:
-            state, info = _iterate(rule, problem, state, control)
+            state, info = iterate_sites(problem, partial(_step, rule, problem), state, control)
             if info.status is Status.CONVERGED or info.n_iterations >= control.max_iterations:
                 return state, info
             state, steps = self.init(problem), info.n_iterations
@@ -173,7 +151,7 @@ class MeanField:
         levels = [(level * float(np.mean(np.diag(problem.gram))), ROUGH) for level in ANNEALING]
         for noise, tolerance in [*levels, (0.0, control.tolerance)]:
             left = replace(control, tolerance=tolerance, max_iterations=max(1, control.max_iterations - steps))
-            nearer, info = _iterate(rule, problem, state, left, noise)
+            nearer, info = iterate_sites(problem, partial(_step, rule, problem, extra_noise=noise), state, left)
             steps += info.n_iterations
             if info.status is Status.CONVERGED or noise == 0.0:
                 state = nearer
@@ -189,27 +167,6 @@ class MeanField:
     def leave_one_out(self, problem: Problem, solution: Solution) -> LeaveOneOut:
         """Return the leave-one-out predictions by linear response; for TAP they are its own cavities."""
         return linear_response(problem, solution)
-
-
-def _iterate(
-    rule: Rule, problem: Problem, first: State, control: Control, extra_noise: float = 0.0
-) -> tuple[State, Info]:
-    """Iterate steps from a state to a fixed point of the problem with extra latent noise."""
-    prior = problem.likelihood.log_partition(problem.t, np.zeros(problem.n), np.diag(problem.gram))
-    # latent units in which a site is of order one; any will do for a case without prior variance
-    scale = 1.0 / np.sqrt(np.where(prior.d2 == 0, 1.0, np.abs(prior.d2)))
-
-    # asinh: a site may be weak, strong (badly fitting labels) or negative, and a change counts
-    # in proportion where it is strong
-    def pack(state: State) -> Array:
-        return np.asarray(np.arcsinh(np.concatenate([state.precision * scale**2, state.shift * scale])))
-
-    def unpack(x: Array) -> State:
-        precision, shift = np.split(np.sinh(x), 2)
-        return State(precision / scale**2, shift / scale)
-
-    x, info = fixed_point(lambda x: pack(_step(rule, problem, unpack(x), extra_noise)), pack(first), control)
-    return unpack(x), info
 
 
 def _step(rule: Rule, problem: Problem, state: State, extra_noise: float = 0.0) -> State:
@@ -232,17 +189,6 @@ def _posterior(rule: Rule, problem: Problem, state: State, extra_noise: float = 
     # latent noise in the likelihood is variance of the value that it sees (2000, appendix A)
     derivs = problem.likelihood.log_partition(problem.t, mean, variance + extra_noise)
     return Posterior(alpha, correction, Cavity(mean, variance), derivs)
-
-
-def _sites_of(solution: Solution, problem: Problem) -> State:
-    """Return the state that gave a solution, to start the next problem from."""
-    if solution.alpha.shape != (problem.n,):
-        raise ValueError(f"start has {solution.alpha.shape[0]} cases, but the problem has {problem.n}.")
-    correction = site_form(solution)
-    # b = W (K alpha) + alpha, since alpha = b - R K b
-    return State(
-        correction.site_precision, correction.site_precision * (problem.gram @ solution.alpha) + solution.alpha
-    )
 
 
 tap = MeanField("tap", Tap)

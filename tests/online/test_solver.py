@@ -122,7 +122,7 @@ def test_a_start_that_leads_nowhere_is_given_up():
 
 def test_sweeps_that_are_not_enough_are_told():
     problem, short = make_problem(bgp.Step()), Online(sweeps=None)
-    with pytest.raises(bgp.ConvergenceError, match=r"online: The largest number .* after 2 sweeps") as caught:
+    with pytest.raises(bgp.ConvergenceError, match=r"online: The largest number .* after 2 steps") as caught:
         short.solve(problem, bgp.Control(max_iterations=2))
     assert caught.value.status is bgp.Status.MAX_ITERATIONS
     unsolved = short.solve(problem, bgp.Control(max_iterations=2, throw=False))

@@ -8,7 +8,7 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.online.sweep import sweep
-from bayesgp_mf.solvers.meanfield import State
+from bayesgp_mf.solvers.sites import State
 from tests.online.conftest import make_problem
 
 

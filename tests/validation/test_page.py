@@ -6,10 +6,10 @@ import base64
 import xml.etree.ElementTree as ET
 
 import pytest
-from validation.page import Figures, Section, Table, render
 
 from bayesgp_mf.plots import plot_loo
 from tests.validation.page_parser import check_self_contained
+from validation.page import Figures, Section, Table, render
 
 NASTY = "a < b & \"c\" <script>alert('x')</script>"
 SUMMARY = Table("All checks.", ("Check", "Verdict"), [("one", "PASS"), ("two", "FAIL")])

@@ -1,0 +1,61 @@
+"""Sites, the state of every expectation-propagation-like iteration, and the iteration over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesgp_mf.problem import Problem
+from bayesgp_mf.solution import Control, Info, Solution
+from bayesgp_mf.solvers.driver import fixed_point
+from bayesgp_mf.solvers.response import site_form
+from bayesgp_mf.types import Array
+
+
+class State(NamedTuple):
+    """What the next step needs: the site of each case, exp(b f - W f^2 / 2).
+
+    Attributes
+    ----------
+    precision : (n,) array
+        W = 1/omega, in latent units to the power -2; negative where a label looks flipped.
+    shift : (n,) array
+        b, in latent units to the power -1.
+    """
+
+    precision: Array
+    shift: Array
+
+
+def sites_of(solution: Solution, problem: Problem) -> State:
+    """Return the state that gave a solution, to start the next problem from."""
+    if solution.alpha.shape != (problem.n,):
+        raise ValueError(f"start has {solution.alpha.shape[0]} cases, but the problem has {problem.n}.")
+    correction = site_form(solution)
+    # b = W (K alpha) + alpha, since alpha = b - R K b
+    return State(
+        correction.site_precision, correction.site_precision * (problem.gram @ solution.alpha) + solution.alpha
+    )
+
+
+def iterate_sites(
+    problem: Problem, step: Callable[[State], State], first: State, control: Control
+) -> tuple[State, Info]:
+    """Iterate ``step`` from a state to a fixed point, in units in which the tolerance of `Control` is meant."""
+    prior = problem.likelihood.log_partition(problem.t, np.zeros(problem.n), np.diag(problem.gram))
+    # latent units in which a site is of order one; any will do for a case without prior variance
+    scale = 1.0 / np.sqrt(np.where(prior.d2 == 0, 1.0, np.abs(prior.d2)))
+
+    # asinh: a site may be weak, strong (badly fitting labels) or negative, and a change counts
+    # in proportion where it is strong
+    def pack(state: State) -> Array:
+        return np.asarray(np.arcsinh(np.concatenate([state.precision * scale**2, state.shift * scale])))
+
+    def unpack(x: Array) -> State:
+        precision, shift = np.split(np.sinh(x), 2)
+        return State(precision / scale**2, shift / scale)
+
+    x, info = fixed_point(lambda x: pack(step(unpack(x))), pack(first), control)
+    return unpack(x), info
