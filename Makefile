@@ -34,7 +34,7 @@ lint: $(STAMP)  ## formatting, lint, types, import layers
 
 docs: $(STAMP)  ## build docs/_build/html
 	$(BIN)/python -m pip install --quiet -e ".[docs]"
-	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
