@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
+from bayesgp_mf.blas import one_thread_if_small
 from bayesgp_mf.hyper import EvidenceObjective, Run, maximise_evidence
 from bayesgp_mf.inferencedata import (
     fit_group,
@@ -133,18 +134,19 @@ def fit(
     solver = get_method(method)
     rng = np.random.default_rng(random_seed)
     extras: dict[str, xr.DataArray] = {}
-    if hyper == "evidence":
-        # a point that was not solved has no evidence, whatever the last solution may be
-        inner = replace(control, throw=True, progress=False)
-        objective = EvidenceObjective(X, t, likelihood, kernel, solver, inner)
-        with progress_bar("maximising the evidence", total=60 * starts, enabled=progress) as advance:
-            tuned, runs = maximise_evidence(kernel, objective, starts=starts, rng=rng, advance=advance)
-        extras = _search_variables(runs, log_vector_names(kernel))
-        kernel = tuned
-    with np.errstate(over="ignore", invalid="ignore"):  # a kernel that overflows is refused by Problem
-        gram = kernel.gram(X)
-    problem = Problem(gram, t, likelihood)
-    solution = solver.solve(problem, replace(control, progress=progress))
+    with one_thread_if_small(X.shape[0]):
+        if hyper == "evidence":
+            # a point that was not solved has no evidence, whatever the last solution may be
+            inner = replace(control, throw=True, progress=False)
+            objective = EvidenceObjective(X, t, likelihood, kernel, solver, inner)
+            with progress_bar("maximising the evidence", total=60 * starts, enabled=progress) as advance:
+                tuned, runs = maximise_evidence(kernel, objective, starts=starts, rng=rng, advance=advance)
+            extras = _search_variables(runs, log_vector_names(kernel))
+            kernel = tuned
+        with np.errstate(over="ignore", invalid="ignore"):  # a kernel that overflows is refused by Problem
+            gram = kernel.gram(X)
+        problem = Problem(gram, t, likelihood)
+        solution = solver.solve(problem, replace(control, progress=progress))
     return to_container(
         Posterior(kernel, X, problem, solution),
         class_names=class_names,

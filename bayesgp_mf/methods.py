@@ -9,6 +9,7 @@ from typing import Protocol
 
 from numpy.typing import ArrayLike
 
+from bayesgp_mf.blas import one_thread_if_small
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.online.solver import online
 from bayesgp_mf.problem import Problem, as_float_array
@@ -100,4 +101,5 @@ def solve(
     'CONVERGED'
     """
     problem = Problem(as_float_array("gram", gram), as_float_array("t", t), likelihood)
-    return get_method(method).solve(problem, control, start)
+    with one_thread_if_small(problem.n):
+        return get_method(method).solve(problem, control, start)
