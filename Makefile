@@ -17,7 +17,7 @@ export MKL_NUM_THREADS ?= 1
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
-report: $(STAMP)  ## the main job: fit Pima, check against PyMC, write reports/pima.html (about 2 minutes)
+report: $(STAMP)  ## the main job: fit Pima, check against PyMC, write reports/pima.html (about a minute)
 	$(BIN)/python -m validation.report
 
 test: $(STAMP)  ## all fast tests and the doctests

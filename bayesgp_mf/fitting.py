@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -12,6 +13,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.blas import one_thread_if_small
+from bayesgp_mf.errors import ConvergenceWarning
 from bayesgp_mf.hyper import EvidenceObjective, Run, maximise_evidence
 from bayesgp_mf.inferencedata import (
     fit_group,
@@ -28,11 +30,14 @@ from bayesgp_mf.methods import get_method
 from bayesgp_mf.posterior_process import Posterior
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.progress import progress_bar
-from bayesgp_mf.solution import Control
+from bayesgp_mf.solution import Control, Solution
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
     from bayesgp_mf.inferencedata import Container
+
+SAME_EVIDENCE = 1e-3
+"""Two log evidences closer than this, in nats, belong to one solution."""
 
 MATRICES_IN_MEMORY = 9
 """Dense (n, n) matrices alive at the peak of a fit that tunes hyperparameters."""
@@ -147,6 +152,8 @@ def fit(
             gram = kernel.gram(X)
         problem = Problem(gram, t, likelihood)
         solution = solver.solve(problem, replace(control, progress=progress))
+    if hyper == "evidence":
+        _compare_with_search(solution, float(extras["hyper_log_evidence"].max()))
     return to_container(
         Posterior(kernel, X, problem, solution),
         class_names=class_names,
@@ -273,6 +280,19 @@ def _check_memory(n: int) -> None:
         raise MemoryError(
             f"{n} training cases need about {needed / 2**30:.0f} GiB for dense matrices, and this machine has "
             f"{available / 2**30:.0f} GiB. Fit a random subset of the cases."
+        )
+
+
+def _compare_with_search(solution: Solution, search: float) -> None:
+    """Warn if the equations at the tuned hyperparameters, solved from the prior, have another solution."""
+    value = solution.evidence.value
+    if abs(value - search) > SAME_EVIDENCE:
+        warnings.warn(
+            f"at the tuned hyperparameters the log evidence is {value:.3f} nats, but the search, which went from "
+            f"solution to solution, saw {search:.3f}: the equations have several solutions there. Allow latent noise "
+            "(Probit(noise_variance=...)), or compare fits at fixed hyperparameters.",
+            ConvergenceWarning,
+            stacklevel=3,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -113,6 +114,23 @@ def test_points_without_a_solution_are_stepped_back_from_and_counted(monkeypatch
         idata = bgp.fit(TOY.X, TOY.y, KERNEL.terms[0], hyper="evidence", starts=1, draws=10, random_seed=0)
     assert int(get_group(idata, "fit")["hyper_n_failures"][0]) == 2
     np.testing.assert_allclose(idata["fit"]["log_evidence"], calm["fit"]["log_evidence"], atol=1e-4)
+
+
+def test_a_search_that_saw_another_solution_is_told(monkeypatch):
+    solver = METHODS["tap"]
+
+    class TwoSolutions:
+        name = "tap"
+        gram_gradient, leave_one_out = solver.gram_gradient, solver.leave_one_out
+
+        def solve(self, problem, control=bgp.Control(), start=None):
+            solution = solver.solve(problem, control, start)
+            better = replace(solution.evidence, value=solution.evidence.value + 1.0)
+            return solution if start is None else replace(solution, evidence=better)
+
+    monkeypatch.setitem(METHODS, "tap", TwoSolutions())
+    with pytest.warns(bgp.ConvergenceWarning, match="the equations have several solutions there"):
+        bgp.fit(TOY.X, TOY.y, KERNEL.terms[0], hyper="evidence", starts=1, draws=10, random_seed=0)
 
 
 def test_unsolved_points_are_no_evidence_even_if_the_last_solution_may_be_unsolved():
