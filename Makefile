@@ -12,7 +12,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help report test validate lint docs clean
+.PHONY: help report test lint docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -20,11 +20,8 @@ help:  ## list the targets
 report: $(STAMP)  ## the main job: fit Pima, check against PyMC, write reports/pima.html (about a minute)
 	$(BIN)/python -m validation.report
 
-test: $(STAMP)  ## all fast tests and the doctests
-	$(BIN)/python -m pytest -n 2 -m "not slow" $(ARGS)
-
-validate: $(STAMP)  ## the slow statistical tests
-	$(BIN)/python -m pytest -n 2 -m slow $(ARGS)
+test: $(STAMP)  ## all tests and the doctests
+	$(BIN)/python -m pytest -n 2 $(ARGS)
 
 lint: $(STAMP)  ## formatting, lint, types, import layers
 	$(BIN)/ruff format --check .
