@@ -209,6 +209,7 @@ def predict(idata: Container, X_new: ArrayLike, *, draws: bool = True, random_se
     features = get_group(idata, "constant_data")["feature"].values
     if features.dtype.kind not in "iu":  # numbered where the training inputs had no names
         check_same_features(features.tolist(), X_new)
+    X_new = as_inputs("X_new", X_new)
     likelihood = process.problem.likelihood
     mean, variance = process.latent(X_new)
     values = {"latent_mean": mean, "latent_sd": np.sqrt(variance)}
@@ -220,7 +221,7 @@ def predict(idata: Container, X_new: ArrayLike, *, draws: bool = True, random_se
         chains, per_chain, _ = get_group(idata, "posterior")["f"].shape
         f = process.draw_new(X_new, chains * per_chain, rng).reshape(chains, per_chain, -1)
         drawn = {"f": f, "y": likelihood.sample(f, rng)}
-    groups = predictions_datasets(as_inputs("X_new", X_new), features, values, drawn, class_names)
+    groups = predictions_datasets(X_new, features, values, drawn, class_names)
     for name, dataset in groups.items():
         set_group(idata, name, dataset)
     return idata

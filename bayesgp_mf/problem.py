@@ -66,9 +66,9 @@ def as_float_array(name: str, value: ArrayLike) -> Array:
     """Return ``value`` as a float64 array, or raise a ValueError that names it."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise ValueError(f"{name} has masked entries, which would be used as if they were not. Drop or impute them.")
-    kind = np.asarray(value).dtype.kind if isinstance(value, np.ndarray) or hasattr(value, "dtype") else ""
-    if kind in ("c", "M", "m"):
-        raise ValueError(f"{name} must hold real numbers, got dtype {np.asarray(value).dtype}. Convert it yourself.")
+    dtype = getattr(value, "dtype", None)
+    if getattr(dtype, "kind", "") in ("c", "M", "m"):
+        raise ValueError(f"{name} must hold real numbers, got dtype {dtype}. Convert it yourself.")
     try:
         return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
