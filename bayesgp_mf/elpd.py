@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesgp_mf.inferencedata import arviz_major, from_container, get_group
+from bayesgp_mf.undefined import undefined
 
 if TYPE_CHECKING:
     from bayesgp_mf.inferencedata import Container
@@ -33,6 +34,8 @@ def loo(idata: Container) -> Any:
     ------
     ValueError
         If the container was not made by this package.
+    UndefinedQuantityError
+        If the method has no predictive density (a support-vector machine).
 
     Examples
     --------
@@ -44,6 +47,8 @@ def loo(idata: Container) -> Any:
     0.79
     """
     posterior = from_container(idata)
+    if not posterior.solution.has_variance:
+        raise undefined(posterior.solution.method, "predictive density, whose leave-one-out estimate this is")
     pointwise = get_group(idata, "fit")["loo_i"]
     likelihood, t = posterior.problem.likelihood, posterior.problem.t
     within_sample = likelihood.log_partition(t, *posterior.at_training).value

@@ -31,6 +31,9 @@ class ConvergenceError(RuntimeError):
         super().__init__(message)
         self.status = status
 
+    def __reduce__(self) -> tuple[type, tuple[str, Status]]:  # so that it comes back from another process
+        return type(self), (str(self), self.status)
+
 
 class ConvergenceWarning(UserWarning):
     """Part of a computation did not converge; the message says what was done about it."""

@@ -97,7 +97,8 @@ def fit(
         ``sample_stats`` (log_p, log_q, converged, n_iterations), ``observed_data``,
         ``constant_data`` (X) and ``fit`` (alpha, site_variance, latent_mean, latent_sd, cavity_mean, cavity_sd,
         loo_i, log_evidence, hyperparameters by name; how the search went; method, kernel, likelihood and
-        status as attributes).
+        status as attributes). A support-vector machine has no variance: there are no draws, and in ``fit`` only
+        alpha, latent_mean and cavity_mean, its leave-one-out field.
 
     Raises
     ------
@@ -187,7 +188,8 @@ def predict(idata: Container, X_new: ArrayLike, *, draws: bool = True, random_se
         ``idata`` with the groups ``predictions`` and ``predictions_constant_data``. In ``predictions``, for
         each case, ``p``, the probability of class 1 integrated over the posterior, ``latent_mean`` and
         ``latent_sd``; and draws ``f`` and ``y`` (chain, draw, obs_id), jointly over the new cases. For real
-        targets there is no ``p``.
+        targets there is no ``p``. A support-vector machine has neither draws nor probabilities, only ``latent_mean``
+        and its sign, the ``decision`` (0 or 1, the class).
 
     Raises
     ------
@@ -211,11 +213,15 @@ def predict(idata: Container, X_new: ArrayLike, *, draws: bool = True, random_se
         check_same_features(features.tolist(), X_new)
     X_new = as_inputs("X_new", X_new)
     likelihood = process.problem.likelihood
-    mean, variance = process.latent(X_new)
-    values = {"latent_mean": mean, "latent_sd": np.sqrt(variance)}
-    if likelihood.targets == "binary":
-        values["p"] = likelihood.predict_proba(mean, variance)
     drawn: dict[str, Array] = {}
+    if process.solution.has_variance:
+        mean, variance = process.latent(X_new)
+        values = {"latent_mean": mean, "latent_sd": np.sqrt(variance)}
+        if likelihood.targets == "binary":
+            values["p"] = likelihood.predict_proba(mean, variance)
+    else:
+        mean = process.latent_mean(X_new)
+        values, draws = {"latent_mean": mean, "decision": (mean > 0).astype(np.int64)}, False
     if draws:
         rng = np.random.default_rng(random_seed)
         chains, per_chain, _ = get_group(idata, "posterior")["f"].shape

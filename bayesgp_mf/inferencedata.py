@@ -23,6 +23,7 @@ from bayesgp_mf.posterior_process import Posterior
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import Evidence, Info, Solution
 from bayesgp_mf.types import Array
+from bayesgp_mf.undefined import UndefinedCorrection, UndefinedEvidence
 
 if TYPE_CHECKING:
     Container: TypeAlias = Any  # InferenceData or DataTree, by the ArviZ that is installed
@@ -100,64 +101,33 @@ def to_container(
         More attributes, strings, for the group ``fit``.
     """
     problem, solution = posterior.problem, posterior.solution
-    n = problem.n
-    coords = {
-        "chain": np.arange(chains),
-        "draw": np.arange(draws),
-        "obs_id": np.arange(n),
+    coords: dict[str, Any] = {
+        "obs_id": np.arange(problem.n),
         "feature": feature_names or np.arange(posterior.X.shape[1]),
     }
-    sampled = posterior.draw(draws * chains, rng)
-    f = sampled.f.reshape(chains, draws, n)
-    y_drawn = problem.likelihood.sample(f, rng)
-    log_likelihood = problem.likelihood.log_prob(problem.t, f)
-
-    def per_draw(values: NDArray[Any]) -> xr.DataArray:
-        return _array(values.reshape(chains, draws, *values.shape[1:]), (*SAMPLE_DIMS, "obs_id"), coords)
-
-    def per_case(values: NDArray[Any]) -> xr.DataArray:
-        return _array(values, ("obs_id",), coords)
-
-    shape = (chains, draws)
-    stats = {
-        "log_p": per_draw(sampled.log_p),
-        "log_q": per_draw(sampled.log_q),
-        "converged": per_draw(np.full(shape, solution.info.status is Status.CONVERGED).reshape(-1)),
-        "n_iterations": per_draw(np.full(shape, solution.info.n_iterations).reshape(-1)),
-    }
     groups = {
-        "posterior": xr.Dataset({"f": per_draw(sampled.f)}),
-        "posterior_predictive": xr.Dataset({"y": _targets(y_drawn, class_names, (*SAMPLE_DIMS, "obs_id"), coords)}),
-        "sample_stats": xr.Dataset(stats),
         "observed_data": xr.Dataset({"y": _targets(problem.t, class_names, ("obs_id",), coords)}),
         "constant_data": xr.Dataset({"X": _array(posterior.X, ("obs_id", "feature"), coords)}),
     }
-    if np.any(log_likelihood.d1):
-        groups["log_likelihood"] = xr.Dataset({"y": _array(log_likelihood.value, (*SAMPLE_DIMS, "obs_id"), coords)})
-    else:
-        attrs = attrs | {
-            "log_likelihood_omitted": "Under a likelihood that is piecewise constant in f, as a step is, importance "
-            "weights take two values only, and az.loo is undefined. bayesgp_mf.loo needs no draws."
-        }
-    latent_mean, latent_variance = posterior.at_training
-    loo = posterior.loo
-    fit = {
-        "alpha": per_case(solution.alpha),
-        **_correction_variables(solution.correction, coords),
-        "latent_mean": per_case(latent_mean),
-        "latent_sd": per_case(np.sqrt(latent_variance)),
-        "cavity_mean": per_case(loo.mean),
-        "cavity_sd": per_case(np.sqrt(loo.variance)),
-        "loo_i": per_case(loo.log_density),
-        "log_evidence": xr.DataArray(solution.evidence.value),
-        "log_evidence_se": xr.DataArray(solution.evidence.standard_error),
-        "n_iterations": xr.DataArray(solution.info.n_iterations),
-        "residual": xr.DataArray(solution.info.residual),
-        **{name: _parameter(value, coords) for name, value in posterior.kernel.params.items()},
-        **fit_extras,
-    }
+    if solution.has_variance:
+        groups = _drawn_groups(posterior, class_names, draws, chains, rng, coords) | groups
+        if "log_likelihood" not in groups:
+            attrs = attrs | {
+                "log_likelihood_omitted": "Under a likelihood that is piecewise constant in f, as a step is, "
+                "importance weights take two values only, and az.loo is undefined. bayesgp_mf.loo needs no draws."
+            }
+
     groups["fit"] = xr.Dataset(
-        fit,
+        {
+            "alpha": _array(solution.alpha, ("obs_id",), coords),
+            "latent_mean": _array(posterior.mean_at_training, ("obs_id",), coords),
+            "cavity_mean": _array(posterior.loo.mean, ("obs_id",), coords),
+            **(_variance_variables(posterior, coords) if solution.has_variance else {}),
+            "n_iterations": xr.DataArray(solution.info.n_iterations),
+            "residual": xr.DataArray(solution.info.residual),
+            **{name: _parameter(value, coords) for name, value in posterior.kernel.params.items()},
+            **fit_extras,
+        },
         attrs={
             "bayesgp_mf_format": FORMAT,
             "method": solution.method,
@@ -173,6 +143,55 @@ def to_container(
         },
     )
     return make_container({name: dataset.assign_attrs(_common_attrs()) for name, dataset in groups.items()})
+
+
+def _drawn_groups(
+    posterior: Posterior,
+    class_names: tuple[str, ...],
+    draws: int,
+    chains: int,
+    rng: np.random.Generator,
+    coords: dict[str, Any],
+) -> dict[str, xr.Dataset]:
+    """Draw from a posterior and lay out what depends on the draws."""
+    problem, solution, n = posterior.problem, posterior.solution, posterior.problem.n
+    coords = coords | {"chain": np.arange(chains), "draw": np.arange(draws)}
+    sampled = posterior.draw(draws * chains, rng)
+    f = sampled.f.reshape(chains, draws, n)
+    y_drawn = problem.likelihood.sample(f, rng)
+    log_likelihood = problem.likelihood.log_prob(problem.t, f)
+
+    def per_draw(values: NDArray[Any]) -> xr.DataArray:
+        return _array(values.reshape(chains, draws, *values.shape[1:]), (*SAMPLE_DIMS, "obs_id"), coords)
+
+    shape = (chains, draws)
+    stats = {
+        "log_p": per_draw(sampled.log_p),
+        "log_q": per_draw(sampled.log_q),
+        "converged": per_draw(np.full(shape, solution.info.status is Status.CONVERGED).reshape(-1)),
+        "n_iterations": per_draw(np.full(shape, solution.info.n_iterations).reshape(-1)),
+    }
+    groups = {
+        "posterior": xr.Dataset({"f": per_draw(sampled.f)}),
+        "posterior_predictive": xr.Dataset({"y": _targets(y_drawn, class_names, (*SAMPLE_DIMS, "obs_id"), coords)}),
+        "sample_stats": xr.Dataset(stats),
+    }
+    if np.any(log_likelihood.d1):
+        groups["log_likelihood"] = xr.Dataset({"y": _array(log_likelihood.value, (*SAMPLE_DIMS, "obs_id"), coords)})
+    return groups
+
+
+def _variance_variables(posterior: Posterior, coords: dict[str, Any]) -> dict[str, xr.DataArray]:
+    """What a fit has beside its means: variances, densities and the evidence."""
+    solution, loo = posterior.solution, posterior.loo
+    _, latent_variance = posterior.at_training
+    per_case = {"latent_sd": np.sqrt(latent_variance), "cavity_sd": np.sqrt(loo.variance), "loo_i": loo.log_density}
+    return {
+        **_correction_variables(solution.correction, coords),
+        **{name: _array(values, ("obs_id",), coords) for name, values in per_case.items()},
+        "log_evidence": xr.DataArray(solution.evidence.value),
+        "log_evidence_se": xr.DataArray(solution.evidence.standard_error),
+    }
 
 
 def from_container(idata: Container) -> Posterior:
@@ -203,29 +222,38 @@ def _read(idata: Container, fit: xr.Dataset) -> Posterior:
     X = np.ascontiguousarray(get_group(idata, "constant_data")["X"].values, dtype=np.float64)
     y = get_group(idata, "observed_data")["y"].values.astype(np.float64)
     problem = Problem(kernel.gram(X), 2.0 * y - 1.0 if likelihood.targets == "binary" else y, likelihood)
-    correction: Correction
-    if "site_variance" in fit:
-        site_variance = fit["site_variance"].values
-        if np.any(np.isnan(site_variance)) or site_variance.shape != problem.t.shape:
-            raise ValueError("site_variance is not one number for each case")
-        correction = SiteCorrection(problem.gram, 1.0 / site_variance)
-    else:
-        correction = DenseCorrection(fit["correction"].values)
+    method = get_method(attrs["method"]).name
     bound = attrs["evidence_bound"]
-    solution = Solution(
-        method=get_method(attrs["method"]).name,
-        alpha=fit["alpha"].values,
-        correction=correction,
-        evidence=Evidence(
+    correction: Correction
+    evidence: Evidence
+    if attrs["evidence_kind"] == "none":
+        correction, evidence = UndefinedCorrection(method), UndefinedEvidence(method)
+    else:
+        correction = _read_correction(fit, problem)
+        evidence = Evidence(
             float(fit["log_evidence"]),
             attrs["evidence_kind"],
             None if bound == "none" else bound,
             float(fit["log_evidence_se"]),
-        ),
+        )
+    solution = Solution(
+        method=method,
+        alpha=fit["alpha"].values,
+        correction=correction,
+        evidence=evidence,
         cavity=None,
         info=Info(Status[attrs["status"]], int(fit["n_iterations"]), float(fit["residual"])),
     )
     return Posterior(kernel, X, problem, solution)
+
+
+def _read_correction(fit: xr.Dataset, problem: Problem) -> Correction:
+    if "site_variance" in fit:
+        site_variance = fit["site_variance"].values
+        if np.any(np.isnan(site_variance)) or site_variance.shape != problem.t.shape:
+            raise ValueError("site_variance is not one number for each case")
+        return SiteCorrection(problem.gram, 1.0 / site_variance)
+    return DenseCorrection(fit["correction"].values)
 
 
 def predictions_datasets(
@@ -237,16 +265,17 @@ def predictions_datasets(
 ) -> dict[str, xr.Dataset]:
     """Lay predictions out in the groups ``predictions`` and ``predictions_constant_data``.
 
-    ``values`` are ``(m,)``; ``draws`` are ``(chains, draws, m)``, with targets under the name ``y``;
-    ``class_names`` are those of 0 and 1, empty for real targets.
+    ``values`` are ``(m,)``; ``draws`` are ``(chains, draws, m)``, with targets under the names ``y``
+    and ``decision``; ``class_names`` are those of 0 and 1, empty for real targets.
     """
     coords: dict[str, Any] = {"obs_id": np.arange(X_new.shape[0]), "feature": feature_names}
-    variables = {name: _array(value, ("obs_id",), coords) for name, value in values.items()}
-    dims = (*SAMPLE_DIMS, "obs_id")
-    for name, value in draws.items():
+    for value in draws.values():
         coords = coords | {"chain": np.arange(value.shape[0]), "draw": np.arange(value.shape[1])}
-        array = _targets(value, class_names, dims, coords) if name == "y" else _array(value, dims, coords)
-        variables[name] = array
+    variables = {}
+    for name, value in (values | draws).items():
+        dims = (*SAMPLE_DIMS, "obs_id") if name in draws else ("obs_id",)
+        is_target = name in ("y", "decision")
+        variables[name] = _targets(value, class_names, dims, coords) if is_target else _array(value, dims, coords)
     return {
         "predictions": xr.Dataset(variables, attrs=_common_attrs()),
         "predictions_constant_data": xr.Dataset(

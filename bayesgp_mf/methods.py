@@ -17,6 +17,7 @@ from bayesgp_mf.solution import Control, LeaveOneOut, Solution
 from bayesgp_mf.solvers.exact import exact
 from bayesgp_mf.solvers.laplace import laplace
 from bayesgp_mf.solvers.meanfield import naive, tap, variational
+from bayesgp_mf.solvers.svm import svm
 from bayesgp_mf.types import Array
 
 
@@ -37,7 +38,7 @@ class Solver(Protocol):
         """Return what the other cases predict for each case."""
 
 
-METHODS: dict[str, Solver] = {solver.name: solver for solver in (tap, naive, variational, laplace, online, exact)}
+METHODS: dict[str, Solver] = {solver.name: solver for solver in (tap, naive, variational, laplace, online, svm, exact)}
 
 
 def get_method(name: str) -> Solver:

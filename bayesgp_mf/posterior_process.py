@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -89,6 +90,20 @@ class Posterior:
         """Leave-one-out predictions: latent mean and variance, log predictive density of each case."""
         return METHODS[self.solution.method].leave_one_out(self.problem, self.solution)
 
+    def latent_mean(self, X_new: ArrayLike) -> Array:
+        """Return the posterior mean ``(m,)`` of the latent process at new cases, k(x)' alpha (2000, eq. 31).
+
+        Its sign is the decision (2000, eq. 13); it is all that a support-vector machine has.
+
+        Raises
+        ------
+        ValueError
+            If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
+        """
+        X_new = self._check(X_new)
+        blocks = (self.kernel.cross(self.X, X_new[block]) for block in _blocks(X_new))
+        return np.concatenate([cross.T @ self.solution.alpha for cross in blocks])
+
     def latent(self, X_new: ArrayLike) -> tuple[Array, Array]:
         """Return the posterior mean and variance of the latent process at new cases.
 
@@ -108,11 +123,12 @@ class Posterior:
         ------
         ValueError
             If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
+        UndefinedQuantityError
+            If the method has no variance (a support-vector machine).
         """
         X_new = self._check(X_new)
         mean, variance = np.empty(X_new.shape[0]), np.empty(X_new.shape[0])
-        for start in range(0, X_new.shape[0], BLOCK):
-            block = slice(start, start + BLOCK)
+        for block in _blocks(X_new):
             cross = self.kernel.cross(self.X, X_new[block])
             mean[block] = cross.T @ self.solution.alpha
             variance[block] = self.kernel.diag(X_new[block]) - self.solution.correction.quadratic_diagonal(cross)
@@ -126,7 +142,7 @@ class Posterior:
         ValueError
             If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
         UndefinedQuantityError
-            If the likelihood has no classes.
+            If the likelihood has no classes, or the method no variance.
         """
         return self.problem.likelihood.predict_proba(*self.latent(X_new))
 
@@ -136,7 +152,12 @@ class Posterior:
         gram = self.problem.gram
         prior = np.diag(gram)
         variance = prior - self.solution.correction.quadratic_diagonal(gram)
-        return gram @ self.solution.alpha, _nonnegative(variance, prior)
+        return self.mean_at_training, _nonnegative(variance, prior)
+
+    @property
+    def mean_at_training(self) -> Array:
+        """Posterior mean ``(n,)`` of the latent values of the training cases."""
+        return np.asarray(self.problem.gram @ self.solution.alpha)
 
     def draw(self, draws: int, rng: np.random.Generator) -> Draws:
         """Draw latent values of the training cases jointly from the Gaussian posterior.
@@ -194,6 +215,10 @@ class Posterior:
                 "Pass the same inputs in the same order and scale."
             )
         return X
+
+
+def _blocks(X_new: Array) -> Iterator[slice]:
+    return (slice(start, start + BLOCK) for start in range(0, X_new.shape[0], BLOCK))
 
 
 def _nonnegative(variance: Array, prior: Array) -> Array:

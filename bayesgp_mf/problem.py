@@ -61,6 +61,11 @@ class Problem:
         """Number of cases."""
         return int(self.t.shape[0])
 
+    def without(self, i: int) -> Problem:
+        """Return the problem without case ``i``; at least one must be left."""
+        others = np.delete(np.arange(self.n), i)
+        return Problem(self.gram[np.ix_(others, others)], self.t[others], self.likelihood)
+
 
 def as_float_array(name: str, value: ArrayLike) -> Array:
     """Return ``value`` as a float64 array, or raise a ValueError that names it."""

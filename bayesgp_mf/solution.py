@@ -6,11 +6,13 @@ import numbers
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from bayesgp_mf.errors import Status
 from bayesgp_mf.linalg import Correction
 from bayesgp_mf.types import Array
 
-EvidenceKind = Literal["ep", "lower_bound", "laplace", "naive", "online", "exact"]
+EvidenceKind = Literal["ep", "lower_bound", "laplace", "naive", "online", "exact", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,8 @@ class Evidence:
     ----------
     value : float
         log p(t), in nats.
-    kind : {"ep", "lower_bound", "laplace", "naive", "online", "exact"}
-        The approximation it comes from.
+    kind : {"ep", "lower_bound", "laplace", "naive", "online", "exact", "none"}
+        The approximation it comes from; "none" for a method without one, whose value is an error.
     bound : {"lower", None}
         Whether the value is a guaranteed bound on the true log evidence.
     standard_error : float
@@ -103,7 +105,8 @@ class Info:
     residual: float
 
 
-class LeaveOneOut(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class LeaveOneOut:
     """What the other cases predict for each case.
 
     Attributes
@@ -117,6 +120,10 @@ class LeaveOneOut(NamedTuple):
     mean: Array
     variance: Array
     log_density: Array
+
+    def error_count(self, t: Array) -> int:
+        """Return how many labels ``t (n,)``, -1/+1, the others get wrong: those with t_i m_i < 0 (2000, eq. 32)."""
+        return int(np.count_nonzero(t * self.mean < 0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,7 +139,7 @@ class Solution:
     correction : Correction
         R, with the posterior covariance k(x,x') - k(x)' R k(x') (2000, eq. 27).
     evidence : Evidence
-        Log evidence in nats.
+        Log evidence in nats; an error to read for the support-vector machine, as is the correction.
     cavity : Cavity or None
         Cavity means and variances; None for a method that has no cavities.
     info : Info
@@ -145,3 +152,8 @@ class Solution:
     evidence: Evidence
     cavity: Cavity | None
     info: Info
+
+    @property
+    def has_variance(self) -> bool:
+        """Whether this is a distribution, with variances and an evidence, rather than a single function."""
+        return self.evidence.kind != "none"

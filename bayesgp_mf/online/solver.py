@@ -196,6 +196,9 @@ class Online:
         state, info = iterate_sites(problem, step, first, control)
         if start is not None and info.status is not Status.CONVERGED:
             state, info = iterate_sites(problem, step, alone, control)
+        if info.status is Status.CONVERGED and np.isnan(sweep(problem, order, state, "replace").mean).any():
+            # a case that every sweep leaves out never changes, and no equation of its own is solved
+            info = replace(info, status=Status.NO_VALID_STEP)
         require_solved(self.name, problem, info, control)
         try:
             return replace(tap.finish(problem, state, info), method=self.name)

@@ -97,10 +97,8 @@ class Exact:
             if n == 1:
                 log_density[i] = solution.evidence.value
                 break
-            others = np.delete(np.arange(n), i)
-            rest = Problem(problem.gram[np.ix_(others, others)], problem.t[others], problem.likelihood)
-            without = self.solve(rest, Control(throw=solution.info.status is Status.CONVERGED))
-            cross = problem.gram[others, i][:, None]
+            without = self.solve(problem.without(i), Control(throw=solution.info.status is Status.CONVERGED))
+            cross = np.delete(problem.gram[:, i], i)[:, None]
             mean[i] = cross[:, 0] @ without.alpha
             variance[i] -= without.correction.quadratic_diagonal(cross)[0]
             log_density[i] = solution.evidence.value - without.evidence.value

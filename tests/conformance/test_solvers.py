@@ -33,9 +33,16 @@ REFUSED = {
     ("laplace", "step"): bgp.UndefinedQuantityError,
     ("laplace", "step with flips"): bgp.UndefinedQuantityError,
     ("exact", "logit"): bgp.UndefinedQuantityError,
+    ("svm", "probit with flips"): bgp.UndefinedQuantityError,
+    ("svm", "step with flips"): bgp.UndefinedQuantityError,
+    ("svm", "gaussian"): bgp.UndefinedQuantityError,
+    ("svm", "logit"): bgp.UndefinedQuantityError,
 }
+# a limit without variances or an evidence: what it says of them is asked in a test of its own
+WITHOUT_VARIANCE = ("svm",)
 SOLVED = [(method, name) for method in METHODS for name in LIKELIHOODS if (method, name) not in REFUSED]
 every_method = pytest.mark.parametrize("method", METHODS)
+every_distribution = pytest.mark.parametrize("method", [m for m in METHODS if m not in WITHOUT_VARIANCE])
 
 
 def make_problem(kernel: bgp.kernels.Kernel, likelihood, n: int = 7) -> bgp.Problem:
@@ -63,6 +70,16 @@ def test_every_solver_solves_every_problem(method, kernel, name):
     assert solution.info.status is bgp.Status.CONVERGED
     assert solution.alpha.shape == (n,)
     assert solution.alpha.dtype == np.float64
+    assert np.all(np.isfinite(solution.alpha))
+    assert solution.info.residual <= bgp.Control().tolerance or method == "exact"
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        solution.alpha = np.zeros(n)
+    loo = solver.leave_one_out(problem, solution)
+    assert loo.mean.shape == (n,)
+    assert np.all(np.isfinite(loo.mean))
+    assert solution.has_variance == (method not in WITHOUT_VARIANCE)
+    if not solution.has_variance:
+        return
     dense = solution.correction.dense()
     np.testing.assert_allclose(dense, dense.T, atol=1e-12)
     covariance = problem.gram - solution.correction.quadratic(problem.gram)
@@ -75,17 +92,36 @@ def test_every_solver_solves_every_problem(method, kernel, name):
         assert solution.evidence.value < 0
     gradient = solver.gram_gradient(problem, solution)
     np.testing.assert_allclose(gradient, gradient.T, atol=1e-12)
-    loo = solver.leave_one_out(problem, solution)
-    for field in loo:
+    for field in (loo.variance, loo.log_density):
         assert field.shape == (n,)
         assert np.all(np.isfinite(field))
     assert np.all(loo.variance > 0)
     assert np.all(loo.variance <= prior * (1 + 1e-9)) or not likelihood.log_concave
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        solution.alpha = np.zeros(n)
 
 
-@every_method
+@pytest.mark.parametrize("method", WITHOUT_VARIANCE)
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda solver, problem, solution: solution.evidence.value,
+        lambda solver, problem, solution: solution.evidence.standard_error,
+        lambda solver, problem, solution: solution.correction.dense(),
+        lambda solver, problem, solution: solution.correction.quadratic(problem.gram),
+        lambda solver, problem, solution: solution.correction.quadratic_diagonal(problem.gram),
+        lambda solver, problem, solution: solver.gram_gradient(problem, solution),
+        lambda solver, problem, solution: solver.leave_one_out(problem, solution).variance,
+        lambda solver, problem, solution: solver.leave_one_out(problem, solution).log_density,
+    ],
+)
+def test_what_a_method_does_not_have_is_an_error_when_it_is_asked_for(method, ask):
+    solver, problem = METHODS[method], make_problem(KERNELS["gaussian"], bgp.Probit())
+    solution = solver.solve(problem)
+    repr(solution), repr(solver.leave_one_out(problem, solution))  # looking is not asking
+    with pytest.raises(bgp.UndefinedQuantityError, match=f"method '{method}' has no"):
+        ask(solver, problem, solution)
+
+
+@every_distribution
 def test_the_gradient_in_the_gram_matrix_is_the_slope_of_the_evidence(method):
     kernel = bgp.kernels.Gaussian(1.0, 2.0) + bgp.kernels.White(0.1)
     solver, problem = METHODS[method], make_problem(kernel, bgp.Probit(0.5), n=4)
@@ -123,6 +159,6 @@ def test_an_iterative_solver_takes_single_steps(method):
 def test_unknown_methods_are_answered_with_those_there_are():
     with pytest.raises(
         ValueError,
-        match=r"method must be one of \['exact', 'laplace', 'naive', 'online', 'tap', 'variational'\], got 'ep'",
+        match=r"method must be one of \['exact', 'laplace', 'naive', 'online', 'svm', 'tap', 'variational'\], got 'ep'",
     ):
         get_method("ep")

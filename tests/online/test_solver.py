@@ -185,12 +185,10 @@ def test_leave_one_out_at_the_fixed_point_is_the_cavity(likelihood):
 
 def test_leave_one_out_after_one_sweep():
     regression = make_problem(Gaussian(0.5))
-    for ours, exact in zip(
-        Online().leave_one_out(regression, Online().solve(regression)),
-        METHODS["exact"].leave_one_out(regression, METHODS["exact"].solve(regression)),
-        strict=True,
-    ):
-        np.testing.assert_allclose(ours, exact, atol=1e-9)
+    ours = Online().leave_one_out(regression, Online().solve(regression))
+    exact = METHODS["exact"].leave_one_out(regression, METHODS["exact"].solve(regression))
+    for name in ("mean", "variance", "log_density"):
+        np.testing.assert_allclose(getattr(ours, name), getattr(exact, name), atol=1e-9)
     problem = make_problem(bgp.Probit())
     loo = Online().leave_one_out(problem, Online().solve(problem))
     # nothing has seen the last case but its own factor

@@ -1,0 +1,180 @@
+r"""The support-vector machine without bias: the limit of TAP mean field in which the posterior is one function.
+
+With the likelihood :math:`\Theta(t f - 1)` and the Gram matrix K/beta, TAP's equations become, as beta grows, the
+Kuhn-Tucker conditions of the hard-margin machine (2000, eq. 37), for each case either
+
+.. math:: a_i = 0 \text{ and } t_i f_i \ge 1 \qquad\text{or}\qquad a_i > 0 \text{ and } t_i f_i = 1,
+          \qquad f = K (t \odot a).
+
+They hold at the shortest w with :math:`t_i (A w)_i \ge 1`, K = A A'. That is a least-distance problem, which
+non-negative least squares solves in a finite number of steps ([2]_, chapter 23, section 4): with G = diag(t) A,
+
+.. math:: u = \arg\min_{u \ge 0} \left\| \begin{pmatrix} G^T \\ 1^T \end{pmatrix} u -
+          \begin{pmatrix} 0 \\ 1 \end{pmatrix} \right\|, \qquad a = \frac{u}{1 - \sum_i u_i}.
+
+The distance is zero where no w satisfies the labels.
+
+References
+----------
+.. [1] Opper, M., & Winther, O. (2000). Gaussian processes for classification: mean-field algorithms.
+   Neural Computation 12(11), 2655-2684. https://doi.org/10.1162/089976600300014881
+.. [2] Lawson, C. L., & Hanson, R. J. (1995). Solving least squares problems. SIAM.
+   https://doi.org/10.1137/1.9781611971217
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from bayesgp_mf.errors import NotPositiveDefiniteError, Status, UndefinedQuantityError
+from bayesgp_mf.likelihoods import Probit
+from bayesgp_mf.linalg import cholesky, psd_root, triangular_inverse
+from bayesgp_mf.problem import Problem
+from bayesgp_mf.solution import Control, Info, LeaveOneOut, Solution
+from bayesgp_mf.solvers.driver import require_solved
+from bayesgp_mf.types import Array
+from bayesgp_mf.undefined import LeaveOneOutFields, UndefinedCorrection, UndefinedEvidence, undefined
+
+
+@dataclass(frozen=True, slots=True)
+class Svm:
+    """The hard-margin support-vector machine without bias.
+
+    The likelihood must be that of the papers, a step (2000, eq. 1), with or without latent noise, which enters as
+    noise in the prior (2000, appendix A): the machine of K + v I, which is the one with squared slack of cost 1/v.
+
+    Parameters
+    ----------
+    name : str
+        The name users call it by.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> problem = bgp.Problem([[2.0, 1.0], [1.0, 2.0]], [1, -1], bgp.Step())
+    >>> solution = svm.solve(problem)
+    >>> solution.alpha.round(12)
+    array([ 1., -1.])
+    >>> svm.leave_one_out(problem, solution).error_count(problem.t)
+    2
+    """
+
+    name: str = "svm"
+
+    def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
+        """Find the function of smallest norm with t_i f_i >= 1 at all cases.
+
+        Parameters
+        ----------
+        problem : Problem
+            Gram matrix ``(n, n)``, labels ``(n,)``, `Step` or `Probit` likelihood without label flips.
+        control : Control
+            Tolerance of the Kuhn-Tucker conditions, in units of the margin; largest number of steps for each case;
+            whether to raise.
+        start : Solution, optional
+            Not used: the active set is found from none.
+
+        Returns
+        -------
+        Solution
+            Weights alpha = t a, of which most are zero. Its correction and its evidence raise when they are used.
+
+        Raises
+        ------
+        ConvergenceError
+            If ``control.throw`` and the conditions could not be met to the tolerance.
+        InconsistentDataError
+            If no function of the prior separates the labels.
+        UndefinedQuantityError
+            If the likelihood is not a step, or allows label flips.
+
+        Notes
+        -----
+        O(n^2 s) for s support vectors, O(n^2) memory. ``info.residual`` is the largest violation of a condition.
+        """
+        gram = _noisy_gram(self.name, problem)
+        scale = float(np.max(np.diag(gram)))
+        weight, status = _shortest(gram / scale, problem.t, control)
+        weight = weight / scale
+        alpha = problem.t * weight
+        margin = problem.t * (gram @ alpha)
+        violation = np.where(weight == 0, np.maximum(1.0 - margin, 0.0), np.abs(margin - 1.0))
+        violation = np.maximum(violation, -weight * scale)
+        residual = float(np.max(violation))
+        if status is Status.CONVERGED and residual > control.tolerance:
+            status = Status.STALLED
+        info = Info(status, 1, residual)
+        require_solved(self.name, problem, info, control)
+        return Solution(self.name, alpha, UndefinedCorrection(self.name), UndefinedEvidence(self.name), None, info)
+
+    def gram_gradient(self, problem: Problem, solution: Solution) -> Array:
+        """Raise an UndefinedQuantityError: there is no evidence to follow."""
+        raise undefined(self.name, "evidence")
+
+    def leave_one_out(self, problem: Problem, solution: Solution) -> LeaveOneOut:
+        r"""Return the leave-one-out fields, from which an error is counted where t_i m_i < 0.
+
+        Without a support vector the field there is (2000, eq. 38, multiplied by t_i)
+
+        .. math:: m_i = f_i - \alpha_i / [K_{SV}^{-1}]_{ii},
+
+        with K_SV the Gram matrix of the support vectors and t_i f_i = 1. Any other case can go without a change.
+        """
+        gram = _noisy_gram(self.name, problem)
+        (support,) = np.nonzero(solution.alpha)
+        mean = gram @ solution.alpha
+        half_inverse = triangular_inverse(cholesky(gram[np.ix_(support, support)]))
+        mean[support] -= solution.alpha[support] / np.einsum("ij,ij->j", half_inverse, half_inverse)
+        return LeaveOneOutFields(self.name, mean)
+
+
+def _noisy_gram(name: str, problem: Problem) -> Array:
+    """Return K + v I, the Gram matrix under which the likelihood is a noise-free step."""
+    match problem.likelihood:
+        case Probit(flip=0.0) as likelihood:
+            return problem.gram + likelihood.noise_variance * np.eye(problem.n)
+        case Probit():
+            raise UndefinedQuantityError(
+                f"method {name!r} cannot allow label flips: a flipped label has no margin. Use noise_variance, which "
+                "softens the margin, or method='tap'."
+            )
+    raise UndefinedQuantityError(
+        f"method {name!r} is the limit of a step likelihood, got {type(problem.likelihood).__name__}. "
+        "Use Step() or Probit(noise_variance=...)."
+    )
+
+
+def _shortest(gram: Array, t: Array, control: Control) -> tuple[Array, Status]:
+    """Return the weights a >= 0 of the least-distance problem, and how the search went."""
+    signed_root = t[:, None] * psd_root(gram)
+    stacked = np.vstack([signed_root.T, np.ones(t.size)])
+    target = np.zeros(stacked.shape[0])
+    target[-1] = 1.0
+    try:
+        shares, _ = nnls(stacked, target, maxiter=control.max_iterations * t.size)
+    except RuntimeError:  # how SciPy says that maxiter was reached
+        return np.zeros(t.size), Status.MAX_ITERATIONS
+    support = shares > 0
+    weight = np.zeros(t.size)
+    try:
+        weight[support] = _on_the_margin(gram, t, support)
+    except NotPositiveDefiniteError:  # the support vectors depend on each other only if nothing separates the labels
+        return np.zeros(t.size), Status.NO_VALID_STEP
+    return weight, Status.CONVERGED
+
+
+def _on_the_margin(gram: Array, t: Array, support: NDArray[np.bool_]) -> Array:
+    """Return the weights that put all support vectors on the margin.
+
+    They are those of the least-distance problem, u/(1 - sum u), without its cancellation.
+    """
+    half_inverse = triangular_inverse(cholesky(gram[np.ix_(support, support)]))
+    return np.asarray(t[support] * (half_inverse.T @ (half_inverse @ t[support])))
+
+
+svm = Svm()
+"""The support-vector machine, as a registered method."""

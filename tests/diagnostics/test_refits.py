@@ -1,0 +1,83 @@
+"""Exact leave-one-out by refits."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import bayesgp_mf as bgp
+from bayesgp_mf.diagnostics import exact_loo
+from bayesgp_mf.likelihoods import Gaussian
+from bayesgp_mf.methods import METHODS
+
+FIELDS = ("mean", "variance", "log_density")
+
+
+def make_problem(likelihood=bgp.Probit(0.5), n=20) -> bgp.Problem:
+    kernel = bgp.kernels.Gaussian(1.0, 2.0)
+    toy = bgp.datasets.make_toy(kernel, bgp.Probit(0.5), n=n, random_seed=2)
+    return bgp.Problem(kernel.gram(toy.X), 2.0 * toy.y - 1.0, likelihood)
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name not in ("svm", "exact")])
+def test_estimates_are_exact_for_regression(method):
+    problem = make_problem(Gaussian(0.3))
+    estimate = METHODS[method].leave_one_out(problem, METHODS[method].solve(problem))
+    exact = exact_loo(problem, method)
+    for name in FIELDS:
+        np.testing.assert_allclose(getattr(estimate, name), getattr(exact, name), atol=1e-8)
+
+
+def test_the_estimate_of_tap_is_close_for_classification_but_not_the_same():
+    problem = make_problem()
+    estimate, exact = METHODS["tap"].leave_one_out(problem, METHODS["tap"].solve(problem)), exact_loo(problem)
+    difference = np.abs(estimate.log_density - exact.log_density)
+    assert 1e-6 < difference.max() < 0.02
+
+
+@pytest.mark.parametrize("method", ["tap", "svm"])
+def test_processes_change_nothing(method):
+    problem = make_problem(n=8)
+    one, two = exact_loo(problem, method), exact_loo(problem, method, processes=2)
+    np.testing.assert_array_equal(one.mean, two.mean)
+    assert one.error_count(problem.t) == two.error_count(problem.t)
+
+
+def test_one_case_leaves_the_prior():
+    problem = bgp.Problem([[2.0]], [1.0], bgp.Probit(1.0))
+    loo = exact_loo(problem)
+    np.testing.assert_allclose([loo.mean[0], loo.variance[0], loo.log_density[0]], [0.0, 2.0, np.log(0.5)])
+    with pytest.raises(bgp.UndefinedQuantityError, match="method 'svm' has no predictive density"):
+        exact_loo(problem, "svm").log_density  # noqa: B018
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_refit_that_fails_names_its_case(processes):
+    with pytest.raises(bgp.ConvergenceError, match=r"without case \d: tap: .*largest number") as caught:
+        exact_loo(make_problem(n=6), control=bgp.Control(max_iterations=2), processes=processes)
+    assert caught.value.status is bgp.Status.MAX_ITERATIONS
+
+
+def test_a_convergence_error_survives_pickling():
+    error = pickle.loads(pickle.dumps(bgp.ConvergenceError("no", bgp.Status.STALLED)))
+    assert (str(error), error.status) == ("no", bgp.Status.STALLED)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"method": "ep"}, "method must be one of"),
+        ({"processes": 0}, "processes must be a positive integer, got 0"),
+        ({"processes": 1.5}, "processes must be a positive integer, got 1.5"),
+    ],
+)
+def test_malformed_arguments_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        exact_loo(make_problem(n=3), **arguments)
+
+
+def test_errors_are_counted_where_the_field_has_the_wrong_sign():
+    loo = bgp.solution.LeaveOneOut(np.array([0.5, -0.1, 0.0]), np.ones(3), np.zeros(3))
+    assert loo.error_count(np.array([1.0, 1.0, -1.0])) == 1
