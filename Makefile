@@ -12,13 +12,16 @@ export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help report test lint docs clean
+.PHONY: help report tables test lint docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
 report: $(STAMP)  ## the main job: fit Pima, check against PyMC, write reports/pima.html (about a minute)
 	$(BIN)/python -m validation.report
+
+tables: $(STAMP)  ## regenerate the papers' tables and figures, write reports/tables (a few minutes)
+	$(BIN)/python -m validation.tables
 
 test: $(STAMP)  ## all tests and the doctests
 	$(BIN)/python -m pytest -n 2 $(ARGS)

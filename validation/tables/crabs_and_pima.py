@@ -1,0 +1,234 @@
+"""What the crabs and Pima tables share: hyperparameters as the papers chose them, and scans of leave-one-out counts.
+
+The model is that of the papers: a Gaussian kernel with a width for each input, v_0 = 1, a threshold v_1 and kernel
+noise v_2 (2000, appendix B), and a step likelihood without noise.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+import bayesgp_mf as bgp
+from bayesgp_mf.datasets.dataset import Dataset
+from bayesgp_mf.hyper import EvidenceObjective, maximise_evidence
+from bayesgp_mf.kernels import Gaussian, Kernel, log_vector, with_log_vector
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.methods import get_method
+from bayesgp_mf.problem import Problem
+from bayesgp_mf.solution import Control, Solution
+from bayesgp_mf.types import Array
+from validation.tables import sonar
+from validation.tables.sonar import Choice, Split
+
+STARTS = 3
+PRIOR_MEAN, PRIOR_SD = -3.0, 3.0
+"""Of each log hyperparameter, log w_l and log v_0 (1996, section 3)."""
+LAPLACE_START = np.exp(1.0)
+"""Length scale where the searches with Laplace's approximation start: log w_l = -2, log v_0 = 0 (1996, section 3)."""
+LEFT_OUT = 100.0
+"""A length scale above this many standard deviations of its input leaves the input out."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hyperparameters:
+    """Hyperparameters in units of the kernel's own variance, v_0 = 1.
+
+    Attributes
+    ----------
+    lengthscale : (d,) array
+        1/sqrt(w_l), in standard deviations of the inputs.
+    noise : float
+        v_2, the term on the diagonal.
+    threshold : float
+        v_1.
+    """
+
+    lengthscale: Array
+    noise: float = 0.0
+    threshold: float = 0.0
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel, with the terms that are not zero."""
+        kernel: Kernel = Gaussian(self.lengthscale)
+        if self.threshold:
+            kernel = kernel + bgp.kernels.Bias(self.threshold)
+        return kernel + bgp.kernels.White(self.noise) if self.noise else kernel
+
+
+class Published(NamedTuple):
+    """A row of 2000, table 2, in errors: on the test set, by the leave-one-out estimate, by refits."""
+
+    test: int
+    loo: int
+    exact: int
+
+
+class Scanned(NamedTuple):
+    """A scan over noise and threshold, and the choice from it.
+
+    Attributes
+    ----------
+    chosen : Hyperparameters
+        Of the least leave-one-out count.
+    choice : Choice
+        Counts of errors there, and all neighbours with the same leave-one-out count.
+    rows : dict
+        All counts by threshold.
+    """
+
+    chosen: Hyperparameters
+    choice: Choice
+    rows: dict[float, list[sonar.Counts]]
+
+    @property
+    def counts(self) -> list[sonar.Counts]:
+        """All counts in one list."""
+        return [counts for row in self.rows.values() for counts in row]
+
+
+def load(dataset: Dataset) -> Split:
+    """Return a data set of two classes with labels -1/+1; the later class in the alphabet is +1."""
+    t, t_test = (np.where(y == dataset.class_names[1], 1.0, -1.0) for y in (dataset.y, dataset.y_test))
+    return Split(dataset.X, t, dataset.X_test, t_test)
+
+
+def describe(lengthscale: Array, names: Iterable[str]) -> str:
+    """Return length scales by name, without those that leave their input out."""
+    kept = [f"{name} {scale:.3g}" for name, scale in zip(names, lengthscale, strict=True) if scale < LEFT_OUT]
+    rest = lengthscale.size - len(kept)
+    return f"length scales {', '.join(kept)}" + (f" ({rest} inputs left out)" if rest else "")
+
+
+def tuned(split: Split, kernel: Kernel, likelihood: Likelihood, method: str, starts: int = STARTS) -> Kernel:
+    """Return the kernel of the highest evidence of a method, from the given start and random ones around it."""
+    objective = EvidenceObjective(split.X, split.t, likelihood, kernel, get_method(method), Control())
+    with warnings.catch_warnings():
+        # inputs that hardly matter run to the end of the search; the length scales say so themselves
+        warnings.simplefilter("ignore", bgp.BoundWarning)
+        # where the search turned back from a point without a solution it went on; that it did not finish is still said
+        warnings.filterwarnings("ignore", "at .* points of the search", bgp.ConvergenceWarning)
+        best, _ = maximise_evidence(
+            kernel, objective, starts=starts, rng=np.random.default_rng(0), advance=lambda note: None
+        )
+    return best
+
+
+def laplace_start(split: Split) -> Gaussian:
+    """Return the kernel v_0 exp(-sum_l w_l (x_l - x'_l)^2 / 2) where the 1996 paper starts (eq. 8, section 3)."""
+    return Gaussian(np.full(split.X.shape[1], LAPLACE_START))
+
+
+def laplace_ml(split: Split, starts: int = STARTS) -> Kernel:
+    """Return the kernel of the highest Laplace evidence, logistic likelihood: maximum likelihood II."""
+    return tuned(split, laplace_start(split), bgp.Logit(), "laplace", starts)
+
+
+def laplace_map(split: Split) -> Kernel:
+    """Return the kernel of the highest Laplace evidence times the prior of the 1996 paper.
+
+    Each of log w_1, ..., log w_d and log v_0 is normal with mean -3 and standard deviation 3 (1996, section 3).
+
+    Raises
+    ------
+    RuntimeError
+        If the search did not end at a maximum.
+    """
+    start = laplace_start(split)
+    objective = EvidenceObjective(split.X, split.t, bgp.Logit(), start, get_method("laplace"), Control())
+    power = np.append(np.full(split.X.shape[1], -2.0), 1.0)  # log w_l = -2 log lengthscale
+
+    def negative(log_parameters: Array) -> tuple[float, Array]:
+        answer = objective(log_parameters)
+        if answer is None:
+            raise RuntimeError(f"Laplace's approximation failed: {objective.last_failure}")
+        z = (power * log_parameters - PRIOR_MEAN) / PRIOR_SD
+        return 0.5 * float(z @ z) - answer[0], power * z / PRIOR_SD - answer[1]
+
+    found = minimize(negative, log_vector(start), jac=True, method="L-BFGS-B")
+    if not found.success:
+        raise RuntimeError(f"the search for the most probable hyperparameters did not finish: {found.message}")
+    return with_log_vector(start, found.x)
+
+
+def uniform_start(split: Split) -> Gaussian:
+    """Return the Gaussian kernel with w_l = 1/d for all inputs, from where an evidence is maximised."""
+    d = split.X.shape[1]
+    return Gaussian(np.full(d, np.sqrt(d)))
+
+
+def by_evidence(split: Split, start: Gaussian, method: str, *, threshold: bool = False) -> Hyperparameters:
+    """Return the hyperparameters of the highest evidence of a method: widths, noise and, if wanted, a threshold."""
+    terms: list[Kernel] = [start]
+    likelihood: Likelihood = bgp.Probit(noise_variance=1.0)
+    if threshold:
+        terms.append(bgp.kernels.Bias(1.0))
+    if method == "variational":  # the one for which noise in the likelihood would be another theory
+        terms.append(bgp.kernels.White(1.0))
+        likelihood = bgp.Step()
+    found = tuned(split, bgp.kernels.Sum(*terms), likelihood, method).params
+    scale = float(found["gaussian_variance"])
+    return Hyperparameters(
+        np.broadcast_to(found["gaussian_lengthscale"], split.X.shape[1]),
+        float(found.get("white_variance", 1.0)) / scale,
+        float(found.get("bias_variance", 0.0)) / scale,
+    )
+
+
+def fit(split: Split, kernel: Kernel, likelihood: Likelihood, method: str) -> tuple[Solution, int]:
+    """Solve for the training set, and count the test cases on the wrong side of the posterior mean."""
+    problem = Problem(kernel.gram(split.X), split.t, likelihood)
+    solution = get_method(method).solve(problem)
+    return solution, sonar.errors_on_test_set(split, kernel, solution)
+
+
+def fit_at(split: Split, at: Hyperparameters, method: str) -> tuple[Solution, int]:
+    """Solve at given hyperparameters as in `fit`, with the noise where the method wants it."""
+    if method == "laplace":  # a step has no curvature; with the noise in the likelihood the model is the same
+        return fit(split, replace(at, noise=0.0).kernel, bgp.Probit(noise_variance=at.noise), method)
+    return fit(split, at.kernel, bgp.Step(), method)
+
+
+def scan(
+    split: Split,
+    lengthscale: Array,
+    method: str,
+    noises: Iterable[float],
+    thresholds: Iterable[float] = (0.0,),
+    advance: Callable[[str], None] = lambda note: None,
+) -> Scanned:
+    """Count errors at all noises and thresholds, and choose by the rule of `sonar.choose`.
+
+    A stretch of neighbours has one threshold. Of several thresholds with the least leave-one-out count, the one with
+    the longest stretch is chosen.
+    """
+    rows: dict[float, list[sonar.Counts]] = {}
+    for threshold in thresholds:
+        family = _family(lengthscale, threshold)
+        rows[threshold] = [sonar.count(split, family, float(noise), method) for noise in noises]
+        advance(f"{sonar.NAMES[method]}, threshold {threshold:.2g}")
+    choices = {threshold: sonar.choose(row) for threshold, row in rows.items()}
+    least = min(choice.best.loo for choice in choices.values())
+    with_least = {threshold: choice for threshold, choice in choices.items() if choice.best.loo == least}
+    threshold = max(with_least, key=lambda u: max(len(stretch) for stretch in with_least[u].stretches))
+    best = with_least[threshold].best  # its sigma2 is what was scanned, here the noise
+    all_stretches = tuple(stretch for choice in with_least.values() for stretch in choice.stretches)
+    return Scanned(Hyperparameters(lengthscale, best.sigma2, threshold), Choice(best, all_stretches), rows)
+
+
+def exact_loo_errors(split: Split, chosen: Hyperparameters, method: str) -> int:
+    """Count the errors of leave-one-out by as many refits as there are cases."""
+    return sonar.exact(split, chosen.kernel, method).error_count(split.t)
+
+
+def _family(lengthscale: Array, threshold: float) -> sonar.Family:
+    def kernel(noise: float, d: int) -> Kernel:
+        return Hyperparameters(lengthscale, noise, threshold).kernel
+
+    return kernel

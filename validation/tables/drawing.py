@@ -1,0 +1,22 @@
+"""What the figures of functions over one input share: a second colour, and a mean with its band."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bayesgp_mf.plots._axes import POINT, axes_or_new, legend_above
+from bayesgp_mf.types import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FIRST = POINT
+SECOND = "#c03a2b"
+
+__all__ = ["FIRST", "SECOND", "axes_or_new", "legend_above", "plot_band"]
+
+
+def plot_band(ax: Axes, x: Array, mean: Array, half_width: Array, color: str, label: str, line: str = "-") -> None:
+    """Draw a mean ``(m,)`` as a line, and a band that reaches ``half_width (m,)`` to either side of it."""
+    ax.fill_between(x, mean - half_width, mean + half_width, color=color, alpha=0.18, linewidth=0, zorder=1)
+    ax.plot(x, mean, color=color, linestyle=line, linewidth=1.6, label=label, zorder=3)
