@@ -12,6 +12,7 @@ here adds jitter: a matrix that has no factor is an error.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -72,6 +73,28 @@ def is_positive_semidefinite(gram: Array) -> bool:
     return bool(lapack.dpotrf(shifted, lower=1, clean=0, overwrite_a=1)[1] == 0)
 
 
+def shrinkage(gram: Array, correction: Array, variance: Array) -> Array:
+    r"""Return by how much the other cases shrink the variance of each, ``K_ii - lambda_i (n,)``, to full accuracy.
+
+    Where they hardly do, as for a kernel of very short range, the difference would be nothing but rounding; there it is
+
+    .. math:: -\sum_{j \ne i} K_{ij} R_{ji} / R_{ii}.
+
+    Parameters
+    ----------
+    gram, correction : (n, n) array
+        K and R = (K + Omega)^-1.
+    variance : (n,) array
+        The cavity variances lambda.
+    """
+    result = np.asarray(np.diag(gram) - variance)
+    (little,) = np.nonzero((variance > 0.5 * np.diag(gram)) & (np.diag(correction) > 0))
+    others = gram[little]
+    others[np.arange(little.size), little] = 0.0
+    result[little] = -np.einsum("ij,ij->i", others, correction[little]) / np.diag(correction)[little]
+    return result
+
+
 class Correction(Protocol):
     """What the data takes away from the prior covariance: ``R`` of ``k(x,x') - k(x)' R k(x')``."""
 
@@ -93,6 +116,8 @@ class SiteCorrection:
     (a likelihood that is not log-concave, such as one with label noise, makes them) are then taken out by
     Woodbury's identity, R = A'A - G G', which exists exactly when the posterior covariance does.
 
+    The factor is computed when something first needs it: a method that works without it does not pay for it.
+
     Parameters
     ----------
     gram : (n, n) array
@@ -103,36 +128,54 @@ class SiteCorrection:
     Raises
     ------
     NotPositiveDefiniteError
-        If the sites leave no positive-definite posterior covariance.
+        When the factor is first needed, if the sites leave no positive-definite posterior covariance.
     """
 
     def __init__(self, gram: Array, site_precision: Array) -> None:
-        root_precision = np.sqrt(np.maximum(site_precision, 0.0))
-        b_matrix = np.multiply(gram, root_precision[:, None], order="F")
-        b_matrix *= root_precision
-        b_matrix.ravel(order="K")[:: gram.shape[0] + 1] += 1.0
-        factor = cholesky(b_matrix)
-        self._inverse_factor = triangular_inverse(factor)
-        self._root_precision = root_precision
-        self.log_det = 2.0 * float(np.sum(np.log(np.diag(factor))))
-        """log det(I + K W), in nats."""
+        self._gram = gram
         self.site_precision = site_precision
-        self._removed = self._remove_negative_sites(gram)
+        self._root_precision = np.sqrt(np.maximum(site_precision, 0.0))
 
-    def _remove_negative_sites(self, gram: Array) -> Array | None:
+    @property
+    def log_det(self) -> float:
+        """Log determinant of I + K W, in nats."""
+        _, positive = self._factor
+        _, negative = self._negative_sites
+        return positive + negative
+
+    @cached_property
+    def _factor(self) -> tuple[Array, float]:
+        """Return the inverse of the Cholesky factor of B, and log det B."""
+        b_matrix = np.multiply(self._gram, self._root_precision[:, None], order="F")
+        b_matrix *= self._root_precision
+        b_matrix.ravel(order="K")[:: b_matrix.shape[0] + 1] += 1.0
+        factor = cholesky(b_matrix)
+        return triangular_inverse(factor), 2.0 * float(np.sum(np.log(np.diag(factor))))
+
+    @cached_property
+    def _negative_sites(self) -> tuple[Array | None, float]:
+        """Return G of R = A'A - G G', None where no site is negative, and what it adds to the log determinant."""
         (negative,) = np.nonzero(self.site_precision < 0)
         if negative.size == 0:
-            return None
+            return None, 0.0
         root = np.sqrt(-self.site_precision[negative])
-        cross = gram[:, negative]
+        cross = self._gram[:, negative]
         # U Sigma_P U with Sigma_P the covariance under the positive sites alone
-        covariance = gram[np.ix_(negative, negative)] - self._positive_quadratic(cross)
+        covariance = self._gram[np.ix_(negative, negative)] - self._positive_quadratic(cross)
         factor = cholesky(np.eye(negative.size) - root[:, None] * covariance * root)
-        self.log_det += 2.0 * float(np.sum(np.log(np.diag(factor))))
         # G = (I - R_P K) E C^-T with E = identity columns times root
         columns = -self._half().T @ (self._half() @ cross)
         columns[negative, np.arange(negative.size)] += 1.0
-        return np.asarray((columns * root) @ triangular_inverse(factor).T)
+        removed = np.asarray((columns * root) @ triangular_inverse(factor).T)
+        return removed, 2.0 * float(np.sum(np.log(np.diag(factor))))
+
+    @property
+    def _inverse_factor(self) -> Array:
+        return self._factor[0]
+
+    @property
+    def _removed(self) -> Array | None:
+        return self._negative_sites[0]
 
     def _half(self) -> Array:
         """A with A'A = R of the positive sites."""
@@ -141,6 +184,11 @@ class SiteCorrection:
     def _positive_quadratic(self, cross: Array) -> Array:
         projected = self._half() @ cross
         return projected.T @ projected
+
+    def weights(self, shift: Array) -> Array:
+        """Return the weights ``alpha (n,)`` under sites with shifts ``b (n,)``: those of alpha + W K alpha = b."""
+        # b - R K b, which is (K + Omega)^-1 times the measured values b/W, but holds for W = 0 too
+        return np.asarray(shift - self.multiply(self._gram @ shift))
 
     def multiply(self, vector: Array) -> Array:
         """Return ``R @ vector`` for ``vector (n,)``."""
@@ -175,7 +223,7 @@ class SiteCorrection:
             result -= np.einsum("ij,ij->i", self._removed, self._removed)
         return np.asarray(result)
 
-    def cavity_variance(self, gram: Array) -> Array:
+    def cavity_variance(self) -> Array:
         r"""Return the variance ``(n,)`` of each latent value with its own site taken out.
 
         .. math:: \lambda_i = 1 / [(K + \Omega)^{-1}]_{ii} - \omega_i \qquad \text{(2000, eq. 28)}
@@ -184,13 +232,13 @@ class SiteCorrection:
         form cancels where a site says little, the second where it says much; each row takes the other.
         A result that is not positive means that the sites are not those of a valid approximation.
         """
-        precision, prior = self.site_precision, np.diag(gram)
+        precision, prior = self.site_precision, np.diag(self._gram)
         variance = np.empty_like(prior)
         informative = np.abs(precision) * prior > CANCELLATION
         variance[informative] = 1.0 / self.diagonal()[informative] - 1.0 / precision[informative]
         if not informative.all():
             weak = ~informative
-            sigma = prior[weak] - self.quadratic_diagonal(gram[:, weak])
+            sigma = prior[weak] - self.quadratic_diagonal(self._gram[:, weak])
             variance[weak] = sigma / (1.0 - precision[weak] * sigma)
         return variance
 

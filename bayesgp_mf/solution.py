@@ -32,23 +32,37 @@ class Control:
         on the result says so.
     progress : bool
         Show a progress bar if the iteration takes longer than a second.
+    scheme : {"fast", "paper"}
+        How the mean-field methods iterate: "paper" is the published iteration (2000, section 4), kept as a baseline to
+        compare with. It needs hundreds of steps, each of which costs less; raise ``max_iterations``.
 
     Raises
     ------
     ValueError
-        If ``tolerance`` is not in (0, 1) or ``max_iterations`` is not a positive integer.
+        If ``tolerance`` is not in (0, 1), ``max_iterations`` is not a positive integer, or there is no such scheme.
     """
 
     tolerance: float = 1e-8
     max_iterations: int = 500
     throw: bool = True
     progress: bool = False
+    scheme: Literal["fast", "paper"] = "fast"
 
     def __post_init__(self) -> None:
         if not isinstance(self.tolerance, numbers.Real) or not 0 < self.tolerance < 1:
             raise ValueError(f"tolerance must be a number between 0 and 1, got {self.tolerance!r}.")
         if not isinstance(self.max_iterations, numbers.Integral) or self.max_iterations < 1:
             raise ValueError(f"max_iterations must be a positive integer, got {self.max_iterations!r}.")
+        if self.scheme not in ("fast", "paper"):
+            raise ValueError(f"scheme must be 'fast' or 'paper', got {self.scheme!r}.")
+
+    def check_scheme(self, method: str) -> None:
+        """Raise a ValueError unless the scheme is the one that every method has."""
+        if self.scheme != "fast":
+            raise ValueError(
+                f"scheme={self.scheme!r} iterates mean-field equations, which method {method!r} does not solve. Use "
+                "method='tap', 'naive' or 'variational', or leave it out."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +166,11 @@ class Solution:
     evidence: Evidence
     cavity: Cavity | None
     info: Info
+
+    def check_start(self, n: int) -> None:
+        """Raise a ValueError if this is no solution of ``n`` cases, from which those can be solved."""
+        if self.alpha.shape != (n,):
+            raise ValueError(f"start has {self.alpha.shape[0]} cases, but the problem has {n}.")
 
     @property
     def has_variance(self) -> bool:

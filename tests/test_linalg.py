@@ -89,7 +89,7 @@ def test_cavity_variance_is_what_is_left_without_the_own_site(negative):
     n = 8
     gram = random_gram(4, n, 5)
     precision = site_precisions(5, n, gram, negative)
-    cavity = SiteCorrection(gram, precision).cavity_variance(gram)
+    cavity = SiteCorrection(gram, precision).cavity_variance()
     for i in range(n):
         others = precision.copy()
         others[i] = 0.0
@@ -100,11 +100,12 @@ def test_cavity_variance_is_what_is_left_without_the_own_site(negative):
 def test_cavity_variance_of_weak_sites_does_not_cancel():
     # sites of precision 1e-12: 1/R_ii - omega_i would keep four digits
     gram = random_gram(6, 6, 6)
-    cavity = SiteCorrection(gram, np.full(6, 1e-12)).cavity_variance(gram)
+    cavity = SiteCorrection(gram, np.full(6, 1e-12)).cavity_variance()
     np.testing.assert_allclose(cavity, np.diag(gram), rtol=1e-10)
 
 
 def test_sites_that_leave_no_posterior_are_refused():
     gram = np.array([[1.0, 0.5], [0.5, 1.0]])
+    correction = SiteCorrection(gram, np.array([0.0, -1.5]))  # not asked for anything yet
     with pytest.raises(NotPositiveDefiniteError):
-        SiteCorrection(gram, np.array([0.0, -1.5]))
+        correction.multiply(np.ones(2))

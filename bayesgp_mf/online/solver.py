@@ -133,14 +133,17 @@ class Online:
         own and are mixed by the driver of all solvers, which needs fewer of them. In one sweep the order matters:
         labels sorted by class look predictable, and the running evidence then comes out far too high. Shuffle first.
         """
+        control.check_scheme(self.name)
         order = self._order(problem.n)
+        if start is not None:
+            start.check_start(problem.n)
         if self.sweeps is None:
             return self._until_solved(problem, order, control, start)
         first = done = sweep(problem, order, tap.init(problem), "as_new")
         for _ in range(self.sweeps - 1):
             done = sweep(problem, order, done.sites, "as_new")
         correction = SiteCorrection(problem.gram, done.sites.precision)
-        alpha = done.sites.shift - correction.multiply(problem.gram @ done.sites.shift)
+        alpha = correction.weights(done.sites.shift)
         evidence = Evidence(float(np.sum(first.derivs.value)), "online")
         return Solution(self.name, alpha, correction, evidence, None, Info(Status.CONVERGED, self.sweeps, 0.0))
 

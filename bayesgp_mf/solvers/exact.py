@@ -76,6 +76,7 @@ class Exact:
         UndefinedQuantityError
             If the likelihood is neither Gaussian nor probit.
         """
+        control.check_scheme(self.name)
         match problem.likelihood:
             case Gaussian() as likelihood:
                 return self._regression(problem, likelihood)

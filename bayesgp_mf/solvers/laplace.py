@@ -114,8 +114,9 @@ class Laplace:
         """
         f = problem.gram @ state.alpha
         derivs = problem.likelihood.log_prob(problem.t, f)
+        correction = SiteCorrection(problem.gram, -derivs.d2)
         try:
-            correction = SiteCorrection(problem.gram, -derivs.d2)
+            log_det = correction.log_det
         except NotPositiveDefiniteError as error:
             raise NotPositiveDefiniteError(
                 f"laplace: the posterior precision K^-1 + W is not positive definite where the iteration ended, since "
@@ -123,7 +124,7 @@ class Laplace:
                 f"{problem.n} cases curve upwards). It is no maximum, and no Gaussian fits. Use method='tap', or a "
                 "log-concave likelihood (Probit, Logit)."
             ) from error
-        value = _objective(derivs, state.alpha, f) - 0.5 * correction.log_det
+        value = _objective(derivs, state.alpha, f) - 0.5 * log_det
         return Solution(self.name, state.alpha, correction, Evidence(value, "laplace"), None, info)
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
@@ -162,10 +163,10 @@ class Laplace:
         than the tolerance. Newton's steps square the error, so that they are not mixed as fixed-point steps are. The
         mode of a likelihood that is not log-concave may be one of several.
         """
+        control.check_scheme(self.name)
         state = self.init(problem)
         if start is not None:
-            if start.alpha.shape != (problem.n,):
-                raise ValueError(f"start has {start.alpha.shape[0]} cases, but the problem has {problem.n}.")
+            start.check_start(problem.n)
             if np.isfinite(_objective_at(problem, start.alpha)):
                 state = State(start.alpha)
         state, info = _climb(problem, state, control)
@@ -196,7 +197,7 @@ class Laplace:
         f = problem.gram @ solution.alpha
         variance = np.diag(problem.gram) - correction.quadratic_diagonal(problem.gram)
         moving = 0.5 * variance * _third_derivative(problem, f)
-        response = moving - correction.multiply(problem.gram @ moving)
+        response = correction.weights(moving)
         cross = np.outer(response, solution.alpha)
         fixed = np.outer(solution.alpha, solution.alpha) - correction.dense()
         return np.asarray(0.5 * (fixed + cross + cross.T))
@@ -266,15 +267,13 @@ def _newton(problem: Problem, state: State) -> State | None:
     derivs = problem.likelihood.log_prob(problem.t, f)
     here = _objective(derivs, alpha, f)
     precision = -derivs.d2
-    try:
-        correction = SiteCorrection(gram, precision)
-    except NotPositiveDefiniteError:
-        # between the summits of a likelihood that is not log-concave; this direction still leads up
-        precision = np.maximum(precision, 0.0)
-        correction = SiteCorrection(gram, precision)
     # the step from alpha to (I - R K) b, less (I - R K)(W f + alpha) = alpha, which would only add rounding
     residual = derivs.d1 - alpha
-    direction = residual - correction.multiply(gram @ residual)
+    try:
+        direction = SiteCorrection(gram, precision).weights(residual)
+    except NotPositiveDefiniteError:
+        # between the summits of a likelihood that is not log-concave; this direction still leads up
+        direction = SiteCorrection(gram, np.maximum(precision, 0.0)).weights(residual)
     rise = gram @ direction
     slope = float(residual @ rise)
     terms = float(np.sum(np.abs(derivs.value))) + 0.5 * abs(float(alpha @ f)) + problem.n

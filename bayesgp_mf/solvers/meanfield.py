@@ -33,9 +33,10 @@ from bayesgp_mf.linalg import SiteCorrection
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import Cavity, Control, Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.solvers.driver import require_solved
+from bayesgp_mf.solvers.paper_scheme import paper_scheme
 from bayesgp_mf.solvers.response import linear_response
 from bayesgp_mf.solvers.rules import Naive, Rule, Tap, Variational
-from bayesgp_mf.solvers.sites import State, iterate_sites, sites_of
+from bayesgp_mf.solvers.sites import State, iterate_sites, site_of_cavity, sites_of
 from bayesgp_mf.types import Array, Derivs
 
 ANNEALING = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
@@ -105,7 +106,7 @@ class MeanField:
         control : Control
             Tolerance, largest number of steps, and whether to raise if they were not enough.
         start : Solution, optional
-            Warm start with the same n; the default starts from the prior.
+            Warm start with the same n; the default starts from the prior, as ``control.scheme="paper"`` always does.
 
         Returns
         -------
@@ -121,9 +122,10 @@ class MeanField:
 
         Notes
         -----
-        O(n^3) for each step: one Cholesky factor and one triangular inverse; O(n^2) memory. The papers iterate
-        alpha with a small learning rate and refresh lambda every 20 steps (2000, section 4); the fixed point
-        is the same.
+        O(n^3) for each step: one Cholesky factor and one triangular inverse; O(n^2) memory. Naive mean field with a
+        log-concave likelihood takes O(n^2) for each step (`solvers.naive_newton`), and its correction is factorised
+        when it is first used. The papers iterate alpha with a small learning rate and refresh lambda every 20 steps
+        (2000, section 4; ``control.scheme="paper"``); the fixed point is the same.
 
         For a log-concave likelihood the solution found does not depend on where the iteration starts. With label
         flips it may: then the iteration first solves noisier models and follows their solution down.
@@ -135,6 +137,14 @@ class MeanField:
     def _from_start(self, problem: Problem, control: Control, start: Solution | None) -> tuple[State, Info]:
         """Solve from a given solution if there is one, then from the prior, then by way of noisier models."""
         rule = self.rule(problem.gram)
+        if start is not None:
+            start.check_start(problem.n)
+        if control.scheme == "paper":
+            return paper_scheme(rule, problem, control)
+        if problem.likelihood.log_concave:
+            found = rule.solve_without_factors(problem, control, start)
+            if found is not None and found[1].status is Status.CONVERGED:
+                return found
         if start is not None:
             state, info = iterate_sites(problem, partial(_step, rule, problem), sites_of(start, problem), control)
             if info.status is Status.CONVERGED:
@@ -171,17 +181,14 @@ class MeanField:
 
 def _step(rule: Rule, problem: Problem, state: State, extra_noise: float = 0.0) -> State:
     _, _, (mean, variance), (_, d1, d2) = _posterior(rule, problem, state, extra_noise)
-    tilted = 1.0 + variance * d2  # posterior variance of f_i over its cavity variance
-    precision = -d2 / tilted  # W = 1/omega, omega = -1/d2 - lambda (2000, eq. 29)
-    return State(precision, precision * mean + d1 / tilted)
+    return State(*site_of_cavity(mean, d1, d2, variance))
 
 
 def _posterior(rule: Rule, problem: Problem, state: State, extra_noise: float = 0.0) -> Posterior:
     """Return what follows from a state at the cost of one factorisation."""
-    gram, shift = problem.gram, state.shift
+    gram = problem.gram
     correction = SiteCorrection(gram, state.precision)
-    # (K + Omega) alpha = measured value, written as alpha = b - R K b to hold for W = 0 too
-    alpha = shift - correction.multiply(gram @ shift)
+    alpha = correction.weights(state.shift) if state.alpha is None else state.alpha
     variance = rule.cavity_variance(correction)
     if not np.all((variance > 0) | (np.diag(gram) == 0)):  # a value is certain only if it was so beforehand
         raise NotPositiveDefiniteError("a cavity variance is not positive: the sites contradict each other")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from bayesgp_mf.linalg import SiteCorrection
+import numpy as np
+
+from bayesgp_mf.linalg import SiteCorrection, shrinkage
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import LeaveOneOut, Solution
+from bayesgp_mf.types import Array
 
 
 def linear_response(problem: Problem, solution: Solution) -> LeaveOneOut:
@@ -28,10 +31,21 @@ def linear_response(problem: Problem, solution: Solution) -> LeaveOneOut:
     LeaveOneOut
         Means, variances ``(n,)`` and log predictive densities ``(n,)`` in nats.
     """
-    variance = site_form(solution).cavity_variance(problem.gram)
-    mean = problem.gram @ solution.alpha - variance * solution.alpha
+    correction = site_form(solution)
+    variance = correction.cavity_variance()
+    mean = field_of_others(problem.gram, solution.alpha, shrinkage(problem.gram, correction.dense(), variance))
     log_density = problem.likelihood.log_partition(problem.t, mean, variance).value
     return LeaveOneOut(mean, variance, log_density)
+
+
+def field_of_others(gram: Array, alpha: Array, shrinkage: Array) -> Array:
+    """Return f_i - lambda_i alpha_i ``(n,)``, in a form that keeps the sign of what the others say.
+
+    ``shrinkage`` is K_ii - lambda_i. However little the others say, there is no difference of large numbers.
+    """
+    others = gram.copy()
+    np.fill_diagonal(others, 0.0)
+    return np.asarray(others @ alpha + shrinkage * alpha)
 
 
 def site_form(solution: Solution) -> SiteCorrection:

@@ -17,8 +17,11 @@ import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.linalg import SiteCorrection, cholesky, triangular_inverse
-from bayesgp_mf.solution import EvidenceKind, Solution
+from bayesgp_mf.problem import Problem
+from bayesgp_mf.solution import Control, EvidenceKind, Info, Solution
+from bayesgp_mf.solvers.naive_newton import naive_newton
 from bayesgp_mf.solvers.response import site_form
+from bayesgp_mf.solvers.sites import State
 from bayesgp_mf.types import Array
 
 
@@ -38,6 +41,12 @@ class Rule(abc.ABC):
 
     def __init__(self, gram: Array) -> None:
         self.gram = gram
+
+    def solve_without_factors(
+        self, problem: Problem, control: Control, start: Solution | None
+    ) -> tuple[State, Info] | None:
+        """Return the solution of a log-concave problem and how it was reached, where the theory has a cheaper way."""
+        return None
 
     @abc.abstractmethod
     def cavity_variance(self, correction: SiteCorrection) -> Array:
@@ -59,7 +68,7 @@ class Tap(Rule):
 
     def cavity_variance(self, correction: SiteCorrection) -> Array:
         """Return 1/[(K + Omega)^-1]_ii - omega_i (2000, eq. 28; 1998, eq. 12)."""
-        return correction.cavity_variance(self.gram)
+        return correction.cavity_variance()
 
     def site_term(self, correction: SiteCorrection, cavity_variance: Array) -> float:
         """Return log det(K + Omega)/2 - sum log(lambda + omega)/2."""
@@ -80,6 +89,12 @@ class Naive(Rule):
     """
 
     kind = "naive"
+
+    def solve_without_factors(
+        self, problem: Problem, control: Control, start: Solution | None
+    ) -> tuple[State, Info] | None:
+        """Return the minimum of a convex function, which needs products with the Gram matrix only."""
+        return naive_newton(problem, control, None if start is None else start.alpha)
 
     def cavity_variance(self, correction: SiteCorrection) -> Array:
         """Return K_ii."""

@@ -23,16 +23,27 @@ class State(NamedTuple):
         W = 1/omega, in latent units to the power -2; negative where a label looks flipped.
     shift : (n,) array
         b, in latent units to the power -1.
+    alpha : (n,) array or None
+        The weights under these sites, where they are known already.
     """
 
     precision: Array
     shift: Array
+    alpha: Array | None = None
+
+
+def site_of_cavity(mean: Array, d1: Array, d2: Array, variance: Array) -> tuple[Array, Array]:
+    """Return precision W and shift b of the sites that a likelihood amounts to at cavities ``(n,)``.
+
+    ``d1`` and ``d2`` are the derivatives of log Z there.
+    """
+    tilted = 1.0 + variance * d2  # posterior variance of f_i over its cavity variance
+    precision = -d2 / tilted  # W = 1/omega, omega = -1/d2 - lambda (2000, eq. 29)
+    return precision, precision * mean + d1 / tilted
 
 
 def sites_of(solution: Solution, problem: Problem) -> State:
     """Return the state that gave a solution, to start the next problem from."""
-    if solution.alpha.shape != (problem.n,):
-        raise ValueError(f"start has {solution.alpha.shape[0]} cases, but the problem has {problem.n}.")
     correction = site_form(solution)
     # b = W (K alpha) + alpha, since alpha = b - R K b
     return State(

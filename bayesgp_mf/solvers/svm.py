@@ -32,10 +32,11 @@ from scipy.optimize import nnls
 
 from bayesgp_mf.errors import NotPositiveDefiniteError, Status, UndefinedQuantityError
 from bayesgp_mf.likelihoods import Probit
-from bayesgp_mf.linalg import cholesky, psd_root, triangular_inverse
+from bayesgp_mf.linalg import cholesky, psd_root, shrinkage, triangular_inverse
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import Control, Info, LeaveOneOut, Solution
 from bayesgp_mf.solvers.driver import require_solved
+from bayesgp_mf.solvers.response import field_of_others
 from bayesgp_mf.types import Array
 from bayesgp_mf.undefined import LeaveOneOutFields, UndefinedCorrection, UndefinedEvidence, undefined
 
@@ -96,6 +97,7 @@ class Svm:
         -----
         O(n^2 s) for s support vectors, O(n^2) memory. ``info.residual`` is the largest violation of a condition.
         """
+        control.check_scheme(self.name)
         gram = _noisy_gram(self.name, problem)
         scale = float(np.max(np.diag(gram)))
         weight, status = _shortest(gram / scale, problem.t, control)
@@ -126,10 +128,12 @@ class Svm:
         """
         gram = _noisy_gram(self.name, problem)
         (support,) = np.nonzero(solution.alpha)
-        mean = gram @ solution.alpha
-        half_inverse = triangular_inverse(cholesky(gram[np.ix_(support, support)]))
-        mean[support] -= solution.alpha[support] / np.einsum("ij,ij->j", half_inverse, half_inverse)
-        return LeaveOneOutFields(self.name, mean)
+        block = gram[np.ix_(support, support)]
+        half_inverse = triangular_inverse(cholesky(block))
+        inverse = half_inverse.T @ half_inverse
+        shrunk = np.zeros(problem.n)
+        shrunk[support] = shrinkage(block, inverse, 1.0 / np.diag(inverse))
+        return LeaveOneOutFields(self.name, field_of_others(gram, solution.alpha, shrunk))
 
 
 def _noisy_gram(name: str, problem: Problem) -> Array:

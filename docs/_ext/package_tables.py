@@ -84,7 +84,7 @@ class MethodsTable(PackageTable):
             f"`{some.evidence.kind}`",
             some.evidence.bound or "none",
             "yes" if some.cavity is not None else "no",
-            "yes" if some.evidence.standard_error > 0 else "no",
+            "yes" if some.has_variance and some.evidence.standard_error > 0 else "no",
         ]
 
 

@@ -99,8 +99,8 @@ def test_gaussian_likelihood_is_exact_regression():
     gradient = laplace.gram_gradient(problem, solution)
     np.testing.assert_allclose(gradient, METHODS["exact"].gram_gradient(problem, truth), atol=1e-9)
     ours, exact = laplace.leave_one_out(problem, solution), METHODS["exact"].leave_one_out(problem, truth)
-    for got, expected in zip(ours, exact, strict=True):
-        np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-9)
+    for name in ("mean", "variance", "log_density"):
+        np.testing.assert_allclose(getattr(ours, name), getattr(exact, name), rtol=1e-8, atol=1e-9)
 
 
 def slope(problem: bgp.Problem, direction: np.ndarray) -> float:

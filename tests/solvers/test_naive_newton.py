@@ -1,0 +1,129 @@
+"""Naive mean field without a factor in its steps: the same solution, the minimum of a convex function."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+import bayesgp_mf as bgp
+import bayesgp_mf.linalg
+from bayesgp_mf.methods import METHODS
+from bayesgp_mf.solvers.driver import fixed_point
+from bayesgp_mf.solvers.meanfield import naive
+from bayesgp_mf.solvers.naive_newton import naive_newton
+
+LIKELIHOODS = {
+    "probit": bgp.Probit(),
+    "step": bgp.Step(),
+    "logit": bgp.Logit(),
+    "regression": bgp.likelihoods.Gaussian(0.1),
+}
+
+
+def make_problem(likelihood, n: int = 30, scale: float = 4.0, seed: int = 1) -> bgp.Problem:
+    kernel = bgp.kernels.Gaussian(0.7, scale) + bgp.kernels.White(0.05 * scale)
+    toy = bgp.datasets.make_toy(kernel, bgp.Probit(0.1), n=n, random_seed=seed)
+    return bgp.Problem(kernel.gram(toy.X), 2.0 * toy.y - 1.0, likelihood)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS.values(), ids=LIKELIHOODS)
+@settings(max_examples=15, deadline=None)
+@given(n=st.integers(1, 40), log_scale=st.floats(-4, 4), seed=st.integers(0, 10**6))
+def test_the_equations_of_naive_mean_field_hold(likelihood, n, log_scale, seed):
+    problem = make_problem(likelihood, n, 10.0**log_scale, seed)
+    solution = naive.solve(problem)
+    prior = np.diag(problem.gram)
+    field = problem.gram @ solution.alpha - prior * solution.alpha
+    alpha = problem.likelihood.log_partition(problem.t, field, prior).d1
+    scale = np.sqrt(prior + getattr(likelihood, "noise_variance", 0.0))
+    np.testing.assert_allclose(solution.alpha * scale, alpha * scale, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS.values(), ids=LIKELIHOODS)
+def test_the_iteration_over_sites_ends_at_the_same_solution(likelihood):
+    problem = make_problem(likelihood)
+    solution = naive.solve(problem)
+    state = naive.init(problem)
+    for _ in range(100):
+        state = naive.step(problem, state)
+    by_sites = naive.finish(problem, state, solution.info)
+    np.testing.assert_allclose(solution.alpha, by_sites.alpha, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(solution.correction.dense(), by_sites.correction.dense(), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(solution.evidence.value, by_sites.evidence.value, rtol=1e-12)
+
+
+def test_the_evidence_is_the_minimum_of_a_convex_function():
+    problem = make_problem(bgp.Probit(0.3), n=6)
+    prior, t = np.diag(problem.gram), problem.t
+
+    def phi(mean):
+        value, alpha, _ = problem.likelihood.log_partition(t, mean, prior)
+        return np.sum(value) - alpha @ mean + 0.5 * alpha @ (problem.gram @ alpha - prior * alpha)
+
+    found = minimize(phi, np.zeros(6), method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12, "maxiter": 20000})
+    solution = naive.solve(problem)
+    np.testing.assert_allclose(solution.evidence.value, found.fun, atol=1e-8)
+    # convex in alpha: halfway between two points it lies below the mean of their values
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        one, other = 2.0 * rng.standard_normal((2, 6))
+        alphas = [problem.likelihood.log_partition(t, mean, prior).d1 for mean in (one, other)]
+        target = 0.5 * (alphas[0] + alphas[1])
+        low, high = np.minimum(one, other), np.maximum(one, other)
+        for _ in range(200):  # d1 is monotone in the mean
+            middle = 0.5 * (low + high)
+            above = problem.likelihood.log_partition(t, middle, prior).d1 > target
+            low, high = np.where(above, middle, low), np.where(above, high, middle)
+        assert phi(0.5 * (low + high)) < 0.5 * (phi(one) + phi(other)) + 1e-9
+
+
+def test_no_matrix_is_factorised_until_something_needs_it(monkeypatch):
+    problem = make_problem(bgp.Probit())
+
+    def refuse(matrix):
+        raise AssertionError("a factor was computed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bayesgp_mf.linalg, "cholesky", refuse)
+        solution = naive.solve(problem)
+        gradient = naive.gram_gradient(problem, solution)
+        assert np.isfinite(solution.evidence.value)
+        with pytest.raises(AssertionError, match="a factor was computed"):
+            METHODS["tap"].solve(problem)
+        with pytest.raises(AssertionError, match="a factor was computed"):
+            naive.leave_one_out(problem, solution)
+    assert np.all(np.isfinite(gradient))
+    assert np.all(naive.leave_one_out(problem, solution).variance > 0)
+
+
+def test_where_it_does_not_arrive_the_iteration_over_sites_goes_on(monkeypatch):
+    problem = make_problem(bgp.Probit())
+    expected = naive.solve(problem)
+    monkeypatch.setattr("bayesgp_mf.solvers.naive_newton._newton", lambda problem, point, accuracy: None)
+    solution = naive.solve(problem)
+    assert naive_newton(problem, bgp.Control())[1].status is bgp.Status.STALLED
+    assert solution.info.status is bgp.Status.CONVERGED
+    np.testing.assert_allclose(solution.alpha, expected.alpha, atol=1e-7)
+
+
+def test_too_few_steps_are_not_a_result():
+    with pytest.raises(bgp.ConvergenceError, match=r"naive: The largest number .*after \d+ steps"):
+        naive.solve(make_problem(bgp.Probit()), bgp.Control(max_iterations=2))
+
+
+def test_a_plain_damped_iteration_of_alpha_agrees():
+    problem = make_problem(bgp.Probit(), scale=0.5)
+    prior = np.diag(problem.gram)
+
+    def update(alpha, damping):
+        field = problem.gram @ alpha - prior * alpha
+        return (1 - damping) * alpha + damping * problem.likelihood.log_partition(problem.t, field, prior).d1
+
+    alpha, info = fixed_point(partial(update, damping=0.1), np.zeros(problem.n), bgp.Control(tolerance=1e-11))
+    assert info.status is bgp.Status.CONVERGED
+    np.testing.assert_allclose(naive.solve(problem).alpha, alpha, atol=1e-8)
