@@ -17,11 +17,13 @@ from validation.tables import (
     pima_1999_figure_1,
     pima_1999_table_1,
     pima_2000_table_2,
+    schemes_2000_section_4,
     sonar_1998_table_1,
     sonar_2000_figure_2,
     sonar_2000_figure_3,
     sonar_2000_table_1,
     sonar_exchanged,
+    svm_limit_2000_section_7,
     thesis_figure_2_1,
 )
 from validation.tables.command import add_output, produce
@@ -33,6 +35,8 @@ TABLES: tuple[ModuleType, ...] = (
     sonar_2000_figure_2,
     sonar_2000_figure_3,
     sonar_exchanged,
+    svm_limit_2000_section_7,
+    schemes_2000_section_4,
     crabs_2000_table_2,
     pima_2000_table_2,
     pima_1999_table_1,
