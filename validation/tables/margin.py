@@ -10,7 +10,6 @@ import numpy as np
 from bayesgp_mf import Step
 from bayesgp_mf.types import Array, Derivs
 
-
 STEP = Step()
 
 

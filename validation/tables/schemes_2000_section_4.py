@@ -59,15 +59,15 @@ def make(advance: Callable[[str], None]) -> PaperTable:
         "2000, section 4",
         tuple(entries),
         (
-            "The papers' iteration: weights move by a learning rate, at first 0.05, towards what their equation asks for; "
-            "the rate grows by 1.1 while the error falls and is halved when it rises; cavity variances are refreshed "
+            "The papers' iteration: weights move by a learning rate, at first 0.05, towards what their equation asks "
+            "for; the rate grows by 1.1 while the error falls and is halved when it rises; cavity variances are refreshed "
             "every 20th step. They stopped at a squared change of 1e-4 and report less than 100 steps for the problems "
-            "they studied. Ours: for TAP, Anderson-accelerated steps in site parameters, each with a factorisation; for "
-            "naive mean field, Newton's method with conjugate gradients, without one.",
+            "they studied. Ours: for TAP, Anderson-accelerated steps in site parameters, each with a factorisation; "
+            "for naive mean field, Newton's method with conjugate gradients, without one.",
             "A step is not the same thing in both: of the papers' steps only every 20th costs a factorisation, the "
             "others one product with the Gram matrix. So the times are compared too, as ratios within one run.",
-            "Sonar with its short length scale, as in 2000 table 1, is an easy problem: K is close to diagonal, and the "
-            "papers' iteration is about as fast as ours. Where the cases depend on each other (Pima, crabs, toy) it "
+            "Sonar with its short length scale, as in 2000 table 1, is an easy problem: K is close to diagonal, and "
+            "the papers' iteration is about as fast as ours. Where the cases depend on each other (Pima, crabs, toy) it "
             "needs hundreds to thousands of steps. STALLED: its learning rate has been halved down to nothing.",
         ),
     )
