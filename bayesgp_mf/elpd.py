@@ -47,11 +47,10 @@ def loo(idata: Container) -> Any:
     0.79
     """
     posterior = from_container(idata)
-    if not posterior.solution.has_variance:
-        raise undefined(posterior.solution.method, "predictive density, whose leave-one-out estimate this is")
+    solution = posterior.parts[0].solution
+    if not solution.has_variance:
+        raise undefined(solution.method, "predictive density, whose leave-one-out estimate this is")
     pointwise = get_group(idata, "fit")["loo_i"]
-    likelihood, t = posterior.problem.likelihood, posterior.problem.t
-    within_sample = likelihood.log_partition(t, *posterior.at_training).value
     values = pointwise.values
     n = values.size
     common = {
@@ -61,7 +60,7 @@ def loo(idata: Container) -> Any:
         "warning": False,
         "scale": "log",
     }
-    elpd, p = float(values.sum()), float(np.sum(within_sample - values))
+    elpd, p = float(values.sum()), float(np.sum(posterior.log_density_at_training - values))
     if arviz_major() < 1:
         from arviz import ELPDData
 

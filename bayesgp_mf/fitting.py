@@ -27,6 +27,7 @@ from bayesgp_mf.inputs import as_inputs, check_same_features, encode_targets, fe
 from bayesgp_mf.kernels import Kernel, log_vector_names
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.methods import get_method
+from bayesgp_mf.mixture import Mixture
 from bayesgp_mf.posterior_process import Posterior
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.progress import progress_bar
@@ -159,9 +160,9 @@ def fit(
         Posterior(kernel, X, problem, solution),
         class_names=class_names,
         feature_names=names,
-        draws=draws,
-        chains=chains,
+        node=np.zeros((chains, draws), dtype=np.intp),
         rng=rng,
+        sampler_stats={},
         fit_extras=extras,
         attrs={"hyper": hyper or "none"},
     )
@@ -214,18 +215,22 @@ def predict(idata: Container, X_new: ArrayLike, *, draws: bool = True, random_se
     X_new = as_inputs("X_new", X_new)
     likelihood = process.problem.likelihood
     drawn: dict[str, Array] = {}
-    if process.solution.has_variance:
+    if process.parts[0].solution.has_variance:
         mean, variance = process.latent(X_new)
         values = {"latent_mean": mean, "latent_sd": np.sqrt(variance)}
         if likelihood.targets == "binary":
-            values["p"] = likelihood.predict_proba(mean, variance)
+            values["p"] = process.predict_proba(X_new)
     else:
         mean = process.latent_mean(X_new)
         values, draws = {"latent_mean": mean, "decision": (mean > 0).astype(np.int64)}, False
     if draws:
         rng = np.random.default_rng(random_seed)
-        chains, per_chain, _ = get_group(idata, "posterior")["f"].shape
-        f = process.draw_new(X_new, chains * per_chain, rng).reshape(chains, per_chain, -1)
+        shape = get_group(idata, "posterior")["f"].shape[:2]
+        stats = get_group(idata, "sample_stats")
+        node = stats["node"].values if "node" in stats else np.zeros(shape, dtype=np.intp)
+        f = np.empty((*shape, X_new.shape[0]))
+        for k, part in enumerate(process.parts):  # each draw at the hyperparameters of its draw of the training cases
+            f[node == k] = part.draw_new(X_new, int(np.count_nonzero(node == k)), rng)
         drawn = {"f": f, "y": likelihood.sample(f, rng)}
     groups = predictions_datasets(X_new, features, values, drawn, class_names)
     for name, dataset in groups.items():
@@ -233,7 +238,7 @@ def predict(idata: Container, X_new: ArrayLike, *, draws: bool = True, random_se
     return idata
 
 
-def posterior(idata: Container) -> Posterior:
+def posterior(idata: Container) -> Posterior | Mixture:
     """Return the posterior process of a container: functions of arrays instead of labelled data.
 
     Parameters
@@ -243,8 +248,9 @@ def posterior(idata: Container) -> Posterior:
 
     Returns
     -------
-    Posterior
-        With ``latent(X_new)``, ``predict_proba(X_new)``, ``log_evidence``, ``loo`` and ``draw``.
+    Posterior or Mixture
+        With ``latent(X_new)``, ``predict_proba(X_new)``, ``log_evidence``, ``loo`` and ``draw``; a `Mixture`, with
+        ``parts`` and ``weights``, where the fit averages over hyperparameters.
 
     Raises
     ------

@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 
 from bayesgp_mf import kernels, likelihoods
 from bayesgp_mf.errors import Status
+from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.linalg import Correction, DenseCorrection, SiteCorrection
 from bayesgp_mf.methods import get_method
+from bayesgp_mf.mixture import Mixture
 from bayesgp_mf.posterior_process import Posterior
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import Evidence, Info, Solution
@@ -71,13 +73,13 @@ def set_group(idata: Container, name: str, dataset: xr.Dataset) -> None:
 
 
 def to_container(
-    posterior: Posterior,
+    posterior: Posterior | Mixture,
     *,
     class_names: tuple[str, ...],
     feature_names: list[str] | None,
-    draws: int,
-    chains: int,
+    node: NDArray[np.intp],
     rng: np.random.Generator,
+    sampler_stats: dict[str, NDArray[Any]],
     fit_extras: dict[str, xr.DataArray],
     attrs: dict[str, str],
 ) -> Container:
@@ -85,57 +87,56 @@ def to_container(
 
     Parameters
     ----------
-    posterior : Posterior
+    posterior : Posterior or Mixture
         What to convert.
     class_names : tuple of str
         Names of the labels -1 and +1; empty for real targets.
     feature_names : list of str or None
         Names of the inputs; numbered if None.
-    draws, chains : int
-        Draws are independent; chains are a convention.
+    node : (chains, draws) array of int
+        Which part of the posterior each draw comes from; all zero where there is one.
     rng : numpy.random.Generator
         Source of randomness.
+    sampler_stats : dict
+        What the sampler of the hyperparameters says of each draw, ``(chains, draws)``.
     fit_extras : dict
         More variables for the group ``fit``.
     attrs : dict
         More attributes, strings, for the group ``fit``.
     """
-    problem, solution = posterior.problem, posterior.solution
+    first, problem = posterior.parts[0], posterior.problem
     coords: dict[str, Any] = {
         "obs_id": np.arange(problem.n),
-        "feature": feature_names or np.arange(posterior.X.shape[1]),
+        "feature": feature_names or np.arange(first.X.shape[1]),
     }
     groups = {
         "observed_data": xr.Dataset({"y": _targets(problem.t, class_names, ("obs_id",), coords)}),
-        "constant_data": xr.Dataset({"X": _array(posterior.X, ("obs_id", "feature"), coords)}),
+        "constant_data": xr.Dataset({"X": _array(first.X, ("obs_id", "feature"), coords)}),
     }
-    if solution.has_variance:
-        groups = _drawn_groups(posterior, class_names, draws, chains, rng, coords) | groups
+    if first.solution.has_variance:
+        groups = _drawn_groups(posterior, class_names, node, sampler_stats, rng, coords) | groups
         if "log_likelihood" not in groups:
             attrs = attrs | {
                 "log_likelihood_omitted": "Under a likelihood that is piecewise constant in f, as a step is, "
                 "importance weights take two values only, and az.loo is undefined. bayesgp_mf.loo needs no draws."
             }
 
+    infos = [part.solution.info for part in posterior.parts]
+    status = next((info.status for info in infos if info.status is not Status.CONVERGED), Status.CONVERGED)
     groups["fit"] = xr.Dataset(
         {
-            "alpha": _array(solution.alpha, ("obs_id",), coords),
-            "latent_mean": _array(posterior.mean_at_training, ("obs_id",), coords),
-            "cavity_mean": _array(posterior.loo.mean, ("obs_id",), coords),
-            **(_variance_variables(posterior, coords) if solution.has_variance else {}),
-            "n_iterations": xr.DataArray(solution.info.n_iterations),
-            "residual": xr.DataArray(solution.info.residual),
-            **{name: _parameter(value, coords) for name, value in posterior.kernel.params.items()},
+            **_summary_variables(posterior, coords),
+            **_node_variables(posterior, coords),
             **fit_extras,
         },
         attrs={
             "bayesgp_mf_format": FORMAT,
-            "method": solution.method,
-            "status": solution.info.status.name,
-            "status_message": solution.info.status.value,
-            "evidence_kind": solution.evidence.kind,
-            "evidence_bound": solution.evidence.bound or "none",
-            "kernel": json.dumps(posterior.kernel.to_dict()),
+            "method": first.solution.method,
+            "status": status.name,
+            "status_message": status.value,
+            "evidence_kind": first.solution.evidence.kind,
+            "evidence_bound": first.solution.evidence.bound or "none",
+            "kernel": json.dumps(first.kernel.to_dict()),
             "likelihood": json.dumps(problem.likelihood.to_dict()),
             "class_names": json.dumps(class_names),
             "versions": json.dumps(_versions()),
@@ -146,56 +147,103 @@ def to_container(
 
 
 def _drawn_groups(
-    posterior: Posterior,
+    posterior: Posterior | Mixture,
     class_names: tuple[str, ...],
-    draws: int,
-    chains: int,
+    node: NDArray[np.intp],
+    sampler_stats: dict[str, NDArray[Any]],
     rng: np.random.Generator,
     coords: dict[str, Any],
 ) -> dict[str, xr.Dataset]:
     """Draw from a posterior and lay out what depends on the draws."""
-    problem, solution, n = posterior.problem, posterior.solution, posterior.problem.n
+    problem = posterior.problem
+    chains, draws = node.shape
     coords = coords | {"chain": np.arange(chains), "draw": np.arange(draws)}
-    sampled = posterior.draw(draws * chains, rng)
-    f = sampled.f.reshape(chains, draws, n)
+    f, log_p, log_q = np.empty((chains, draws, problem.n)), np.empty((chains, draws)), np.empty((chains, draws))
+    for k, part in enumerate(posterior.parts):
+        here = node == k
+        f[here], log_p[here], log_q[here] = part.draw(int(here.sum()), rng)
     y_drawn = problem.likelihood.sample(f, rng)
     log_likelihood = problem.likelihood.log_prob(problem.t, f)
-
-    def per_draw(values: NDArray[Any]) -> xr.DataArray:
-        return _array(values.reshape(chains, draws, *values.shape[1:]), (*SAMPLE_DIMS, "obs_id"), coords)
-
-    shape = (chains, draws)
+    infos = [part.solution.info for part in posterior.parts]
     stats = {
-        "log_p": per_draw(sampled.log_p),
-        "log_q": per_draw(sampled.log_q),
-        "converged": per_draw(np.full(shape, solution.info.status is Status.CONVERGED).reshape(-1)),
-        "n_iterations": per_draw(np.full(shape, solution.info.n_iterations).reshape(-1)),
+        "log_p": log_p,
+        "log_q": log_q,
+        "converged": np.array([info.status is Status.CONVERGED for info in infos])[node],
+        "n_iterations": np.array([info.n_iterations for info in infos])[node],
+        **sampler_stats,
     }
+    hyperparameters = {}
+    if isinstance(posterior, Mixture):
+        stats["node"] = node
+        hyperparameters = {
+            name: _array(values[node], (*SAMPLE_DIMS, "feature"), coords)
+            for name, values in _parameters(posterior).items()
+        }
+    dims = (*SAMPLE_DIMS, "obs_id")
     groups = {
-        "posterior": xr.Dataset({"f": per_draw(sampled.f)}),
-        "posterior_predictive": xr.Dataset({"y": _targets(y_drawn, class_names, (*SAMPLE_DIMS, "obs_id"), coords)}),
-        "sample_stats": xr.Dataset(stats),
+        "posterior": xr.Dataset({**hyperparameters, "f": _array(f, dims, coords)}),
+        "posterior_predictive": xr.Dataset({"y": _targets(y_drawn, class_names, dims, coords)}),
+        "sample_stats": xr.Dataset({name: _array(values, dims, coords) for name, values in stats.items()}),
     }
     if np.any(log_likelihood.d1):
-        groups["log_likelihood"] = xr.Dataset({"y": _array(log_likelihood.value, (*SAMPLE_DIMS, "obs_id"), coords)})
+        groups["log_likelihood"] = xr.Dataset({"y": _array(log_likelihood.value, dims, coords)})
     return groups
 
 
-def _variance_variables(posterior: Posterior, coords: dict[str, Any]) -> dict[str, xr.DataArray]:
-    """What a fit has beside its means: variances, densities and the evidence."""
-    solution, loo = posterior.solution, posterior.loo
-    _, latent_variance = posterior.at_training
-    per_case = {"latent_sd": np.sqrt(latent_variance), "cavity_sd": np.sqrt(loo.variance), "loo_i": loo.log_density}
+def _summary_variables(posterior: Posterior | Mixture, coords: dict[str, Any]) -> dict[str, xr.DataArray]:
+    """What a fit says of each training case, averaged over the hyperparameters if there are several settings."""
+    loo = posterior.loo
+    values = {"latent_mean": posterior.mean_at_training, "cavity_mean": loo.mean}
+    if posterior.parts[0].solution.has_variance:
+        _, latent_variance = posterior.at_training
+        values |= {
+            "latent_sd": np.sqrt(latent_variance),
+            "cavity_sd": np.sqrt(loo.variance),
+            "loo_i": loo.log_density,
+        }
+    return {name: _array(value, ("obs_id",), coords) for name, value in values.items()}
+
+
+def _node_variables(posterior: Posterior | Mixture, coords: dict[str, Any]) -> dict[str, xr.DataArray]:
+    """What is needed to predict again: of the one setting of the hyperparameters, or of each along ``node``."""
+    parts = [_part_variables(part, coords) for part in posterior.parts]
+    if not isinstance(posterior, Mixture):
+        return parts[0]
+    stacked = {
+        name: xr.DataArray(
+            np.stack([part[name].values for part in parts]), dims=("node", *array.dims), coords=array.coords
+        )
+        for name, array in parts[0].items()
+    }
+    return {**stacked, "weight": xr.DataArray(posterior.weights, dims=("node",))}
+
+
+def _part_variables(part: Posterior, coords: dict[str, Any]) -> dict[str, xr.DataArray]:
+    solution = part.solution
+    variables = {
+        "alpha": _array(solution.alpha, ("obs_id",), coords),
+        "n_iterations": xr.DataArray(solution.info.n_iterations),
+        "residual": xr.DataArray(solution.info.residual),
+        **{name: _parameter(value, coords) for name, value in part.kernel.params.items()},
+    }
+    if not solution.has_variance:
+        return variables
     return {
+        **variables,
         **_correction_variables(solution.correction, coords),
-        **{name: _array(values, ("obs_id",), coords) for name, values in per_case.items()},
         "log_evidence": xr.DataArray(solution.evidence.value),
         "log_evidence_se": xr.DataArray(solution.evidence.standard_error),
     }
 
 
-def from_container(idata: Container) -> Posterior:
-    """Rebuild the posterior process from a container made by `to_container`, in memory or from a file.
+def _parameters(posterior: Mixture) -> dict[str, Array]:
+    """Return the hyperparameters by name, ``(k,)`` or ``(k, d)``."""
+    each = [part.kernel.params for part in posterior.parts]
+    return {name: np.array([params[name] for params in each]) for name in each[0]}
+
+
+def from_container(idata: Container) -> Posterior | Mixture:
+    """Rebuild the posterior from a container made by `to_container`, in memory or from a file.
 
     Raises
     ------
@@ -208,20 +256,33 @@ def from_container(idata: Container) -> Posterior:
         posterior = _read(idata, fit)
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(damaged.format(f"{type(error).__name__}, {error}")) from error
-    stored, computed = fit["latent_mean"].values, posterior.problem.gram @ posterior.solution.alpha
+    stored, computed = fit["latent_mean"].values, posterior.mean_at_training
     scale = float(np.max(np.sqrt(np.diag(posterior.problem.gram))))
     if not np.allclose(stored, computed, rtol=1e-6, atol=1e-6 * scale):  # also false if anything is NaN
         raise ValueError(damaged.format("its posterior mean is not that of its kernel, inputs and weights"))
     return posterior
 
 
-def _read(idata: Container, fit: xr.Dataset) -> Posterior:
+def _read(idata: Container, fit: xr.Dataset) -> Posterior | Mixture:
     attrs = fit.attrs
     kernel = kernels.from_dict(json.loads(attrs["kernel"]))
     likelihood = likelihoods.from_dict(json.loads(attrs["likelihood"]))
     X = np.ascontiguousarray(get_group(idata, "constant_data")["X"].values, dtype=np.float64)
     y = get_group(idata, "observed_data")["y"].values.astype(np.float64)
-    problem = Problem(kernel.gram(X), 2.0 * y - 1.0 if likelihood.targets == "binary" else y, likelihood)
+    t = 2.0 * y - 1.0 if likelihood.targets == "binary" else y
+
+    def part(node: xr.Dataset, kernel: Kernel) -> Posterior:
+        problem = Problem(kernel.gram(X), t, likelihood)
+        return Posterior(kernel, X, problem, _read_solution(node, problem, attrs))
+
+    if "weight" not in fit:
+        return part(fit, kernel)
+    nodes = [fit.isel(node=k) for k in range(fit.sizes["node"])]
+    parts = (part(node, kernel.replace(**{name: node[name].values for name in kernel.params})) for node in nodes)
+    return Mixture(tuple(parts), fit["weight"].values)
+
+
+def _read_solution(node: xr.Dataset, problem: Problem, attrs: dict[str, Any]) -> Solution:
     method = get_method(attrs["method"]).name
     bound = attrs["evidence_bound"]
     correction: Correction
@@ -229,31 +290,30 @@ def _read(idata: Container, fit: xr.Dataset) -> Posterior:
     if attrs["evidence_kind"] == "none":
         correction, evidence = UndefinedCorrection(method), UndefinedEvidence(method)
     else:
-        correction = _read_correction(fit, problem)
+        correction = _read_correction(node, problem)
         evidence = Evidence(
-            float(fit["log_evidence"]),
+            float(node["log_evidence"]),
             attrs["evidence_kind"],
             None if bound == "none" else bound,
-            float(fit["log_evidence_se"]),
+            float(node["log_evidence_se"]),
         )
-    solution = Solution(
+    return Solution(
         method=method,
-        alpha=fit["alpha"].values,
+        alpha=node["alpha"].values,
         correction=correction,
         evidence=evidence,
         cavity=None,
-        info=Info(Status[attrs["status"]], int(fit["n_iterations"]), float(fit["residual"])),
+        info=Info(Status[attrs["status"]], int(node["n_iterations"]), float(node["residual"])),
     )
-    return Posterior(kernel, X, problem, solution)
 
 
-def _read_correction(fit: xr.Dataset, problem: Problem) -> Correction:
-    if "site_variance" in fit:
-        site_variance = fit["site_variance"].values
+def _read_correction(node: xr.Dataset, problem: Problem) -> Correction:
+    if "site_variance" in node:
+        site_variance = node["site_variance"].values
         if np.any(np.isnan(site_variance)) or site_variance.shape != problem.t.shape:
             raise ValueError("site_variance is not one number for each case")
         return SiteCorrection(problem.gram, 1.0 / site_variance)
-    return DenseCorrection(fit["correction"].values)
+    return DenseCorrection(node["correction"].values)
 
 
 def predictions_datasets(

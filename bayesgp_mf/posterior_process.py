@@ -81,6 +81,11 @@ class Posterior:
     solution: Solution
 
     @property
+    def parts(self) -> tuple[Posterior, ...]:
+        """Itself: what a `Mixture` has several of."""
+        return (self,)
+
+    @property
     def log_evidence(self) -> float:
         """Log evidence, in nats; ``solution.evidence.kind`` says of which kind."""
         return self.solution.evidence.value
@@ -158,6 +163,11 @@ class Posterior:
     def mean_at_training(self) -> Array:
         """Posterior mean ``(n,)`` of the latent values of the training cases."""
         return np.asarray(self.problem.gram @ self.solution.alpha)
+
+    @property
+    def log_density_at_training(self) -> Array:
+        """Log of the predictive density ``(n,)`` of each target when all targets, its own too, are known."""
+        return self.problem.likelihood.log_partition(self.problem.t, *self.at_training).value
 
     def draw(self, draws: int, rng: np.random.Generator) -> Draws:
         """Draw latent values of the training cases jointly from the Gaussian posterior.
