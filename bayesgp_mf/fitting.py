@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
@@ -14,7 +15,8 @@ from numpy.typing import ArrayLike
 
 from bayesgp_mf.blas import one_thread_if_small
 from bayesgp_mf.errors import ConvergenceWarning
-from bayesgp_mf.hyper import EvidenceObjective, Run, maximise_evidence
+from bayesgp_mf.hyper import Evidence, LeaveOneOut, Prior, Strategy, Target, get_strategy
+from bayesgp_mf.hyper.result import Record
 from bayesgp_mf.inferencedata import (
     fit_group,
     from_container,
@@ -24,14 +26,14 @@ from bayesgp_mf.inferencedata import (
     to_container,
 )
 from bayesgp_mf.inputs import as_inputs, check_same_features, encode_targets, feature_names
-from bayesgp_mf.kernels import Kernel, log_vector_names
+from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.mixture import Mixture
 from bayesgp_mf.posterior_process import Posterior
 from bayesgp_mf.problem import Problem
-from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.solution import Control, Solution
+from bayesgp_mf.tuning import tune
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
@@ -53,8 +55,12 @@ def fit(
     likelihood: Likelihood = Probit(),
     *,
     method: str = "tap",
-    hyper: Literal["evidence"] | None = None,
-    starts: int = 3,
+    hyper: str | Strategy | None = None,
+    evidence_of: str | None = None,
+    priors: Mapping[str, Prior] | None = None,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    fixed: Collection[str] = (),
+    starts: int | None = None,
     draws: int = 1000,
     chains: int = 4,
     random_seed: Seed = None,
@@ -76,13 +82,24 @@ def fit(
         `Probit` (default, noise variance 1), `Logit`, `Step`, or ``likelihoods.Gaussian`` for real targets.
     method : str
         Name of a method: a key of `methods.METHODS`.
-    hyper : {None, "evidence"}
-        None keeps the kernel as given; "evidence" maximises the method's log evidence over all parameters of
-        the kernel that are not zero, by L-BFGS-B with exact gradients. The likelihood is kept as given.
-    starts : int
-        Descents for ``hyper="evidence"``; all but the first start at random around ``kernel``.
+    hyper : None, str or Strategy
+        How the parameters of the kernel are chosen. None keeps them as given; "evidence" and "loo" maximise the log
+        evidence or the leave-one-out log predictive density, "scan" takes the fewest leave-one-out errors on a grid,
+        "hmc" draws them by the papers' hybrid Monte Carlo, "integrate" averages over a central composite design. A
+        strategy from `hyper`, such as ``hyper.Evidence(starts=5)``, has options. The likelihood is kept as given.
+    evidence_of : str, optional
+        The method by which hyperparameters are judged, if not ``method``: the papers' hybrid (2000, section 9).
+    priors : mapping of str to Prior, optional
+        By name of a parameter, such as ``{"lengthscale": hyper.LogNormal(0.0, 1.0)}``.
+    bounds : mapping of str to (float, float), optional
+        By name of a parameter, in its own units.
+    fixed : collection of str
+        Names of parameters that stay as given.
+    starts : int, optional
+        Descents of "evidence" and "loo" (3 by default); all but the first start at random around ``kernel``.
     draws, chains : int
-        Draws of f from the posterior for each chain. They are independent; chains are ArviZ's layout.
+        Draws of f from the posterior for each chain. They are independent; chains are ArviZ's layout. With "hmc" there
+        is one draw of f for each draw of the hyperparameters instead.
     random_seed : int, numpy.random.Generator or None
         Source of all randomness: draws, and random starts.
     control : Control
@@ -135,36 +152,44 @@ def fit(
     names = feature_names("X", X)
     X = as_inputs("X", X)
     t, class_names = encode_targets(y, X.shape[0], likelihood)
-    _check_arguments(kernel, hyper, starts, draws, chains)
+    strategy = _strategy(hyper, starts)
+    _check_arguments(kernel, draws, chains)
     likelihood.to_dict()  # what cannot be saved is refused here, before any work is done
     _check_memory(X.shape[0])
     solver = get_method(method)
     rng = np.random.default_rng(random_seed)
-    extras: dict[str, xr.DataArray] = {}
+    posterior: Posterior | Mixture
+    node, stats = np.zeros((chains, draws), dtype=np.intp), dict[str, Array]()
+    extras, attrs = dict[str, xr.DataArray](), {"hyper": "none"}
     with one_thread_if_small(X.shape[0]):
-        if hyper == "evidence":
+        if strategy is None:
+            _refuse_options(evidence_of=evidence_of, priors=priors, bounds=bounds, fixed=fixed)
+            with np.errstate(over="ignore", invalid="ignore"):  # a kernel that overflows is refused by Problem
+                gram = kernel.gram(X)
+            problem = Problem(gram, t, likelihood)
+            posterior = Posterior(kernel, X, problem, solver.solve(problem, replace(control, progress=progress)))
+        else:
+            judge = solver if evidence_of is None else get_method(evidence_of)
             # a point that was not solved has no evidence, whatever the last solution may be
             inner = replace(control, throw=True, progress=False)
-            objective = EvidenceObjective(X, t, likelihood, kernel, solver, inner)
-            with progress_bar("maximising the evidence", total=60 * starts, enabled=progress) as advance:
-                tuned, runs = maximise_evidence(kernel, objective, starts=starts, rng=rng, advance=advance)
-            extras = _search_variables(runs, log_vector_names(kernel))
-            kernel = tuned
-        with np.errstate(over="ignore", invalid="ignore"):  # a kernel that overflows is refused by Problem
-            gram = kernel.gram(X)
-        problem = Problem(gram, t, likelihood)
-        solution = solver.solve(problem, replace(control, progress=progress))
-    if hyper == "evidence":
-        _compare_with_search(solution, float(extras["hyper_log_evidence"].max()))
+            target = Target(X, t, likelihood, kernel, judge, inner, priors or {}, bounds or {}, fixed)
+            tuned = tune(
+                target, strategy, solver, control=control, draws=draws, chains=chains, rng=rng, progress=progress
+            )
+            posterior, node, stats = tuned.posterior, tuned.node, tuned.stats
+            extras = _record_variables(tuned.result.record, target.names)
+            attrs = {"hyper": strategy.name, "hyper_judged_by": judge.name}
+            if strategy.name == "evidence" and judge is solver:
+                _compare_with_search(posterior.parts[0].solution, float(extras["hyper_log_evidence"].max()))
     return to_container(
-        Posterior(kernel, X, problem, solution),
+        posterior,
         class_names=class_names,
         feature_names=names,
-        node=np.zeros((chains, draws), dtype=np.intp),
+        node=node,
         rng=rng,
-        sampler_stats={},
+        sampler_stats=stats,
         fit_extras=extras,
-        attrs={"hyper": hyper or "none"},
+        attrs=attrs,
     )
 
 
@@ -270,16 +295,37 @@ def posterior(idata: Container) -> Posterior | Mixture:
     return from_container(idata)
 
 
-def _check_arguments(kernel: object, hyper: object, starts: int, draws: int, chains: int) -> None:
+def _strategy(hyper: str | Strategy | None, starts: int | None) -> Strategy | None:
+    """Return the strategy that is asked for, with its number of starts if that is given."""
+    if hyper is None:
+        _refuse_options(starts=starts)
+        return None
+    strategy = get_strategy(hyper)
+    if starts is None:
+        return strategy
+    if not isinstance(hyper, str) or not isinstance(strategy, Evidence | LeaveOneOut):
+        raise ValueError(
+            f"starts goes with hyper='evidence' and 'loo', got starts={starts!r} with hyper={hyper!r}. "
+            "Leave it out; a strategy has options of its own."
+        )
+    return replace(strategy, starts=starts)
+
+
+def _refuse_options(**options: object) -> None:
+    """Raise a ValueError if an option is given that does something only where hyperparameters are chosen."""
+    for name, value in options.items():
+        if value:
+            raise ValueError(f"{name} says how hyperparameters are chosen, and hyper=None keeps them. Give hyper.")
+
+
+def _check_arguments(kernel: object, draws: int, chains: int) -> None:
     if isinstance(kernel, type):
         raise ValueError(f"kernel must be an instance, got the class {kernel.__name__}: write it with ().")
     if not isinstance(kernel, Kernel):
         raise ValueError(
             f"kernel must be one of bayesgp_mf.kernels, such as Gaussian(lengthscale=1.0), got {type(kernel).__name__}."
         )
-    if hyper not in (None, "evidence"):
-        raise ValueError(f"hyper must be None or 'evidence', got {hyper!r}.")
-    for name, value in (("starts", starts), ("draws", draws), ("chains", chains)):
+    for name, value in (("draws", draws), ("chains", chains)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
             raise ValueError(f"{name} must be a positive integer, got {value!r}.")
 
@@ -309,15 +355,9 @@ def _compare_with_search(solution: Solution, search: float) -> None:
         )
 
 
-def _search_variables(runs: list[Run], names: list[str]) -> dict[str, xr.DataArray]:
-    """How the search went: one row for each start, and the trace of the best."""
-    best = max(runs, key=lambda run: run.log_evidence)
-    dims, names_coord = ("start", "hyper"), {"hyper": names}
+def _record_variables(record: Record, names: tuple[str, ...]) -> dict[str, xr.DataArray]:
+    """How the hyperparameters were found, with their names along ``hyper``."""
     return {
-        "hyper_start": xr.DataArray(np.array([run.start for run in runs]), dims=dims, coords=names_coord),
-        "hyper_end": xr.DataArray(np.array([run.end for run in runs]), dims=dims, coords=names_coord),
-        "hyper_log_evidence": xr.DataArray(np.array([run.log_evidence for run in runs]), dims=("start",)),
-        "hyper_n_evaluations": xr.DataArray(np.array([run.n_evaluations for run in runs]), dims=("start",)),
-        "hyper_n_failures": xr.DataArray(np.array([run.n_failures for run in runs]), dims=("start",)),
-        "hyper_trace": xr.DataArray(best.trace, dims=("iteration",)),
+        name: xr.DataArray(values, dims=dims, coords={"hyper": list(names)} if "hyper" in dims else None)
+        for name, (dims, values) in record.items()
     }

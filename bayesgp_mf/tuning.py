@@ -1,0 +1,106 @@
+"""From a choice of hyperparameters to posteriors: one for a point estimate, a mixture for an average."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesgp_mf.hyper import HyperResult, Strategy, Target
+from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.methods import Solver
+from bayesgp_mf.mixture import Mixture
+from bayesgp_mf.posterior_process import Posterior
+from bayesgp_mf.progress import progress_bar
+from bayesgp_mf.solution import Control
+from bayesgp_mf.types import Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tuned:
+    """What came of a choice of hyperparameters.
+
+    Attributes
+    ----------
+    posterior : Posterior or Mixture
+        At the hyperparameters that were chosen, or averaged over those that were drawn.
+    node : (chains, draws) array of int
+        Which part of the posterior each draw is to come from.
+    stats : dict
+        What the strategy says of each draw, ``(chains, draws)``.
+    result : HyperResult
+        What the strategy returned.
+    """
+
+    posterior: Posterior | Mixture
+    node: NDArray[np.intp]
+    stats: dict[str, Array]
+    result: HyperResult
+
+
+def tune(
+    target: Target,
+    strategy: Strategy,
+    solver: Solver,
+    *,
+    control: Control,
+    draws: int,
+    chains: int,
+    rng: np.random.Generator,
+    progress: bool,
+) -> Tuned:
+    """Choose hyperparameters and solve at each of them.
+
+    Parameters
+    ----------
+    target : Target
+        Data, the method that judges hyperparameters, priors, bounds.
+    strategy : Strategy
+        How to choose.
+    solver : Solver
+        The method of the posterior; it need not be the one that judges (2000, section 9).
+    control : Control
+        Of ``solver``.
+    draws, chains : int
+        Draws of the posterior where the strategy does not draw itself.
+    rng : numpy.random.Generator
+        Source of randomness.
+    progress : bool
+        Show a progress bar for what takes longer than a second.
+    """
+    with progress_bar(f"choosing hyperparameters ({strategy.name})", enabled=progress) as advance:
+        result = strategy.choose(target, rng, advance)
+    kernels, part_of = _distinct(result.kernels)
+    with progress_bar("solving at each of them", total=len(kernels), enabled=progress) as advance:
+        parts = []
+        for kernel in kernels:
+            problem = target.problem_at(kernel)
+            parts.append(Posterior(kernel, target.X, problem, solver.solve(problem, control)))
+            advance(f"{len(parts)} of {len(kernels)}")
+    if len(result.kernels) == 1:
+        node = np.zeros((chains, draws), dtype=np.intp)
+        return Tuned(parts[0], node, {}, result)
+    weights = np.bincount(part_of, weights=result.weights, minlength=len(parts))
+    # draws of a sampler are kept as they come, one f for each; nodes with weights are drawn from
+    drawn = bool(np.all(result.weights == result.weights[0]))
+    if drawn:
+        chosen = np.arange(len(result.kernels)).reshape(result.chains, -1)
+    else:
+        chosen = rng.choice(len(result.kernels), size=(chains, draws), p=result.weights)
+    stats = {name: values[chosen] for name, values in result.stats.items()}
+    return Tuned(Mixture(tuple(parts), weights / weights.sum()), part_of[chosen], stats, result)
+
+
+def _distinct(kernels: tuple[Kernel, ...]) -> tuple[list[Kernel], NDArray[np.intp]]:
+    """Return the kernels that differ, and which of them each one is: a rejected step repeats the last kernel."""
+    position: dict[bytes, int] = {}
+    distinct: list[Kernel] = []
+    part_of = np.empty(len(kernels), dtype=np.intp)
+    for i, kernel in enumerate(kernels):
+        key = b"".join(np.asarray(value).tobytes() for value in kernel.params.values())
+        if key not in position:
+            position[key] = len(distinct)
+            distinct.append(kernel)
+        part_of[i] = position[key]
+    return distinct, part_of

@@ -1,0 +1,77 @@
+"""Hyperparameters through the user's door: what each strategy leaves in the container."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bayesgp_mf as bgp
+from bayesgp_mf.hyper import HybridMonteCarlo, Integrate, LogNormal, Scan
+from bayesgp_mf.inferencedata import get_group
+from bayesgp_mf.mixture import Mixture
+
+TOY = bgp.datasets.make_toy(bgp.kernels.Gaussian(0.8, 4.0), n=25, random_seed=4)
+PRIORS = {"lengthscale": LogNormal(0.0, 1.0), "variance": LogNormal(1.0, 1.0)}
+
+
+def quick(**options):
+    options = {"draws": 20, "chains": 2, "random_seed": 1, "progress": False} | options
+    return bgp.fit(TOY.X, TOY.y, bgp.kernels.Gaussian(1.0, 2.0), bgp.Probit(), **options)
+
+
+def test_hmc_leaves_one_draw_of_f_for_each_draw_of_the_hyperparameters():
+    idata = quick(hyper=HybridMonteCarlo(iterations=30, leapfrog_steps=5), priors=PRIORS)
+    drawn, fit = get_group(idata, "posterior"), get_group(idata, "fit")
+    assert drawn["f"].sizes["draw"] == drawn["lengthscale"].sizes["draw"] == 20  # a third of 30 is dropped
+    assert len(np.unique(drawn["lengthscale"].values)) > 3
+    assert fit.attrs["hyper"] == "hmc"
+    posterior = bgp.posterior(idata)
+    assert isinstance(posterior, Mixture)
+    np.testing.assert_allclose(fit["weight"].values.sum(), 1.0)
+    # draws of f are at the hyperparameters beside them
+    stats = get_group(idata, "sample_stats")
+    node = stats["node"].values
+    for k, part in enumerate(posterior.parts):
+        np.testing.assert_allclose(drawn["lengthscale"].values[node == k], part.kernel.params["lengthscale"])
+    assert "diverging" in stats
+
+
+def test_integrate_draws_settings_by_their_weights():
+    idata = quick(hyper=Integrate(), priors=PRIORS, draws=2000, chains=1)
+    fit = get_group(idata, "fit")
+    share = np.bincount(get_group(idata, "sample_stats")["node"].values.ravel(), minlength=fit.sizes["node"]) / 2000
+    np.testing.assert_allclose(share, fit["weight"].values, atol=5 * np.sqrt(0.25 / 2000))
+    p = bgp.predict(idata, TOY.X_test, draws=False)["predictions"]["p"].values
+    parts, weights = bgp.posterior(idata).parts, fit["weight"].values
+    expected = sum(w * part.predict_proba(TOY.X_test) for w, part in zip(weights, parts, strict=True))
+    np.testing.assert_allclose(p, expected, rtol=1e-6)
+    assert np.isfinite(float(bgp.loo(idata)["se"]))
+
+
+@pytest.mark.parametrize("predictor", ["tap", "svm"])
+def test_one_method_judges_and_another_predicts(predictor):
+    by_naive = quick(hyper="evidence", method="naive", priors=PRIORS)
+    hybrid = quick(hyper="evidence", method=predictor, evidence_of="naive", priors=PRIORS)
+    mine, other = get_group(hybrid, "fit"), get_group(by_naive, "fit")
+    np.testing.assert_allclose(mine["lengthscale"].values, other["lengthscale"].values, rtol=1e-6)
+    assert (mine.attrs["method"], mine.attrs["hyper_judged_by"]) == (predictor, "naive")
+    own = quick(hyper="evidence", method="tap", priors=PRIORS)
+    assert abs(float(get_group(own, "fit")["lengthscale"]) - float(mine["lengthscale"])) > 1e-3
+
+
+def test_leave_one_out_finds_better_leave_one_out_than_evidence_does():
+    by_loo, by_evidence = quick(hyper="loo"), quick(hyper="evidence")
+    assert float(get_group(by_loo, "fit")["loo_i"].sum()) >= float(get_group(by_evidence, "fit")["loo_i"].sum())
+
+
+def test_scan_takes_the_fewest_errors_and_works_for_the_svm():
+    idata = quick(hyper=Scan(grid={"lengthscale": [0.01, 0.8, 50.0]}), method="svm")
+    assert float(get_group(idata, "fit")["lengthscale"]) == 0.8
+
+
+def test_fixed_and_bounded_parameters_stay_where_they_must():
+    fit = get_group(quick(hyper="evidence", fixed=["variance"]), "fit")
+    assert float(fit["variance"]) == 2.0
+    with pytest.warns(bgp.BoundWarning, match="lengthscale"):
+        bounded = get_group(quick(hyper="evidence", bounds={"lengthscale": (0.9, 1.1)}), "fit")
+    assert 0.9 <= float(bounded["lengthscale"]) <= 1.1
