@@ -1,8 +1,36 @@
-"""Choosing hyperparameters: the evidence as an objective, and its maximisation."""
+"""Choosing hyperparameters: point estimates, and averages over what the data leave open."""
 
 from __future__ import annotations
 
-from bayesgp_mf.hyper.objective import EvidenceObjective
+from bayesgp_mf.hyper.hmc import HybridMonteCarlo
+from bayesgp_mf.hyper.integrate import Integrate
+from bayesgp_mf.hyper.objective import EvidenceObjective, Objective
 from bayesgp_mf.hyper.optimise import Run, maximise_evidence
+from bayesgp_mf.hyper.priors import LogNormal, Prior
+from bayesgp_mf.hyper.registry import HYPER, get_strategy
+from bayesgp_mf.hyper.result import HyperResult, Strategy
+from bayesgp_mf.hyper.scan import Scan
+from bayesgp_mf.hyper.scores import EvidenceScore, LooScore
+from bayesgp_mf.hyper.search import Evidence, LeaveOneOut
+from bayesgp_mf.hyper.target import Target
 
-__all__ = ["EvidenceObjective", "Run", "maximise_evidence"]
+__all__ = [
+    "HYPER",
+    "Evidence",
+    "EvidenceObjective",
+    "EvidenceScore",
+    "HybridMonteCarlo",
+    "HyperResult",
+    "Integrate",
+    "LeaveOneOut",
+    "LogNormal",
+    "LooScore",
+    "Objective",
+    "Prior",
+    "Run",
+    "Scan",
+    "Strategy",
+    "Target",
+    "get_strategy",
+    "maximise_evidence",
+]

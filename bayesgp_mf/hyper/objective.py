@@ -1,20 +1,143 @@
-"""The log evidence as a function of the kernel's log parameters, with its exact gradient."""
+"""A score of hyperparameters, plus the log prior, as a function of their logarithms, with its gradient."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, NotPositiveDefiniteError
-from bayesgp_mf.kernels import Kernel, log_gradient, with_log_vector
+from bayesgp_mf.hyper.scores import EvidenceScore, Score, Scored
+from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.methods import Solver
-from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import Control, Solution
 from bayesgp_mf.types import Array
 
+LARGEST_LOG = 150.0
+"""Parameters beyond this in the logarithm have fourth powers near the end of the range of numbers."""
 
-class EvidenceObjective:
-    """log evidence(log parameters), solved anew at each point from the solution at the last one.
+DIFFERENCE = 1e-3
+"""Step in the log parameters of the central differences that stand in where there is no formula."""
+
+
+class _Solved(NamedTuple):
+    kernel: Kernel
+    value: float  # with the log prior
+    gram_gradient: Callable[[], Array] | None  # without
+
+
+class Objective:
+    """Score plus log prior at log parameters, each solved anew from the solution at the last point.
+
+    Parameters
+    ----------
+    target : Target
+        Data, method, priors.
+    score : Score
+        What is wanted of a solution.
+    from_prior : bool
+        Solve every point from the prior, so that the value is a function of the point even where the equations have
+        several solutions.
+
+    Attributes
+    ----------
+    n_evaluations, n_failures : int
+        Points asked for, and those among them without a solution.
+    last_failure : Exception or None
+        The reason of the last one.
+    """
+
+    def __init__(self, target: Target, score: Score, *, from_prior: bool = False) -> None:
+        self.target, self.score = target, score
+        # a point that was not solved has no score, whatever the last solution may be
+        self._control = replace(target.control, throw=True, progress=False)
+        self._from_prior = from_prior
+        self._last: Solution | None = None
+        self.n_evaluations = 0
+        self.n_failures = 0
+        self.last_failure: Exception | None = None
+
+    def forget(self) -> None:
+        """Start the next solution from the prior instead of from the last one."""
+        self._last = None
+
+    def __call__(self, log_free: Array) -> tuple[float, Array] | None:
+        """Return score plus log prior, in nats, and the gradient ``(p,)``, or None where there is no solution.
+
+        Where there is no formula the gradient is that of central differences, 2p more solutions.
+        """
+        answer = self._with_gradient(log_free)
+        self._count(failed=answer is None)
+        return answer
+
+    def value(self, log_free: Array) -> float | None:
+        """Return score plus log prior, in nats, without the gradient, or None where there is no solution."""
+        solved = self._solve(log_free)
+        self._count(failed=solved is None)
+        return None if solved is None else solved.value
+
+    def _count(self, *, failed: bool) -> None:
+        self.n_evaluations += 1
+        if failed:
+            self.n_failures += 1
+            self.forget()
+
+    def _with_gradient(self, log_free: Array) -> tuple[float, Array] | None:
+        solved = self._solve(log_free)
+        if solved is None:
+            return None
+        if solved.gram_gradient is None:
+            gradient = self._differences(log_free)
+        else:
+            try:
+                gram_bar = solved.gram_gradient()
+            except NotPositiveDefiniteError as reason:
+                self.last_failure = reason
+                return None
+            with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is no gradient
+                gradient = self.target.pull_back(solved.kernel, gram_bar) + self.target.log_prior(log_free)[1]
+        return None if gradient is None or not np.all(np.isfinite(gradient)) else (solved.value, gradient)
+
+    def _solve(self, log_free: Array) -> _Solved | None:
+        if not np.all(np.abs(log_free) <= LARGEST_LOG):  # nor if one is NaN
+            return None
+        kernel = self.target.kernel_at(log_free)
+        scored = self._score_at(kernel)
+        if scored is None:
+            return None
+        value = scored.value + self.target.log_prior(log_free)[0]
+        return _Solved(kernel, value, scored.gram_gradient) if np.isfinite(value) else None
+
+    def _score_at(self, kernel: Kernel) -> Scored | None:
+        solver = self.target.solver
+        if self._from_prior:
+            self.forget()
+        try:
+            problem = self.target.problem_at(kernel)
+            solution = solver.solve(problem, self._control, self._last)
+            scored = self.score(solver, problem, solution)
+        except (ConvergenceError, NotPositiveDefiniteError, InconsistentDataError) as reason:
+            self.last_failure = reason
+            return None
+        self._last = solution
+        return scored
+
+    def _differences(self, log_free: Array) -> Array | None:
+        slopes = []
+        for direction in np.eye(log_free.size):
+            ahead, behind = (self._solve(log_free + sign * DIFFERENCE * direction) for sign in (1.0, -1.0))
+            if ahead is None or behind is None:
+                return None
+            slopes.append((ahead.value - behind.value) / (2.0 * DIFFERENCE))
+        return np.array(slopes)
+
+
+class EvidenceObjective(Objective):
+    """log evidence(log parameters) of all parameters of a kernel that are not zero, without priors.
 
     Parameters
     ----------
@@ -35,34 +158,4 @@ class EvidenceObjective:
     def __init__(
         self, X: Array, t: Array, likelihood: Likelihood, kernel: Kernel, solver: Solver, control: Control
     ) -> None:
-        self._X, self._t, self._likelihood, self._kernel = X, t, likelihood, kernel
-        self._solver, self._control = solver, control
-        self._last: Solution | None = None
-        self.n_evaluations = 0
-        self.n_failures = 0
-        self.last_failure: Exception | None = None
-
-    def forget(self) -> None:
-        """Start the next solution from the prior instead of from the last one."""
-        self._last = None
-
-    def __call__(self, log_parameters: Array) -> tuple[float, Array] | None:
-        """Return the log evidence in nats and its gradient ``(p,)``, or None where there is no solution."""
-        self.n_evaluations += 1
-        kernel = with_log_vector(self._kernel, log_parameters)
-        with np.errstate(over="ignore", invalid="ignore"):
-            gram = kernel.gram(self._X)
-        if not np.all(np.isfinite(gram)):
-            self.n_failures += 1
-            return None
-        try:
-            problem = Problem(gram, self._t, self._likelihood)
-            solution = self._solver.solve(problem, self._control, self._last)
-        except (ConvergenceError, NotPositiveDefiniteError, InconsistentDataError) as reason:
-            self.last_failure = reason
-            self.n_failures += 1
-            self.forget()
-            return None
-        self._last = solution
-        gradient = kernel.gram_vjp(self._X, self._solver.gram_gradient(problem, solution))
-        return solution.evidence.value, log_gradient(kernel, gradient)
+        super().__init__(Target(X, t, likelihood, kernel, solver, control), EvidenceScore())

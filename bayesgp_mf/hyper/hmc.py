@@ -1,0 +1,178 @@
+"""An average over hyperparameters: hybrid Monte Carlo on evidence times prior (Barber & Williams)."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from bayesgp_mf.errors import ConvergenceWarning
+from bayesgp_mf.hyper.leapfrog import Dynamics, Point, Walk, walk
+from bayesgp_mf.hyper.objective import Objective
+from bayesgp_mf.hyper.optimise import START_SPREAD, no_solution
+from bayesgp_mf.hyper.result import Advance, HyperResult, Record, check_positive_integers
+from bayesgp_mf.hyper.scores import EvidenceScore
+from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.types import Array
+
+FEW_ACCEPTED = 0.3
+"""A chain that accepts fewer of its proposals than this is warned about."""
+STARTS_TRIED = 10
+"""Random starting points tried for a further chain."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HybridMonteCarlo:
+    r"""Draws of the hyperparameters from evidence times prior, by hybrid Monte Carlo on their logarithms [1]_.
+
+    The defaults are those of [1]_ (section 2.3), where predicted probabilities are averaged over the draws (eq. 9). The
+    paper's parameters are log w_l = -2 log lengthscale, in which a step of 0.1 is one of 0.05 for the length scale:
+    ``HybridMonteCarlo(step_size={"lengthscale": 0.05, "variance": 0.1})`` with the priors
+    ``{"lengthscale": LogNormal(power=-2), "variance": LogNormal()}``, started at lengthscale e and variance 1.
+
+    Parameters
+    ----------
+    iterations : int
+        Of each chain. Each takes ``leapfrog_steps`` solutions with their gradients.
+    leapfrog_steps : int
+        Of one trajectory.
+    step_size : float or mapping of str to float
+        In the logarithm; one number for all, or one for each tuned parameter by name. As large as goes with few
+        rejections.
+    dropped : float
+        Share of the iterations at the beginning of each chain that is thrown away.
+    chains : int
+        The first starts at the kernel, the others at random around it.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range; on use, if ``step_size`` does not name the tuned parameters, or the method
+        has no evidence.
+
+    Notes
+    -----
+    A trajectory on which the equations have no solution is a rejection, and is counted. Where the likelihood is not
+    log-concave the equations may have several solutions, and every point is solved from the prior, which takes longer:
+    otherwise the evidence would depend on the way there. A parameter without a prior has a uniform one in its
+    logarithm between its bounds, from which trajectories are reflected.
+
+    References
+    ----------
+    .. [1] Barber, D., & Williams, C. K. I. (1996). Gaussian processes for Bayesian classification via hybrid
+       Monte Carlo. NIPS 9.
+    """
+
+    name: ClassVar[str] = "hmc"
+    iterations: int = 200
+    leapfrog_steps: int = 20
+    step_size: float | Mapping[str, float] = 0.1
+    dropped: float = 1.0 / 3.0
+    chains: int = 1
+
+    def __post_init__(self) -> None:
+        check_positive_integers(iterations=self.iterations, leapfrog_steps=self.leapfrog_steps, chains=self.chains)
+        if not isinstance(self.dropped, numbers.Real) or not 0 <= self.dropped < 1:
+            raise ValueError(f"dropped must be a share of the iterations, 0 <= dropped < 1, got {self.dropped!r}.")
+        sizes = self.step_size.values() if isinstance(self.step_size, Mapping) else [self.step_size]
+        for size in sizes:
+            if not isinstance(size, numbers.Real) or not 0 < size < np.inf:
+                raise ValueError(f"step_size must be a finite number > 0, or map names to such, got {size!r}.")
+
+    def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
+        """Run the chains.
+
+        Raises
+        ------
+        ConvergenceError
+            If the inner solver found no solution at a start.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If trajectories failed or diverged, or few proposals were accepted.
+        """
+        step_size = self._step_sizes(target)
+        objective = Objective(target, EvidenceScore(), from_prior=not target.likelihood.log_concave)
+        dynamics = Dynamics(objective, step_size, self.leapfrog_steps, target.lower, target.upper)
+        walks, starts, counts = [], [], []
+        for chain in range(self.chains):
+            objective.forget()
+            before = objective.n_evaluations, objective.n_failures
+            start = _start(dynamics, objective, chain, rng)
+            walks.append(walk(dynamics, start, self.iterations, rng, advance))
+            starts.append(start.x)
+            counts.append((objective.n_evaluations - before[0], objective.n_failures - before[1]))
+        kept = slice(int(self.iterations * self.dropped), None)
+        _warn(walks, kept)
+        draws = np.concatenate([w.path[kept] for w in walks])
+        kernels = tuple(target.kernel_at(draw) for draw in draws)
+        stats = {
+            "lp": np.concatenate([w.log_density[kept] for w in walks]),
+            "accepted": np.concatenate([w.accepted[kept] for w in walks]),
+            "acceptance_rate": np.concatenate([w.acceptance_rate[kept] for w in walks]),
+            "diverging": np.concatenate([w.diverging[kept] for w in walks]),
+            "energy_error": np.concatenate([w.energy_error[kept] for w in walks]),
+        }
+        record = _record(walks, np.array(starts), np.array(counts))
+        return HyperResult(kernels, np.full(len(kernels), 1.0 / len(kernels)), self.chains, stats, record)
+
+    def _step_sizes(self, target: Target) -> Array:
+        if not isinstance(self.step_size, Mapping):
+            return np.full(target.start.size, float(self.step_size))
+        free, given = sorted(set(target.owners.tolist())), sorted(self.step_size)
+        if free != given:
+            raise ValueError(f"step_size must be one number, or name each tuned parameter, {free}; it names {given}.")
+        return np.array([float(self.step_size[name]) for name in target.owners])
+
+
+def _start(dynamics: Dynamics, objective: Objective, chain: int, rng: np.random.Generator) -> Point:
+    target = objective.target
+    for _ in range(1 if chain == 0 else STARTS_TRIED):
+        x = target.start if chain == 0 else target.start + START_SPREAD * rng.standard_normal(target.start.size)
+        point = dynamics.point(np.clip(x, target.lower, target.upper))
+        if point is not None:
+            return point
+    raise no_solution(objective, "the starting point" if chain == 0 else f"any of {STARTS_TRIED} starting points")
+
+
+def _record(walks: list[Walk], starts: Array, counts: Array) -> Record:
+    """Return the full chains, with what was dropped."""
+    each = ("chain", "iteration")
+    return {
+        "hyper_start": (("chain", "hyper"), starts),
+        "hyper_path": ((*each, "hyper"), np.array([w.path for w in walks])),
+        "hyper_path_lp": (each, np.array([w.log_density for w in walks])),
+        "hyper_path_accepted": (each, np.array([w.accepted for w in walks])),
+        "hyper_path_diverging": (each, np.array([w.diverging for w in walks])),
+        "hyper_path_energy_error": (each, np.array([w.energy_error for w in walks])),
+        "hyper_path_failed": (each, np.array([w.failed for w in walks])),
+        "hyper_n_evaluations": (("chain",), counts[:, 0]),
+        "hyper_n_failures": (("chain",), counts[:, 1]),
+    }
+
+
+def _warn(walks: list[Walk], kept: slice) -> None:
+    failed = sum(int(np.sum(w.failed)) for w in walks)
+    diverged = sum(int(np.sum(w.diverging & ~w.failed)) for w in walks)
+    total = sum(w.accepted.size for w in walks)
+    if failed or diverged:
+        warnings.warn(
+            f"of {total} trajectories {failed} came to a point where the equations had no solution, and {diverged} "
+            "diverged; they were rejected. Draws from nearby are missing: use a smaller step_size, bounds or priors, "
+            "or allow noise in the likelihood.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    rate = float(np.mean([w.accepted[kept] for w in walks]))
+    if rate < FEW_ACCEPTED:
+        warnings.warn(
+            f"only {rate:.0%} of the proposals were accepted, so that the draws are few different ones. Use a smaller "
+            "step_size.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )

@@ -1,0 +1,167 @@
+r"""An average over hyperparameters: a few nodes around the mode of evidence times prior.
+
+References
+----------
+.. [1] Rue, H., Martino, S., & Chopin, N. (2009). Approximate Bayesian inference for latent Gaussian models by using
+   integrated nested Laplace approximations. JRSS B 71, 319-392. https://doi.org/10.1111/j.1467-9868.2008.00700.x
+   Section 6.5.
+.. [2] Vanhatalo, J., Riihimaki, J., Hartikainen, J., Jylanki, P., Tolvanen, V., & Vehtari, A. (2013). GPstuff: Bayesian
+   modeling with Gaussian processes. JMLR 14, 1175-1179. https://jmlr.org/papers/v14/vanhatalo13a.html
+"""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from bayesgp_mf.errors import ConvergenceError, ConvergenceWarning, Status
+from bayesgp_mf.hyper.designs import central_composite, product_rule
+from bayesgp_mf.hyper.objective import Objective
+from bayesgp_mf.hyper.optimise import maximise
+from bayesgp_mf.hyper.result import Advance, HyperResult, check_positive_integers
+from bayesgp_mf.hyper.scores import EvidenceScore
+from bayesgp_mf.hyper.search import record_of_search
+from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.types import Array
+
+DIFFERENCE = 1e-2
+"""Step in the log parameters of the differences of the gradient: its rounding is that of the inner solver."""
+LARGEST_SD = 4.0
+"""Standard deviation, in the logarithm, of a direction in which evidence times prior hardly falls off, or rises."""
+FEW_PARAMETERS = 2
+"""Up to so many the nodes are a product rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Integrate:
+    r"""A weighted average over nodes around the most probable hyperparameters.
+
+    With H the negative Hessian of the log target at its mode x, nodes lie at :math:`x + H^{-1/2} z_k`, for one or two
+    parameters on a product of Gauss-Hermite rules, for more on a central composite design, as in [1]_ and [2]_. Their
+    weights are the target's density there times those of the design (`designs`).
+
+    Parameters
+    ----------
+    starts : int
+        Descents in the search for the mode.
+    points : int
+        Nodes along each axis, for one or two parameters.
+    reach : float
+        f_0 > 1 of the central composite design: its nodes are f_0 sqrt(p) standard deviations from the mode.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range; on use, if the method has no evidence.
+
+    Notes
+    -----
+    Exact, in mean and covariance of the log parameters, where the target is Gaussian in them; a summary where it is
+    not. Priors make it so: without, a length scale that hardly matters has no summit. In a direction in which the
+    target falls off more slowly than a normal density of standard deviation 4, that is taken to place the nodes, with
+    a warning. 2p solutions with gradients for the Hessian, then one for each node.
+    """
+
+    name: ClassVar[str] = "integrate"
+    starts: int = 3
+    points: int = 7
+    reach: float = 1.1
+
+    def __post_init__(self) -> None:
+        check_positive_integers(starts=self.starts, points=self.points)
+        if not isinstance(self.reach, numbers.Real) or not 1 < self.reach < np.inf:
+            raise ValueError(f"reach must be a number > 1, got {self.reach!r}.")
+
+    def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
+        """Find the mode, and weigh the nodes around it; those without a solution are dropped and counted.
+
+        Raises
+        ------
+        ConvergenceError
+            If no start had a solution, or a point right beside the mode has none.
+
+        Warns
+        -----
+        BoundWarning, ConvergenceWarning
+            As `optimise.maximise` does; if the target has no summit in some direction; if nodes were dropped.
+        """
+        objective = Objective(target, EvidenceScore(), from_prior=not target.likelihood.log_concave)
+        best, runs = maximise(objective, starts=self.starts, rng=rng, advance=advance)
+        scale = _scale(_curvature(objective, best.end, advance))
+        p = target.start.size
+        design = product_rule(p, self.points) if p <= FEW_PARAMETERS else central_composite(p, self.reach)
+        nodes = best.end + design.points @ scale.T
+        inside = np.all((nodes >= target.lower) & (nodes <= target.upper), axis=1)
+        values = np.full(nodes.shape[0], -np.inf)
+        objective.forget()
+        for k in np.nonzero(inside)[0]:
+            value = objective.value(nodes[k])
+            values[k] = -np.inf if value is None else value
+            advance(f"node {k + 1} of {nodes.shape[0]}")
+        kept = np.isfinite(values)
+        n_failed = int(np.sum(inside & ~kept))
+        if n_failed:
+            _warn_dropped(n_failed, nodes.shape[0])
+        if not kept.any():
+            raise _no_node(objective)
+        log_weight = np.log(design.weights) + values + 0.5 * np.sum(design.points**2, axis=1)  # times pi / phi
+        weights = np.exp(log_weight[kept] - np.max(log_weight[kept]))
+        weights /= weights.sum()
+        record = record_of_search(target, best, runs, "hyper_log_evidence") | {
+            "hyper_node": (("node", "hyper"), nodes[kept]),
+            "hyper_node_weight": (("node",), weights),
+            "hyper_n_nodes_failed": ((), np.array(n_failed)),
+            "hyper_n_nodes_outside": ((), np.array(int(np.sum(~inside)))),
+        }
+        kernels = tuple(target.kernel_at(node) for node in nodes[kept])
+        return HyperResult(kernels, weights, stats={"lp": values[kept]}, record=record)
+
+
+def _curvature(objective: Objective, mode: Array, advance: Advance) -> Array:
+    """Return the negative Hessian ``(p, p)`` at the mode, by central differences of the gradient."""
+    rows = []
+    for direction in np.eye(mode.size):
+        ahead, behind = (objective(mode + sign * DIFFERENCE * direction) for sign in (1.0, -1.0))
+        if ahead is None or behind is None:
+            raise _no_node(objective)
+        rows.append((behind[1] - ahead[1]) / (2.0 * DIFFERENCE))
+        advance("curvature at the mode")
+    hessian = np.array(rows)
+    return np.asarray(0.5 * (hessian + hessian.T))
+
+
+def _scale(curvature: Array) -> Array:
+    """Return the symmetric square root ``(p, p)`` of the inverse curvature, limited where there is hardly any."""
+    values, vectors = np.linalg.eigh(curvature)
+    flat = values < LARGEST_SD**-2
+    if flat.any():
+        warnings.warn(
+            f"in {int(flat.sum())} of {values.size} directions evidence times prior has no clear summit; the nodes "
+            f"there are placed as if its standard deviation in the logarithm were {LARGEST_SD:g}. Give priors, or fix "
+            "what the data do not determine.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    return np.asarray((vectors / np.sqrt(np.maximum(values, LARGEST_SD**-2))) @ vectors.T)
+
+
+def _no_node(objective: Objective) -> ConvergenceError:
+    error = ConvergenceError(
+        "the inner solver found no solution beside the most probable hyperparameters, so there is nothing to average "
+        f"over. Use hyper='evidence', or allow noise in the likelihood. The last reason: {objective.last_failure}",
+        Status.NO_VALID_STEP,
+    )
+    error.__cause__ = objective.last_failure
+    return error
+
+
+def _warn_dropped(n_failed: int, total: int) -> None:
+    warnings.warn(
+        f"at {n_failed} of {total} nodes the equations had no solution; they were left out of the average.",
+        ConvergenceWarning,
+        stacklevel=4,
+    )

@@ -1,0 +1,38 @@
+"""The strategies by name: one registry, `HYPER`, that dispatches and writes the error message."""
+
+from __future__ import annotations
+
+from bayesgp_mf.hyper.hmc import HybridMonteCarlo
+from bayesgp_mf.hyper.integrate import Integrate
+from bayesgp_mf.hyper.result import Strategy
+from bayesgp_mf.hyper.scan import Scan
+from bayesgp_mf.hyper.search import Evidence, LeaveOneOut
+
+HYPER: dict[str, Strategy] = {
+    strategy.name: strategy for strategy in (Evidence(), LeaveOneOut(), Scan(), HybridMonteCarlo(), Integrate())
+}
+
+
+def get_strategy(hyper: str | Strategy) -> Strategy:
+    """Return a strategy by name, with its default options, or as it is.
+
+    Raises
+    ------
+    ValueError
+        If there is no such strategy; the message lists those there are.
+
+    Examples
+    --------
+    >>> from bayesgp_mf.hyper import get_strategy
+    >>> get_strategy("loo")
+    LeaveOneOut(starts=3)
+    """
+    if isinstance(hyper, str) and hyper in HYPER:
+        return HYPER[hyper]
+    if isinstance(hyper, type) or not isinstance(hyper, Strategy):
+        given = f"the class {hyper.__name__}: write it with ()" if isinstance(hyper, type) else repr(hyper)
+        raise ValueError(
+            f"hyper must be None, one of {sorted(HYPER)}, or a strategy with options such as Evidence(starts=5), "
+            f"got {given}."
+        )
+    return hyper

@@ -1,0 +1,79 @@
+"""What choosing hyperparameters gives, and the face of every way to choose them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.types import Array
+
+Record: TypeAlias = dict[str, tuple[tuple[str, ...], Array]]
+"""Arrays by name, each with the names of its dimensions."""
+
+Advance: TypeAlias = Callable[[str], None]
+"""Is called after each part of the work with a word on how it stands."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HyperResult:
+    """One kernel, or several with weights.
+
+    Attributes
+    ----------
+    kernels : tuple of Kernel
+        One for a point estimate; one for each draw or node otherwise.
+    weights : (k,) array
+        Sum to one.
+    chains : int
+        The kernels are arranged as (chains, k // chains).
+    stats : dict
+        Of each kernel, ``(k,)``: ``lp``, the log of what was maximised or integrated, in nats (a scan has none); others
+        by strategy.
+    record : dict
+        How it went: for each name its dimensions and values. The dimension ``hyper`` is that of ``Target.names``.
+    """
+
+    kernels: tuple[Kernel, ...]
+    weights: Array
+    chains: int = 1
+    stats: dict[str, Array] = field(default_factory=dict)
+    record: Record = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        k = len(self.kernels)
+        if self.weights.shape != (k,) or abs(float(np.sum(self.weights)) - 1.0) > 1e-9 or np.any(self.weights < 0):
+            raise ValueError(f"weights must be {k} numbers >= 0 that sum to one, got {self.weights!r}.")
+        if k % self.chains:
+            raise ValueError(f"{k} kernels cannot be arranged in {self.chains} chains of one length.")
+        for name, values in self.stats.items():
+            if values.shape != (k,):
+                raise ValueError(f"stats[{name!r}] must have shape ({k},), got {values.shape}.")
+
+
+@runtime_checkable
+class Strategy(Protocol):
+    """A way to choose hyperparameters."""
+
+    @property
+    def name(self) -> str:
+        """What users call it by."""
+
+    def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
+        """Return the kernel, or kernels, that the data speak for."""
+
+
+def point_estimate(kernel: Kernel, log_target: float, record: Record) -> HyperResult:
+    """Return the result that is a single kernel."""
+    return HyperResult((kernel,), np.ones(1), stats={"lp": np.array([log_target])}, record=record)
+
+
+def check_positive_integers(**options: object) -> None:
+    """Raise a ValueError that names the first option that is not a positive integer."""
+    for name, value in options.items():
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"{name} must be a positive integer, got {value!r}.")

@@ -1,0 +1,178 @@
+"""The papers' way: count leave-one-out errors over a coarse grid, and take the kernel of the least count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bayesgp_mf.errors import (
+    ConvergenceError,
+    InconsistentDataError,
+    NotPositiveDefiniteError,
+    Status,
+)
+from bayesgp_mf.hyper.result import Advance, HyperResult, Record
+from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.types import Array
+
+DEFAULT_FACTORS = tuple(float(f) for f in np.geomspace(0.1, 10.0, 13))
+"""By which all length scales are multiplied where no grid is given."""
+
+
+class _Counted(NamedTuple):
+    """What leave-one-out says at one point of the grid."""
+
+    errors: int
+    log_density: float | None  # in nats; None for a method without densities
+    log_prior: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scan:
+    r"""The least leave-one-out error count over a grid (2000, section 8: the scan over sigma^2). For every method.
+
+    Parameters
+    ----------
+    grid : mapping of str to sequence of float, optional
+        Values of parameters by name; every combination is tried. A value goes to each entry of a vector parameter.
+        By default all length scales of the kernel are multiplied by one of 13 factors from 1/10 to 10.
+
+    Raises
+    ------
+    ValueError
+        If the grid is empty or its values are not positive numbers; on use, if it names what is not tuned, if values
+        are out of bounds, or if targets are no labels.
+
+    Notes
+    -----
+    Least counts are often tied, and the rule among them is: the highest leave-one-out log predictive density plus log
+    prior; for a support-vector machine, which has no density, the middle of the longest stretch of neighbours along
+    the first axis of the grid (the earlier of two middles, the first of equal stretches).
+    """
+
+    name: ClassVar[str] = "scan"
+    grid: Mapping[str, Sequence[float]] | None = None
+
+    def __post_init__(self) -> None:
+        if self.grid is None:
+            return
+        if not isinstance(self.grid, Mapping) or not self.grid:
+            raise ValueError(f"grid must map names of parameters to values to try, got {self.grid!r}.")
+        for name, values in self.grid.items():
+            _check_values(name, values)
+
+    def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
+        """Count errors at every point of the grid, and choose.
+
+        Raises
+        ------
+        ConvergenceError
+            If no point of the grid had a solution.
+        """
+        if target.likelihood.targets != "binary":
+            raise ValueError("hyper='scan' counts wrong labels, and these targets are real numbers; use hyper='loo'.")
+        axes = self._axes(target)
+        shape = tuple(len(axis) for axis in axes)
+        counted: dict[tuple[int, ...], _Counted] = {}
+        kernels: dict[tuple[int, ...], Kernel] = {}
+        reason: Exception | None = None
+        for index in product(*(range(length) for length in shape)):
+            changes = [axis[i] for axis, i in zip(axes, index, strict=True)]
+            kernel = target.kernel.replace(**{name: value for change in changes for name, value in change.items()})
+            try:
+                counted[index] = _count(target, kernel)
+                kernels[index] = kernel
+                advance(f"{counted[index].errors} leave-one-out errors of {target.t.size}")
+            except (ConvergenceError, NotPositiveDefiniteError, InconsistentDataError) as failure:
+                reason = failure
+                advance("no solution")
+        if not counted:
+            raise ConvergenceError(
+                f"the inner solver found no solution at any of {np.prod(shape)} points of the grid. Try other length "
+                f"scales, or allow noise in the likelihood. The last reason: {reason}",
+                Status.NO_VALID_STEP,
+            ) from reason
+        chosen = _choose(counted, shape)
+        points = np.array([target.free_logarithms(kernel) for kernel in kernels.values()])
+        record: Record = {
+            "hyper_scan": (("point", "hyper"), points),
+            "hyper_loo_errors": (("point",), np.array([c.errors for c in counted.values()])),
+            "hyper_n_failures": ((), np.array(int(np.prod(shape)) - len(counted))),
+        }
+        densities = [c.log_density for c in counted.values() if c.log_density is not None]
+        if densities:
+            record["hyper_loo"] = (("point",), np.array(densities))
+        stats = {"loo_errors": np.array([counted[chosen].errors])}
+        return HyperResult((kernels[chosen],), np.ones(1), stats=stats, record=record)
+
+    def _axes(self, target: Target) -> list[list[dict[str, Array]]]:
+        """Return for each axis of the grid the parameters to replace at each of its points."""
+        params, free = target.kernel.params, set(target.owners.tolist())
+        if self.grid is None:
+            scales = [name for name in params if name.endswith("lengthscale") and name in free]
+            if not scales:
+                raise ValueError(
+                    f"this kernel has no length scale to scan; give values for some of {sorted(free)}: "
+                    "Scan(grid={name: values})."
+                )
+            axes = [[{name: params[name] * factor for name in scales} for factor in DEFAULT_FACTORS]]
+        else:
+            unknown = sorted(set(self.grid) - free)
+            if unknown:
+                raise ValueError(f"grid names {unknown[0]!r}, which is not tuned; those that are: {sorted(free)}.")
+            axes = [
+                [{name: np.full(params[name].shape, float(value))} for value in values]
+                for name, values in self.grid.items()
+            ]
+        for axis in axes:
+            for change in axis:
+                target.check_bounds(change)
+        return axes
+
+
+def _check_values(name: str, values: ArrayLike) -> None:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"grid[{name!r}] must be a sequence of numbers, got {values!r}.") from None
+    if array.ndim != 1 or array.size == 0 or not np.all(np.isfinite(array)) or np.any(array <= 0):
+        raise ValueError(f"grid[{name!r}] must be a sequence of finite numbers > 0, got {values!r}.")
+
+
+def _count(target: Target, kernel: Kernel) -> _Counted:
+    problem = target.problem_at(kernel)
+    # from the prior each time: where there are several solutions, the order of the grid must not decide
+    solution = target.solver.solve(problem, replace(target.control, throw=True, progress=False))
+    others = target.solver.leave_one_out(problem, solution)
+    log_density = float(np.sum(others.log_density)) if solution.has_variance else None
+    log_prior, _ = target.log_prior(target.free_logarithms(kernel))
+    return _Counted(others.error_count(target.t), log_density, log_prior)
+
+
+def _choose(counted: dict[tuple[int, ...], _Counted], shape: tuple[int, ...]) -> tuple[int, ...]:
+    least = min(c.errors for c in counted.values())
+    tied = {index: c for index, c in counted.items() if c.errors == least}
+    densities = {index: c.log_density + c.log_prior for index, c in tied.items() if c.log_density is not None}
+    if densities:
+        return max(densities, key=lambda index: densities[index])
+    is_tied = np.zeros(shape, dtype=np.bool_)
+    is_tied[tuple(np.array(list(tied)).T)] = True
+    return _middle_of_longest_stretch(is_tied)
+
+
+def _middle_of_longest_stretch(is_tied: NDArray[np.bool_]) -> tuple[int, ...]:
+    """Return the index of the middle of the longest run of True along the first axis."""
+    longest, middle = 0, (0,) * is_tied.ndim
+    for rest in np.ndindex(*is_tied.shape[1:]):
+        line = np.concatenate([[False], is_tied[(slice(None), *rest)], [False]])
+        edges = np.nonzero(line[1:] != line[:-1])[0]
+        for first, beyond in zip(edges[::2], edges[1::2], strict=True):
+            if beyond - first > longest:
+                longest, middle = int(beyond - first), (int(first + beyond - 1) // 2, *rest)
+    return middle

@@ -1,0 +1,98 @@
+"""Point estimates by a search uphill: the highest evidence, or the best leave-one-out predictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from bayesgp_mf.hyper.objective import Objective
+from bayesgp_mf.hyper.optimise import Run, maximise
+from bayesgp_mf.hyper.result import Advance, HyperResult, Record, check_positive_integers, point_estimate
+from bayesgp_mf.hyper.scores import EvidenceScore, LooScore
+from bayesgp_mf.hyper.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The highest log evidence of the method, by L-BFGS-B with exact gradients.
+
+    With priors it is the most probable value of the logarithms (MAP); without, maximum likelihood II.
+
+    Parameters
+    ----------
+    starts : int
+        Descents; all but the first start at random around the kernel.
+
+    Raises
+    ------
+    ValueError
+        If ``starts`` is not a positive integer; on use, if the method has no evidence.
+    """
+
+    name: ClassVar[str] = "evidence"
+    starts: int = 3
+
+    def __post_init__(self) -> None:
+        check_positive_integers(starts=self.starts)
+
+    def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
+        """Return the kernel at the highest point found; `optimise.maximise` says what is raised and warned of."""
+        objective = Objective(target, EvidenceScore())
+        best, runs = maximise(objective, starts=self.starts, rng=rng, advance=advance)
+        record = record_of_search(target, best, runs, "hyper_log_evidence")
+        return point_estimate(target.kernel_at(best.end), best.value, record)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveOneOut:
+    """The highest sum of leave-one-out log predictive densities, each of which is analytic, plus the log prior.
+
+    The gradient is exact for tap, naive, variational and laplace, for online learning to its fixed point, and for
+    regression (`loo_gradient`). For a single online sweep, and for exact classification, it is that of central
+    differences: 2p + 1 solutions for each point of the search.
+
+    Parameters
+    ----------
+    starts : int
+        Descents; all but the first start at random around the kernel.
+
+    Raises
+    ------
+    ValueError
+        If ``starts`` is not a positive integer; on use, if the method has no predictive density.
+    """
+
+    name: ClassVar[str] = "loo"
+    starts: int = 3
+
+    def __post_init__(self) -> None:
+        check_positive_integers(starts=self.starts)
+
+    def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
+        """Return the kernel at the highest point found; `optimise.maximise` says what is raised and warned of."""
+        objective = Objective(target, LooScore())
+        best, runs = maximise(objective, starts=self.starts, rng=rng, advance=advance)
+        record = record_of_search(target, best, runs, "hyper_loo")
+        return point_estimate(target.kernel_at(best.end), best.value, record)
+
+
+def record_of_search(target: Target, best: Run, runs: list[Run], score_name: str) -> Record:
+    """Return how a search went: one row for each start, and the trace of the best.
+
+    ``hyper_trace`` has the log prior in it, where there are priors; the score at the ends has not.
+    """
+    per_start, ends = ("start",), ("start", "hyper")
+    log_prior = np.array([target.log_prior(run.end)[0] for run in runs])
+    record: Record = {
+        "hyper_start": (ends, np.array([run.start for run in runs])),
+        "hyper_end": (ends, np.array([run.end for run in runs])),
+        score_name: (per_start, np.array([run.value for run in runs]) - log_prior),
+        "hyper_n_evaluations": (per_start, np.array([run.n_evaluations for run in runs])),
+        "hyper_n_failures": (per_start, np.array([run.n_failures for run in runs])),
+        "hyper_trace": (("iteration",), best.trace),
+    }
+    if target.priors:
+        record["hyper_log_prior"] = (per_start, log_prior)
+    return record

@@ -1,0 +1,214 @@
+"""What is known when hyperparameters are chosen: data, method, where to start, and what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bayesgp_mf.errors import NotPositiveDefiniteError
+from bayesgp_mf.hyper.priors import Prior
+from bayesgp_mf.kernels import Kernel, log_gradient, log_vector, log_vector_names, with_log_vector
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.methods import Solver
+from bayesgp_mf.problem import Problem
+from bayesgp_mf.solution import Control
+from bayesgp_mf.types import Array
+
+LOG_RANGE = float(np.log(1e4))
+"""A parameter without bounds and without a prior may move this far from where it started, to either side."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Target:
+    """What is known when hyperparameters are chosen.
+
+    Parameters
+    ----------
+    X : (n, d) array
+        Training inputs.
+    t : (n,) array
+        Targets.
+    likelihood : Likelihood
+        p(t | f); it is kept as it is.
+    kernel : Kernel
+        Where to start. Parameters that are exactly zero stay so.
+    solver : Solver
+        The method whose evidence or leave-one-out predictions decide.
+    control : Control
+        Of the solver.
+    priors : mapping of str to Prior
+        By the name of the parameter in ``kernel.params``; of a vector parameter, of each entry.
+    bounds : mapping of str to (float, float)
+        Lowest and highest value, in the parameter's own units. A parameter without bounds moves freely if it has a
+        prior, and otherwise by a factor of 10^4 to either side of its start; where the hyperparameters are
+        integrated over, that range, uniform in the logarithm, is its prior.
+    fixed : collection of str
+        Names of parameters that stay as they are.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the free entries, such as ``lengthscale[2]``.
+    start, lower, upper : (p,) array
+        Their logarithms at the start and at the bounds, which may be infinite.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown or not free, if bounds are not 0 < low < high or do not hold the start, if a prior is
+        none, or if nothing is free.
+    """
+
+    X: Array
+    t: Array
+    likelihood: Likelihood
+    kernel: Kernel
+    solver: Solver
+    control: Control = field(default_factory=Control)
+    priors: Mapping[str, Prior] = field(default_factory=dict)
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    fixed: Collection[str] = frozenset()
+    names: tuple[str, ...] = field(init=False)
+    start: Array = field(init=False)
+    lower: Array = field(init=False)
+    upper: Array = field(init=False)
+    _owners: NDArray[np.str_] = field(init=False, repr=False)  # the parameter of each entry of the kernel's log vector
+    _free: NDArray[np.bool_] = field(init=False, repr=False)  # which of those entries are free
+
+    def __post_init__(self) -> None:
+        fixed = _fixed_names(self.kernel, self.fixed)
+        counts = {name: int(np.count_nonzero(value)) for name, value in self.kernel.params.items()}
+        owners = np.repeat(np.array(list(counts), dtype=np.str_), list(counts.values()))
+        free = ~np.isin(owners, list(fixed))
+        if not free.any():
+            raise ValueError("the kernel has no parameter to tune: all are fixed or zero; use hyper=None.")
+        for argument, given in (("priors", self.priors), ("bounds", self.bounds)):
+            _check_names(argument, given, self.kernel, set(owners[free].tolist()))
+        for name, prior in self.priors.items():
+            if isinstance(prior, type) or not isinstance(prior, Prior):
+                raise ValueError(f"priors[{name!r}] must be a prior such as LogNormal(-3.0, 3.0), got {prior!r}.")
+        lower, upper = self._limits(owners)
+        values = {
+            "fixed": fixed,
+            "names": tuple(name for name, is_free in zip(log_vector_names(self.kernel), free, strict=True) if is_free),
+            "start": log_vector(self.kernel)[free],
+            "lower": lower[free],
+            "upper": upper[free],
+            "_owners": owners,
+            "_free": free,
+        }
+        for attribute, value in values.items():
+            object.__setattr__(self, attribute, value)
+
+    def _limits(self, owners: NDArray[np.str_]) -> tuple[Array, Array]:
+        vector = log_vector(self.kernel)
+        lower, upper = vector - LOG_RANGE, vector + LOG_RANGE
+        has_prior = np.isin(owners, list(self.priors))
+        lower[has_prior], upper[has_prior] = -np.inf, np.inf
+        for name, pair in self.bounds.items():
+            low, high = _bounds_pair(name, pair)
+            inside = np.exp(vector[owners == name])
+            if np.any(inside < low * (1 - 1e-12)) or np.any(inside > high * (1 + 1e-12)):
+                raise ValueError(
+                    f"bounds[{name!r}] = ({low:g}, {high:g}) does not hold where {name} starts, "
+                    f"{self.kernel.params[name].tolist()}. Widen the bounds, or start the kernel inside."
+                )
+            lower[owners == name], upper[owners == name] = np.log(low), np.log(high)
+        return lower, upper
+
+    @property
+    def owners(self) -> NDArray[np.str_]:
+        """The name of the parameter that each free entry belongs to, ``(p,)``."""
+        return self._owners[self._free]
+
+    def kernel_at(self, log_free: ArrayLike) -> Kernel:
+        """Return the kernel whose free entries have the logarithms ``log_free (p,)``; the others are untouched."""
+        vector = log_vector(self.kernel)
+        vector[self._free] = log_free
+        moved = with_log_vector(self.kernel, vector)
+        # the logarithm and back is not the identity in the last digit
+        return moved.replace(**{name: self.kernel.params[name] for name in self.fixed})
+
+    def free_logarithms(self, kernel: Kernel) -> Array:
+        """Return the logarithms ``(p,)`` of the free entries of a kernel of the same form."""
+        return log_vector(kernel)[self._free]
+
+    def check_bounds(self, values: Mapping[str, Array]) -> None:
+        """Raise a ValueError if values of parameters, by name, are outside their bounds."""
+        for name in values.keys() & self.bounds.keys():
+            low, high = self.bounds[name]
+            if np.any(values[name] < low) or np.any(values[name] > high):
+                raise ValueError(
+                    f"{name} = {values[name].tolist()} is outside bounds[{name!r}] = ({low:g}, {high:g}). Leave it out "
+                    "of the grid, or widen the bounds."
+                )
+
+    def problem_at(self, kernel: Kernel) -> Problem:
+        """Return the inference problem under a kernel.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            If the kernel overflows at these inputs, or its Gram matrix is no covariance.
+        InconsistentDataError
+            If the targets have probability zero.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            gram = kernel.gram(self.X)
+        if not np.all(np.isfinite(gram)):
+            raise NotPositiveDefiniteError(f"the kernel overflows at these inputs: {kernel!r}")
+        return Problem(gram, self.t, self.likelihood)
+
+    def pull_back(self, kernel: Kernel, gram_bar: Array) -> Array:
+        """Return the gradient ``(p,)`` in the free logarithms from that in the Gram matrix ``(n, n)``."""
+        return log_gradient(kernel, kernel.gram_vjp(self.X, gram_bar))[self._free]
+
+    def log_prior(self, log_free: Array) -> tuple[float, Array]:
+        """Return the log prior density with respect to the free logarithms ``(p,)``, and its gradient ``(p,)``."""
+        value, gradient, owners = 0.0, np.zeros(log_free.shape), self.owners
+        for name, prior in self.priors.items():
+            density, slope = prior.log_density(log_free[owners == name])
+            value += float(np.sum(density))
+            gradient[owners == name] = slope
+        return value, gradient
+
+
+def _fixed_names(kernel: Kernel, fixed: Collection[str]) -> frozenset[str]:
+    if isinstance(fixed, str):
+        raise ValueError(f"fixed must be a collection of parameter names, got {fixed!r}: write fixed={{{fixed!r}}}.")
+    names = frozenset(fixed)
+    unknown = sorted(str(name) for name in names - set(kernel.params))
+    if unknown:
+        raise ValueError(f"fixed names {unknown[0]!r}, which this kernel does not have; it has {list(kernel.params)}.")
+    return names
+
+
+def _check_names(argument: str, given: Mapping[str, object], kernel: Kernel, free: set[str]) -> None:
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{argument} must map names of parameters, {list(kernel.params)}, got {given!r}.")
+    for name in given:
+        if name not in kernel.params:
+            raise ValueError(
+                f"{argument} names {name!r}, which this kernel does not have; it has {list(kernel.params)}."
+            )
+        if name not in free:
+            raise ValueError(
+                f"{argument} names {name!r}, which stays as it is, since it is fixed or zero. Leave it out; free are "
+                f"{sorted(free)}."
+            )
+
+
+def _bounds_pair(name: str, pair: object) -> tuple[float, float]:
+    try:
+        low, high = (float(value) for value in pair)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        raise ValueError(f"bounds[{name!r}] must be two numbers, (low, high), got {pair!r}.") from None
+    if not (0 < low < high < np.inf):
+        raise ValueError(
+            f"bounds[{name!r}] must be 0 < low < high, both finite, since the search is over logarithms, got "
+            f"({low:g}, {high:g})."
+        )
+    return low, high

@@ -1,0 +1,143 @@
+"""Designs that are exact for a Gaussian, and averages over hyperparameters with them."""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+import bayesgp_mf as bgp
+from bayesgp_mf.hyper import EvidenceScore, Integrate, LogNormal, Objective, Target
+from bayesgp_mf.hyper.designs import central_composite, factorial, product_rule
+from bayesgp_mf.methods import METHODS
+from tests.hyper.known import MEAN, PRECISION, Quadratic, ignore, known_target, pima_test_errors, published_pima
+
+
+def moments(points, weights):
+    mean = weights @ points
+    return mean, ((points - mean).T * weights) @ (points - mean)
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 5, 8, 11])
+def test_designs_have_the_moments_of_a_standard_normal(p):
+    designs = [central_composite(p, 1.1), central_composite(p, 1.5)] + ([product_rule(p, 5)] if p < 4 else [])
+    for design in designs:
+        mean, covariance = moments(*design)
+        np.testing.assert_allclose(design.weights.sum(), 1.0, atol=1e-14)
+        np.testing.assert_allclose(mean, 0.0, atol=1e-14)
+        np.testing.assert_allclose(covariance, np.eye(p), atol=1e-13)
+
+
+@pytest.mark.parametrize(("p", "runs"), [(3, 8), (5, 16), (6, 32), (8, 64), (11, 128), (17, 256)])
+def test_factorial_hides_no_interaction_behind_another(p, runs):
+    columns = factorial(p).T
+    assert columns.shape == (p, runs)
+    products = [reduce(np.multiply, some) for size in (1, 2) for some in combinations(columns, size)]
+    effects = np.array([np.ones(runs), *products])
+    np.testing.assert_array_equal(effects @ effects.T, runs * np.eye(effects.shape[0]))
+
+
+def average(target, result):
+    return moments(np.array([target.free_logarithms(kernel) for kernel in result.kernels]), result.weights)
+
+
+def test_two_parameters_exact_where_the_target_is_gaussian():
+    target = known_target()
+    result = Integrate(starts=1).choose(target, np.random.default_rng(0), ignore)
+    mean, covariance = average(target, result)
+    assert len(result.kernels) == 49
+    np.testing.assert_allclose(mean, MEAN, atol=1e-8)
+    np.testing.assert_allclose(covariance, np.linalg.inv(PRECISION), atol=1e-8)
+    alike = np.full(49, 1.0 / 49)  # the control
+    assert np.max(np.abs(moments(result.record["hyper_node"][1], alike)[1] - covariance)) > 0.1
+
+
+def test_four_parameters_exact_where_the_target_is_gaussian():
+    target = known_target(with_scales=True)
+    result = Integrate(starts=1).choose(target, np.random.default_rng(0), ignore)
+    mean, covariance = average(target, result)
+    assert len(result.kernels) == 1 + 2 * 4 + 16
+    np.testing.assert_allclose(mean, [0.5, 0.5, *MEAN], atol=1e-6)
+    expected = np.zeros((4, 4))
+    expected[:2, :2], expected[2:, 2:] = 0.8**2 * np.eye(2), np.linalg.inv(PRECISION)
+    np.testing.assert_allclose(covariance, expected, atol=1e-6)
+    np.testing.assert_allclose(result.stats["lp"].max(), result.record["hyper_trace"][1].max(), atol=1e-9)
+
+
+def test_two_parameters_of_a_real_evidence_agree_with_a_fine_grid():
+    toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 4.0), n=25, random_seed=3)
+    priors = {"lengthscale": LogNormal(0.5, 1.0), "variance": LogNormal(1.0, 1.0)}
+    target = Target(
+        toy.X, 2.0 * toy.y - 1.0, bgp.Probit(), bgp.kernels.Gaussian(1.0, 2.0), METHODS["tap"], priors=priors
+    )
+    mean, covariance = average(target, Integrate().choose(target, np.random.default_rng(0), ignore))
+    evaluate = Objective(target, EvidenceScore())
+    axes = np.linspace(-3.5, 3.5, 22)
+    grid = np.array([mean + np.sqrt(np.diag(covariance)) * [a, b] for a in axes for b in axes])
+    density = np.array([evaluate.value(x) for x in grid])
+    weights = np.exp(density - density.max())
+    fine_mean, fine_covariance = moments(grid, weights / weights.sum())
+    sd = np.sqrt(np.diag(fine_covariance))
+    np.testing.assert_allclose(mean / sd, fine_mean / sd, atol=0.02)
+    np.testing.assert_allclose(covariance / np.outer(sd, sd), fine_covariance / np.outer(sd, sd), atol=0.05)
+
+
+def test_pima_as_good_as_the_published_average():
+    result = Integrate(starts=1).choose(published_pima(), np.random.default_rng(0), ignore)
+    assert len(result.kernels) == 81
+    assert abs(pima_test_errors(result) - 68) <= 3  # 1996, table 1, by hybrid Monte Carlo
+
+
+def test_nodes_without_a_solution_are_dropped_and_counted():
+    class Moody(Quadratic):
+        def solve(self, problem, control=bgp.Control(), start=None):
+            if problem.gram[0, 1] > 3.0:
+                raise bgp.ConvergenceError("a bad place", bgp.Status.STALLED)
+            return super().solve(problem, control, start)
+
+    with pytest.warns(bgp.ConvergenceWarning, match=r"at \d+ of 49 nodes the equations had no solution"):
+        result = Integrate(starts=1).choose(known_target(solver=Moody()), np.random.default_rng(0), ignore)
+    n_failed = int(result.record["hyper_n_nodes_failed"][1])
+    assert n_failed > 0
+    assert len(result.kernels) == 49 - n_failed
+    np.testing.assert_allclose(result.weights.sum(), 1.0)
+
+
+def test_nodes_outside_the_bounds_have_no_weight():
+    bounds = {"bias_variance": (0.5, 2.0)}
+    result = Integrate(starts=1).choose(known_target(bounds=bounds), np.random.default_rng(0), ignore)
+    assert int(result.record["hyper_n_nodes_outside"][1]) == 49 - len(result.kernels) > 0
+    assert all(0.5 <= kernel.params["bias_variance"] <= 2.0 for kernel in result.kernels)
+
+
+def test_a_direction_without_a_summit_is_told():
+    class Silent(Quadratic):
+        def solve(self, problem, control=bgp.Control(), start=None):
+            solution = super().solve(problem, control, start)
+            object.__setattr__(solution, "evidence", type(solution.evidence)(0.0, "exact"))
+            return solution
+
+        def gram_gradient(self, problem, solution):
+            return np.zeros((2, 2))
+
+    target = known_target(solver=Silent(), priors={"bias_variance": LogNormal(0.0, 1.0)})
+    with pytest.warns(bgp.ConvergenceWarning, match="in 1 of 2 directions evidence times prior has no clear summit"):
+        result = Integrate(starts=1).choose(target, np.random.default_rng(0), ignore)
+    mean, covariance = average(target, result)
+    np.testing.assert_allclose(mean[0], 0.0, atol=1e-8)
+    np.testing.assert_allclose(covariance[0], [1.0, 0.0], atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"starts": 0}, "starts must be a positive integer, got 0"),
+        ({"points": 0}, "points must be a positive integer, got 0"),
+        ({"reach": 1.0}, "reach must be a number > 1, got 1.0"),
+    ],
+)
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        Integrate(**options)

@@ -1,0 +1,144 @@
+"""Hybrid Monte Carlo on densities that are known: laws of the leapfrog, and moments within Monte-Carlo error."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import kstest, truncnorm
+
+from bayesgp_mf.hyper.leapfrog import Dynamics, walk
+from tests.hyper.known import MEAN, PRECISION, ignore
+
+FREE = np.array([-np.inf, -np.inf]), np.array([np.inf, np.inf])
+
+
+def gaussian(x):
+    """Log density of N(MEAN, PRECISION^-1), up to a constant."""
+    slope = -PRECISION @ (x - MEAN)
+    return 0.5 * float((x - MEAN) @ slope), slope
+
+
+def anharmonic(x):
+    """Log density with quartic walls."""
+    return -float(np.sum(x**4 / 4.0 + np.cos(x))) - 0.3 * x[0] * x[1], -(x**3) + np.sin(x) - 0.3 * x[::-1]
+
+
+def energy(point, momentum):
+    return 0.5 * float(momentum @ momentum) - point.value
+
+
+@pytest.mark.parametrize("walls", [FREE, (np.array([-0.2, -1.0]), np.array([1.0, 0.4]))], ids=["free", "walls"])
+def test_a_trajectory_can_be_retraced(walls):
+    dynamics = Dynamics(anharmonic, np.array([0.2, 0.1]), 25, *walls)
+    start, momentum = dynamics.point(np.array([0.3, -0.4])), np.array([1.1, -0.7])
+    end, final = dynamics.trajectory(start, momentum)
+    assert np.linalg.norm(end.x - start.x) > 0.1
+    back, turned = dynamics.trajectory(end, -final)
+    np.testing.assert_allclose(back.x, start.x, atol=1e-11)
+    np.testing.assert_allclose(turned, -momentum, atol=1e-11)
+    assert np.all((end.x >= walls[0]) & (end.x <= walls[1]))
+
+
+@pytest.mark.parametrize("walls", [FREE, (np.array([-0.2, -1.0]), np.array([1.0, 0.4]))], ids=["free", "walls"])
+def test_a_trajectory_preserves_volume(walls):
+    dynamics, h = Dynamics(anharmonic, np.array([0.2, 0.1]), 25, *walls), 1e-6
+
+    def end(z):
+        point, momentum = dynamics.trajectory(dynamics.point(z[:2]), z[2:])
+        return np.concatenate([point.x, momentum])
+
+    at = np.array([0.3, -0.4, 1.1, -0.7])
+    jacobian = np.array([(end(at + h * e) - end(at - h * e)) / (2 * h) for e in np.eye(4)])
+    np.testing.assert_allclose(abs(np.linalg.det(jacobian)), 1.0, atol=1e-6)
+    assert np.max(np.abs(jacobian - np.eye(4))) > 0.5
+
+
+def energy_error_ratios(log_density, x, step, steps, trajectories=8):
+    """Return by what half the step divides the root mean squared energy error of trajectories of one length."""
+    momenta, errors = np.random.default_rng(5).standard_normal((trajectories, x.size)), []
+    walls = np.full(x.size, -np.inf), np.full(x.size, np.inf)
+    for halvings in (0, 1, 2):
+        dynamics = Dynamics(log_density, np.full(x.size, step / 2**halvings), steps * 2**halvings, *walls)
+        start = dynamics.point(x)
+        ends = [(dynamics.trajectory(start, momentum), momentum) for momentum in momenta]
+        changes = [energy(*end) - energy(start, momentum) for end, momentum in ends]
+        errors.append(np.sqrt(np.mean(np.square(changes))))
+    return np.array(errors[:-1]) / np.array(errors[1:])
+
+
+def test_energy_error_falls_with_the_square_of_the_step():
+    x = np.array([0.3, -0.4])
+    np.testing.assert_allclose(energy_error_ratios(anharmonic, x, 0.1, 12), 4.0, atol=0.2)
+    wrong = energy_error_ratios(lambda x: (anharmonic(x)[0], 1.01 * anharmonic(x)[1]), x, 0.1, 12)
+    assert np.max(np.abs(wrong - 4.0)) > 1.0  # the control: the same comparison refuses a wrong gradient
+
+
+def within_monte_carlo_error(draws, expected, batches=50, width=4.5):
+    """Tell whether means over a chain are near what is expected, by the spread over batches."""
+    parts = np.array([part.mean(axis=0) for part in np.array_split(draws, batches)])
+    error = parts.std(axis=0, ddof=1) / np.sqrt(batches)
+    return bool(np.all(np.abs(parts.mean(axis=0) - expected) < width * error))
+
+
+def moments(path):
+    apart = path - MEAN
+    return np.column_stack([path, apart**2, apart[:, 0] * apart[:, 1]])
+
+
+COVARIANCE = np.linalg.inv(PRECISION)
+EXPECTED = np.array([*MEAN, *np.diag(COVARIANCE), COVARIANCE[0, 1]])
+
+
+@pytest.mark.parametrize(("step", "steps"), [([0.15, 0.25], 6), ([0.75, 0.75], 2)], ids=["careful", "coarse"])
+def test_means_and_variances_are_those_of_the_density(step, steps):
+    dynamics = Dynamics(gaussian, np.array(step), steps, *FREE)
+    chain = walk(dynamics, dynamics.point(MEAN), 8000, np.random.default_rng(1), ignore)
+    assert within_monte_carlo_error(moments(chain.path), EXPECTED)
+    assert not chain.failed.any()
+    np.testing.assert_allclose(chain.accepted.mean(), chain.acceptance_rate.mean(), atol=0.02)
+
+
+def test_without_the_decision_the_comparison_fails():
+    # steps this long widen the density that the leapfrog itself leaves invariant
+    dynamics, rng = Dynamics(gaussian, np.array([0.75, 0.75]), 2, *FREE), np.random.default_rng(1)
+    here, path = dynamics.point(MEAN), []
+    for _ in range(8000):
+        here, _ = dynamics.trajectory(here, rng.standard_normal(2))
+        path.append(here.x)
+    assert not within_monte_carlo_error(moments(np.array(path)), EXPECTED)
+
+
+def test_walls_reflect_and_the_density_between_them_is_right():
+    def falling(x):
+        return -2.0 * float(x[0]), np.array([-2.0])
+
+    dynamics = Dynamics(falling, np.array([0.4]), 4, np.zeros(1), np.full(1, 1.5))
+    chain = walk(dynamics, dynamics.point(np.array([0.5])), 8000, np.random.default_rng(2), ignore)
+    assert chain.path.min() >= 0
+    assert chain.path.max() <= 1.5
+    thinned = chain.path[::4, 0]  # nearly independent
+    assert kstest(thinned, lambda x: np.expm1(-2.0 * x) / np.expm1(-3.0)).pvalue > 1e-3
+    assert kstest(thinned, lambda x: x / 1.5).pvalue < 1e-6  # the control
+
+
+def test_points_without_a_density_are_rejected_and_counted():
+    def only_below(x):
+        return None if x[0] > 0.4 else (-0.5 * float(x @ x), -x)
+
+    dynamics = Dynamics(only_below, np.array([0.5]), 3, np.full(1, -np.inf), np.full(1, np.inf))
+    chain = walk(dynamics, dynamics.point(np.zeros(1)), 8000, np.random.default_rng(3), ignore)
+    assert 0.1 < chain.failed.mean() < 0.9
+    np.testing.assert_array_equal(chain.failed, np.isinf(chain.energy_error))
+    assert not (chain.accepted & chain.failed).any()
+    truth = truncnorm(-np.inf, 0.4)
+    apart = np.column_stack([chain.path[:, 0], chain.path[:, 0] ** 2])
+    assert within_monte_carlo_error(apart, np.array([truth.mean(), truth.moment(2)]))
+
+
+def test_a_trajectory_that_runs_away_is_a_divergence():
+    dynamics = Dynamics(gaussian, np.full(2, 50.0), 3, *FREE)
+    chain = walk(dynamics, dynamics.point(MEAN + 1.0), 5, np.random.default_rng(4), ignore)
+    assert chain.diverging.all()
+    assert not chain.accepted.any()
+    np.testing.assert_array_equal(chain.path, np.tile(MEAN + 1.0, (5, 1)))
+    np.testing.assert_array_equal(chain.acceptance_rate, 0.0)

@@ -1,0 +1,122 @@
+"""The scan over a grid: least count of leave-one-out errors, and the rule among ties."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bayesgp_mf as bgp
+from bayesgp_mf.hyper import LogNormal, Scan, Target
+from bayesgp_mf.hyper.scan import _choose, _Counted, _middle_of_longest_stretch
+from bayesgp_mf.methods import METHODS
+from tests.hyper.known import ignore
+
+TOY = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 4.0), n=40, random_seed=3)
+LABELS = 2.0 * TOY.y - 1.0
+GRID = {"gaussian_lengthscale": [0.1, 0.5, 1.0, 3.0, 10.0], "gaussian_variance": [0.3, 3.0]}
+KERNEL = bgp.kernels.Gaussian([1.0, 1.0], 2.0) + bgp.kernels.Bias(0.4)
+
+
+def target(method="tap", likelihood=bgp.Probit(), kernel=KERNEL, **options):
+    return Target(TOY.X, LABELS, likelihood, kernel, METHODS[method], **options)
+
+
+def choose(strategy, at):
+    return strategy.choose(at, np.random.default_rng(0), ignore)
+
+
+@pytest.mark.parametrize("method", ["tap", "naive", "laplace", "svm"])
+def test_the_least_count_is_chosen(method):
+    at = target(method)
+    result = choose(Scan(GRID), at)
+    points, errors = result.record["hyper_scan"][1], result.record["hyper_loo_errors"][1]
+    assert points.shape == (10, 4)
+    assert errors.shape == (10,)
+    (kernel,) = result.kernels
+    problem = at.problem_at(kernel)
+    count = at.solver.leave_one_out(problem, at.solver.solve(problem)).error_count(problem.t)
+    assert count == errors.min() == result.stats["loo_errors"][0] < errors.max()
+    assert kernel.params["bias_variance"] == 0.4
+    assert float(kernel.params["gaussian_variance"]) in GRID["gaussian_variance"]
+    if method == "svm":
+        assert "hyper_loo" not in result.record
+    else:
+        tied = errors == errors.min()
+        chosen = np.all(np.isclose(points, at.free_logarithms(kernel)), axis=1)
+        assert result.record["hyper_loo"][1][chosen] == result.record["hyper_loo"][1][tied].max()
+
+
+def test_a_prior_decides_among_ties_that_densities_leave_open():
+    counted = {(0,): _Counted(3, -10.0, -2.0), (1,): _Counted(3, -10.5, -0.5), (2,): _Counted(4, -1.0, 0.0)}
+    assert _choose(counted, (3,)) == (1,)
+    without = {index: c._replace(log_prior=0.0) for index, c in counted.items()}
+    assert _choose(without, (3,)) == (0,)
+
+
+@pytest.mark.parametrize(
+    ("tied", "middle"),
+    [
+        ([1, 0, 1, 1, 1, 0], (3,)),
+        ([0, 1, 1, 0, 1], (1,)),
+        ([0, 1, 0, 1], (1,)),
+        ([[1, 0, 1], [0, 1, 1], [1, 1, 1]], (1, 2)),
+    ],
+)
+def test_without_densities_the_middle_of_the_longest_stretch(tied, middle):
+    assert _middle_of_longest_stretch(np.array(tied, dtype=bool)) == middle
+
+
+def test_without_a_grid_all_length_scales_move_together():
+    kernel = bgp.kernels.Gaussian([1.0, 2.0], 2.0)
+    result = choose(Scan(), target("svm", kernel=kernel))
+    scales = np.exp(result.record["hyper_scan"][1])
+    assert scales.shape == (13, 3)
+    np.testing.assert_allclose(scales[:, 1] / scales[:, 0], 2.0)
+    np.testing.assert_allclose(scales[[0, -1], 0], [0.1, 10.0])
+    np.testing.assert_allclose(scales[:, 2], 2.0)
+
+
+def test_points_without_a_solution_are_left_out_and_counted():
+    # without noise a linear kernel separates nothing here
+    kernel = bgp.kernels.Gaussian(1.0, 1.0) + bgp.kernels.White(1e-12)
+    grid = {"gaussian_lengthscale": [1.0, 1e5]}
+    result = choose(Scan(grid), target("tap", bgp.Step(), kernel, control=bgp.Control(max_iterations=60)))
+    assert int(result.record["hyper_n_failures"][1]) == 1
+    assert result.record["hyper_scan"][1].shape == (1, 3)
+    with pytest.raises(bgp.ConvergenceError, match=r"no solution at any of 1 points of the grid.*The last reason"):
+        choose(Scan({"gaussian_lengthscale": [1e5]}), target("tap", bgp.Step(), kernel))
+
+
+def test_real_targets_are_refused():
+    at = Target(TOY.X, LABELS, bgp.likelihoods.Gaussian(0.1), KERNEL, METHODS["exact"])
+    with pytest.raises(ValueError, match="counts wrong labels, and these targets are real numbers; use hyper='loo'"):
+        choose(Scan(), at)
+
+
+@pytest.mark.parametrize(
+    ("grid", "message"),
+    [
+        ({}, "grid must map names of parameters to values"),
+        ([1.0], "grid must map names of parameters to values"),
+        ({"variance": []}, r"grid\['variance'\] must be a sequence of finite numbers > 0"),
+        ({"variance": [0.0]}, "must be a sequence of finite numbers > 0"),
+        ({"variance": ["a"]}, r"grid\['variance'\] must be a sequence of numbers, got \['a'\]"),
+    ],
+)
+def test_bad_grids_are_refused(grid, message):
+    with pytest.raises(ValueError, match=message):
+        Scan(grid)
+
+
+@pytest.mark.parametrize(
+    ("grid", "options", "message"),
+    [
+        ({"width": [1.0]}, {}, r"grid names 'width', which is not tuned; those that are: \['bias_variance', 'gauss"),
+        ({"bias_variance": [1.0]}, {"fixed": {"bias_variance"}}, "grid names 'bias_variance', which is not tuned"),
+        ({"bias_variance": [9.0]}, {"bounds": {"bias_variance": (0.1, 1.0)}}, r"bias_variance = 9.0 is outside bounds"),
+        (None, {"fixed": {"gaussian_lengthscale"}}, "no length scale to scan; give values for some of"),
+    ],
+)
+def test_grids_that_do_not_fit_are_refused(grid, options, message):
+    with pytest.raises(ValueError, match=message):
+        choose(Scan(grid), target(priors={"gaussian_variance": LogNormal()}, **options))

@@ -1,0 +1,142 @@
+"""Point estimates with priors, bounds and fixed names; the registry; what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bayesgp_mf as bgp
+from bayesgp_mf.hyper import (
+    HYPER,
+    Evidence,
+    EvidenceScore,
+    HybridMonteCarlo,
+    HyperResult,
+    Integrate,
+    LogNormal,
+    Objective,
+    Strategy,
+    Target,
+    get_strategy,
+)
+from bayesgp_mf.methods import METHODS
+from tests.hyper.known import (
+    MEAN,
+    PRECISION,
+    Quadratic,
+    ignore,
+    known_target,
+    pima_test_errors,
+    published_pima,
+)
+
+TOY = bgp.datasets.make_toy(bgp.kernels.Gaussian([0.7, 1.5], 4.0), n=40, random_seed=1)
+LABELS = 2.0 * TOY.y - 1.0
+
+
+def choose(strategy, target):
+    return strategy.choose(target, np.random.default_rng(0), ignore)
+
+
+def test_the_most_probable_of_a_gaussian_target_is_between_evidence_and_prior():
+    target = known_target(priors={"bias_variance": LogNormal(1.0, 0.5)})
+    result = choose(Evidence(starts=2), target)
+    pull = np.diag([4.0, 0.0])
+    expected = np.linalg.solve(PRECISION + pull, PRECISION @ MEAN + np.array([4.0, 0.0]))
+    at = target.free_logarithms(result.kernels[0])
+    np.testing.assert_allclose(at, expected, atol=1e-5)
+    log_prior = target.log_prior(at)[0]
+    log_evidence = -0.5 * (at - MEAN) @ PRECISION @ (at - MEAN)
+    np.testing.assert_allclose(result.stats["lp"], log_evidence + log_prior)
+    np.testing.assert_allclose(result.record["hyper_log_evidence"][1], log_evidence, atol=1e-4)
+    np.testing.assert_allclose(result.record["hyper_log_prior"][1], log_prior, atol=1e-4)
+    assert result.record["hyper_start"][0] == ("start", "hyper")
+    assert result.record["hyper_start"][1].shape == (2, 2)
+
+
+def test_pima_as_published():
+    assert abs(pima_test_errors(choose(Evidence(starts=1), published_pima())) - 69) <= 3  # 1996, table 1: GP (MAP)
+
+
+def test_bounds_hold_and_are_told():
+    with pytest.warns(bgp.BoundWarning, match=r"bias_variance = 1 \(upper\)"):
+        result = choose(Evidence(starts=2), known_target(bounds={"bias_variance": (0.5, 1.0)}, solver=Shifted()))
+    assert result.kernels[0].params["bias_variance"] <= 1.0
+
+
+class Shifted(Quadratic):
+    """A solver that wants more bias."""
+
+    def _logs(self, problem):
+        return super()._logs(problem) - np.array([3.0, 0.0])
+
+
+def test_fixed_names_stay_and_the_rest_is_at_its_maximum():
+    kernel = bgp.kernels.Gaussian([1.0, 1.0], 1.7)
+    target = Target(TOY.X, LABELS, bgp.Probit(), kernel, METHODS["tap"], fixed={"lengthscale"})
+    result = choose(Evidence(), target)
+    np.testing.assert_array_equal(result.kernels[0].params["lengthscale"], [1.0, 1.0])
+    _, gradient = Objective(target, EvidenceScore())(target.free_logarithms(result.kernels[0]))
+    assert gradient.shape == (1,)
+    np.testing.assert_allclose(gradient, 0.0, atol=1e-3)
+
+
+def test_progress_is_told():
+    notes = []
+    Evidence(starts=1).choose(known_target(), np.random.default_rng(0), notes.append)
+    assert notes
+    assert notes[-1].startswith("log evidence ")
+
+
+def test_the_registry_names_them_all():
+    assert sorted(HYPER) == ["evidence", "hmc", "integrate", "loo", "scan"]
+    for name, strategy in HYPER.items():
+        assert isinstance(strategy, Strategy)
+        assert get_strategy(name) is strategy
+        assert strategy.name == name
+    own = HybridMonteCarlo(iterations=5)
+    assert get_strategy(own) is own
+
+
+@pytest.mark.parametrize(
+    ("hyper", "message"),
+    [
+        ("cv", r"one of \['evidence', 'hmc', 'integrate', 'loo', 'scan'\], or a strategy .* got 'cv'"),
+        (3, "got 3"),
+        (Evidence, r"got the class Evidence: write it with \(\)"),
+    ],
+)
+def test_unknown_strategies_are_told_what_there_is(hyper, message):
+    with pytest.raises(ValueError, match=message):
+        get_strategy(hyper)
+
+
+@pytest.mark.parametrize("strategy", [Evidence(), HybridMonteCarlo(), Integrate()], ids=lambda s: s.name)
+def test_a_machine_without_evidence_is_refused(strategy):
+    target = Target(TOY.X, LABELS, bgp.Probit(), bgp.kernels.Gaussian(1.0), METHODS["svm"])
+    with pytest.raises(
+        bgp.UndefinedQuantityError, match="method 'svm' has no evidence to maximise; use hyper='scan', or evidence_of="
+    ):
+        choose(strategy, target)
+
+
+@pytest.mark.parametrize("starts", [0, -1, 1.5, True, "3"])
+@pytest.mark.parametrize("strategy", [Evidence, type(HYPER["loo"]), Integrate])
+def test_starts_are_checked(strategy, starts):
+    with pytest.raises(ValueError, match="starts must be a positive integer"):
+        strategy(starts=starts)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weights": np.array([0.5, 0.4])}, "weights must be 2 numbers >= 0 that sum to one"),
+        ({"weights": np.ones(1)}, "weights must be 2 numbers"),
+        ({"chains": 3}, "2 kernels cannot be arranged in 3 chains"),
+        ({"stats": {"lp": np.zeros(3)}}, r"stats\['lp'\] must have shape \(2,\), got \(3,\)"),
+    ],
+)
+def test_a_result_that_does_not_fit_together_is_refused(options, message):
+    kernels = (bgp.kernels.Bias(1.0), bgp.kernels.Bias(2.0))
+    with pytest.raises(ValueError, match=message):
+        HyperResult(kernels, **{"weights": np.full(2, 0.5), **options})
