@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
-from bayesgp_mf.errors import Status
+from bayesgp_mf.errors import NotPositiveDefiniteError, Status
 from bayesgp_mf.linalg import cholesky, triangular_inverse
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.progress import progress_bar
@@ -114,7 +114,10 @@ def _newton(problem: Problem, variance: Array, point: _Point, accuracy: float) -
     y = _by_products(problem.gram, variance, root, right, accuracy)
     moved = None if y is None else _downhill(problem, variance, point, root * y)
     if moved is None:  # K is so ill-conditioned that a rough solution leads nowhere
-        y = _by_factor(problem.gram, variance, root, right)
+        try:
+            y = _by_factor(problem.gram, variance, root, right)
+        except NotPositiveDefiniteError:  # which is rounding: alpha is far out, as where Phi has no lower bound
+            return None
         moved = _downhill(problem, variance, point, root * y)
     return moved
 
