@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
-from bayesgp_mf.errors import Status
+from bayesgp_mf.errors import NotPositiveDefiniteError, Status
 from bayesgp_mf.linalg import cholesky, triangular_inverse
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.progress import progress_bar
@@ -54,7 +54,7 @@ class _Point(NamedTuple):
 
 def solve_at_fixed_variance(
     problem: Problem, variance: Array, control: Control, start: Array | None = None
-) -> tuple[State, Info]:
+) -> tuple[State | None, Info]:
     """Return the solution of a log-concave problem as sites with their weights, and how it was reached.
 
     Parameters
@@ -70,8 +70,8 @@ def solve_at_fixed_variance(
 
     Returns
     -------
-    State
-        The sites, and alpha.
+    State or None
+        The sites, and alpha; None if the solution was not reached.
     Info
         The residual is the largest change of alpha by the last step, in units of its size in the prior.
     """
@@ -95,6 +95,8 @@ def solve_at_fixed_variance(
                 break
             info = Info(Status.MAX_ITERATIONS, iteration, change)
             advance(f"step {iteration}, change {change:.1e} (tolerance {control.tolerance:.0e})")
+    if info.status is not Status.CONVERGED:
+        return None, info
     mean, (_, d1, d2) = point.mean, point.derivs
     return State(*site_of_cavity(mean, d1, d2, variance), alpha=d1), info
 
@@ -114,7 +116,10 @@ def _newton(problem: Problem, variance: Array, point: _Point, accuracy: float) -
     y = _by_products(problem.gram, variance, root, right, accuracy)
     moved = None if y is None else _downhill(problem, variance, point, root * y)
     if moved is None:  # K is so ill-conditioned that a rough solution leads nowhere
-        y = _by_factor(problem.gram, variance, root, right)
+        try:
+            y = _by_factor(problem.gram, variance, root, right)
+        except NotPositiveDefiniteError:  # which is rounding: alpha is far out, as where Phi has no lower bound
+            return None
         moved = _downhill(problem, variance, point, root * y)
     return moved
 

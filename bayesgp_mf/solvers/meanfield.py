@@ -145,9 +145,9 @@ class MeanField:
             return paper_scheme(rule, problem, control)
         variance = rule.fixed_variance
         if variance is not None and problem.likelihood.log_concave:
-            state, info = solve_at_fixed_variance(problem, variance, control, None if start is None else start.alpha)
-            if info.status is Status.CONVERGED:
-                return state, info
+            found, info = solve_at_fixed_variance(problem, variance, control, None if start is None else start.alpha)
+            if found is not None:
+                return found, info
         if start is not None:
             state, info = iterate_sites(problem, partial(_step, rule, problem), sites_of(start, problem), control)
             if info.status is Status.CONVERGED:

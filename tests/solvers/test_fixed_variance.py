@@ -112,6 +112,13 @@ def test_where_it_does_not_arrive_the_iteration_over_sites_goes_on(monkeypatch):
     np.testing.assert_allclose(solution.alpha, expected.alpha, atol=1e-7)
 
 
+def test_labels_that_nothing_separates_are_told():
+    X = np.random.default_rng(0).standard_normal((40, 10))
+    problem = bgp.Problem(bgp.kernels.Linear().gram(X), np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0), bgp.Step())
+    with pytest.raises(bgp.InconsistentDataError, match="not separable"):
+        naive.solve(problem)
+
+
 def test_too_few_steps_are_not_a_result():
     with pytest.raises(bgp.ConvergenceError, match=r"naive: The largest number .*after \d+ steps"):
         naive.solve(make_problem(bgp.Probit()), bgp.Control(max_iterations=2))
