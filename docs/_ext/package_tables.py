@@ -7,6 +7,7 @@ the package, or describes one that is not there, is an error.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import fields
 from types import ModuleType
 from typing import ClassVar
 
@@ -17,7 +18,18 @@ from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
 import bayesgp_mf as bgp
-from bayesgp_mf import Control, Logit, Probit, Problem, Status, Step, UndefinedQuantityError, kernels, likelihoods
+from bayesgp_mf import (
+    Control,
+    Logit,
+    Probit,
+    Problem,
+    Status,
+    Step,
+    UndefinedQuantityError,
+    hyper,
+    kernels,
+    likelihoods,
+)
 from bayesgp_mf.methods import METHODS, Solver
 
 LIKELIHOODS = {"Probit": Probit(), "Logit": Logit(), "Step": Step(), "Gaussian": likelihoods.Gaussian()}
@@ -106,6 +118,22 @@ class KernelsTable(PackageTable):
         return [f"`{name}`", formula, ", ".join(f"`{parameter}`" for parameter in kernel.params), remark]
 
 
+class StrategiesTable(PackageTable):
+    """The registry of strategies for hyperparameters, with their options."""
+
+    header = ("`hyper=`", "Class and options", "Gives", "Cost", "Use it when")
+
+    def names(self) -> set[str]:
+        """Return the names in the registry."""
+        return set(hyper.HYPER)
+
+    def row(self, name: str, words: list[str]) -> list[str]:
+        """Put the class with the names of its options after the name."""
+        strategy = hyper.HYPER[name]
+        options = ", ".join(f"`{field.name}`" for field in fields(strategy))
+        return [f'`"{name}"`', f"`{type(strategy).__name__}`: {options}", *words]
+
+
 class StatusTable(PackageTable):
     """How an iteration can end, in the words of the package itself."""
 
@@ -130,6 +158,7 @@ def check_reference(app: Sphinx, docname: str, source: list[str]) -> None:
         return
     listed = {line.strip() for line in source[0].splitlines()}
     subpackages = {name: module for name in bgp.__all__ if isinstance(module := getattr(bgp, name), ModuleType)}
+    subpackages["hyper"] = hyper
     missing = [name for name in bgp.__all__ if name not in listed and name not in subpackages]
     for prefix, module in subpackages.items():
         missing += [f"{prefix}.{name}" for name in module.__all__ if not listed & {name, f"{prefix}.{name}"}]
@@ -141,6 +170,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directives."""
     app.add_directive("methods-table", MethodsTable)
     app.add_directive("kernels-table", KernelsTable)
+    app.add_directive("strategies-table", StrategiesTable)
     app.add_directive("status-table", StatusTable)
     app.connect("source-read", check_reference)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
