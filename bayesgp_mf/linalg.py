@@ -139,18 +139,21 @@ class SiteCorrection:
     @property
     def log_det(self) -> float:
         """Log determinant of I + K W, in nats."""
-        _, positive = self._factor
         _, negative = self._negative_sites
-        return positive + negative
+        return 2.0 * float(np.sum(np.log(np.diag(self._factor)))) + negative
 
     @cached_property
-    def _factor(self) -> tuple[Array, float]:
-        """Return the inverse of the Cholesky factor of B, and log det B."""
+    def _factor(self) -> Array:
+        """The Cholesky factor of B."""
         b_matrix = np.multiply(self._gram, self._root_precision[:, None], order="F")
         b_matrix *= self._root_precision
         b_matrix.ravel(order="K")[:: b_matrix.shape[0] + 1] += 1.0
-        factor = cholesky(b_matrix)
-        return triangular_inverse(factor), 2.0 * float(np.sum(np.log(np.diag(factor))))
+        return cholesky(b_matrix)
+
+    @cached_property
+    def _inverse_factor(self) -> Array:
+        """Its inverse, which costs more than the factor itself: what needs it is a diagonal or a product with many."""
+        return triangular_inverse(self._factor)
 
     @cached_property
     def _negative_sites(self) -> tuple[Array | None, float]:
@@ -168,10 +171,6 @@ class SiteCorrection:
         columns[negative, np.arange(negative.size)] += 1.0
         removed = np.asarray((columns * root) @ triangular_inverse(factor).T)
         return removed, 2.0 * float(np.sum(np.log(np.diag(factor))))
-
-    @property
-    def _inverse_factor(self) -> Array:
-        return self._factor[0]
 
     @property
     def _removed(self) -> Array | None:
@@ -192,8 +191,8 @@ class SiteCorrection:
 
     def multiply(self, vector: Array) -> Array:
         """Return ``R @ vector`` for ``vector (n,)``."""
-        scale, inverse = self._root_precision, self._inverse_factor
-        product = scale * (inverse.T @ (inverse @ (scale * vector)))
+        scale = self._root_precision
+        product = scale * lapack.dpotrs(self._factor, scale * vector, lower=1)[0]
         if self._removed is not None:
             product = product - self._removed @ (self._removed.T @ vector)
         return np.asarray(product)

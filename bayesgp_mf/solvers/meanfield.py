@@ -33,6 +33,7 @@ from bayesgp_mf.linalg import SiteCorrection
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import Cavity, Control, Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.solvers.driver import require_solved
+from bayesgp_mf.solvers.fixed_variance import solve_at_fixed_variance
 from bayesgp_mf.solvers.paper_scheme import paper_scheme
 from bayesgp_mf.solvers.response import linear_response
 from bayesgp_mf.solvers.rules import Naive, Rule, Tap, Variational
@@ -122,9 +123,10 @@ class MeanField:
 
         Notes
         -----
-        O(n^3) for each step: one Cholesky factor and one triangular inverse; O(n^2) memory. Naive mean field with a
-        log-concave likelihood takes O(n^2) for each step (`solvers.naive_newton`), and its correction is factorised
-        when it is first used. The papers iterate alpha with a small learning rate and refresh lambda every 20 steps
+        O(n^3) for each step: one Cholesky factor and one triangular inverse; O(n^2) memory. Where the
+        cavity variances are fixed (naive, variational) and the likelihood is log-concave, a step takes O(n^2)
+        (`solvers.fixed_variance`), and the correction is factorised when it is first used. The papers
+        iterate alpha with a small learning rate and refresh lambda every 20 steps
         (2000, section 4; ``control.scheme="paper"``); the fixed point is the same.
 
         For a log-concave likelihood the solution found does not depend on where the iteration starts. With label
@@ -141,10 +143,11 @@ class MeanField:
             start.check_start(problem.n)
         if control.scheme == "paper":
             return paper_scheme(rule, problem, control)
-        if problem.likelihood.log_concave:
-            found = rule.solve_without_factors(problem, control, start)
-            if found is not None and found[1].status is Status.CONVERGED:
-                return found
+        variance = rule.fixed_variance
+        if variance is not None and problem.likelihood.log_concave:
+            found, info = solve_at_fixed_variance(problem, variance, control, None if start is None else start.alpha)
+            if found is not None:
+                return found, info
         if start is not None:
             state, info = iterate_sites(problem, partial(_step, rule, problem), sites_of(start, problem), control)
             if info.status is Status.CONVERGED:

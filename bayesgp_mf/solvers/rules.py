@@ -17,11 +17,8 @@ import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.linalg import SiteCorrection, cholesky, triangular_inverse
-from bayesgp_mf.problem import Problem
-from bayesgp_mf.solution import Control, EvidenceKind, Info, Solution
-from bayesgp_mf.solvers.naive_newton import naive_newton
+from bayesgp_mf.solution import EvidenceKind, Solution
 from bayesgp_mf.solvers.response import site_form
-from bayesgp_mf.solvers.sites import State
 from bayesgp_mf.types import Array
 
 
@@ -42,10 +39,9 @@ class Rule(abc.ABC):
     def __init__(self, gram: Array) -> None:
         self.gram = gram
 
-    def solve_without_factors(
-        self, problem: Problem, control: Control, start: Solution | None
-    ) -> tuple[State, Info] | None:
-        """Return the solution of a log-concave problem and how it was reached, where the theory has a cheaper way."""
+    @property
+    def fixed_variance(self) -> Array | None:
+        """The cavity variances ``(n,)`` if they follow from the Gram matrix alone; None if they react to the sites."""
         return None
 
     @abc.abstractmethod
@@ -90,15 +86,14 @@ class Naive(Rule):
 
     kind = "naive"
 
-    def solve_without_factors(
-        self, problem: Problem, control: Control, start: Solution | None
-    ) -> tuple[State, Info] | None:
-        """Return the minimum of a convex function, which needs products with the Gram matrix only."""
-        return naive_newton(problem, control, None if start is None else start.alpha)
+    @property
+    def fixed_variance(self) -> Array:
+        """K_ii."""
+        return np.diag(self.gram).copy()
 
     def cavity_variance(self, correction: SiteCorrection) -> Array:
         """Return K_ii."""
-        return np.diag(self.gram).copy()
+        return self.fixed_variance
 
     def site_term(self, correction: SiteCorrection, cavity_variance: Array) -> float:
         """Return 0, the limit of TAP's term for omega to infinity."""
@@ -133,9 +128,14 @@ class Variational(Rule):
         self._log_det = 2.0 * float(np.sum(np.log(np.diag(factor))))
         self._variance = 1.0 / np.einsum("ij,ij->j", self._half_inverse, self._half_inverse)
 
-    def cavity_variance(self, correction: SiteCorrection) -> Array:
-        """Return 1/[K^-1]_ii, the prior variance of each value given all others."""
+    @property
+    def fixed_variance(self) -> Array:
+        """1/[K^-1]_ii, the prior variance of each value given all others."""
         return np.asarray(self._variance)
+
+    def cavity_variance(self, correction: SiteCorrection) -> Array:
+        """Return 1/[K^-1]_ii."""
+        return self.fixed_variance
 
     def site_term(self, correction: SiteCorrection, cavity_variance: Array) -> float:
         """Return log det(K)/2 - sum log(lambda)/2, TAP's term for omega to zero."""

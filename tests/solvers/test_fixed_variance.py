@@ -1,4 +1,4 @@
-"""Naive mean field without a factor in its steps: the same solution, the minimum of a convex function."""
+"""Newton's method at fixed cavity variances: the same solution, the minimum of a convex function."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import bayesgp_mf as bgp
 import bayesgp_mf.linalg
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.solvers.driver import fixed_point
+from bayesgp_mf.solvers.fixed_variance import solve_at_fixed_variance
 from bayesgp_mf.solvers.meanfield import naive
-from bayesgp_mf.solvers.naive_newton import naive_newton
 
 LIKELIHOODS = {
     "probit": bgp.Probit(),
@@ -45,13 +45,14 @@ def test_the_equations_of_naive_mean_field_hold(likelihood, n, log_scale, seed):
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS.values(), ids=LIKELIHOODS)
-def test_the_iteration_over_sites_ends_at_the_same_solution(likelihood):
-    problem = make_problem(likelihood)
-    solution = naive.solve(problem)
-    state = naive.init(problem)
+@pytest.mark.parametrize("method", ["naive", "variational"])
+def test_the_iteration_over_sites_ends_at_the_same_solution(likelihood, method):
+    problem, solver = make_problem(likelihood), METHODS[method]
+    solution = solver.solve(problem)
+    state = solver.init(problem)
     for _ in range(100):
-        state = naive.step(problem, state)
-    by_sites = naive.finish(problem, state, solution.info)
+        state = solver.step(problem, state)
+    by_sites = solver.finish(problem, state, solution.info)
     np.testing.assert_allclose(solution.alpha, by_sites.alpha, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(solution.correction.dense(), by_sites.correction.dense(), rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(solution.evidence.value, by_sites.evidence.value, rtol=1e-12)
@@ -104,11 +105,18 @@ def test_no_matrix_is_factorised_until_something_needs_it(monkeypatch):
 def test_where_it_does_not_arrive_the_iteration_over_sites_goes_on(monkeypatch):
     problem = make_problem(bgp.Probit())
     expected = naive.solve(problem)
-    monkeypatch.setattr("bayesgp_mf.solvers.naive_newton._newton", lambda problem, point, accuracy: None)
+    monkeypatch.setattr("bayesgp_mf.solvers.fixed_variance._newton", lambda *arguments, accuracy: None)
     solution = naive.solve(problem)
-    assert naive_newton(problem, bgp.Control())[1].status is bgp.Status.STALLED
+    assert solve_at_fixed_variance(problem, np.diag(problem.gram), bgp.Control())[1].status is bgp.Status.STALLED
     assert solution.info.status is bgp.Status.CONVERGED
     np.testing.assert_allclose(solution.alpha, expected.alpha, atol=1e-7)
+
+
+def test_labels_that_nothing_separates_are_told():
+    X = np.random.default_rng(0).standard_normal((40, 10))
+    problem = bgp.Problem(bgp.kernels.Linear().gram(X), np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0), bgp.Step())
+    with pytest.raises(bgp.InconsistentDataError, match="not separable"):
+        naive.solve(problem)
 
 
 def test_too_few_steps_are_not_a_result():
