@@ -135,7 +135,7 @@ def fit(
     X = as_inputs("X", X)
     t, class_names = encode_targets(y, X.shape[0], likelihood)
     _check_arguments(kernel, hyper, starts, draws, chains)
-    likelihood.to_dict()  # what cannot be saved is refused here, before any work is done
+    likelihood.to_dict(), kernel.to_dict()  # what cannot be saved is refused here, before any work is done
     _check_memory(X.shape[0])
     solver = get_method(method)
     rng = np.random.default_rng(random_seed)
