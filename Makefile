@@ -20,7 +20,7 @@ help:  ## list the targets
 report: $(STAMP)  ## the main job: fit Pima, check against PyMC, write reports/pima.html (about a minute)
 	$(BIN)/python -m validation.report
 
-tables: $(STAMP)  ## regenerate the papers' tables and figures, write reports/tables (a few minutes)
+tables: $(STAMP)  ## regenerate the papers' tables and figures, write reports/tables (about four minutes)
 	$(BIN)/python -m validation.tables
 
 test: $(STAMP)  ## all tests and the doctests

@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bayesgp_mf import datasets, diagnostics, kernels, likelihoods, online, plots
+    from bayesgp_mf import datasets, diagnostics, hyper, kernels, likelihoods, online, plots, pymc
     from bayesgp_mf.elpd import loo
     from bayesgp_mf.errors import (
         BoundWarning,
@@ -48,6 +48,7 @@ __all__ = [
     "datasets",
     "diagnostics",
     "fit",
+    "hyper",
     "kernels",
     "likelihoods",
     "loo",
@@ -55,10 +56,11 @@ __all__ = [
     "plots",
     "posterior",
     "predict",
+    "pymc",
     "solve",
 ]
 
-_SUBPACKAGES = {"datasets", "diagnostics", "kernels", "likelihoods", "online", "plots"}
+_SUBPACKAGES = {"datasets", "diagnostics", "hyper", "kernels", "likelihoods", "online", "plots", "pymc"}
 _HOMES = {
     "elpd": ("loo",),
     "errors": (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -28,6 +27,7 @@ from bayesgp_mf.inferencedata import (
 from bayesgp_mf.inputs import as_inputs, check_same_features, encode_targets, feature_names
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.memory import check_memory
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.mixture import Mixture
 from bayesgp_mf.posterior_process import Posterior
@@ -41,9 +41,6 @@ if TYPE_CHECKING:
 
 SAME_EVIDENCE = 1e-3
 """Two log evidences closer than this, in nats, belong to one solution."""
-
-MATRICES_IN_MEMORY = 9
-"""Dense (n, n) matrices alive at the peak of a fit that tunes hyperparameters."""
 
 Seed = int | np.random.Generator | None
 
@@ -85,7 +82,7 @@ def fit(
     hyper : None, str or Strategy
         How the parameters of the kernel are chosen. None keeps them as given; "evidence" and "loo" maximise the log
         evidence or the leave-one-out log predictive density, "scan" takes the fewest leave-one-out errors on a grid,
-        "hmc" draws them by the papers' hybrid Monte Carlo, "integrate" averages over a central composite design. A
+        "hmc" draws them by the papers' hybrid Monte Carlo, "integrate" averages over a few nodes around the mode. A
         strategy from `hyper`, such as ``hyper.Evidence(starts=5)``, has options. The likelihood is kept as given.
     evidence_of : str, optional
         The method by which hyperparameters are judged, if not ``method``: the papers' hybrid (2000, section 9).
@@ -116,7 +113,8 @@ def fit(
         ``constant_data`` (X) and ``fit`` (alpha, site_variance, latent_mean, latent_sd, cavity_mean, cavity_sd,
         loo_i, log_evidence, hyperparameters by name; how the search went; method, kernel, likelihood and
         status as attributes). A support-vector machine has no variance: there are no draws, and in ``fit`` only
-        alpha, latent_mean and cavity_mean, its leave-one-out field.
+        alpha, latent_mean and cavity_mean, its leave-one-out field. Where hyperparameters are averaged over, they stand
+        in ``posterior`` by draw, ``sample_stats`` says which ``node`` a draw is of, and ``fit`` has the nodes.
 
     Raises
     ------
@@ -154,8 +152,8 @@ def fit(
     t, class_names = encode_targets(y, X.shape[0], likelihood)
     strategy = _strategy(hyper, starts)
     _check_arguments(kernel, draws, chains)
-    likelihood.to_dict()  # what cannot be saved is refused here, before any work is done
-    _check_memory(X.shape[0])
+    likelihood.to_dict(), kernel.to_dict()  # what cannot be saved is refused here, before any work is done
+    check_memory(X.shape[0])
     solver = get_method(method)
     rng = np.random.default_rng(random_seed)
     posterior: Posterior | Mixture
@@ -274,8 +272,8 @@ def posterior(idata: Container) -> Posterior | Mixture:
     Returns
     -------
     Posterior or Mixture
-        With ``latent(X_new)``, ``predict_proba(X_new)``, ``log_evidence``, ``loo`` and ``draw``; a `Mixture`, with
-        ``parts`` and ``weights``, where the fit averages over hyperparameters.
+        With ``latent(X_new)``, ``predict_proba(X_new)`` and ``loo``; for one setting of the hyperparameters also
+        ``log_evidence``, ``kernel`` and ``draw``, for an average over several ``parts`` and ``weights``.
 
     Raises
     ------
@@ -328,18 +326,6 @@ def _check_arguments(kernel: object, draws: int, chains: int) -> None:
     for name, value in (("draws", draws), ("chains", chains)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
             raise ValueError(f"{name} must be a positive integer, got {value!r}.")
-
-
-def _check_memory(n: int) -> None:
-    if not hasattr(os, "sysconf"):  # Windows does not tell
-        return
-    needed = MATRICES_IN_MEMORY * 8 * n**2
-    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > available:
-        raise MemoryError(
-            f"{n} training cases need about {needed / 2**30:.0f} GiB for dense matrices, and this machine has "
-            f"{available / 2**30:.0f} GiB. Fit a random subset of the cases."
-        )
 
 
 def _compare_with_search(solution: Solution, search: float) -> None:

@@ -162,6 +162,8 @@ def _drawn_groups(
     for k, part in enumerate(posterior.parts):
         here = node == k
         f[here], log_p[here], log_q[here] = part.draw(int(here.sum()), rng)
+        if isinstance(posterior, Mixture):  # the weights of the settings have their evidence in them
+            log_q[here] += part.log_evidence
     y_drawn = problem.likelihood.sample(f, rng)
     log_likelihood = problem.likelihood.log_prob(problem.t, f)
     infos = [part.solution.info for part in posterior.parts]

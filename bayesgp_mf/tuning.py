@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.hyper import HyperResult, Strategy, Target
 from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.memory import check_memory
 from bayesgp_mf.methods import Solver
 from bayesgp_mf.mixture import Mixture
 from bayesgp_mf.posterior_process import Posterior
@@ -72,6 +73,7 @@ def tune(
     with progress_bar(f"choosing hyperparameters ({strategy.name})", enabled=progress) as advance:
         result = strategy.choose(target, rng, advance)
     kernels, part_of = _distinct(result.kernels)
+    check_memory(target.t.size, len(kernels))
     with progress_bar("solving at each of them", total=len(kernels), enabled=progress) as advance:
         parts = []
         for kernel in kernels:
@@ -82,9 +84,7 @@ def tune(
         node = np.zeros((chains, draws), dtype=np.intp)
         return Tuned(parts[0], node, {}, result)
     weights = np.bincount(part_of, weights=result.weights, minlength=len(parts))
-    # draws of a sampler are kept as they come, one f for each; nodes with weights are drawn from
-    drawn = bool(np.all(result.weights == result.weights[0]))
-    if drawn:
+    if result.sampled:  # kept as they come, one f for each
         chosen = np.arange(len(result.kernels)).reshape(result.chains, -1)
     else:
         chosen = rng.choice(len(result.kernels), size=(chains, draws), p=result.weights)

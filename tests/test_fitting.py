@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import bayesgp_mf as bgp
-from bayesgp_mf import fitting
+from bayesgp_mf import memory
 from bayesgp_mf.inferencedata import get_group, group_names
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.methods import METHODS
@@ -90,7 +90,7 @@ def test_contradicting_labels_under_a_step():
 
 
 def test_too_many_cases_for_this_machine_are_refused_before_they_hurt(monkeypatch):
-    monkeypatch.setattr(fitting.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1}[name])
+    monkeypatch.setattr(memory.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1}[name])
     with pytest.raises(MemoryError, match="12 training cases need about 0 GiB"):
         quick()
 

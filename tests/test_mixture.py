@@ -90,7 +90,10 @@ def test_a_container_holds_hyperparameters_by_draw_and_comes_back(mixture, throu
     assert drawn["lengthscale"].dims == ("chain", "draw", "feature")
     np.testing.assert_allclose(drawn["lengthscale"].values[..., 0], np.array([0.4, 0.8, 1.6])[node])
     assert drawn["variance"].dims == ("chain", "draw")
-    assert not get_group(idata, "sample_stats")["diverging"].values.any()
+    stats = get_group(idata, "sample_stats")
+    assert not stats["diverging"].values.any()
+    # importance weights: each setting's evidence is in the mixture's weights already
+    np.testing.assert_allclose(np.exp(stats["log_p"] - stats["log_q"]).mean(), 1.0, atol=0.2)
     back = posterior(idata)
     np.testing.assert_allclose(back.weights, mixture.weights)
     np.testing.assert_allclose(back.predict_proba(TOY.X_test), mixture.predict_proba(TOY.X_test), rtol=1e-6)

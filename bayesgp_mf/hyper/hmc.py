@@ -119,7 +119,8 @@ class HybridMonteCarlo:
             "energy_error": np.concatenate([w.energy_error[kept] for w in walks]),
         }
         record = _record(walks, np.array(starts), np.array(counts))
-        return HyperResult(kernels, np.full(len(kernels), 1.0 / len(kernels)), self.chains, stats, record)
+        weights = np.full(len(kernels), 1.0 / len(kernels))
+        return HyperResult(kernels, weights, self.chains, True, stats, record)
 
     def _step_sizes(self, target: Target) -> Array:
         if not isinstance(self.step_size, Mapping):

@@ -41,8 +41,8 @@ class Integrate:
     r"""A weighted average over nodes around the most probable hyperparameters.
 
     With H the negative Hessian of the log target at its mode x, nodes lie at :math:`x + H^{-1/2} z_k`, for one or two
-    parameters on a product of Gauss-Hermite rules, for more on a central composite design, as in [1]_ and [2]_. Their
-    weights are the target's density there times those of the design (`designs`).
+    parameters on a product of Gauss-Hermite rules, for more on a central composite design, as Rue et al. (2009) and
+    Vanhatalo et al. (2013) have it. Their weights are the target's density there times those of the design (`designs`).
 
     Parameters
     ----------

@@ -31,6 +31,8 @@ class HyperResult:
         Sum to one.
     chains : int
         The kernels are arranged as (chains, k // chains).
+    sampled : bool
+        Whether the kernels are draws, each to be used once, rather than nodes to be drawn by their weights.
     stats : dict
         Of each kernel, ``(k,)``: ``lp``, the log of what was maximised or integrated, in nats (a scan has none); others
         by strategy.
@@ -41,6 +43,7 @@ class HyperResult:
     kernels: tuple[Kernel, ...]
     weights: Array
     chains: int = 1
+    sampled: bool = False
     stats: dict[str, Array] = field(default_factory=dict)
     record: Record = field(default_factory=dict)
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.validation.page_parser import check_self_contained
 from validation import tables as package
-from validation.tables import command, sonar
+from validation.tables import command
 from validation.tables.__main__ import TABLES, main, name_of
 from validation.tables.drawing import axes_or_new
 from validation.tables.record import HEADER, Entry, PaperTable
@@ -210,36 +210,3 @@ def test_no_script_is_left_out_of_the_registry():
     folder = Path(package.__file__).parent
     scripts = {path.stem for path in folder.glob("*.py") if "\ndef make(" in path.read_text(encoding="utf-8")}
     assert scripts == {name_of(module) for module in TABLES}
-
-
-def counts(*loo):
-    return [sonar.Counts(sigma2=float(i), test=10 + i, loo=errors) for i, errors in enumerate(loo)]
-
-
-def test_the_middle_of_the_longest_stretch_of_least_errors_is_chosen():
-    choice = sonar.choose(counts(3, 2, 2, 4, 2, 2, 2, 3, 2))
-    assert choice.best.sigma2 == 5.0
-    assert [len(stretch) for stretch in choice.stretches] == [2, 3, 1]
-    assert choice.tests == (11, 18)
-
-
-def test_of_two_equal_stretches_the_first_is_chosen_and_of_two_middles_the_lower():
-    assert sonar.choose(counts(2, 2, 4, 2, 2)).best.sigma2 == 0.0
-
-
-def test_sonar_sets_are_exchanged_with_and_without_new_scaling():
-    before, kept, anew = sonar.load(), sonar.load().exchanged(), sonar.load(exchange=True)
-    np.testing.assert_array_equal(kept.X, before.X_test)
-    np.testing.assert_array_equal(kept.t_test, before.t)
-    np.testing.assert_array_equal(anew.t, kept.t)
-    np.testing.assert_allclose(anew.X.std(axis=0), 1.0)
-    assert np.max(np.abs(kept.X.std(axis=0) - 1.0)) > 0.1
-
-
-def test_sonar_kernels_are_those_of_the_papers():
-    x, y = np.array([[1.0, 2.0, 0.5]]), np.array([[0.0, 1.0, -1.0]])
-    distance = np.sum((x - y) ** 2)
-    np.testing.assert_allclose(sonar.gaussian(0.3, 3).cross(x, y), np.exp(-0.5 * distance / (0.3 * 3)))
-    s, sx, sy = (0.3 / 3 * np.sum(a * b) for a, b in ((x, y), (x, x), (y, y)))
-    expected = 2 / np.pi * np.arcsin(s / np.sqrt((1 + sx) * (1 + sy)))
-    np.testing.assert_allclose(sonar.infinite_net(0.3, 3).cross(x, y)[0, 0], expected)

@@ -16,10 +16,9 @@ from matplotlib.figure import Figure
 import bayesgp_mf as bgp
 from validation.tables import crabs_and_pima as common
 from validation.tables.command import main
-from validation.tables.crabs_and_pima import Published
 from validation.tables.drawing import FIRST, SECOND, legend_above
 from validation.tables.record import Entry, PaperTable
-from validation.tables.sonar import NAMES, Counts
+from validation.tables.selection import NAMES, RULE, Counts, Published, Split, describe_scan, exact_loo_errors
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -94,8 +93,7 @@ def make(advance: Callable[[str], None]) -> PaperTable:
             "approximation with a logistic likelihood under the prior of the 1996 paper, log w_l and log v_0 normal "
             "with mean -3 and standard deviation 3 (MAP). Without the prior (ML-II) the classes are soon separated and "
             f"the evidence sets no bound to v_0: it ends above {LARGE:g} in {unbounded:.0%} of the splits. So the "
-            f"first lines take the widths of MAP. Noise: {NOISES.size} values of v_2 from {NOISES[0]:g} to "
-            f"{NOISES[-1]:g}; chosen is, of the longest stretch of neighbours with the least estimate, the middle.",
+            f"first lines take the widths of MAP. Scan: {describe_scan('v_2', NOISES)}. {RULE}",
             f"Leave-one-out counts errors of {TRAINING}, the test errors are of {TEST}; the least of many estimates is "
             "an optimistic one. The row on hybrid Monte Carlo (3 errors) and those on other people's methods are not "
             "made here.",
@@ -105,7 +103,7 @@ def make(advance: Callable[[str], None]) -> PaperTable:
 
 
 def _draw_of(number: int) -> Draw:
-    split = common.load(bgp.datasets.load_crabs(draw=number))
+    split = Split.of(bgp.datasets.load_crabs(draw=number))
     by_map, by_ml = common.laplace_map(split), common.laplace_ml(split, starts=1)
     kernels = zip(LAPLACE, (by_map, by_ml), strict=True)
     laplace = {name: common.fit(split, kernel, bgp.Logit(), "laplace")[1] for name, kernel in kernels}
@@ -115,11 +113,11 @@ def _draw_of(number: int) -> Draw:
         draw.chosen[method] = scanned.choice.best
         draw.with_ml[method] = common.scan(split, by_ml.params["lengthscale"], method, NOISES).choice.best
         if number < REFITTED:
-            draw.exact[method] = common.exact_loo_errors(split, scanned.chosen, method)
+            draw.exact[method] = exact_loo_errors(split, scanned.chosen.kernel, method)
     return draw
 
 
-def _test_entry(name: str, published: int, errors: Sequence[int]) -> Entry:
+def _test_entry(name: str, published: float, errors: Sequence[int]) -> Entry:
     at_most = np.mean(np.array(errors) <= published)
     return Entry(
         f"{name}: test errors, mean",
@@ -130,7 +128,7 @@ def _test_entry(name: str, published: int, errors: Sequence[int]) -> Entry:
     )
 
 
-def _difference_entry(name: str, tests: Mapping[str, Sequence[int]], published: Mapping[str, int]) -> Entry:
+def _difference_entry(name: str, tests: Mapping[str, Sequence[int]], published: Mapping[str, float]) -> Entry:
     difference = np.array(tests[name]) - np.array(tests["TAP"])
     return Entry(
         f"{name} less TAP: test errors, mean",
@@ -163,7 +161,7 @@ _CAPTION = (
 )
 
 
-def _histogram(tests: Mapping[str, Sequence[int]], published: Mapping[str, int]) -> Axes:
+def _histogram(tests: Mapping[str, Sequence[int]], published: Mapping[str, float]) -> Axes:
     panels = Figure(figsize=(5.2, 7.0), layout="constrained").subplots(len(tests), 1, sharex=True, sharey=True)
     largest = max(max(errors) for errors in tests.values())
     for ax, (name, errors) in zip(panels, tests.items(), strict=True):
@@ -172,8 +170,9 @@ def _histogram(tests: Mapping[str, Sequence[int]], published: Mapping[str, int])
         ax.axvline(published[name], color=SECOND, linewidth=1.6, label="published")
         ax.set_ylabel(name, fontsize=9)
     panels[-1].set_xlabel(f"Test errors of {TEST}")
-    legend_above(panels[0])
-    return panels[0]
+    first: Axes = panels[0]
+    legend_above(first)
+    return first
 
 
 if __name__ == "__main__":

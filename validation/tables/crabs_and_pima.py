@@ -1,4 +1,4 @@
-"""What the crabs and Pima tables share: hyperparameters as the papers chose them, and scans of leave-one-out counts.
+"""What the crabs and Pima tables share: hyperparameters by an evidence, and scans of leave-one-out counts.
 
 The model is that of the papers: a Gaussian kernel with a width for each input, v_0 = 1, a threshold v_1 and kernel
 noise v_2 (2000, appendix B), and a step likelihood without noise.
@@ -7,7 +7,7 @@ noise v_2 (2000, appendix B), and a step likelihood without noise.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -15,16 +15,13 @@ import numpy as np
 from scipy.optimize import minimize
 
 import bayesgp_mf as bgp
-from bayesgp_mf.datasets.dataset import Dataset
 from bayesgp_mf.hyper import EvidenceObjective, maximise_evidence
 from bayesgp_mf.kernels import Gaussian, Kernel, log_vector, with_log_vector
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.methods import get_method
-from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import Control, Solution
 from bayesgp_mf.types import Array
-from validation.tables import sonar
-from validation.tables.sonar import Choice, Split
+from validation.tables.selection import NAMES, Choice, Counts, Split, choose, count, errors_on_test_set, solve
 
 STARTS = 3
 PRIOR_MEAN, PRIOR_SD = -3.0, 3.0
@@ -62,14 +59,6 @@ class Hyperparameters:
         return kernel + bgp.kernels.White(self.noise) if self.noise else kernel
 
 
-class Published(NamedTuple):
-    """A row of 2000, table 2, in errors: on the test set, by the leave-one-out estimate, by refits."""
-
-    test: int
-    loo: int
-    exact: int
-
-
 class Scanned(NamedTuple):
     """A scan over noise and threshold, and the choice from it.
 
@@ -79,27 +68,16 @@ class Scanned(NamedTuple):
         Of the least leave-one-out count.
     choice : Choice
         Counts of errors there, and all neighbours with the same leave-one-out count.
-    rows : dict
-        All counts by threshold.
+    counts : list of Counts
+        All of them; their value is the noise.
     """
 
     chosen: Hyperparameters
     choice: Choice
-    rows: dict[float, list[sonar.Counts]]
-
-    @property
-    def counts(self) -> list[sonar.Counts]:
-        """All counts in one list."""
-        return [counts for row in self.rows.values() for counts in row]
+    counts: list[Counts]
 
 
-def load(dataset: Dataset) -> Split:
-    """Return a data set of two classes with labels -1/+1; the later class in the alphabet is +1."""
-    t, t_test = (np.where(y == dataset.class_names[1], 1.0, -1.0) for y in (dataset.y, dataset.y_test))
-    return Split(dataset.X, t, dataset.X_test, t_test)
-
-
-def describe(lengthscale: Array, names: Iterable[str]) -> str:
+def describe_scales(lengthscale: Array, names: Iterable[str]) -> str:
     """Return length scales by name, without those that leave their input out."""
     kept = [f"{name} {scale:.3g}" for name, scale in zip(names, lengthscale, strict=True) if scale < LEFT_OUT]
     rest = lengthscale.size - len(kept)
@@ -183,9 +161,8 @@ def by_evidence(split: Split, start: Gaussian, method: str, *, threshold: bool =
 
 def fit(split: Split, kernel: Kernel, likelihood: Likelihood, method: str) -> tuple[Solution, int]:
     """Solve for the training set, and count the test cases on the wrong side of the posterior mean."""
-    problem = Problem(kernel.gram(split.X), split.t, likelihood)
-    solution = get_method(method).solve(problem)
-    return solution, sonar.errors_on_test_set(split, kernel, solution)
+    _, solution = solve(split, kernel, method, likelihood)
+    return solution, errors_on_test_set(split, kernel, solution)
 
 
 def fit_at(split: Split, at: Hyperparameters, method: str) -> tuple[Solution, int]:
@@ -203,32 +180,40 @@ def scan(
     thresholds: Iterable[float] = (0.0,),
     advance: Callable[[str], None] = lambda note: None,
 ) -> Scanned:
-    """Count errors at all noises and thresholds, and choose by the rule of `sonar.choose`.
+    """Count errors at all noises and thresholds, and choose by `choose_threshold`."""
+    rows: dict[float, list[Counts]] = {}
+    for threshold in thresholds:
+        rows[threshold] = [
+            count(split, Hyperparameters(lengthscale, float(noise), threshold).kernel, method, float(noise))
+            for noise in noises
+        ]
+        advance(f"{NAMES[method]}, threshold {threshold:.2g}")
+    threshold, choice = choose_threshold(rows)
+    chosen = Hyperparameters(lengthscale, choice.best.value, threshold)
+    return Scanned(chosen, choice, [counts for row in rows.values() for counts in row])
+
+
+def choose_threshold(rows: Mapping[float, Sequence[Counts]]) -> tuple[float, Choice]:
+    """Choose among thresholds and noises by the rule of `selection.choose`.
 
     A stretch of neighbours has one threshold. Of several thresholds with the least leave-one-out count, the one with
     the longest stretch is chosen.
+
+    Parameters
+    ----------
+    rows : dict
+        For each threshold the counts at all noises.
+
+    Returns
+    -------
+    threshold : float
+        The one that is chosen.
+    choice : Choice
+        The counts that are chosen, and the stretches of all thresholds.
     """
-    rows: dict[float, list[sonar.Counts]] = {}
-    for threshold in thresholds:
-        family = _family(lengthscale, threshold)
-        rows[threshold] = [sonar.count(split, family, float(noise), method) for noise in noises]
-        advance(f"{sonar.NAMES[method]}, threshold {threshold:.2g}")
-    choices = {threshold: sonar.choose(row) for threshold, row in rows.items()}
+    choices = {threshold: choose(row) for threshold, row in rows.items()}
     least = min(choice.best.loo for choice in choices.values())
     with_least = {threshold: choice for threshold, choice in choices.items() if choice.best.loo == least}
-    threshold = max(with_least, key=lambda u: max(len(stretch) for stretch in with_least[u].stretches))
-    best = with_least[threshold].best  # its sigma2 is what was scanned, here the noise
+    chosen = max(with_least, key=lambda threshold: max(len(stretch) for stretch in with_least[threshold].stretches))
     all_stretches = tuple(stretch for choice in with_least.values() for stretch in choice.stretches)
-    return Scanned(Hyperparameters(lengthscale, best.sigma2, threshold), Choice(best, all_stretches), rows)
-
-
-def exact_loo_errors(split: Split, chosen: Hyperparameters, method: str) -> int:
-    """Count the errors of leave-one-out by as many refits as there are cases."""
-    return sonar.exact(split, chosen.kernel, method).error_count(split.t)
-
-
-def _family(lengthscale: Array, threshold: float) -> sonar.Family:
-    def kernel(noise: float, d: int) -> Kernel:
-        return Hyperparameters(lengthscale, noise, threshold).kernel
-
-    return kernel
+    return chosen, Choice(with_least[chosen].best, all_stretches)

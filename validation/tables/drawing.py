@@ -1,10 +1,10 @@
-"""What the figures of functions over one input share: a second colour, and a mean with its band."""
+"""What the figures share: colours, axes, and a mean with its band."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bayesgp_mf.plots._axes import POINT, axes_or_new, legend_above
+from bayesgp_mf.plots._axes import BAND, LINE, POINT, axes_or_new, legend_above
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
 FIRST = POINT
 SECOND = "#c03a2b"
+THIRD = "#e8a317"
+QUIET = LINE
 
-__all__ = ["FIRST", "SECOND", "axes_or_new", "legend_above", "plot_band"]
+__all__ = ["BAND", "FIRST", "QUIET", "SECOND", "THIRD", "axes_or_new", "legend_above", "plot_band"]
 
 
 def plot_band(ax: Axes, x: Array, mean: Array, half_width: Array, color: str, label: str, line: str = "-") -> None:

@@ -12,8 +12,18 @@ from bayesgp_mf.errors import Status
 from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.types import Array
 from validation.tables.dense_grid import Moments, integrate
-from validation.tables.drawing import FIRST, SECOND, axes_or_new, legend_above
-from validation.tables.quadrature_models import FREEDOM, ONE_SWEEP, SOLVERS, SWEEPS, TAP, missing, poisson, student
+from validation.tables.drawing import FIRST, SECOND, THIRD, axes_or_new, legend_above
+from validation.tables.quadrature_models import (
+    FREEDOM,
+    ONE_SWEEP,
+    SOLVERS,
+    SWEEPS,
+    TAP,
+    attempt,
+    missing,
+    poisson,
+    student,
+)
 from validation.tables.record import Entry
 
 if TYPE_CHECKING:
@@ -68,15 +78,12 @@ def solve_pair(distance: float) -> Pair:
     t = np.array([0.5, -0.5]) * distance
     exact = integrate(PAIR_GRAM, t, _student_by_scipy, half_width=14.0, points=1401)
     problem = bgp.Problem(PAIR_GRAM, t, student(PAIR_SCALE))
-    found: dict[str, Moments | Status] = {}
-    for name, solver in SOLVERS.items():
-        try:
-            found[name] = _moments(problem, solver.solve(problem))
-        except bgp.ConvergenceError as error:
-            found[name] = error.status
-    tap = SOLVERS[TAP].solve(problem)
-    found[FROM_TAP] = _moments(problem, SOLVERS[SWEEPS].solve(problem, start=tap))
-    return Pair(distance, exact, found, bool(np.any(site_form(tap).site_precision < 0)))
+    solved = {name: attempt(solver, problem) for name, solver in SOLVERS.items()}
+    tap = solved[TAP]
+    solved[FROM_TAP] = tap if isinstance(tap, Status) else attempt(SOLVERS[SWEEPS], problem, tap)
+    found = {name: one if isinstance(one, Status) else _moments(problem, one) for name, one in solved.items()}
+    negative = not isinstance(tap, Status) and bool(np.any(site_form(tap).site_precision < 0))
+    return Pair(distance, exact, found, negative)
 
 
 def _student_by_scipy(t: float, f: Array) -> Array:
@@ -112,14 +119,16 @@ def pair_remark(pairs: list[Pair]) -> str:
     lost = [pair.distance for pair in pairs if isinstance(pair.found[SWEEPS], Status)]
     negative = [pair.distance for pair in pairs if pair.negative]
     worst = max(pairs, key=lambda pair: _gap(pair, TAP))
+    stay = sum(abs(_gap(pair, FROM_TAP) - _gap(pair, TAP)) < 1e-6 for pair in pairs)
+    one_sweep = [found.sd[0] for pair in pairs if isinstance(found := pair.found[ONE_SWEEP], Moments)]
     return (
         "Pairs: two latent values with standard deviation 2 and correlation 0.9 under the prior, seen with Student's t "
         f"of scale {PAIR_SCALE:g}; exact by a sum over a dense grid. Targets far apart contradict each other, and the "
-        "posterior has two modes. TAP's equations still have a solution then, and its status is CONVERGED, but it is a "
-        f"bad one: far too wide, with an evidence {_gap(worst, TAP):.2f} nats too high at a distance of "
-        f"{worst.distance:g}. The sign of it is a negative site precision, {_span(negative)}. Sweeps do not reach it "
-        f"{_span(lost)}, but stay there when they start there, so it solves their equations too. One sweep believes "
-        "the first target."
+        "posterior has two modes. A solution of TAP's equations, with status CONVERGED, can then be a bad one: at a "
+        f"distance of {worst.distance:g} its evidence is {_gap(worst, TAP):.2f} nats too high. The sign of it is a "
+        f"negative site precision, {_span(negative)}. Sweeps reach no solution {_span(lost)}; started at TAP's they "
+        f"stay there at {stay} of {len(pairs)} distances, so it solves their equations too. One sweep is sure of "
+        f"itself at every distance: its standard deviation is {max(one_sweep):.2f} at most."
     )
 
 
@@ -137,7 +146,7 @@ def plot_pairs(pairs: list[Pair]) -> Axes:
     """Draw the standard deviation of the first latent value against the distance."""
     ax = axes_or_new(None)
     ax.plot(PAIR_DISTANCES, [pair.exact.sd[0] for pair in pairs], color="black", linewidth=1.4, label="exact")
-    for name, color, style in ((TAP, FIRST, "o-"), (ONE_SWEEP, SECOND, "s-"), (SWEEPS, "#e8a317", "x")):
+    for name, color, style in ((TAP, FIRST, "o-"), (ONE_SWEEP, SECOND, "s-"), (SWEEPS, THIRD, "x")):
         reached = [(pair.distance, found.sd[0]) for pair in pairs if isinstance(found := pair.found[name], Moments)]
         ax.plot(*np.transpose(reached), style, color=color, linewidth=1.2, markersize=4, label=name)
     ax.axhline(float(np.sqrt(PAIR_GRAM[0, 0])), color="black", linestyle=":", linewidth=1, label="prior")

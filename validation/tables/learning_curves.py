@@ -8,11 +8,12 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 import bayesgp_mf as bgp
-from bayesgp_mf.datasets.dataset import Dataset
+from bayesgp_mf.datasets import Dataset
 from bayesgp_mf.methods import METHODS, Solver
 from bayesgp_mf.online.sweep import Reuse, sweep
 from bayesgp_mf.solvers.sites import State
 from bayesgp_mf.types import Array
+from validation.tables.selection import Split
 
 Order: TypeAlias = tuple[int, ...]
 
@@ -31,10 +32,9 @@ class Cases(NamedTuple):
     def of(cls, dataset: Dataset, degree: int) -> Cases:
         """Return the cases under (1 + x.x'/d)^degree and the noise-free likelihood (1999, simulations)."""
         kernel = bgp.kernels.Polynomial(degree, weight=1.0 / dataset.X.shape[1])
-        labels = np.concatenate([dataset.y, dataset.y_test])
-        t = np.where(labels == dataset.class_names[1], 1.0, -1.0)
-        gram = kernel.gram(np.concatenate([dataset.X, dataset.X_test]))
-        return cls(bgp.Problem(gram, t, bgp.Step()), dataset.y.size)
+        split = Split.of(dataset)
+        gram = kernel.gram(np.concatenate([split.X, split.X_test]))
+        return cls(bgp.Problem(gram, np.concatenate([split.t, split.t_test]), bgp.Step()), split.t.size)
 
     def errors(self, means: Array) -> Array:
         """Return the shares ``(2, ...)`` of training and test cases that posterior means ``(..., cases)`` get wrong."""
@@ -100,18 +100,17 @@ class Study(NamedTuple):
 
 def study(runs: Iterable[tuple[Cases, Order]], advance: Callable[[str], None], name: str) -> Study:
     """Learn the cases of each run in its order."""
-    rates: tuple[list[Array], ...] = ([], [], [])
-    distance: list[Array] = []
     n = 0
+    as_new, replaced, tap, distance = [], [], [], []
     for cases, order in runs:
         n = cases.n
-        means = cases.learn(order, "as_new"), cases.learn(order, "replace"), cases.solve()
-        for kept, mean in zip(rates, means, strict=True):
-            kept.append(cases.errors(mean))
-        distance.append(cases.distance(means[1][n - 1 :: n], means[2]))
+        again, solution = cases.learn(order, "replace"), cases.solve()
+        as_new.append(cases.errors(cases.learn(order, "as_new")))
+        replaced.append(cases.errors(again))
+        tap.append(cases.errors(solution))
+        distance.append(cases.distance(again[n - 1 :: n], solution))
         advance(f"{name}: run {len(distance)}")
-    as_new, replaced, tap = (np.array(kept) for kept in rates)
-    return Study(n, as_new, replaced, tap, np.array(distance))
+    return Study(n, np.array(as_new), np.array(replaced), np.array(tap), np.array(distance))
 
 
 def random_order(n: int, seed: int | tuple[int, int]) -> Order:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from matplotlib.figure import Figure
 
 import bayesgp_mf as bgp
 from bayesgp_mf.hyper import EvidenceObjective
@@ -20,9 +19,9 @@ from bayesgp_mf.solution import Control
 from bayesgp_mf.types import Array
 from validation.tables import crabs_and_pima as common
 from validation.tables.command import main
-from validation.tables.drawing import FIRST, SECOND, legend_above
+from validation.tables.drawing import FIRST, SECOND, axes_or_new, legend_above
 from validation.tables.record import Entry, PaperTable
-from validation.tables.sonar import NAMES, Split
+from validation.tables.selection import NAMES, Split
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,11 +34,12 @@ LONGER, SHORTER = 1.1, 0.5
 SMALLEST_RATE = 1e-8
 SHORT_OF_THE_END = 0.1
 """Nats."""
+LABELS = {"free_energy": "free energy, -log evidence (nats)", "errors": "errors on the 332 test cases"}
 STYLES = {"naive": (FIRST, "-"), "tap": (SECOND, "--")}
 
 
 class Descent(NamedTuple):
-    """Free energy in nats and test errors, before the first update and after each; both ``(UPDATES + 1,)``."""
+    """Free energy in nats and test errors, before the first update and after each."""
 
     free_energy: Array
     errors: Array
@@ -47,7 +47,7 @@ class Descent(NamedTuple):
 
 def make(advance: Callable[[str], None]) -> PaperTable:
     """Regenerate the figure."""
-    split = common.load(bgp.datasets.load_pima())
+    split = Split.of(bgp.datasets.load_pima())
     descents = {method: _descend(split, method, advance) for method in STYLES}
     entries = [entry for method, descent in descents.items() for entry in _entries(NAMES[method], descent)]
     return PaperTable(
@@ -57,10 +57,17 @@ def make(advance: Callable[[str], None]) -> PaperTable:
         tuple(entries),
         (
             "Model as in table 1 of the same paper. Start: w_l = 1/d for all inputs, v = 1; the paper's values are "
-            f"lost, and so are the numbers on its axes. {UPDATES} updates, each a step along the gradient. The free "
-            "energy falls with each of them by construction; the question is whether the test error follows.",
+            f"lost, and so are the numbers on its axes. Up to {UPDATES} updates, each a step along the gradient. The "
+            "free energy falls with each of them by construction; the question is whether the test error follows.",
         ),
-        ((NAME, _draw(descents), _CAPTION),),
+        tuple(
+            (
+                f"{NAME}_{field}",
+                _draw({method: getattr(descent, field) for method, descent in descents.items()}, label),
+                f"Pima: {label} against the number of hyperparameter updates, each method by its own free energy.",
+            )
+            for field, label in LABELS.items()
+        ),
     )
 
 
@@ -103,22 +110,14 @@ def _entries(name: str, descent: Descent) -> list[Entry]:
     ]
 
 
-_CAPTION = (
-    "Pima: free energy (left) and errors on the 332 test cases (right) against the number of hyperparameter updates, "
-    "each method on the hyperparameters of its own free energy."
-)
-
-
-def _draw(descents: Mapping[str, Descent]) -> Axes:
-    left, right = Figure(figsize=(8.6, 3.9), layout="constrained").subplots(1, 2)
-    for method, descent in descents.items():
+def _draw(values: Mapping[str, Array], label: str) -> Axes:
+    ax = axes_or_new(None)
+    for method, numbers in values.items():
         color, line = STYLES[method]
-        left.plot(descent.free_energy, line, color=color, linewidth=1.4, label=NAMES[method])
-        right.plot(descent.errors, line, color=color, linewidth=1.4)
-    left.set(xlabel="Hyperparameter updates", ylabel="Free energy, -log evidence (nats)")
-    right.set(xlabel="Hyperparameter updates", ylabel="Test errors of 332")
-    legend_above(left)
-    return left
+        ax.plot(numbers, line, color=color, linewidth=1.4, label=NAMES[method])
+    ax.set(xlabel="Hyperparameter updates", ylabel=label.capitalize())
+    legend_above(ax)
+    return ax
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from validation.tables import crabs_and_pima as common
 from validation.tables.command import main
 from validation.tables.crabs_and_pima import Hyperparameters
 from validation.tables.record import Entry, PaperTable
-from validation.tables.sonar import Split
+from validation.tables.selection import Split
 
 EVIDENCES = {"variational": "ensemble", "naive": "naive", "tap": "TAP", "laplace": "Laplace"}
 """Names in the paper, by method; Laplace is ours."""
@@ -43,14 +43,14 @@ class Row(NamedTuple):
 def make(advance: Callable[[str], None]) -> PaperTable:
     """Regenerate the table."""
     pima = bgp.datasets.load_pima()
-    split = common.load(pima)
+    split = Split.of(pima)
     rows = {}
     for method, name in EVIDENCES.items():
         rows[method] = _row(split, common.by_evidence(split, common.uniform_start(split), method))
         advance(f"evidence: {name}")
     found = [
-        f"{name}: {common.describe(rows[method].at.lengthscale, pima.feature_names)}, v = {rows[method].at.noise:.3g}."
-        for method, name in EVIDENCES.items()
+        f"{name}: {common.describe_scales(at.lengthscale, pima.feature_names)}, v = {at.noise:.3g}."
+        for name, at in ((name, rows[method].at) for method, name in EVIDENCES.items())
     ]
     return PaperTable(
         "pima_1999_table_1",

@@ -94,13 +94,20 @@ class Data(NamedTuple):
     def fit(self, kernel: Kernel, likelihood: Likelihood, solver: Solver) -> Fit | Status:
         """Solve; a status if the solver says that it reached no solution."""
         problem = bgp.Problem(kernel.gram(self.X), self.y, likelihood)
-        try:
-            solution = solver.solve(problem)
-        except bgp.ConvergenceError as error:
-            return error.status
+        solution = attempt(solver, problem)
+        if isinstance(solution, Status):
+            return solution
         posterior = bgp.Posterior(kernel, self.X, problem, solution)
         mean, variance = posterior.latent(GRID[:, None])
         return Fit(posterior, mean, np.sqrt(variance), self.truth(GRID))
+
+
+def attempt(solver: Solver, problem: bgp.Problem, start: bgp.Solution | None = None) -> bgp.Solution | Status:
+    """Solve; a status if the solver says that it reached no solution."""
+    try:
+        return solver.solve(problem, start=start)
+    except bgp.ConvergenceError as error:
+        return error.status
 
 
 def with_outliers(seed: int, share: float) -> Data:

@@ -12,14 +12,15 @@ import numpy as np
 from validation.tables import sonar
 from validation.tables.command import main
 from validation.tables.record import PaperTable
+from validation.tables.selection import NAMES, RULE, Published, describe_scan
 
 NET_SCAN = np.geomspace(0.1, 1000.0, 201)
-"""Widths sigma^2 of the arcsine kernel, each 4.7 % above the last: from nearly linear to nearly a step function."""
+"""Widths sigma^2 of the arcsine kernel, from nearly linear networks to nearly steps."""
 PUBLISHED = (
-    ("arcsine kernel (1)", sonar.infinite_net, NET_SCAN, "tap", sonar.Published(0.183, 0.260, 0.260)),
-    ("Gaussian kernel (2)", sonar.gaussian, sonar.SCAN, "tap", sonar.Published(0.077, 0.212, 0.212)),
-    ("arcsine kernel (1)", sonar.infinite_net, NET_SCAN, "naive", sonar.Published(0.154, 0.269, 0.269)),
-    ("Gaussian kernel (2)", sonar.gaussian, sonar.SCAN, "naive", sonar.Published(0.077, 0.221, 0.221)),
+    ("arcsine kernel (1)", sonar.infinite_net, NET_SCAN, "tap", Published(0.183, 0.260, 0.260)),
+    ("Gaussian kernel (2)", sonar.gaussian, sonar.SCAN, "tap", Published(0.077, 0.212, 0.212)),
+    ("arcsine kernel (1)", sonar.infinite_net, NET_SCAN, "naive", Published(0.154, 0.269, 0.269)),
+    ("Gaussian kernel (2)", sonar.gaussian, sonar.SCAN, "naive", Published(0.077, 0.221, 0.221)),
 )
 
 
@@ -28,7 +29,7 @@ def make(advance: Callable[[str], None]) -> PaperTable:
     split = sonar.load()
     entries, ties = [], []
     for kernel, family, widths, method, published in PUBLISHED:
-        label = f"{sonar.NAMES[method]}, {kernel}"
+        label = f"{NAMES[method]}, {kernel}"
         lines, words = sonar.compare(split, family, widths, method, published, label, advance)
         entries += lines
         ties.append(words)
@@ -39,11 +40,11 @@ def make(advance: Callable[[str], None]) -> PaperTable:
         tuple(entries),
         (
             "104 training and 104 test cases, inputs standardised over the training set, step likelihood without "
-            f"noise. {sonar.RULE}",
+            f"noise. {RULE}",
             "Arcsine kernel (1): the covariance of a network with infinitely many hidden units, without thresholds, "
-            f"and w_l = sigma^2/d. {sonar.describe(NET_SCAN)}",
+            f"and w_l = sigma^2/d. Scan: {describe_scan('sigma^2', NET_SCAN)}.",
             "Gaussian kernel (2): w_l = 1/(sigma^2 d), as in the 2000 paper; the 1998 paper writes w_l = sigma^2/d "
-            f"for it too, which is the same family of kernels. {sonar.describe(sonar.SCAN)}",
+            f"for it too, which is the same family of kernels. Scan: {describe_scan('sigma^2', sonar.SCAN)}.",
             *ties,
             "The paper prints three decimals: 8 of 104 is 0.0769, printed as 0.077. Its rows for back-propagation are "
             "those of Gorman and Sejnowski and are not made again.",

@@ -16,6 +16,7 @@ from validation.tables import sonar
 from validation.tables.command import main
 from validation.tables.drawing import FIRST, SECOND, axes_or_new, legend_above
 from validation.tables.record import Entry, PaperTable
+from validation.tables.selection import NAMES, solve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,9 +58,9 @@ def make(advance: Callable[[str], None]) -> PaperTable:
     kernel = sonar.gaussian(SIGMA2, split.X.shape[1])
     solved = {}
     for method in STYLES:
-        problem, solution = sonar.solve(split, kernel, method)
+        problem, solution = solve(split, kernel, method)
         solved[method] = Solved(split.t * solution.alpha, split.t * (problem.gram @ solution.alpha))
-        advance(sonar.NAMES[method])
+        advance(NAMES[method])
     rescaled = {method: one.rescaled(solved["svm"].length) for method, one in solved.items()}
     order = np.argsort(rescaled["svm"].strength, kind="stable")
     return PaperTable(
@@ -93,7 +94,7 @@ def _entries(solved: Mapping[str, Solved]) -> list[Entry]:
     support = int(np.count_nonzero(svm.strength))
     entries = [Entry("SVM: support vectors among 104 cases", None, support)]
     for method, one in solved.items():
-        name = sonar.NAMES[method]
+        name = NAMES[method]
         if method != "svm":
             correlation = float(np.corrcoef(one.strength, svm.strength)[0, 1])
             entries.append(Entry(f"{name}: correlation of the strengths with those of the SVM", None, correlation))
@@ -108,7 +109,7 @@ def _draw(values: Mapping[str, Array], quantity: str) -> Axes:
     ax = axes_or_new(None)
     for method, numbers in values.items():
         marker, color = STYLES[method]
-        ax.plot(numbers, marker, color=color, markersize=4, fillstyle="none", label=sonar.NAMES[method])
+        ax.plot(numbers, marker, color=color, markersize=4, fillstyle="none", label=NAMES[method])
     ax.set(xlabel="Case, in the order of the SVM's strengths", ylabel=quantity)
     legend_above(ax)
     return ax

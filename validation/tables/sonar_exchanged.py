@@ -10,6 +10,7 @@ from collections.abc import Callable
 from validation.tables import sonar
 from validation.tables.command import main
 from validation.tables.record import Entry, PaperTable
+from validation.tables.selection import NAMES, count, exact_loo_errors
 
 SIGMA2 = 0.05
 TEST, LOO = 0.173, 0.058
@@ -20,10 +21,10 @@ def make(advance: Callable[[str], None]) -> PaperTable:
     scalings = {"inputs as before the exchange": sonar.load().exchanged(), "inputs standardised anew": sonar.load(True)}
     entries, as_published = [], []
     for scaling, split in scalings.items():
-        for method, name in sonar.NAMES.items():
-            counts = sonar.count(split, sonar.gaussian, SIGMA2, method)
+        for method, name in NAMES.items():
             kernel = sonar.gaussian(SIGMA2, split.X.shape[1])
-            exact = sonar.exact(split, kernel, method).error_count(split.t)
+            counts = count(split, kernel, method, SIGMA2)
+            exact = exact_loo_errors(split, kernel, method)
             n, n_test, label = split.t.size, split.t_test.size, f"{name}, {scaling}"
             entries += [
                 Entry(f"{label}: test error", TEST, counts.test / n_test, f"{counts.test} of {n_test}"),

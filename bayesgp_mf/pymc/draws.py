@@ -1,0 +1,162 @@
+"""What was integrated out, drawn again: latent values and predictions for each draw of the hyperparameters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from bayesgp_mf.blas import one_thread_if_small
+from bayesgp_mf.errors import ConvergenceError, Status, UndefinedQuantityError
+from bayesgp_mf.inferencedata import SAMPLE_DIMS, get_group, group_names, predictions_datasets, set_group
+from bayesgp_mf.inputs import as_inputs
+from bayesgp_mf.posterior_process import Posterior
+from bayesgp_mf.progress import progress_bar
+from bayesgp_mf.pymc.marginal import Marginal
+from bayesgp_mf.pymc.op import FAILURES
+from bayesgp_mf.types import Array
+
+if TYPE_CHECKING:
+    from bayesgp_mf.inferencedata import Container
+
+Pointwise = Literal["leave_one_out", "latent"]
+
+
+def sample_latent(
+    idata: Container,
+    gp: Marginal,
+    X_new: ArrayLike | None = None,
+    *,
+    pointwise: Pointwise = "leave_one_out",
+    random_seed: int | np.random.Generator | None = None,
+    progress: bool = True,
+) -> Container:
+    """Add latent values, labels and pointwise log-likelihoods to draws of the hyperparameters.
+
+    One draw for each draw of the hyperparameters, from the Gaussian approximation at it.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+        What ``pm.sample`` returned for a model with ``gp``; it is changed in place.
+    gp : Marginal
+        After `Marginal.marginal_likelihood`.
+    X_new : (m, d) array_like, optional
+        Inputs to predict at, too.
+    pointwise : {"leave_one_out", "latent"}
+        What the group ``log_likelihood`` holds, for ``az.loo``: log p(y_i | other labels, hyperparameters), the
+        method's own leave-one-out, in which f is integrated out [1]_; or log p(y_i | f_i) of the drawn latent value.
+        The first leaves ``az.loo`` only the hyperparameters to weigh. With the second it is less reliable, as its
+        Pareto k say, and may be far off where few labels decide about a latent value.
+    random_seed : int, numpy.random.Generator or None
+        Source of the draws.
+    progress : bool
+        Show a progress bar if it takes longer than a second.
+
+    Returns
+    -------
+    InferenceData or DataTree
+        ``idata`` with ``f`` in ``posterior`` (chain, draw, cases); and, under the name of the observed variable, the
+        group ``log_likelihood``, and in ``posterior_predictive`` labels drawn for the same ``f``. With ``X_new`` also
+        the groups ``predictions`` (``f``, ``y``, and ``p``, the probability of class 1 with f integrated out) and
+        ``predictions_constant_data``.
+
+    Raises
+    ------
+    ValueError
+        If ``idata`` has no draws of a hyperparameter.
+    UndefinedQuantityError
+        If log p(y_i | f_i) is asked for under a step likelihood, where it takes two values only.
+    ConvergenceError
+        If the inner solver finds no solution at a draw.
+
+    References
+    ----------
+    .. [1] Vehtari, A., Mononen, T., Tolvanen, V., Sivula, T., & Winther, O. (2016). Bayesian leave-one-out
+       cross-validation approximations for Gaussian latent variable models. JMLR 17(103), 1-38.
+    """
+    if pointwise not in ("latent", "leave_one_out"):
+        raise ValueError(f"pointwise must be 'leave_one_out' or 'latent', got {pointwise!r}.")
+    posterior = get_group(idata, "posterior")
+    missing = [name for name in gp.hyperparameters if name not in posterior]
+    if missing:
+        raise ValueError(f"the process depends on {missing[0]!r}, of which idata has no draws, only {list(posterior)}.")
+    values = {name: posterior[name].transpose(*SAMPLE_DIMS, ...).values for name in gp.hyperparameters}
+    shape = posterior.sizes["chain"], posterior.sizes["draw"]
+    rng = np.random.default_rng(random_seed)
+    X_new = None if X_new is None else as_inputs("X_new", X_new)
+    rows: list[dict[str, Array]] = []
+    new_rows: list[dict[str, Array]] = []
+    n = get_group(idata, "observed_data")[gp.observed.name].size
+    with one_thread_if_small(n), progress_bar("drawing", total=shape[0] * shape[1], enabled=progress) as advance:
+        for at in np.ndindex(shape):
+            process = _solve_at(gp, {name: value[at] for name, value in values.items()}, at)
+            rows.append(_draw(process, pointwise, rng))
+            if X_new is not None:
+                new_rows.append(_draw_new(process, X_new, rng))
+            advance("")
+    _store(idata, gp, _stack(rows, shape), pointwise)
+    if X_new is not None:
+        features = np.arange(X_new.shape[1])
+        groups = predictions_datasets(X_new, features, {}, _stack(new_rows, shape), gp.observed.class_names)
+        for name, dataset in groups.items():
+            set_group(idata, name, dataset)
+    return idata
+
+
+def _solve_at(gp: Marginal, point: dict[str, Array], at: tuple[int, ...]) -> Posterior:
+    try:
+        return gp.posterior(point)
+    except FAILURES as reason:
+        raise ConvergenceError(
+            f"there is no solution at chain {at[0]}, draw {at[1]}: {reason}", Status.NO_VALID_STEP
+        ) from reason
+
+
+def _draw(process: Posterior, pointwise: Pointwise, rng: np.random.Generator) -> dict[str, Array]:
+    """Draw f and targets for it, ``(n,)`` each, and return them with the pointwise log-likelihood."""
+    problem = process.problem
+    f = process.draw(1, rng).f[0]
+    log_prob = problem.likelihood.log_prob(problem.t, f)
+    if pointwise == "leave_one_out":
+        log_likelihood = process.loo.log_density
+    elif np.any(log_prob.d1):
+        log_likelihood = log_prob.value
+    else:
+        raise UndefinedQuantityError(
+            "under a step likelihood log p(y|f) takes two values only, and importance weights with it. Use "
+            "pointwise='leave_one_out', which integrates f out."
+        )
+    return {"f": f, "y": problem.likelihood.sample(f, rng), "log_likelihood": log_likelihood}
+
+
+def _draw_new(process: Posterior, X_new: Array, rng: np.random.Generator) -> dict[str, Array]:
+    """Draw f and targets at new cases, ``(m,)`` each, and return them with the probability of class 1."""
+    likelihood = process.problem.likelihood
+    f = process.draw_new(X_new, 1, rng)[0]
+    drawn = {"f": f, "y": likelihood.sample(f, rng)}
+    return drawn | ({"p": process.predict_proba(X_new)} if likelihood.targets == "binary" else {})
+
+
+def _stack(rows: list[dict[str, Array]], shape: tuple[int, int]) -> dict[str, Array]:
+    return {name: np.array([row[name] for row in rows]).reshape(*shape, -1) for name in rows[0]}
+
+
+def _store(idata: Container, gp: Marginal, arrays: dict[str, Array], pointwise: Pointwise) -> None:
+    """Put arrays ``(chain, draw, n)`` where ArviZ looks for them, with the coordinates of the observed variable."""
+    name = gp.observed.name
+    posterior, observed = get_group(idata, "posterior"), get_group(idata, "observed_data")[name]
+    template = observed.expand_dims({dim: posterior[dim] for dim in SAMPLE_DIMS})
+    targets = (arrays["y"] > 0).astype(np.int64) if gp.observed.class_names else arrays["y"]
+    for group, variable, values in (
+        ("posterior", "f", arrays["f"]),
+        ("log_likelihood", name, arrays["log_likelihood"]),
+        ("posterior_predictive", name, targets),
+    ):
+        dataset = get_group(idata, group) if group in group_names(idata) else xr.Dataset()
+        attrs = {"pointwise": pointwise} if group == "log_likelihood" else {}
+        array = xr.DataArray(values, dims=template.dims, coords=template.coords, attrs=attrs)
+        # a joint log-likelihood under this name, as PyMC computes it, has other dimensions
+        set_group(idata, group, dataset.drop_vars(variable, errors="ignore").assign({variable: array}))

@@ -1,0 +1,196 @@
+"""A covariance function of PyMC as a kernel of this package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from numpy.typing import ArrayLike
+from pytensor.graph.basic import Variable
+
+from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.kernels.parameters import positive
+from bayesgp_mf.pymc.graph import free_inputs, interpret
+from bayesgp_mf.types import Array
+
+
+def kernel_from_pymc(cov_func: Any, **values: ArrayLike) -> PymcKernel:
+    """Return a kernel that computes with a covariance function of PyMC.
+
+    Parameters
+    ----------
+    cov_func : pymc.gp.cov.BaseCovariance
+        Any covariance function. Numbers in it stay as they are; named tensors (``pt.scalar("lengthscale")``,
+        ``pt.vector("lengthscales")``) and random variables become parameters under their names.
+    **values : array_like
+        A value > 0 for each of these parameters.
+
+    Returns
+    -------
+    PymcKernel
+        With the gradient in its parameters. It works wherever arrays go in and out (`solve`, `Posterior`,
+        ``hyper.EvidenceObjective``), but not in `fit`, whose container could not save it.
+
+    Raises
+    ------
+    ValueError
+        If ``cov_func`` is none, or the values do not fit its parameters.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pytensor.tensor as pt
+    >>> from bayesgp_mf.pymc import kernel_from_pymc
+    >>> kernel = kernel_from_pymc(pm.gp.cov.Matern52(1, ls=pt.scalar("lengthscale")), lengthscale=2.0)
+    >>> kernel
+    PymcKernel(Matern52, lengthscale=2.0)
+    >>> kernel.gram(np.array([[0.0], [1.0]])).round(4)
+    array([[1.    , 0.8286],
+           [0.8286, 1.    ]])
+    """
+    covariance = Covariance(cov_func)
+    covariance.check_names(values)
+    checked = {name: positive(name, value, vector=True) for name, value in values.items()}
+    missing = [name for name in covariance.parameters if name not in checked]
+    if missing:
+        raise ValueError(f"the covariance function depends on {missing[0]!r}: give it a value, {missing[0]}=...")
+    return PymcKernel(covariance, {name: checked[name] for name in covariance.parameters})
+
+
+class Covariance:
+    """A covariance function of PyMC as NumPy functions of inputs and parameters, compiled when first used.
+
+    Parameters
+    ----------
+    cov_func : pymc.gp.cov.BaseCovariance
+        Any covariance function.
+    """
+
+    def __init__(self, cov_func: Any) -> None:
+        check_cov_func(cov_func)
+        self.cov_func = cov_func
+        self._X, self._other = pt.dmatrix("X"), pt.dmatrix("other")
+        self.parameters: dict[str, Variable] = free_inputs([cov_func(self._X)])
+        self.parameters.pop("X")
+
+    def check_names(self, values: Mapping[str, Any]) -> None:
+        """Raise a ValueError if a name is not that of a parameter."""
+        unknown = sorted(set(values) - set(self.parameters))
+        if unknown:
+            has = f"this covariance function has {list(self.parameters)}"
+            raise ValueError(f"unknown parameter {unknown[0]!r}; {has}.")
+
+    def arguments(self, values: Mapping[str, ArrayLike]) -> list[Array]:
+        """Return parameter values in order, in the types that the functions take; ValueError for a wrong dimension."""
+        arrays = {name: np.asarray(values[name], dtype=variable.dtype) for name, variable in self.parameters.items()}
+        for name, array in arrays.items():
+            if array.ndim != self.parameters[name].ndim:
+                raise ValueError(f"{name} must have {self.parameters[name].ndim} dimensions, got shape {array.shape}.")
+        return list(arrays.values())
+
+    @cached_property
+    def gram(self) -> Callable[..., list[Array]]:
+        """Function of X and the parameters that returns K and its diagonal."""
+        return self._function([self._X], [self.cov_func(self._X), self.cov_func(self._X, diag=True)])
+
+    @cached_property
+    def cross(self) -> Callable[..., list[Array]]:
+        """Function of two inputs and the parameters."""
+        return self._function([self._X, self._other], [self.cov_func(self._X, self._other)])
+
+    @cached_property
+    def diag(self) -> Callable[..., list[Array]]:
+        """Function of X and the parameters."""
+        return self._function([self._X], [self.cov_func(self._X, diag=True)])
+
+    @cached_property
+    def gram_vjp(self) -> Callable[..., list[Array]]:
+        """Function of X, what to contract the off-diagonal part and the diagonal with, and the parameters."""
+        off_diagonal, diagonal = pt.dmatrix("off_diagonal"), pt.dvector("diagonal")
+        known = {
+            self.cov_func(self._X): off_diagonal,
+            self.cov_func(self._X, diag=True): diagonal,
+        }
+        gradients = pytensor.grad(None, list(self.parameters.values()), known_grads=known, disconnected_inputs="ignore")
+        return self._function([self._X, off_diagonal, diagonal], gradients)
+
+    def _function(self, arrays: list[Variable], outputs: list[Variable]) -> Callable[..., list[Array]]:
+        return interpret([*arrays, *self.parameters.values()], outputs)
+
+
+class PymcKernel(Kernel):
+    """A covariance function of PyMC at given parameters; `kernel_from_pymc` makes one.
+
+    Parameters
+    ----------
+    covariance : Covariance
+        The compiled functions, which all kernels made by `replace` share.
+    values : dict
+        A value for each parameter, unchecked.
+    """
+
+    def __init__(self, covariance: Covariance, values: Mapping[str, Array]) -> None:
+        self._covariance = covariance
+        self._values = dict(values)
+        self._arguments = covariance.arguments(values)
+
+    @property
+    def params(self) -> dict[str, Array]:
+        """The parameters by name."""
+        return dict(self._values)
+
+    def gram(self, X: Array) -> Array:
+        """Return the covariances ``(n, n)`` of the process at ``X (n, d)``, exactly symmetric."""
+        gram, diagonal = self._covariance.gram(X, *self._arguments)
+        gram = 0.5 * (gram + gram.T)
+        np.fill_diagonal(gram, diagonal)  # which PyMC has without the rounding of squared distances
+        return np.asarray(gram)
+
+    def cross(self, A: Array, B: Array) -> Array:
+        """Return the covariances ``(a, b)`` between ``A (a, d)`` and other cases ``B (b, d)``."""
+        return np.asarray(self._covariance.cross(A, B, *self._arguments)[0])
+
+    def diag(self, X: Array) -> Array:
+        """Return the variances ``(n,)`` at ``X (n, d)``: the diagonal of `gram`."""
+        return np.asarray(self._covariance.diag(X, *self._arguments)[0])
+
+    def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
+        """Return sum_ij gram_bar_ij dK_ij/dtheta for each parameter, in the shapes of `params`."""
+        if not self._values:
+            return {}
+        off_diagonal = gram_bar.copy()
+        np.fill_diagonal(off_diagonal, 0.0)
+        gradients = self._covariance.gram_vjp(X, off_diagonal, np.diag(gram_bar).copy(), *self._arguments)
+        return {name: np.asarray(value) for name, value in zip(self._values, gradients, strict=True)}
+
+    def replace(self, **params: ArrayLike) -> Self:
+        """Return the kernel with some parameters changed; unknown names raise ValueError."""
+        self._covariance.check_names(params)
+        return type(self)(self._covariance, {**self._values, **{k: np.asarray(v) for k, v in params.items()}})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Raise an UndefinedQuantityError: the covariance function is a program."""
+        raise UndefinedQuantityError(
+            "a covariance function of PyMC is a program, which cannot be saved as numbers and strings; so fit, which "
+            "makes a container that can be saved, does not take it. Use solve and Posterior, a pymc.Marginal, or one "
+            "of bayesgp_mf.kernels."
+        )
+
+    def __repr__(self) -> str:
+        values = [f"{name}={value.tolist()!r}" for name, value in self._values.items()]
+        return f"{type(self).__name__}({', '.join([type(self._covariance.cov_func).__name__, *values])})"
+
+
+def check_cov_func(cov_func: Any) -> None:
+    """Raise a ValueError if this is no covariance function of PyMC."""
+    if not isinstance(cov_func, pm.gp.cov.BaseCovariance):
+        hint = " In a PyMC model, write it in terms of pm.gp.cov." if isinstance(cov_func, Kernel) else ""
+        raise ValueError(
+            f"cov_func must be a covariance function such as pm.gp.cov.ExpQuad(1, ls=1.0), got "
+            f"{type(cov_func).__name__}.{hint}"
+        )

@@ -1,0 +1,161 @@
+r"""The exact model: the same Gaussian process with its latent values as variables, to sample as a reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.graph.basic import Variable
+
+from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.inputs import as_inputs, encode_targets
+from bayesgp_mf.likelihoods import Gaussian, Likelihood, Logit, Probit
+from bayesgp_mf.pymc.kernel import check_cov_func
+from bayesgp_mf.pymc.marginal import JITTER
+from bayesgp_mf.pymc.parameters import parameter_names, split_parameters, with_parameters
+
+
+def latent_model(
+    X: Any,
+    y: Any,
+    cov_func: Any,
+    likelihood: Likelihood = Probit(),
+    *,
+    jitter: float = JITTER,
+    **parameters: Any,
+) -> pm.Model:
+    """Return the PyMC model of labels under a Gaussian process, with nothing integrated out or approximated.
+
+    Its posterior is what `Marginal` approximates; sampling it takes long, since the latent values and the
+    hyperparameters are strongly correlated.
+
+    Parameters
+    ----------
+    X : (n, d) array_like
+        Inputs.
+    y : (n,) array_like
+        Labels, any two distinct values, or real targets for a Gaussian likelihood.
+    cov_func : pymc.gp.cov.BaseCovariance
+        Prior covariance.
+    likelihood : Likelihood
+        `Probit` with noise, `Logit` or ``likelihoods.Gaussian``.
+    jitter : float
+        Added to the diagonal of the covariance of the latent values, since PyMC factorises it: noise in the prior.
+    **parameters : float or random variable
+        Parameters of the likelihood that take the place of its own.
+
+    Returns
+    -------
+    pymc.Model
+        The model in context, in which random variables of ``cov_func`` must be, or a new one. With ``f`` ``(n,)``, the
+        latent values, made from white ones, and ``y`` ``(n,)``, observed as 0/1.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> from bayesgp_mf.pymc import latent_model
+    >>> X = np.linspace(-2, 2, 20)[:, None]
+    >>> with pm.Model() as model:
+    ...     lengthscale = pm.InverseGamma("lengthscale", 3.0, 3.0)
+    ...     _ = latent_model(X, X[:, 0] > 0, pm.gp.cov.ExpQuad(1, ls=lengthscale))
+    >>> [variable.name for variable in model.unobserved_RVs]
+    ['lengthscale', 'f_rotated_', 'f']
+    """
+    check_cov_func(cov_func)
+    X = as_inputs("X", X)
+    targets, _ = encode_targets(y, X.shape[0], likelihood)
+    model = pm.Model.get_context(error_if_none=False)
+    model = pm.Model() if model is None else model
+    with model:
+        model.add_coord("obs_id", np.arange(X.shape[0]))
+        f = pm.gp.Latent(cov_func=cov_func).prior("f", X, jitter=jitter, dims="obs_id")
+        observe("y", f, targets, likelihood, dims="obs_id", **parameters)
+    return model
+
+
+def observe(
+    name: str, f: Variable, t: Any, likelihood: Likelihood, *, dims: str | None = None, **parameters: Any
+) -> Variable:
+    """Add targets given latent values to the model in context, and return their variable.
+
+    Parameters
+    ----------
+    name : str
+        Of the variable.
+    f : (n,) tensor
+        Latent values.
+    t : (n,) array
+        Labels -1/+1, observed as 0/1, or real targets.
+    likelihood : Likelihood
+        `Probit` with noise, `Logit` or ``likelihoods.Gaussian``.
+    dims : str, optional
+        Name of the dimension of the cases.
+    **parameters : float or random variable
+        Parameters of the likelihood that take the place of its own.
+
+    Raises
+    ------
+    UndefinedQuantityError
+        If the likelihood is a step, or one that is not known in terms of PyTensor.
+    """
+    fixed, tensors = split_parameters(likelihood, parameters)
+    _check_smooth(fixed, tensors)
+    binary = fixed.targets == "binary"
+
+    def logp(value: Variable, f: Variable, *values: Variable) -> Variable:
+        return log_prob(fixed, value, f, dict(zip(tensors, values, strict=True)))
+
+    def random(f: Any, *values: Any, rng: np.random.Generator, size: Any = None) -> Any:
+        at = with_parameters(fixed, {name: float(value) for name, value in zip(tensors, values, strict=True)})
+        drawn = at.sample(np.broadcast_to(f, size) if size is not None else f, rng)
+        return (drawn > 0).astype(np.int64) if binary else drawn
+
+    return pm.CustomDist(
+        name,
+        f,
+        *tensors.values(),
+        logp=logp,
+        random=random,
+        dtype="int64" if binary else "float64",
+        observed=(np.asarray(t) > 0).astype(np.int64) if binary else t,
+        dims=dims,
+    )
+
+
+def log_prob(likelihood: Likelihood, y: Variable, f: Variable, parameters: dict[str, Variable]) -> Variable:
+    """Return log p(y | f) elementwise as a graph, for labels 0/1 or real targets y."""
+    fixed = {name: getattr(likelihood, name) for name in parameter_names(likelihood)}
+    values = fixed | parameters
+    standard = pm.Normal.dist()
+    match likelihood:
+        case Probit():
+            # PyMC's log-cdf of the normal is good far into the lower tail; its sqrt(2) has single precision, which
+            # makes a relative error of 1e-8 in the argument
+            right = pm.logcdf(standard, (2.0 * y - 1.0) * f / pt.sqrt(values["noise_variance"]))
+            if "flip" not in parameters and likelihood.flip == 0.0:
+                return right
+            return pt.logaddexp(pt.log(values["flip"]), pt.log1p(-2.0 * values["flip"]) + right)
+        case Logit():
+            return -pt.softplus(-(2.0 * y - 1.0) * f)
+        case Gaussian():
+            return pm.logp(pm.Normal.dist(f, pt.sqrt(values["noise_variance"])), y)
+    raise _unknown(likelihood)
+
+
+def _check_smooth(likelihood: Likelihood, parameters: dict[str, Variable]) -> None:
+    if not isinstance(likelihood, Probit | Logit | Gaussian):
+        raise _unknown(likelihood)
+    if isinstance(likelihood, Probit) and "noise_variance" not in parameters and likelihood.noise_variance == 0.0:
+        raise UndefinedQuantityError(
+            "the step likelihood jumps, and samplers that follow gradients cannot see it. Give it noise: "
+            "Probit(noise_variance=1.0), or a WhiteNoise in the covariance and as much less in the likelihood."
+        )
+
+
+def _unknown(likelihood: Likelihood) -> UndefinedQuantityError:
+    return UndefinedQuantityError(
+        f"{type(likelihood).__name__} is not known in terms of PyTensor. Use Probit, Logit or likelihoods.Gaussian, or "
+        "write the model with pm.gp.Latent and a likelihood of your own."
+    )

@@ -1,0 +1,256 @@
+r"""The inner solver as PyTensor operations: the log evidence with its gradient, and the Gaussian posterior.
+
+One solution serves the value and the gradient: `LogEvidence` returns the derivatives as further outputs, and its
+pull-back multiplies by them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import pytensor.tensor as pt
+from numpy.typing import NDArray
+from pytensor.gradient import DisconnectedType, grad_undefined
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.op import Op
+
+from bayesgp_mf.blas import one_thread_if_small
+from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, NotPositiveDefiniteError
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.methods import get_method
+from bayesgp_mf.problem import Problem, check_likelihood
+from bayesgp_mf.pymc.parameters import check_differentiable, check_parameters, parameter_gradient, with_parameters
+from bayesgp_mf.solution import Control, Solution
+from bayesgp_mf.types import Array
+
+FAILURES = (
+    ConvergenceError,
+    NotPositiveDefiniteError,
+    InconsistentDataError,
+    ArithmeticError,
+    np.linalg.LinAlgError,
+)
+"""How the inner solver may fail at some hyperparameters; anything else is a mistake in the call."""
+
+_log = logging.getLogger(__name__)
+
+
+class Inference(Op):  # type: ignore[misc]
+    """What the operations share: inputs K, t and the random parameters of the likelihood, and the solution of those.
+
+    It holds no state: each solution starts from the prior, so that a density is one function of its arguments,
+    whichever thread or chain asks, and in whatever order.
+    """
+
+    __props__: tuple[str, ...] = ("likelihood", "parameters", "method", "control")
+
+    def __init__(
+        self,
+        likelihood: Likelihood,
+        *,
+        parameters: Sequence[str] = (),
+        method: str = "tap",
+        control: Control = Control(),
+    ) -> None:
+        check_likelihood(likelihood)
+        self.likelihood = likelihood
+        self.parameters = tuple(parameters)
+        self.method = get_method(method).name
+        self.control = control
+        check_parameters(likelihood, self.parameters)
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}{{{self.method}, {type(self.likelihood).__name__}}}"
+
+    @property
+    def gufunc_signature(self) -> str:
+        """Core dimensions of inputs and outputs, by which PyTensor vectorises."""
+        inputs = ["(n,n)", "(n)", *["()"] * len(self.parameters)]
+        return f"{','.join(inputs)}->{','.join(self._output_dims())}"
+
+    def _output_dims(self) -> list[str]:
+        raise NotImplementedError
+
+    def make_node(self, gram: Any, t: Any, *values: Any) -> Apply:
+        """Return the application to K ``(n, n)``, t ``(n,)`` and the random parameters, in the order of their names."""
+        if len(values) != len(self.parameters):
+            raise ValueError(
+                f"{self} takes K, t and {len(self.parameters)} parameters {self.parameters}, got {len(values)}."
+            )
+        inputs = [pt.cast(pt.as_tensor_variable(value), "float64") for value in (gram, t, *values)]
+        for name, expected, found in zip(("K", "t", *self.parameters), (2, 1, *[0] * len(values)), inputs, strict=True):
+            if found.type.ndim != expected:
+                raise ValueError(f"{name} must have {expected} dimensions, got {found.type.ndim}.")
+        n = inputs[1].type.shape[0]
+        shapes = {"()": (), "(n)": (n,), "(n,n)": (n, n)}
+        return Apply(self, inputs, [pt.tensor(dtype="float64", shape=shapes[dims]) for dims in self._output_dims()])
+
+    def infer_shape(self, *args: Any) -> list[tuple[Any, ...]]:
+        """Return the shapes of the outputs; the last argument holds those of the inputs, in old and new PyTensor."""
+        (n,) = args[-1][1]
+        shapes = {"()": (), "(n)": (n,), "(n,n)": (n, n)}
+        return [shapes[dims] for dims in self._output_dims()]
+
+    def likelihood_at(self, values: Sequence[Any]) -> Likelihood:
+        """Return the likelihood with its random parameters set to numbers.
+
+        Raises
+        ------
+        ArithmeticError
+            If a number is outside of the parameter's domain, where a prior may well reach.
+        """
+        try:
+            return with_parameters(self.likelihood, {k: float(v) for k, v in zip(self.parameters, values, strict=True)})
+        except ValueError as error:
+            raise ArithmeticError(str(error)) from error
+
+    def solve(self, gram: Array, t: Array, values: Sequence[Any]) -> tuple[Problem, Solution]:
+        """Return the problem and its solution, or raise one of `FAILURES`."""
+        likelihood = self.likelihood_at(values)
+        if not np.all(np.isfinite(gram)):
+            raise ArithmeticError("the covariance function overflows at these hyperparameters.")
+        if likelihood.forbids and not np.all(np.diag(gram) > 0.0):
+            raise ArithmeticError("a latent value has no prior variance, so that a step has no side to place it on.")
+        problem = Problem(gram, t, likelihood)
+        control = replace(self.control, throw=True, progress=False)
+        return problem, get_method(self.method).solve(problem, control)
+
+
+class LogEvidence(Inference):
+    r"""The log evidence log p(t | K, parameters) as a differentiable PyTensor operation.
+
+    ``LogEvidence(...)(K, t, *parameters)`` returns ``[log Z, d log Z/dK, d log Z/d parameter ..., converged]``. Only
+    log Z can be differentiated, once.
+
+    Where the inner solver finds no solution, log Z is -inf, the derivatives are zero and ``converged`` is 0 (else it is
+    1): a sampler rejects such a point and counts it as a divergence. The reason is logged, at level INFO, by the logger
+    ``bayesgp_mf.pymc.op``.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        p(t | f); those of its parameters that are not inputs stay as they are in here.
+    parameters : sequence of str
+        Names of those that are inputs: ``noise_variance`` and ``flip`` for `Probit`, ``noise_variance`` for
+        ``likelihoods.Gaussian``; none for others, and none for methods other than tap, naive and variational.
+    method : str
+        Name of a method that has an evidence: a key of `methods.METHODS`.
+    control : Control
+        Tolerance and largest number of steps of the inner solver.
+    on_failure : {"reject", "raise"}
+        What to do where it finds no solution: as above, or raise its error, to see what is wrong.
+
+    Raises
+    ------
+    ValueError
+        If an argument is malformed.
+    UndefinedQuantityError
+        If the derivative in a parameter is not known for the method.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> from bayesgp_mf.pymc import LogEvidence
+    >>> log_z = LogEvidence(bgp.Probit(), parameters=["noise_variance"])([[2.0, 1.0], [1.0, 2.0]], [1, -1], 0.5)
+    >>> round(float(log_z[0].eval()), 6), round(float(log_z[2].eval()), 6)
+    (-1.689704, 0.150178)
+    """
+
+    __props__ = (*Inference.__props__, "on_failure")
+    __str__ = Inference.__str__  # for a class with __props__ of its own, PyTensor would write another
+
+    def __init__(
+        self,
+        likelihood: Likelihood,
+        *,
+        parameters: Sequence[str] = (),
+        method: str = "tap",
+        control: Control = Control(),
+        on_failure: Literal["reject", "raise"] = "reject",
+    ) -> None:
+        super().__init__(likelihood, parameters=parameters, method=method, control=control)
+        check_differentiable(self.method, self.parameters)
+        if on_failure not in ("reject", "raise"):
+            raise ValueError(f"on_failure must be 'reject' or 'raise', got {on_failure!r}.")
+        self.on_failure = on_failure
+
+    def _output_dims(self) -> list[str]:
+        return ["()", "(n,n)", *["()"] * len(self.parameters), "()"]
+
+    def perform(self, node: Apply, inputs: Sequence[Array], output_storage: Sequence[list[Any]]) -> None:
+        """Solve, and store the value and the derivatives."""
+        gram, t, *values = inputs
+        try:
+            # far out something may overflow; what comes of it is checked
+            with one_thread_if_small(t.shape[0]), np.errstate(all="ignore"):
+                results = self._value_and_gradient(gram, t, values)
+        except FAILURES as reason:
+            if self.on_failure == "raise":
+                raise
+            _log.info("no solution, so the log evidence is -inf: %s", reason)
+            results = [-np.inf, np.zeros(gram.shape), *[0.0] * len(values), 0.0]
+        for storage, result in zip(output_storage, results, strict=True):
+            storage[0] = np.array(result, dtype=np.float64, order="C")
+
+    def _value_and_gradient(self, gram: Array, t: Array, values: Sequence[Array]) -> list[float | Array]:
+        problem, solution = self.solve(gram, t, values)
+        slopes = parameter_gradient(problem, solution, self.parameters)
+        results: list[float | Array] = [
+            solution.evidence.value,
+            get_method(self.method).gram_gradient(problem, solution),
+            *slopes,
+        ]
+        if not all(np.all(np.isfinite(result)) for result in results):
+            raise ArithmeticError("the log evidence or its gradient overflows.")
+        return [*results, 1.0]
+
+    def pullback(self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]) -> Any:
+        """Return the derivatives in the inputs, given those in log Z."""
+        if any(not isinstance(cotangent.type, DisconnectedType) for cotangent in cotangents[1:]):
+            raise NotImplementedError(
+                "only the log evidence itself, the first output of LogEvidence, can be differentiated, and only once: "
+                "its second derivatives are not there. Use a method without Hessians (NUTS, L-BFGS, BFGS)."
+            )
+        slope = cotangents[0]
+        targets = grad_undefined(self, 1, inputs[1], "the targets are data")
+        return [slope * outputs[1], targets, *[slope * output for output in outputs[2:-1]]]
+
+    L_op = pullback  # the name in PyTensor 2
+
+
+class LatentPosterior(Inference):
+    """The Gaussian posterior of the latent values as a PyTensor operation, which has no derivative.
+
+    ``LatentPosterior(...)(K, t, *parameters)`` returns ``[alpha, R]``: the posterior at inputs x has the mean k(x)'
+    alpha and the covariance k(x, x') - k(x)' R k(x'). Where there is no solution it raises what the solver raised.
+
+    Parameters
+    ----------
+    likelihood, parameters, method, control
+        As for `LogEvidence`.
+    """
+
+    def _output_dims(self) -> list[str]:
+        return ["(n)", "(n,n)"]
+
+    def perform(self, node: Apply, inputs: Sequence[Array], output_storage: Sequence[list[Any]]) -> None:
+        """Solve, and store alpha and R."""
+        gram, t, *values = inputs
+        with one_thread_if_small(t.shape[0]):
+            _, solution = self.solve(gram, t, values)
+            results: tuple[NDArray[Any], ...] = (solution.alpha, solution.correction.dense())
+        for storage, result in zip(output_storage, results, strict=True):
+            storage[0] = np.array(result, dtype=np.float64, order="C")
+
+    def pullback(self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]) -> Any:
+        """Raise a NotImplementedError."""
+        raise NotImplementedError(
+            "the Gaussian posterior cannot be differentiated in its hyperparameters. Sample these first, and only then "
+            "call conditional(...) and pm.sample_posterior_predictive."
+        )
+
+    L_op = pullback

@@ -1,0 +1,122 @@
+"""Latent values after the hyperparameters: groups for ArviZ, and numbers that agree with the solutions."""
+
+from __future__ import annotations
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+import bayesgp_mf as bgp
+from bayesgp_mf.inferencedata import get_group, make_container
+from bayesgp_mf.likelihoods import Gaussian
+from bayesgp_mf.pymc import Marginal, sample_latent
+
+CASES = [f"case{i}" for i in range(20)]
+
+
+def build(data, likelihood=bgp.Probit(), y=None, **parameters):
+    with pm.Model(coords={"case": CASES}):
+        gp = Marginal(4.0 * pm.gp.cov.ExpQuad(2, ls=pm.LogNormal("ls")), likelihood, **parameters)
+        gp.marginal_likelihood("y", data.X, data.y if y is None else y, dims="case")
+    return gp
+
+
+def drawn(data, ls):
+    """Return a container as PyMC makes it, with given draws of the length scale."""
+    ls = np.asarray(ls)
+    coords = {"chain": np.arange(2), "draw": np.arange(ls.shape[1])}
+    groups = {
+        "posterior": xr.Dataset({"ls": xr.DataArray(ls, dims=("chain", "draw"), coords=coords)}),
+        "observed_data": xr.Dataset({"y": xr.DataArray(data.y, dims=("case",), coords={"case": CASES})}),
+        # what PyMC computes for a joint density
+        "log_likelihood": xr.Dataset({"y": xr.DataArray(0.0 * ls, dims=("chain", "draw"), coords=coords)}),
+    }
+    return make_container(groups)
+
+
+@pytest.fixture(scope="module")
+def solution(data):
+    kernel = bgp.kernels.Gaussian(0.8, 4.0)
+    problem = bgp.Problem(kernel.gram(data.X), data.t, bgp.Probit())
+    return bgp.Posterior(kernel, data.X, problem, bgp.solve(problem.gram, problem.t, problem.likelihood))
+
+
+def test_draws_are_those_of_the_solution(data, solution):
+    idata = drawn(data, np.full((2, 150), 0.8))
+    X_new = data.X[:3] + 0.2
+    assert sample_latent(idata, build(data), X_new, pointwise="latent", random_seed=1, progress=False) is idata
+    f = idata["posterior"]["f"]
+    assert f.dims == ("chain", "draw", "case")
+    assert list(f["case"].values) == CASES
+    values = f.values.reshape(300, 20)
+    mean, variance = solution.at_training
+    np.testing.assert_allclose(values.mean(axis=0), mean, atol=5 * np.sqrt(variance.max() / 300))
+    np.testing.assert_allclose(values.var(axis=0), variance, rtol=5 * np.sqrt(2 / 300))
+    log_likelihood = idata["log_likelihood"]["y"]
+    assert log_likelihood.dims == f.dims
+    np.testing.assert_allclose(log_likelihood.values, bgp.Probit().log_prob(data.t, f.values).value)
+    y = idata["posterior_predictive"]["y"].values.reshape(300, 20)
+    expected = bgp.Probit().predict_proba(mean, variance)
+    np.testing.assert_allclose(y.mean(axis=0), expected, atol=5 * np.sqrt(0.25 / 300))
+    predictions = get_group(idata, "predictions")
+    new_mean, new_variance = solution.latent(X_new)
+    np.testing.assert_allclose(predictions["p"].values[1, 3], solution.predict_proba(X_new), rtol=1e-8)
+    new = predictions["f"].values.reshape(300, 3)
+    np.testing.assert_allclose(new.mean(axis=0), new_mean, atol=5 * np.sqrt(new_variance.max() / 300))
+
+
+def test_each_draw_has_its_own_hyperparameters_and_seeds_repeat(data):
+    gp = build(data)
+    results = [sample_latent(drawn(data, [[0.1, 10.0], [10.0, 0.1]]), gp, random_seed=seed) for seed in (1, 1, 2)]
+    first, again, other = (idata["posterior"]["f"].values for idata in results)
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+    roughness = np.array([[np.std(f - f.mean()) for f in chain] for chain in first])
+    assert min(roughness[0, 0], roughness[1, 1]) > max(roughness[0, 1], roughness[1, 0])
+
+
+def test_leave_one_out_that_integrates_the_latent_values(data, solution):
+    gp = build(data)
+    idata = drawn(data, 0.8 * np.exp(0.01 * np.random.default_rng(1).normal(size=(2, 50))))
+    sample_latent(idata, gp, random_seed=1)
+    log_density = idata["log_likelihood"]["y"].values
+    np.testing.assert_allclose(
+        log_density[1, 7], gp.posterior({"ls": idata["posterior"]["ls"].values[1, 7]}).loo.log_density
+    )
+    # hyperparameters that hardly vary leave az.loo nothing to weigh: it must find the method's own leave-one-out
+    loo = az.loo(idata)
+    elpd = float(loo.elpd_loo if hasattr(loo, "elpd_loo") else loo.elpd)
+    assert elpd == pytest.approx(solution.loo.log_density.sum(), abs=0.02)
+    latent = sample_latent(idata, gp, pointwise="latent", random_seed=1)["log_likelihood"]["y"].values
+    assert log_density.std(axis=(0, 1)).max() < 0.1 < latent.std(axis=(0, 1)).min()
+
+
+def test_regression_has_targets_and_no_probabilities(data):
+    y = np.sin(data.X[:, 0])
+    with pm.Model(coords={"case": CASES}):
+        noise = pm.LogNormal("noise")
+        gp = Marginal(pm.gp.cov.ExpQuad(2, ls=pm.LogNormal("ls")), Gaussian(), noise_variance=noise**2)
+        gp.marginal_likelihood("y", data.X, y, dims="case")
+    assert set(gp.hyperparameters) == {"ls", "noise"}
+    assert gp.posterior({"ls": 1.0, "noise": 0.5}).problem.likelihood == Gaussian(0.25)
+    idata = drawn(data, np.ones((2, 3)))
+    with pytest.raises(ValueError, match="depends on 'noise'"):
+        sample_latent(idata, gp)
+    gp = build(data, Gaussian(0.01), y)
+    idata = sample_latent(drawn(data, np.ones((2, 3))), gp, data.X[:2], random_seed=1)
+    assert "p" not in get_group(idata, "predictions")
+    np.testing.assert_allclose(idata["posterior_predictive"]["y"].values[0, 0], y, atol=0.6)
+
+
+def test_mistakes_are_named(data):
+    idata = drawn(data, np.ones((2, 2)))
+    with pytest.raises(ValueError, match="pointwise must be"):
+        sample_latent(idata, build(data), pointwise="joint")
+    with pytest.raises(bgp.UndefinedQuantityError, match="takes two values only"):
+        sample_latent(idata, build(data, bgp.Step(0.1)), pointwise="latent")
+    with pytest.raises(bgp.ConvergenceError, match="chain 0, draw 1"):
+        sample_latent(drawn(data, [[1.0, np.nan], [1.0, 1.0]]), build(data))
+    step = sample_latent(idata, build(data, bgp.Step(0.1)), random_seed=1)
+    assert np.all(step["log_likelihood"]["y"].values > np.log(0.1) - 1e-9)

@@ -1,0 +1,115 @@
+"""Covariance functions of PyMC as kernels: the same numbers, with the gradients that the hyperparameters need."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+
+import bayesgp_mf as bgp
+from bayesgp_mf.hyper import EvidenceObjective
+from bayesgp_mf.methods import METHODS
+from bayesgp_mf.pymc import kernel_from_pymc
+
+cov, s, v = pm.gp.cov, pt.dscalar, pt.dvector
+X = np.random.default_rng(1).normal(size=(8, 3))
+OTHER = np.random.default_rng(2).normal(size=(4, 3))
+CASES = {
+    "scaled": (s("eta") ** 2 * cov.ExpQuad(3, ls=v("ls")), {"eta": 1.3, "ls": [1.0, 2.0, 0.7]}),
+    "rough": (cov.Exponential(3, ls=s("ls")), {"ls": 1.3}),
+    "noise": (cov.Matern52(3, ls=s("ls")) + cov.WhiteNoise(s("sd")), {"ls": 1.3, "sd": 0.3}),
+    "product": (cov.RatQuad(3, ls=s("ls"), alpha=s("a")) * cov.Linear(3, c=s("c")), {"ls": 1.3, "a": 0.8, "c": 0.4}),
+    "one input": (cov.Periodic(3, period=s("p"), ls=s("ls"), active_dims=[1]), {"p": 0.8, "ls": 1.3}),
+    "polynomial": (
+        cov.Polynomial(3, c=s("c"), d=2, offset=s("o")) + cov.Constant(s("b")),
+        {"c": 1.3, "o": 0.8, "b": 2},
+    ),
+    "numbers": (2.0 * cov.ExpQuad(3, ls=1.0), {}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_covariances(case):
+    cov_func, values = CASES[case]
+    kernel = kernel_from_pymc(cov_func, **values)
+    assert set(kernel.params) == set(values)
+    gram = kernel.gram(X)
+    np.testing.assert_array_equal(gram, gram.T)
+    np.testing.assert_array_equal(np.diag(gram), kernel.diag(X))
+    np.testing.assert_allclose(kernel.gram(np.vstack([X, OTHER]))[:8, 8:], kernel.cross(X, OTHER), atol=1e-12)
+    given = {variable: np.asarray(values[name]) for name, variable in kernel._covariance.parameters.items()}
+    np.testing.assert_allclose(gram, cov_func(X).eval(given, mode="FAST_COMPILE"), atol=1e-6)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if CASES[case][1]])
+def test_gradients(case):
+    cov_func, values = CASES[case]
+    kernel = kernel_from_pymc(cov_func, **values)
+    bar = np.random.default_rng(3).normal(size=(8, 8))
+    bar = bar + bar.T
+    gradient = kernel.gram_vjp(X, bar)
+    for name, value in kernel.params.items():
+        assert gradient[name].shape == value.shape
+        for i in np.ndindex(value.shape):
+            step = np.zeros(value.shape)
+            step[i] = 1e-5
+            up, down = (np.sum(bar * kernel.replace(**{name: value + d}).gram(X)) for d in (step, -step))
+            difference = (up - down) / 2e-5
+            assert gradient[name][i] == pytest.approx(difference, rel=1e-6, abs=1e-6)
+            assert 2.0 * gradient[name][i] != pytest.approx(difference, rel=1e-2)
+
+
+def test_it_is_our_kernel_of_the_same_name():
+    ours = bgp.kernels.Gaussian([1.0, 2.0, 0.7], 1.69)
+    theirs = kernel_from_pymc(CASES["scaled"][0], **CASES["scaled"][1])
+    np.testing.assert_allclose(theirs.gram(X), ours.gram(X), atol=1e-14)
+    t = np.where(X[:, 0] + X[:, 1] > 0, 1.0, -1.0)
+    sums = {}
+    for kernel in (ours + bgp.kernels.Bias(2.0), theirs + kernel_from_pymc(cov.Constant(s("b")), b=2.0)):
+        objective = EvidenceObjective(X, t, bgp.Probit(), kernel, METHODS["tap"], bgp.Control())
+        value, gradient = objective(bgp.kernels.log_vector(kernel))
+        names = bgp.kernels.log_vector_names(kernel)
+        sums[kernel] = value, sorted(np.abs(gradient[[i for i, name in enumerate(names) if "[" in name]]))
+    np.testing.assert_allclose(*[value for value, _ in sums.values()], rtol=1e-10)
+    np.testing.assert_allclose(*[slopes for _, slopes in sums.values()], rtol=1e-8)
+
+
+def test_random_variables_are_parameters_and_what_they_depend_on_is_not():
+    with pm.Model():
+        raw = pm.Normal("raw", mu=pm.Normal("mu"))
+        cov_func = cov.ExpQuad(3, ls=pm.Deterministic("ls", pt.exp(raw)))
+    assert list(kernel_from_pymc(cov_func, raw=0.5).params) == ["raw"]
+    np.testing.assert_allclose(
+        kernel_from_pymc(cov_func, raw=0.5).gram(X), bgp.kernels.Gaussian(np.exp(0.5)).gram(X), atol=1e-14
+    )
+
+
+def test_data_in_a_covariance_stays_data():
+    shared = pytensor.shared(1.5, name="ls")
+    kernel = kernel_from_pymc(cov.ExpQuad(3, ls=shared))
+    assert kernel.params == {}
+    np.testing.assert_allclose(kernel.gram(X), bgp.kernels.Gaussian(1.5).gram(X), atol=1e-14)
+
+
+def test_mistakes_are_named():
+    scaled, values = CASES["scaled"]
+    with pytest.raises(ValueError, match="covariance function such as"):
+        kernel_from_pymc(pm.gp.cov.ExpQuad)
+    with pytest.raises(ValueError, match=r"write it in terms of pm\.gp\.cov"):
+        kernel_from_pymc(bgp.kernels.Gaussian())
+    with pytest.raises(ValueError, match="depends on 'eta'"):
+        kernel_from_pymc(scaled, ls=np.ones(3))
+    with pytest.raises(ValueError, match=r"unknown parameter 'variance'"):
+        kernel_from_pymc(scaled, variance=1.0, **values)
+    with pytest.raises(ValueError, match="eta must be finite and > 0"):
+        kernel_from_pymc(scaled, eta=-1.0, ls=np.ones(3))
+    with pytest.raises(ValueError, match="ls must have 1 dimensions"):
+        kernel_from_pymc(scaled, eta=1.0, ls=1.0)
+    with pytest.raises(ValueError, match="has no name"):
+        kernel_from_pymc(cov.ExpQuad(3, ls=pt.dscalar()))
+    with pytest.raises(ValueError, match="two variables have the name 'ls'"):
+        kernel_from_pymc(cov.ExpQuad(3, ls=s("ls")) + cov.ExpQuad(3, ls=s("ls")), ls=1.0)
+    with pytest.raises(bgp.UndefinedQuantityError, match="cannot be saved"):
+        kernel_from_pymc(scaled, **values).to_dict()
