@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import numbers
 from dataclasses import dataclass
@@ -72,3 +73,11 @@ class LogNormal:
         z = (self.power * log_value - self.mean) / self.sd
         constant = math.log(abs(self.power) / self.sd) - 0.5 * math.log(2.0 * math.pi)
         return np.asarray(constant - 0.5 * z**2), np.asarray(-z * self.power / self.sd)
+
+
+def as_prior(prior: object) -> object:
+    """Return a distribution of PyMC, such as ``pm.Gamma.dist(2, 1)``, as a prior, and anything else as it is."""
+    if type(prior).__module__.partition(".")[0] != "pytensor":
+        return prior
+    # `bayesgp_mf.pymc` lies above this layer; who has such a distribution has imported PyMC already
+    return importlib.import_module("bayesgp_mf.pymc.priors").from_pymc(prior)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 from bayesgp_mf.hyper.hmc import HybridMonteCarlo
 from bayesgp_mf.hyper.integrate import Integrate
 from bayesgp_mf.hyper.result import Strategy
@@ -11,6 +13,15 @@ from bayesgp_mf.hyper.search import Evidence, LeaveOneOut
 HYPER: dict[str, Strategy] = {
     strategy.name: strategy for strategy in (Evidence(), LeaveOneOut(), Scan(), HybridMonteCarlo(), Integrate())
 }
+
+# `bayesgp_mf.pymc` lies above this layer and needs seconds to import: by name, and only when it is asked for
+IN_PYMC: dict[str, tuple[str, str]] = {"nuts": ("bayesgp_mf.pymc.nuts", "Nuts")}
+"""Strategies of `bayesgp_mf.pymc`: the module and the class, to be used with default options."""
+
+
+def strategy_names() -> list[str]:
+    """Return the names of all strategies, sorted."""
+    return sorted([*HYPER, *IN_PYMC])
 
 
 def get_strategy(hyper: str | Strategy) -> Strategy:
@@ -29,10 +40,14 @@ def get_strategy(hyper: str | Strategy) -> Strategy:
     """
     if isinstance(hyper, str) and hyper in HYPER:
         return HYPER[hyper]
+    if isinstance(hyper, str) and hyper in IN_PYMC:
+        module, class_name = IN_PYMC[hyper]
+        strategy: Strategy = getattr(importlib.import_module(module), class_name)()
+        return strategy
     if isinstance(hyper, type) or not isinstance(hyper, Strategy):
         given = f"the class {hyper.__name__}: write it with ()" if isinstance(hyper, type) else repr(hyper)
         raise ValueError(
-            f"hyper must be None, one of {sorted(HYPER)}, or a strategy with options such as Evidence(starts=5), "
+            f"hyper must be None, one of {strategy_names()}, or a strategy with options such as Evidence(starts=5), "
             f"got {given}."
         )
     return hyper

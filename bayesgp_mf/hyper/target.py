@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.hyper.priors import Prior
+from bayesgp_mf.hyper.priors import Prior, as_prior
 from bayesgp_mf.kernels import Kernel, log_gradient, log_vector, log_vector_names, with_log_vector
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.methods import Solver
@@ -40,7 +40,8 @@ class Target:
     control : Control
         Of the solver.
     priors : mapping of str to Prior
-        By the name of the parameter in ``kernel.params``; of a vector parameter, of each entry.
+        By the name of the parameter in ``kernel.params``; of a vector parameter, of each entry. A distribution of
+        PyMC, such as ``pm.Gamma.dist(2, 1)``, is made a prior.
     bounds : mapping of str to (float, float)
         Lowest and highest value, in the parameter's own units. A parameter without bounds moves freely if it has a
         prior, and otherwise by a factor of 10^4 to either side of its start; where the hyperparameters are
@@ -87,6 +88,7 @@ class Target:
             raise ValueError("the kernel has no parameter to tune: all are fixed or zero; use hyper=None.")
         for argument, given in (("priors", self.priors), ("bounds", self.bounds)):
             _check_names(argument, given, self.kernel, set(owners[free].tolist()))
+        object.__setattr__(self, "priors", {name: as_prior(prior) for name, prior in self.priors.items()})
         for name, prior in self.priors.items():
             if isinstance(prior, type) or not isinstance(prior, Prior):
                 raise ValueError(f"priors[{name!r}] must be a prior such as LogNormal(-3.0, 3.0), got {prior!r}.")

@@ -2,7 +2,8 @@
 
 `Marginal` has the verbs of ``pm.gp``; `LogEvidence` is the operation beneath it, log p(labels | K) with its gradient;
 `sample_latent` draws the latent values afterwards, with what ArviZ needs; `latent_model` is the exact model to compare
-with; `kernel_from_pymc` takes a covariance function of PyMC to the rest of this package.
+with; `kernel_from_pymc` takes a covariance function of PyMC to the rest of this package, and `Nuts` is a strategy for
+`fit`.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from bayesgp_mf.pymc.draws import sample_latent
 from bayesgp_mf.pymc.kernel import PymcKernel, kernel_from_pymc
 from bayesgp_mf.pymc.latent import latent_model, observe
 from bayesgp_mf.pymc.marginal import Marginal
+from bayesgp_mf.pymc.nuts import Nuts
 from bayesgp_mf.pymc.op import LatentPosterior, LogEvidence
 
 __all__ = [
     "LatentPosterior",
     "LogEvidence",
     "Marginal",
+    "Nuts",
     "PymcKernel",
     "kernel_from_pymc",
     "latent_model",

@@ -9,6 +9,7 @@ from typing import Any
 from pytensor.graph.basic import Apply
 from pytensor.link.numba.dispatch.basic import generate_fallback_impl, register_funcify_and_cache_key
 
+from bayesgp_mf.pymc.nuts import LogTarget
 from bayesgp_mf.pymc.op import Inference
 
 
@@ -20,3 +21,4 @@ def _call_python(op: Any, node: Apply, **kwargs: Any) -> tuple[Callable[..., Any
 
 
 register_funcify_and_cache_key(Inference)(_call_python)
+register_funcify_and_cache_key(LogTarget)(_call_python)

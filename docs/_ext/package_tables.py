@@ -30,6 +30,7 @@ from bayesgp_mf import (
     kernels,
     likelihoods,
 )
+from bayesgp_mf.hyper.registry import strategy_names
 from bayesgp_mf.methods import METHODS, Solver
 
 LIKELIHOODS = {"Probit": Probit(), "Logit": Logit(), "Step": Step(), "Gaussian": likelihoods.Gaussian()}
@@ -125,11 +126,11 @@ class StrategiesTable(PackageTable):
 
     def names(self) -> set[str]:
         """Return the names in the registry."""
-        return set(hyper.HYPER)
+        return set(strategy_names())
 
     def row(self, name: str, words: list[str]) -> list[str]:
         """Put the class with the names of its options after the name."""
-        strategy = hyper.HYPER[name]
+        strategy = hyper.get_strategy(name)
         options = ", ".join(f"`{field.name}`" for field in fields(strategy))
         return [f'`"{name}"`', f"`{type(strategy).__name__}`: {options}", *words]
 

@@ -101,7 +101,7 @@ def test_the_registry_names_them_all():
 @pytest.mark.parametrize(
     ("hyper", "message"),
     [
-        ("cv", r"one of \['evidence', 'hmc', 'integrate', 'loo', 'scan'\], or a strategy .* got 'cv'"),
+        ("cv", r"one of \['evidence', 'hmc', 'integrate', 'loo', 'nuts', 'scan'\], or a strategy .* got 'cv'"),
         (3, "got 3"),
         (Evidence, r"got the class Evidence: write it with \(\)"),
     ],

@@ -1,0 +1,260 @@
+"""NUTS over hyperparameters: draws from the target that a grid integrates, what is counted, what is refused."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+
+import bayesgp_mf as bgp
+from bayesgp_mf.hyper import EvidenceScore, LogNormal, Objective, Strategy, Target, get_strategy
+from bayesgp_mf.inferencedata import get_group
+from bayesgp_mf.methods import METHODS
+from bayesgp_mf.pymc import Nuts
+from bayesgp_mf.pymc.nuts import DEFAULT_SD, LogTarget, inside, with_default_priors
+from bayesgp_mf.pymc.priors import from_pymc
+from tests.hyper.known import MEAN, PRECISION, Quadratic, ignore, known_target
+from tests.pymc.conftest import INTERPRETED
+
+KERNEL = bgp.kernels.Gaussian(1.0, 4.0)
+
+
+def target_of(data, *, method="tap", **options) -> Target:
+    return Target(data.X, data.t, bgp.Probit(), KERNEL, METHODS[method], **options)
+
+
+def fit(data, strategy, **options):
+    return bgp.fit(data.X, data.y, KERNEL, hyper=strategy, random_seed=1, progress=False, **options)
+
+
+def moments_on_a_grid(target):
+    """Return mean and standard deviation of the one free log parameter under evidence times prior."""
+    objective = Objective(target, EvidenceScore(), from_prior=True)
+    grid = np.linspace(-2.5, 3.0, 111)
+    values = np.array([objective.value(np.array([x])) for x in grid])
+    weights = np.exp(values - values.max())
+    weights /= weights.sum()
+    assert max(weights[0], weights[-1]) < 1e-4
+    mean = float(weights @ grid)
+    return mean, float(np.sqrt(weights @ (grid - mean) ** 2))
+
+
+@pytest.fixture(scope="module")
+def idata(data):
+    strategy = Nuts(draws=240, tune=60, chains=1)
+    return fit(
+        data, strategy, method="laplace", fixed={"variance"}, priors={"lengthscale": pm.InverseGamma.dist(5.0, 5.0)}
+    )
+
+
+def test_draws_are_from_evidence_times_prior(data, idata):
+    draws = np.log(get_group(idata, "posterior")["lengthscale"].values)
+    assert draws.shape == (1, 240)
+    prior = {"lengthscale": pm.InverseGamma.dist(5.0, 5.0)}
+    mean, sd = moments_on_a_grid(target_of(data, method="laplace", fixed={"variance"}, priors=prior))
+    batches = draws.reshape(15, 16).mean(axis=1)
+    error = batches.std(ddof=1) / np.sqrt(15)
+    assert error < 0.2 * sd
+    assert abs(draws.mean() - mean) < 3.5 * error
+    assert draws.std() == pytest.approx(sd, rel=0.2)
+    # the control: under another prior the mean is another one
+    other = moments_on_a_grid(
+        target_of(data, method="laplace", fixed={"variance"}, priors={"lengthscale": LogNormal(1.0, 0.5)})
+    )
+    assert abs(draws.mean() - other[0]) > 3.5 * error
+
+
+def test_the_container_has_each_draw_with_its_statistics(data, idata):
+    stats, found = get_group(idata, "sample_stats"), get_group(idata, "fit")
+    assert {"lp", "diverging", "n_steps"} <= set(stats.data_vars)
+    assert not stats["diverging"].values.any()
+    assert np.all(stats["n_steps"].values >= 1)
+    assert get_group(idata, "posterior")["f"].shape == (1, 240, 20)
+    assert found.attrs["hyper"] == "nuts"
+    assert int(found["hyper_n_failures"]) == 0
+    assert int(found["hyper_n_evaluations"]) >= int(stats["n_steps"].sum())
+    assert found["hyper_default_prior"].values.tolist() == [False]
+    target = target_of(
+        data, method="laplace", fixed={"variance"}, priors={"lengthscale": pm.InverseGamma.dist(5.0, 5.0)}
+    )
+    scale = get_group(idata, "posterior")["lengthscale"].values[0, 7]
+    value = Objective(target, EvidenceScore()).value(np.log([scale]))
+    assert float(stats["lp"][0, 7]) == pytest.approx(value, abs=1e-6)
+
+
+def test_two_parameters_one_of_them_in_bounds():
+    # the evidence is N(MEAN, PRECISION^-1) in the logarithms; solving it costs nothing
+    bounds = {"bias_variance": (0.9, 4.0)}
+    target = known_target(bounds=bounds, priors={"white_variance": LogNormal(1.0, 0.5)})
+    result = Nuts(draws=150, tune=100, chains=2).choose(target, np.random.default_rng(3), ignore)
+    draws = np.array([target.free_logarithms(kernel) for kernel in result.kernels])
+    assert (result.sampled, result.chains, len(result.kernels)) == (True, 2, 300)
+    assert np.all((draws >= target.lower) & (draws <= target.upper))
+    x, y = np.meshgrid(np.linspace(*np.log(bounds["bias_variance"]), 200), np.linspace(-6.0, 6.0, 400), indexing="ij")
+    apart = np.stack([x, y], axis=-1) - MEAN
+    weights = np.exp(-0.5 * np.einsum("...i,ij,...j", apart, PRECISION, apart) - 0.5 * ((y - 1.0) / 0.5) ** 2)
+    expected = np.array([np.sum(weights * x), np.sum(weights * y)]) / weights.sum()
+    batches = draws.reshape(20, 15, 2).mean(axis=1)
+    error = batches.std(axis=0, ddof=1) / np.sqrt(20)
+    np.testing.assert_array_less(np.abs(draws.mean(axis=0) - expected), 4.0 * error)
+    assert np.any(np.abs(MEAN - expected) > 4.0 * error)  # the control: without bounds and prior
+
+
+def test_the_seed_decides():
+    first, again, other = (
+        Nuts(draws=10, tune=10, chains=1).choose(known_target(), np.random.default_rng(seed), ignore).stats["lp"]
+        for seed in (3, 3, 4)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert np.all(first != other)
+
+
+LARGEST_BIAS = 1.0
+
+
+class Unsolvable(Quadratic):
+    """A solver without a solution where the bias is large."""
+
+    def solve(self, problem, control=bgp.Control(), start=None):
+        if self._logs(problem)[0] > LARGEST_BIAS:
+            raise bgp.ConvergenceError("there is none", bgp.Status.NO_VALID_STEP)
+        return super().solve(problem, control, start)
+
+
+def test_a_region_without_solutions_is_counted_and_warned_about():
+    target = known_target(solver=Unsolvable())
+    with pytest.warns(bgp.ConvergenceWarning, match=r"trajectories diverged; \d+ of \d+ points"):
+        result = Nuts(draws=50, tune=50, chains=1).choose(target, np.random.default_rng(0), ignore)
+    n_failures = int(result.record["hyper_n_failures"][1])
+    assert n_failures >= int(result.stats["diverging"].sum()) > 0
+    assert all(kernel.params["bias_variance"] <= np.exp(LARGEST_BIAS) for kernel in result.kernels)
+    assert np.all(np.isfinite(result.stats["lp"]))
+
+
+def test_a_start_without_a_solution_is_an_error(data):
+    target = target_of(data, control=bgp.Control(max_iterations=1))
+    with pytest.raises(bgp.ConvergenceError, match="no solution at the starting point"):
+        Nuts().choose(target, np.random.default_rng(0), ignore)
+
+
+def test_the_operation_gives_the_objective_and_its_gradient(data):
+    notes = []
+    op = LogTarget(target_of(data, priors={"lengthscale": LogNormal(0.0, 1.0)}), notes.append)
+    x = pt.dvector("x")
+    value = op(x)[0]
+    run = pytensor.function([x], [value, pytensor.grad(value, x)], mode=INTERPRETED)
+    at = np.array([0.2, 1.1])
+    found, gradient = run(at)
+    expected = Objective(op.target, EvidenceScore())(at)
+    assert found == expected[0]
+    np.testing.assert_array_equal(gradient, expected[1])
+    difference = [(run(at + step)[0] - run(at - step)[0]) / 2e-4 for step in 1e-4 * np.eye(2)]
+    np.testing.assert_allclose(gradient, difference, rtol=1e-5)
+    failed, zero = run(np.array([200.0, 0.0]))
+    assert failed == -np.inf
+    np.testing.assert_array_equal(zero, 0.0)
+    assert op.n_failures == 1  # one solution serves value and gradient
+    assert len(notes) == op.n_evaluations
+    with pytest.raises(NotImplementedError, match="only once"):
+        pytensor.grad(op(x)[1].sum(), x)
+
+
+def test_copies_count_together(data):
+    op = LogTarget(target_of(data), ignore)
+    assert pickle.loads(pickle.dumps(op)) is op
+    assert copy.deepcopy(op) is op
+    assert op != LogTarget(op.target, ignore)
+
+
+def test_what_has_no_prior_gets_one_around_its_start(data):
+    target, by_default = with_default_priors(target_of(data, bounds={"variance": (0.1, 10.0)}))
+    np.testing.assert_array_equal(by_default, [True, False])
+    density, slope = target.priors["lengthscale"].log_density(np.array([0.0, 1.5]))
+    np.testing.assert_allclose(density[0], -np.log(DEFAULT_SD) - 0.5 * np.log(2.0 * np.pi))
+    np.testing.assert_allclose(slope, [0.0, -1.5 / DEFAULT_SD**2])
+    np.testing.assert_array_equal(target.upper, [np.inf, np.log(10.0)])
+    at_the_wall = target_of(data, bounds={"variance": (4.0, 10.0)})
+    assert inside(at_the_wall)[1] > at_the_wall.lower[1] == at_the_wall.start[1]
+
+
+DISTRIBUTIONS = {
+    "inverse gamma": (pm.InverseGamma.dist(5.0, 5.0), [0.3, 0.8, 4.0]),
+    "half-normal": (pm.HalfNormal.dist(2.0), [0.3, 0.8, 4.0]),
+    "truncated": (pm.Truncated.dist(pm.Normal.dist(1.0, 1.0), lower=0.2, upper=3.0), [0.3, 0.8, 2.9]),
+}
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_a_distribution_of_pymc_is_a_density_of_the_logarithm(name):
+    distribution, values = DISTRIBUTIONS[name]
+    prior, logs = from_pymc(distribution), np.log(values)
+    density, slope = prior.log_density(logs)
+    expected = [pm.logp(distribution, value).eval(mode=INTERPRETED) + np.log(value) for value in values]
+    np.testing.assert_allclose(density, expected, rtol=1e-10)
+    difference = (prior.log_density(logs + 1e-5)[0] - prior.log_density(logs - 1e-5)[0]) / 2e-5
+    np.testing.assert_allclose(slope, difference, rtol=1e-6, atol=1e-8)
+    grid = np.linspace(-15.0, 6.0, 4000)
+    assert np.trapezoid(np.exp(prior.log_density(grid)[0]), grid) == pytest.approx(1.0, abs=5e-3)
+    copied = pickle.loads(pickle.dumps(prior))
+    np.testing.assert_array_equal(copied.log_density(logs)[0], density)
+
+
+def test_it_is_a_prior_of_every_strategy_and_has_no_density_outside_of_its_support(data):
+    prior = pm.Uniform.dist(0.5, 2.0)
+    density, slope = from_pymc(prior).log_density(np.log([0.4, 1.0, 3.0]))
+    np.testing.assert_allclose(density, [-np.inf, -np.log(1.5), -np.inf])
+    np.testing.assert_allclose(slope, [0.0, 1.0, 0.0], atol=1e-12)
+    by_pymc, ours = (
+        fit(data, "evidence", starts=1, draws=5, fixed={"variance"}, priors={"lengthscale": prior})
+        for prior in (pm.LogNormal.dist(0.5, 0.4), LogNormal(0.5, 0.4))
+    )
+    found = [float(get_group(idata, "fit")["lengthscale"]) for idata in (by_pymc, ours)]
+    assert found[0] == pytest.approx(found[1], rel=1e-4)
+
+
+def test_what_is_no_prior_is_refused(data):
+    with pm.Model():
+        shape = pm.HalfNormal("shape")
+    for prior, message in (
+        (pm.Gamma.dist(shape, 1.0), "must be numbers"),
+        (pm.Poisson.dist(3.0), "continuous"),
+        (pm.Gamma.dist([1.0, 2.0], 1.0), "without a shape"),
+        (pm.Gamma.dist(-2.0, 1.0), "out of their range; expected alpha > 0"),
+        (pt.dscalar(), "must be a distribution"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            target_of(data, priors={"lengthscale": prior})
+    with pytest.raises(ValueError, match="priors names 'period', which this kernel does not have"):
+        fit(data, "nuts", priors={"period": pm.Gamma.dist(2.0, 1.0)})
+
+
+def test_a_machine_without_evidence_is_refused(data):
+    with pytest.raises(bgp.UndefinedQuantityError, match="method 'svm' has no evidence"):
+        fit(data, "nuts", method="svm")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"draws": 0}, "draws must be a positive integer"),
+        ({"tune": 0}, "tune must be a positive integer"),
+        ({"chains": 1.5}, "chains must be a positive integer"),
+        ({"target_accept": 1.0}, "0 < target_accept < 1"),
+        ({"nuts_sampler": "numpyro"}, "need JAX"),
+    ],
+)
+def test_options_are_checked(options, message):
+    with pytest.raises(ValueError, match=message):
+        Nuts(**options)
+
+
+def test_it_goes_by_its_name():
+    assert get_strategy("nuts") == Nuts()
+    assert isinstance(Nuts(), Strategy)
+    with pytest.raises(ValueError, match=r"'loo', 'nuts', 'scan'"):
+        get_strategy("NUTS")
