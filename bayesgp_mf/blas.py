@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import cache
 
 from threadpoolctl import ThreadpoolController
@@ -12,36 +12,25 @@ from threadpoolctl import ThreadpoolController
 SMALL = 1000
 """Cases up to which one thread is the fastest; the developer guide has the times."""
 
-_guard = threading.Lock()
-_holders = 0
-_limit: ExitStack | None = None
+_limit_is_set = threading.Lock()
 
 
 @contextmanager
 def one_thread_if_small(n: int) -> Iterator[None]:
     """Limit BLAS to one thread while the block runs, if it works on matrices of at most ``SMALL`` rows.
 
-    The limit belongs to the whole process. Where several Python threads ask for it at once, the first to come sets it
-    and the last to go restores what was there before. (If each set and restored it, one could take another's limit for
-    what was there before, and leave the process with one thread for good.)
+    The limit belongs to the whole process. Where several Python threads ask for it at once, the first one sets it
+    and restores what was there before; the others leave it alone. (If each set and restored it, one could take
+    another's limit for what was there before, and leave the process with one thread for good.)
     """
-    global _holders, _limit  # a limit of the process is state of the process
-    if n > SMALL:
+    if n > SMALL or not _limit_is_set.acquire(blocking=False):
         yield
         return
-    with _guard:
-        if _holders == 0:
-            _limit = ExitStack()
-            _limit.enter_context(_controller().limit(limits=1, user_api="blas"))
-        _holders += 1
     try:
-        yield
+        with _controller().limit(limits=1, user_api="blas"):
+            yield
     finally:
-        with _guard:
-            _holders -= 1
-            if _holders == 0 and _limit is not None:
-                _limit.close()
-                _limit = None
+        _limit_is_set.release()
 
 
 @cache
