@@ -12,7 +12,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help report tables test lint docs clean
+.PHONY: help report tables bench test lint docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -20,8 +20,11 @@ help:  ## list the targets
 report: $(STAMP)  ## the main job: fit Pima, check against PyMC, write reports/pima.html (about a minute)
 	$(BIN)/python -m validation.report
 
-tables: $(STAMP)  ## regenerate the papers' tables and figures, write reports/tables (about four minutes)
+tables: $(STAMP)  ## regenerate the papers' tables and figures, write reports/tables (about six minutes)
 	$(BIN)/python -m validation.tables
+
+bench: $(STAMP)  ## time every method and the tuning, print the ratios, write reports/bench.json (half a minute)
+	$(BIN)/python -m validation.benchmarks
 
 test: $(STAMP)  ## all tests and the doctests
 	$(BIN)/python -m pytest -n 2 $(ARGS)

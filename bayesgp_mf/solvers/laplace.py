@@ -170,6 +170,8 @@ class Laplace:
             if np.isfinite(_objective_at(problem, start.alpha)):
                 state = State(start.alpha)
         state, info = _climb(problem, state, control)
+        if start is not None and info.status is not Status.CONVERGED:  # a start far out can be lost in rounding
+            state, info = _climb(problem, self.init(problem), control)
         require_solved(self.name, problem, info, control)
         return self.finish(problem, state, info)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -10,6 +12,7 @@ from scipy.special import expit, gammaln
 import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods import Gaussian, Logit, Quadrature
 from bayesgp_mf.methods import METHODS
+from bayesgp_mf.solvers import laplace as laplace_module
 from bayesgp_mf.solvers.laplace import Laplace, laplace
 
 TIGHT = bgp.Control(tolerance=1e-11)
@@ -241,6 +244,22 @@ def test_warm_starts_take_fewer_steps_and_end_in_the_same_place():
     assert laplace.solve(problem, start=cold).info.n_iterations < cold.info.n_iterations
     with pytest.raises(ValueError, match="start has 30 cases, but the problem has 8"):
         laplace.solve(make_problem(Logit()), start=cold)
+
+
+def test_a_start_that_leads_nowhere_is_given_up(monkeypatch):
+    problem = make_problem(Logit(), n=30, scale=20.0)
+    cold, climbs = laplace.solve(problem), []
+    climb = laplace_module._climb
+
+    def stalls_first(problem, state, control):
+        climbs.append(state)
+        if len(climbs) == 1:
+            return state, dataclasses.replace(cold.info, status=bgp.Status.STALLED)
+        return climb(problem, state, control)
+
+    monkeypatch.setattr(laplace_module, "_climb", stalls_first)
+    np.testing.assert_array_equal(laplace.solve(problem, start=cold).alpha, cold.alpha)
+    assert [bool(state.alpha.any()) for state in climbs] == [True, False]
 
 
 @pytest.mark.parametrize("likelihood", [bgp.Step(), bgp.Step(0.1)])

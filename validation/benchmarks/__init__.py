@@ -1,0 +1,1 @@
+"""How long things take, as ratios within one run: ``make bench``."""
