@@ -82,7 +82,8 @@ def fit(
     hyper : None, str or Strategy
         How the parameters of the kernel are chosen. None keeps them as given; "evidence" and "loo" maximise the log
         evidence or the leave-one-out log predictive density, "scan" takes the fewest leave-one-out errors on a grid,
-        "hmc" draws them by the papers' hybrid Monte Carlo, "integrate" averages over a few nodes around the mode. A
+        "hmc" draws them by the papers' hybrid Monte Carlo, "nuts" by PyMC's sampler (the strategy is `pymc.Nuts`),
+        "integrate" averages over a few nodes around the mode. A
         strategy from `hyper`, such as ``hyper.Evidence(starts=5)``, has options. The likelihood is kept as given.
     evidence_of : str, optional
         The method by which hyperparameters are judged, if not ``method``: the papers' hybrid (2000, section 9).
