@@ -173,7 +173,7 @@ def explain_infeasible(problem: Problem) -> str | None:
     if outcome.status != 2:  # 2: proven infeasible
         return None
     return (
-        "no function of this prior has these labels (they are not separable under the kernel), so the evidence "
-        "under a noise-free step likelihood is zero. Allow noise: Step(flip=0.05), Probit(noise_variance=1.0), "
-        "or add kernels.White(...) to the kernel."
+        "no function of this prior has these labels (they are not separable under the kernel, to the precision of the "
+        "Gram matrix), so the evidence under a noise-free step likelihood is zero. Allow noise: Step(flip=0.05), "
+        "Probit(noise_variance=1.0), or add kernels.White(...) to the kernel."
     )

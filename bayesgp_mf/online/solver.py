@@ -20,16 +20,17 @@ import numpy as np
 
 from bayesgp_mf.errors import (
     ConvergenceError,
+    InconsistentDataError,
     NotPositiveDefiniteError,
     Status,
     UndefinedQuantityError,
 )
 from bayesgp_mf.linalg import SiteCorrection
 from bayesgp_mf.online.gradient import evidence_gradient
-from bayesgp_mf.online.sweep import Reuse, sweep
-from bayesgp_mf.problem import Problem
+from bayesgp_mf.online.sweep import Reuse, Sweep, sweep
+from bayesgp_mf.problem import Problem, explain_infeasible
 from bayesgp_mf.solution import Control, Evidence, Info, LeaveOneOut, Solution
-from bayesgp_mf.solvers.driver import require_solved
+from bayesgp_mf.solvers.driver import require_determined, require_solved
 from bayesgp_mf.solvers.meanfield import tap
 from bayesgp_mf.solvers.response import linear_response
 from bayesgp_mf.solvers.sites import State, iterate_sites, sites_of
@@ -123,7 +124,8 @@ class Online:
             For ``sweeps=None``, if there is no solution because the labels have probability zero. A single sweep
             does not notice that.
         NotPositiveDefiniteError
-            If a latent value is known before its target comes and the likelihood has no noise.
+            If a latent value is known before its target comes and the likelihood has no noise; for ``sweeps=None``, if
+            rounding in the Gram matrix decides the result.
         ValueError
             If ``order`` is not a permutation of the cases.
 
@@ -190,24 +192,44 @@ class Online:
     def _until_solved(
         self, problem: Problem, order: tuple[int, ...], control: Control, start: Solution | None
     ) -> Solution:
+        log_concave = problem.likelihood.log_concave
+
         def step(sites: State) -> State:
-            return sweep(problem, order, sites, "replace").sites
+            done = sweep(problem, order, sites, "replace")
+            if log_concave and _left_out(done):  # its factors are never negative: this state is one of rounding
+                raise NotPositiveDefiniteError("a case has no cavity")
+            return done.sites
 
         # from what each case says on its own: a first sweep from the prior can end far out when the labels are sorted
-        alone = tap.step(problem, tap.init(problem))
-        first = alone if start is None else sites_of(start, problem)
-        state, info = iterate_sites(problem, step, first, control)
-        if start is not None and info.status is not Status.CONVERGED:
-            state, info = iterate_sites(problem, step, alone, control)
-        if info.status is Status.CONVERGED and np.isnan(sweep(problem, order, state, "replace").mean).any():
-            # a case that every sweep leaves out never changes, and no equation of its own is solved
-            info = replace(info, status=Status.NO_VALID_STEP)
+        firsts = [tap.step(problem, tap.init(problem))]
+        if start is not None:
+            firsts.insert(0, sites_of(start, problem))
+        if not log_concave:
+            firsts.append(tap.init(problem))
+        for first in firsts:
+            state, info = iterate_sites(problem, step, first, control)
+            if info.status is Status.CONVERGED and _left_out(sweep(problem, order, state, "replace")):
+                # a case that every sweep leaves out never changes, and no equation of its own is solved
+                info = replace(info, status=Status.NO_VALID_STEP)
+            if info.status is Status.CONVERGED:
+                break
         require_solved(self.name, problem, info, control)
         try:
-            return replace(tap.finish(problem, state, info), method=self.name)
+            solution = replace(tap.finish(problem, state, info), method=self.name)
         except NotPositiveDefiniteError as error:  # a sweep leaves out a case that has no cavity; here it is needed
+            reason = explain_infeasible(problem)
+            if reason is not None:
+                raise InconsistentDataError(reason) from error
             status = Status.NO_VALID_STEP
             raise ConvergenceError(f"{self.name}: {status.value} ({error})", status) from error
+        if info.status is Status.CONVERGED:
+            require_determined(self.name, problem, tap.gram_gradient(problem, solution))
+        return solution
+
+
+def _left_out(done: Sweep) -> bool:
+    """Tell whether a sweep left out some case, for which there was no proper Gaussian without its factor."""
+    return bool(np.isnan(done.mean).any())
 
 
 online = Online()

@@ -4,6 +4,14 @@ Each case has a Gaussian factor, exp(b f - W f^2 / 2), its *site*. A visit works
 mean and variance that the case's likelihood gives, and changes the covariances by one rank. What the visit
 starts from is all that differs between seeing a case for the first time, as if it were new, or instead of its
 own former factor.
+
+Covariances are kept as a root, Sigma = F F', and every change of them is a change of the root [1]_. Sigma itself would
+lose what little variance is left where K is nearly singular, or where the noise is tiny beside it.
+
+References
+----------
+.. [1] Potter's square-root filter; see Bierman, G. J. (1977). Factorization Methods for Discrete Sequential
+   Estimation. Academic Press.
 """
 
 from __future__ import annotations
@@ -13,8 +21,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.linalg import SiteCorrection
 from bayesgp_mf.problem import Problem
+from bayesgp_mf.solvers.root_form import posterior_root, prior_root
 from bayesgp_mf.solvers.sites import State
 from bayesgp_mf.types import Array, Derivs
 
@@ -85,11 +93,12 @@ def sweep(problem: Problem, order: tuple[int, ...], start: State, reuse: Reuse) 
     """
     n, t = problem.n, problem.t
     precision, shift = start.precision.copy(), start.shift.copy()
-    mu, sigma = _moments(problem.gram, start)
+    mu, root = posterior_root(prior_root(problem.gram), start)
     mean, variance, value, d1, d2 = np.full((5, n), np.nan)
     columns = np.empty((n, n))
     for i in order:
-        column = sigma[:, i].copy()
+        own = root[i].copy()
+        column = root @ own
         former = State(precision[i], shift[i]) if reuse == "replace" else State(np.zeros(()), np.zeros(()))
         rest = 1.0 - former.precision * column[i]
         if not rest > 0:  # without its factor the rest is no Gaussian; it may be when the others have changed
@@ -112,15 +121,7 @@ def sweep(problem: Problem, order: tuple[int, ...], start: State, reuse: Reuse) 
         # one more factor (change_shift, change) in f_i: q and r of thesis, eq. 52, at the current mean and variance
         share = 1.0 + change * column[i]
         mu += column * ((change_shift - change * mu[i]) / share)
-        sigma -= np.outer(column, column * (change / share))
+        # Sigma - (change / share) column column'; of the two roots the one that stays next to F
+        root -= np.outer(column, own * (change / (share + np.sqrt(share))))
         columns[:, i] = column
     return Sweep(State(precision, shift), mean, variance, Derivs(value, d1, d2), columns)
-
-
-def _moments(gram: Array, sites: State) -> tuple[Array, Array]:
-    """Return posterior means ``(n,)`` and covariances ``(n, n)`` of the latent values under some sites."""
-    if not (sites.precision.any() or sites.shift.any()):
-        return np.zeros(gram.shape[0]), gram.copy()
-    correction = SiteCorrection(gram, sites.precision)
-    sigma = gram - correction.quadratic(gram)
-    return sigma @ sites.shift, sigma

@@ -3,8 +3,9 @@
 A solver supplies ``update(x)``, one full step of its own equations. The driver looks for x = update(x),
 mixing the last few steps (D. G. Anderson, 1965, J. ACM 12, 547-560, https://doi.org/10.1145/321296.321305;
 type II, H. F. Walker & P. Ni, 2011, SIAM J. Numer. Anal. 49, 1715-1735, https://doi.org/10.1137/10078356X).
-Where a mixed step leads somewhere invalid it is taken back; where nothing improves for long, the iteration
-returns to the best state so far and takes shorter steps.
+Where a mixed step leads somewhere invalid it is taken back. Where nothing improves for long, the iteration returns
+to the best state so far and goes on in another way: by plain steps, since mixing can spoil a step that is Newton's,
+then by shorter and shorter ones.
 """
 
 from __future__ import annotations
@@ -21,8 +22,13 @@ from bayesgp_mf.solution import Control, Info
 from bayesgp_mf.types import Array
 
 MEMORY = 5  # differences kept for mixing; more only adds rounding here
-PATIENCE = 25  # steps without a new best residual before the steps are halved
-SMALLEST_DAMPING = 2.0**-10
+STAGES = ((True, 1.0), (False, 1.0), *((True, 2.0**-k) for k in range(1, 6)))  # mixing or not, damping
+PATIENCE = 25  # steps without progress before the next stage ...
+PROGRESS = 0.9  # ... which is a largest change below this part of the former; less is rounding that falls well
+SMALLEST_DAMPING = 2.0**-10  # where even plain steps lead nowhere
+
+LARGEST_ROUNDING = 1e-3
+"""In nats; a log evidence that rounding in the Gram matrix moves by more than this is no answer."""
 
 
 def fixed_point(update: Callable[[Array], Array], start: Array, control: Control) -> tuple[Array, Info]:
@@ -72,6 +78,36 @@ def require_solved(name: str, problem: Problem, info: Info, control: Control) ->
         )
 
 
+def require_determined(name: str, problem: Problem, gradient: Array) -> None:
+    """Raise if rounding in the Gram matrix decides the log evidence.
+
+    Each entry of K is off by up to eps sqrt(K_ii K_jj), whatever made it. Where K is singular but for that, and the
+    labels ask for values that only its smallest eigenvalues allow, the equations have a solution, but one of noise.
+
+    Parameters
+    ----------
+    name : str
+        Of the method.
+    problem : Problem
+        The problem that was solved.
+    gradient : (n, n) array
+        Derivative of its log evidence with respect to K.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If the errors, taken as independent, move the log evidence by more than 1e-3 nats.
+    """
+    sd = np.sqrt(np.diag(problem.gram))
+    rounding = float(np.finfo(np.float64).eps * np.linalg.norm(sd[:, None] * gradient * sd))
+    if rounding > LARGEST_ROUNDING:
+        raise NotPositiveDefiniteError(
+            f"{name}: the Gram matrix is singular up to rounding, and these labels hang on what rounding took: it "
+            f"moves the log evidence by some {rounding:.1g} nats. Allow noise, Probit(noise_variance=...) or "
+            "kernels.White(...), or take a shorter length scale."
+        )
+
+
 def _iterate(
     update: Callable[[Array], Array], start: Array, control: Control, advance: Callable[[str], None]
 ) -> tuple[Array, Info]:
@@ -79,37 +115,40 @@ def _iterate(
     change = _change(update, start)
     if change is None:
         return start, Info(Status.NO_VALID_STEP, 1, float("inf"))
-    best_change = change
-    history: deque[tuple[Array, Array]] = deque(maxlen=MEMORY)
-    damping, last_best, iteration = 1.0, 1, 1
+    best_change, history = change, deque[tuple[Array, Array]](maxlen=MEMORY)
+    stages = iter(STAGES)
+    mixing, damping = next(stages)
+    mark, marked, iteration = _largest(change), 1, 1
 
     while _largest(best_change) > control.tolerance:
         advance(f"step {iteration}, largest change {_largest(best_change):.1e} (tolerance {control.tolerance:.0e})")
         if iteration >= control.max_iterations:
             status = Status.MAX_ITERATIONS
             break
-        if iteration - last_best >= PATIENCE:
-            if damping <= SMALLEST_DAMPING:
-                status = Status.STALLED
+        if iteration - marked >= PATIENCE or damping < SMALLEST_DAMPING:
+            status = Status.STALLED if damping >= SMALLEST_DAMPING else Status.NO_VALID_STEP
+            stage = next(stages, None)
+            if stage is None:
                 break
+            mixing, damping = stage
             history.clear()  # mixing across the jump back would be mixing unrelated states
             x, change = best, best_change
-            damping, last_best = damping / 2.0, iteration
+            mark, marked = _largest(best_change), iteration
         proposal = _mix(x, change, history, damping)
         new_change = _change(update, proposal)
         iteration += 1
         if new_change is None:
             if not history:  # even the plain step is too long
-                if damping <= SMALLEST_DAMPING:
-                    status = Status.NO_VALID_STEP
-                    break
                 damping /= 2.0
             history.clear()
             continue
-        history.append((proposal - x, new_change - change))
+        if mixing:
+            history.append((proposal - x, new_change - change))
         x, change = proposal, new_change
         if _largest(change) < _largest(best_change):
-            best, best_change, last_best = x, change, iteration
+            best, best_change = x, change
+        if _largest(change) < PROGRESS * mark:
+            mark, marked = _largest(change), iteration
     else:
         status = Status.CONVERGED
     return best, Info(status, iteration, _largest(best_change))

@@ -22,10 +22,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
-from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status, UndefinedQuantityError
+from bayesgp_mf.errors import (
+    ConvergenceError,
+    InconsistentDataError,
+    NotPositiveDefiniteError,
+    Status,
+    UndefinedQuantityError,
+)
 from bayesgp_mf.likelihoods import Gaussian, Probit
 from bayesgp_mf.linalg import DenseCorrection, SiteCorrection, cholesky, triangular_inverse
-from bayesgp_mf.problem import Problem
+from bayesgp_mf.problem import Problem, explain_infeasible
 from bayesgp_mf.solution import Control, Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.types import Array
 
@@ -73,6 +79,8 @@ class Exact:
         ------
         ConvergenceError
             If ``control.throw`` and the standard error exceeds 1e-3 nats.
+        InconsistentDataError
+            If it does because the labels have probability zero.
         UndefinedQuantityError
             If the likelihood is neither Gaussian nor probit.
         """
@@ -136,6 +144,9 @@ class Exact:
         relative = np.exp(log_mass - log_mass.max())
         error = float(np.std(relative, ddof=1) / np.sqrt(self.shifts) / np.mean(relative))
         status = Status.CONVERGED if error <= LARGEST_STANDARD_ERROR else Status.MAX_ITERATIONS
+        reason = None if status is Status.CONVERGED else explain_infeasible(problem)
+        if reason is not None:
+            raise InconsistentDataError(reason)
         if control.throw and status is not Status.CONVERGED:
             raise ConvergenceError(
                 f"exact: the standard error of the log evidence is {error:.2g} nats with n = {n} cases, above "

@@ -90,7 +90,8 @@ def solve_at_fixed_variance(
             before, after = np.arcsinh(scale * point.derivs.d1), np.arcsinh(scale * moved.derivs.d1)
             change = float(np.max(np.abs(after - before)))
             point = moved
-            if change <= control.tolerance:
+            # a short step may also be one that rounding, or conjugate gradients, cut short
+            if change <= control.tolerance and _decrement(point, variance) <= control.tolerance:
                 info = Info(Status.CONVERGED, iteration, change)
                 break
             info = Info(Status.MAX_ITERATIONS, iteration, change)
@@ -107,6 +108,19 @@ def _at(problem: Problem, variance: Array, mean: Array) -> _Point:
     field = problem.gram @ alpha - variance * alpha
     parts = float(np.sum(derivs.value)), -float(alpha @ mean), 0.5 * float(alpha @ field)
     return _Point(mean, derivs, field, sum(parts), sum(abs(part) for part in parts))
+
+
+def _decrement(point: _Point, variance: Array) -> float:
+    r"""Return a bound on Newton's decrement, the length :math:`\sqrt{g^T (K + \Omega)^{-1} g}` of the next full step.
+
+    No equations are solved for it: K + Omega exceeds Omega, so that g' Omega^-1 g is no smaller. Where labels have
+    probability zero the weights grow without bound, and no such length becomes small.
+    """
+    tilted = 1.0 + variance * point.derivs.d2
+    if np.any((tilted <= 0) & (variance > 0)):
+        return float("inf")  # beyond the digits there are
+    gradient = point.field - point.mean
+    return float(np.sqrt(np.sum(gradient**2 * -point.derivs.d2 / tilted)))
 
 
 def _newton(problem: Problem, variance: Array, point: _Point, accuracy: float) -> _Point | None:

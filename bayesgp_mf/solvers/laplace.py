@@ -55,9 +55,12 @@ class State(NamedTuple):
     ----------
     alpha : (n,) array
         Weights, in latent units to the power -1; the latent values are K alpha.
+    latent : (n,) array or None
+        K alpha, where it is known already: computed anew in each step, its rounding would shake the last digits.
     """
 
     alpha: Array
+    latent: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +211,11 @@ class Laplace:
         """Return the leave-one-out predictions by linear response, with omega = 1/W at the mode.
 
         They are exact for a Gaussian likelihood.
+
+        Raises
+        ------
+        UndefinedQuantityError
+            If the likelihood is not log-concave and without some case the Gaussian would have no maximum.
         """
         return linear_response(problem, solution)
 
@@ -265,7 +273,7 @@ def _climb(problem: Problem, state: State, control: Control) -> tuple[State, Inf
 def _newton(problem: Problem, state: State) -> State | None:
     """Return the state after Newton's step, shortened until Psi rises enough, or None if it cannot."""
     gram, alpha = problem.gram, state.alpha
-    f = gram @ alpha
+    f = gram @ alpha if state.latent is None else state.latent
     derivs = problem.likelihood.log_prob(problem.t, f)
     here = _objective(derivs, alpha, f)
     precision = -derivs.d2
@@ -285,7 +293,7 @@ def _newton(problem: Problem, state: State) -> State | None:
         there = f + fraction * rise
         gain = _objective(problem.likelihood.log_prob(problem.t, there), trial, there) - here
         if gain >= _SUFFICIENT * fraction * slope - _ROUNDING * terms:
-            return State(trial)
+            return State(trial, there)
         fraction *= 0.5
     return None
 

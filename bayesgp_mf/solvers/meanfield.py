@@ -22,6 +22,7 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -32,10 +33,11 @@ from bayesgp_mf.errors import NotPositiveDefiniteError, Status
 from bayesgp_mf.linalg import SiteCorrection
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import Cavity, Control, Evidence, Info, LeaveOneOut, Solution
-from bayesgp_mf.solvers.driver import require_solved
+from bayesgp_mf.solvers.driver import require_determined, require_solved
 from bayesgp_mf.solvers.fixed_variance import solve_at_fixed_variance
 from bayesgp_mf.solvers.paper_scheme import paper_scheme
 from bayesgp_mf.solvers.response import linear_response
+from bayesgp_mf.solvers.root_form import posterior_root, prior_root, step_in_root_form
 from bayesgp_mf.solvers.rules import Naive, Rule, Tap, Variational
 from bayesgp_mf.solvers.sites import State, iterate_sites, site_of_cavity, sites_of
 from bayesgp_mf.types import Array, Derivs
@@ -120,6 +122,8 @@ class MeanField:
             If ``control.throw`` and the equations were not solved.
         InconsistentDataError
             If they have no solution because the labels have probability zero.
+        NotPositiveDefiniteError
+            If rounding in the Gram matrix decides the solution.
 
         Notes
         -----
@@ -152,10 +156,31 @@ class MeanField:
             state, info = iterate_sites(problem, partial(_step, rule, problem), sites_of(start, problem), control)
             if info.status is Status.CONVERGED:
                 return state, info
-        # from here on all steps come out of one budget
+        state, info = self._from_prior(problem, control, partial(_step, rule, problem))
+        if info.status is Status.CONVERGED:
+            return state, info
+        # rounding may be all that is wrong; and where the noisier models led nowhere, the straight way may not
+        root = prior_root(problem.gram)
+        step = partial(step_in_root_form, rule, problem, root)
+        found, again = self._from_prior(problem, control, step)
+        if again.status is not Status.CONVERGED and not problem.likelihood.log_concave:
+            found, again = iterate_sites(problem, step, self.init(problem), control)
+        if again.status is not Status.CONVERGED:
+            return state, info
+        latent, _ = posterior_root(root, found)
+        found = found._replace(alpha=found.shift - found.precision * latent)
+        try:
+            solution = self.finish(problem, found, again)
+        except NotPositiveDefiniteError:  # sites so strong that only rounding tells them apart
+            return state, info
+        require_determined(self.name, problem, rule.gram_gradient(solution))
+        return found, replace(again, n_iterations=info.n_iterations + again.n_iterations)
+
+    def _from_prior(self, problem: Problem, control: Control, step: Callable[..., State]) -> tuple[State, Info]:
+        # all steps come out of one budget
         state, steps = self.init(problem), 0
         if problem.likelihood.log_concave:
-            state, info = iterate_sites(problem, partial(_step, rule, problem), state, control)
+            state, info = iterate_sites(problem, step, state, control)
             if info.status is Status.CONVERGED or info.n_iterations >= control.max_iterations:
                 return state, info
             state, steps = self.init(problem), info.n_iterations
@@ -164,7 +189,7 @@ class MeanField:
         levels = [(level * float(np.mean(np.diag(problem.gram))), ROUGH) for level in ANNEALING]
         for noise, tolerance in [*levels, (0.0, control.tolerance)]:
             left = replace(control, tolerance=tolerance, max_iterations=max(1, control.max_iterations - steps))
-            nearer, info = iterate_sites(problem, partial(_step, rule, problem, extra_noise=noise), state, left)
+            nearer, info = iterate_sites(problem, partial(step, extra_noise=noise), state, left)
             steps += info.n_iterations
             if info.status is Status.CONVERGED or noise == 0.0:
                 state = nearer

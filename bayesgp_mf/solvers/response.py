@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.linalg import SiteCorrection, shrinkage
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import LeaveOneOut, Solution
@@ -30,9 +31,21 @@ def linear_response(problem: Problem, solution: Solution) -> LeaveOneOut:
     -------
     LeaveOneOut
         Means, variances ``(n,)`` and log predictive densities ``(n,)`` in nats.
+
+    Raises
+    ------
+    UndefinedQuantityError
+        If the likelihood is not log-concave and without some case there is no Gaussian posterior.
     """
     correction = site_form(solution)
     variance = correction.cavity_variance()
+    (without,) = np.nonzero(variance < 0)
+    if without.size:
+        raise UndefinedQuantityError(
+            f"method {solution.method!r} has no leave-one-out prediction for {without.size} cases (the first is "
+            f"{int(without[0])}): without that case the other factors are those of no Gaussian, as it happens where "
+            "labels look flipped. Use method='tap', or a likelihood without flips (Probit, Logit)."
+        )
     mean = field_of_others(problem.gram, solution.alpha, shrinkage(problem.gram, correction.dense(), variance))
     log_density = problem.likelihood.log_partition(problem.t, mean, variance).value
     return LeaveOneOut(mean, variance, log_density)

@@ -18,6 +18,7 @@ import numpy as np
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.linalg import SiteCorrection, cholesky, triangular_inverse
 from bayesgp_mf.solution import EvidenceKind, Solution
+from bayesgp_mf.solvers.driver import LARGEST_ROUNDING
 from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.types import Array
 
@@ -109,6 +110,10 @@ class Variational(Rule):
 
     Its evidence is a lower bound on the true one. It factorises the latent values themselves, so it needs an
     invertible Gram matrix, and noise in the prior is not the same model as noise in the likelihood.
+
+    A matrix that is singular but for rounding may have a Cholesky factor, made of rounding. Each entry of K is off by
+    up to eps sqrt(K_ii K_jj), which moves log det K by up to eps times the sum of K_ii/lambda_i; the sum of
+    log lambda_i moves by as much.
     """
 
     kind = "lower_bound"
@@ -119,14 +124,13 @@ class Variational(Rule):
         try:
             factor = cholesky(gram)
         except NotPositiveDefiniteError as error:
-            raise NotPositiveDefiniteError(
-                "method 'variational' needs an invertible Gram matrix, and this one is singular (a linear kernel with "
-                "more cases than inputs, repeated inputs or a very smooth kernel). Add kernels.White(...), which is "
-                "the papers' noise in the prior, or use method 'tap' or 'naive'."
-            ) from error
+            raise _singular() from error
         self._half_inverse = triangular_inverse(factor)
         self._log_det = 2.0 * float(np.sum(np.log(np.diag(factor))))
         self._variance = 1.0 / np.einsum("ij,ij->j", self._half_inverse, self._half_inverse)
+        rounding = float(np.finfo(np.float64).eps * np.sum(np.diag(gram) / self._variance))
+        if rounding > LARGEST_ROUNDING:
+            raise _singular(f" up to rounding, which alone moves its log evidence by up to {rounding:.1g} nats")
 
     @property
     def fixed_variance(self) -> Array:
@@ -146,6 +150,14 @@ class Variational(Rule):
         inverse = self._half_inverse.T @ self._half_inverse
         weight = 0.5 * (_curvature(solution) + 1.0 / self._variance) * self._variance**2
         return np.asarray(0.5 * np.outer(solution.alpha, solution.alpha) - 0.5 * inverse + (inverse * weight) @ inverse)
+
+
+def _singular(how: str = "") -> NotPositiveDefiniteError:
+    return NotPositiveDefiniteError(
+        f"method 'variational' needs an invertible Gram matrix, and this one is singular{how} (a linear kernel with "
+        "more cases than inputs, repeated inputs or a very smooth kernel). Add kernels.White(...), which is "
+        "the papers' noise in the prior, or use method 'tap' or 'naive'."
+    )
 
 
 def _curvature(solution: Solution) -> Array:
