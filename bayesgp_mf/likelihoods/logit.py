@@ -143,7 +143,8 @@ def _unlikely(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
     # where the label says much, d2 is all but -1/variance, and what it is more than that must keep its digits
     x_mean = np.sum(weight * x, axis=1, keepdims=True)
     tilted = np.sum(weight * (x - x_mean) ** 2, axis=1)  # variance of f after the label over that before
-    d2 = np.where(tilted < 0.5, (tilted - 1.0) / variance, d2)
+    much = tilted < 0.5
+    d2[much] = (tilted[much] - 1.0) / variance[much]
     return np.asarray(value - 0.5 * np.log(2.0 * np.pi)), d1, d2
 
 
