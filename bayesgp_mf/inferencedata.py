@@ -158,14 +158,15 @@ def _drawn_groups(
     problem = posterior.problem
     chains, draws = node.shape
     coords = coords | {"chain": np.arange(chains), "draw": np.arange(draws)}
-    f, log_p, log_q = np.empty((chains, draws, problem.n)), np.empty((chains, draws)), np.empty((chains, draws))
+    f, log_likelihood = np.empty((chains, draws, problem.n)), np.empty((chains, draws, problem.n))
+    log_p, log_q, smooth = np.empty((chains, draws)), np.empty((chains, draws)), False
     for k, part in enumerate(posterior.parts):
         here = node == k
-        f[here], log_p[here], log_q[here] = part.draw(int(here.sum()), rng)
+        f[here], (log_likelihood[here], slope, _), log_p[here], log_q[here] = part.draw(int(here.sum()), rng)
+        smooth |= bool(np.any(slope))
         if isinstance(posterior, Mixture):  # the weights of the settings have their evidence in them
             log_q[here] += part.log_evidence
     y_drawn = problem.likelihood.sample(f, rng)
-    log_likelihood = problem.likelihood.log_prob(problem.t, f)
     infos = [part.solution.info for part in posterior.parts]
     stats = {
         "log_p": log_p,
@@ -187,8 +188,8 @@ def _drawn_groups(
         "posterior_predictive": xr.Dataset({"y": _targets(y_drawn, class_names, dims, coords)}),
         "sample_stats": xr.Dataset({name: _array(values, dims, coords) for name, values in stats.items()}),
     }
-    if np.any(log_likelihood.d1):
-        groups["log_likelihood"] = xr.Dataset({"y": _array(log_likelihood.value, dims, coords)})
+    if smooth:  # a step takes two values, of which nothing can be learnt about leaving cases out
+        groups["log_likelihood"] = xr.Dataset({"y": _array(log_likelihood, dims, coords)})
     return groups
 
 

@@ -16,7 +16,7 @@ from bayesgp_mf.linalg import cholesky, psd_root
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import LeaveOneOut, Solution
-from bayesgp_mf.types import Array
+from bayesgp_mf.types import Array, Derivs
 
 BLOCK = 4096
 """New cases handled at once, so that memory stays at n * BLOCK however many there are."""
@@ -32,6 +32,8 @@ class Draws(NamedTuple):
     ----------
     f : (draws, n) array
         In latent units.
+    log_likelihood : Derivs
+        log p(t|f) of each case, ``(draws, n)``, with its derivatives in f.
     log_p : (draws,) array
         Log of likelihood times prior density, in nats.
     log_q : (draws,) array
@@ -44,6 +46,7 @@ class Draws(NamedTuple):
     """
 
     f: Array
+    log_likelihood: Derivs
     log_p: Array
     log_q: Array
 
@@ -193,9 +196,9 @@ class Posterior:
         f = u @ root.T
         constant = 0.5 * rank * np.log(2.0 * np.pi)
         log_q = -0.5 * np.sum(noise**2, axis=1) - np.sum(np.log(np.diag(factor))) - constant
-        log_likelihood = self.problem.likelihood.log_prob(self.problem.t, f).value
-        log_p = log_likelihood.sum(axis=1) - 0.5 * np.sum(u**2, axis=1) - constant
-        return Draws(f, log_p, log_q)
+        log_likelihood = self.problem.likelihood.log_prob(self.problem.t, f)
+        log_p = log_likelihood.value.sum(axis=1) - 0.5 * np.sum(u**2, axis=1) - constant
+        return Draws(f, log_likelihood, log_p, log_q)
 
     def draw_new(self, X_new: ArrayLike, draws: int, rng: np.random.Generator) -> Array:
         """Draw latent values ``(draws, m)`` of new cases jointly from the Gaussian posterior.

@@ -110,7 +110,7 @@ def _check_gram(gram: Array) -> None:
         raise NotPositiveDefiniteError(
             f"the diagonal of gram holds prior variances, but entry {where} is {gram[where, where]:.3g}, below zero."
         )
-    asymmetry = float(np.max(np.abs(gram - gram.T)))
+    asymmetry = 0.0 if np.array_equal(gram, gram.T) else float(np.max(np.abs(gram - gram.T)))
     if asymmetry > SYMMETRY_TOLERANCE * float(np.max(np.abs(gram))):
         raise ValueError(
             f"gram must be symmetric, but gram and gram.T differ by up to {asymmetry:.3g}. "

@@ -12,6 +12,7 @@ from bayesgp_mf.linalg import (
     DenseCorrection,
     SiteCorrection,
     cholesky,
+    gmres,
     is_positive_semidefinite,
     psd_root,
     triangular_inverse,
@@ -109,3 +110,49 @@ def test_sites_that_leave_no_posterior_are_refused():
     correction = SiteCorrection(gram, np.array([0.0, -1.5]))  # not asked for anything yet
     with pytest.raises(NotPositiveDefiniteError):
         correction.multiply(np.ones(2))
+
+
+@pytest.mark.parametrize("n", [1, 2, 50, 51, 101, 200])
+def test_triangular_inverse_of_any_size(n):
+    lower = np.tril(np.random.default_rng(n).standard_normal((n, n)) / n) + np.eye(n)
+    inverse = triangular_inverse(lower)
+    np.testing.assert_allclose(inverse @ lower, np.eye(n), atol=1e-12)
+    assert np.all(np.triu(inverse, 1) == 0)
+
+
+@pytest.mark.parametrize("n", [3, 120])
+def test_a_singular_triangle_has_no_inverse(n):
+    lower = np.eye(n)
+    lower[n - 1, n - 1] = 0.0
+    with pytest.raises(NotPositiveDefiniteError, match="zero"):
+        triangular_inverse(lower)
+
+
+def test_gmres_is_as_accurate_as_asked():
+    rng = np.random.default_rng(0)
+    matrix, right = np.eye(60) + 0.05 * rng.standard_normal((60, 60)), rng.standard_normal(60)
+    for accuracy in (1e-1, 1e-3, 1e-9):
+        x = gmres(lambda v: matrix @ v, right, accuracy, 60)
+        assert np.linalg.norm(matrix @ x - right) <= 1.0001 * accuracy * np.linalg.norm(right)
+    np.testing.assert_array_equal(gmres(lambda v: matrix @ v, np.zeros(60), 0.1, 60), 0.0)
+    np.testing.assert_allclose(gmres(lambda v: 3.0 * v, right, 1e-12, 60), right / 3.0)  # found at once
+    assert np.all(np.isnan(gmres(lambda v: np.full_like(v, np.inf), right, 0.1, 60)))
+
+
+def test_gmres_ends_with_the_products_it_may_use():
+    matrix, right = np.diag(np.arange(1.0, 31.0)), np.ones(30)
+    few, calls = gmres(lambda v: matrix @ v, right, 1e-12, 5), []
+    gmres(lambda v: (calls.append(None), matrix @ v)[1], right, 1e-12, 5)
+    assert len(calls) == 5
+    assert 1e-12 < np.linalg.norm(matrix @ few - right) < np.linalg.norm(right)
+
+
+def test_lower_triangle_of_the_posterior_covariance():
+    gram, precision = random_gram(4, 70, 90), np.random.default_rng(1).uniform(1e-4, 10.0, 70)
+    correction = SiteCorrection(gram, precision)
+    lower = correction.covariance_lower(correction.cavity_variance())
+    np.testing.assert_allclose(lower, np.tril(gram - correction.quadratic(gram)), atol=1e-9)
+    for bad in (0.0, -1e-3):
+        precision[3] = bad
+        with pytest.raises(ValueError, match="positive precision"):
+            SiteCorrection(gram, precision).covariance_lower(precision)

@@ -33,19 +33,13 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
+from bayesgp_mf.likelihoods.higher import higher_derivatives
 from bayesgp_mf.linalg import SiteCorrection, cholesky, triangular_inverse
 from bayesgp_mf.methods import Solver
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import LeaveOneOut, Solution
 from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.types import Array
-
-STENCIL = (45.0 / 60.0, -9.0 / 60.0, 1.0 / 60.0)
-"""Weights of a central first difference of order six at one, two and three steps."""
-SECOND_STENCIL = (270.0 / 180.0, -27.0 / 180.0, 2.0 / 180.0)
-"""The same for the second difference."""
-STEP = 0.02
-"""In units in which the curvature of log Z is one: there truncation and rounding are both near 1e-11."""
 
 
 def has_loo_gradient(solver: Solver, solution: Solution) -> bool:
@@ -134,19 +128,10 @@ def _own_cavity(problem: Problem, solution: Solution) -> _Own:
     else:
         mean, variance = solution.cavity
 
-    def d2_at(shift: Array | float) -> Array:
-        return problem.likelihood.log_partition(problem.t, mean + shift, variance).d2
-
     _, d1, d2 = problem.likelihood.log_partition(problem.t, mean, variance)
-    at_zero = problem.likelihood.log_partition(problem.t, np.zeros_like(mean), variance).d2
-    curvature = np.maximum(np.abs(d2), np.abs(at_zero))
-    step = STEP / np.sqrt(np.where(curvature > 0, curvature, 1.0))
-    above = [d2_at(k * step) for k in (1, 2, 3)]
-    below = [d2_at(-k * step) for k in (1, 2, 3)]
-    d3 = sum(w * (up - down) for w, up, down in zip(STENCIL, above, below, strict=True)) / step
-    d4 = sum(w * (up - 2.0 * d2 + down) for w, up, down in zip(SECOND_STENCIL, above, below, strict=True)) / step**2
+    d3, d4 = higher_derivatives(problem.likelihood, problem.t, mean, variance, d2)
     g = 1.0 / (1.0 + variance * d2)
-    return _Own(variance, g, d3, np.asarray(0.5 * d4 + d1 * d3), np.asarray(0.5 * d3 * g))
+    return _Own(variance, g, d3, 0.5 * d4 + d1 * d3, 0.5 * d3 * g)
 
 
 def _posterior(problem: Problem, solution: Solution, variance: Array) -> _Posterior:

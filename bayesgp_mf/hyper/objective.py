@@ -54,7 +54,8 @@ class Objective:
     def __init__(self, target: Target, score: Score, *, from_prior: bool = False) -> None:
         self.target, self.score = target, score
         # a point that was not solved has no score, whatever the last solution may be
-        self._control = replace(target.control, throw=True, progress=False)
+        tolerance = max(target.control.tolerance, score.tolerance)
+        self._control = replace(target.control, tolerance=tolerance, throw=True, progress=False)
         self._from_prior = from_prior
         self._last: Solution | None = None
         self.n_evaluations = 0

@@ -38,6 +38,10 @@ class Score(Protocol):
     def noun(self) -> str:
         """What it is called in messages."""
 
+    @property
+    def tolerance(self) -> float:
+        """The tolerance of a solution that suffices for it, however fine the one that is asked for."""
+
     def __call__(self, solver: Solver, problem: Problem, solution: Solution) -> Scored:
         """Return the score of a solution."""
 
@@ -46,6 +50,9 @@ class EvidenceScore:
     """The log evidence of the method."""
 
     noun: ClassVar[str] = "log evidence"
+    tolerance: ClassVar[float] = (
+        1e-6  # the evidence is stationary at a solution: its error is of the order of the square
+    )
 
     def __call__(self, solver: Solver, problem: Problem, solution: Solution) -> Scored:
         """Return the log evidence, with its exact gradient."""
@@ -60,6 +67,7 @@ class LooScore:
     """The sum over all cases of the log predictive density of their own targets, given the others."""
 
     noun: ClassVar[str] = "leave-one-out log density"
+    tolerance: ClassVar[float] = 0.0
 
     def __call__(self, solver: Solver, problem: Problem, solution: Solution) -> Scored:
         """Return the sum, with its exact gradient where there is one."""

@@ -10,12 +10,29 @@ import numpy as np
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import Run, maximise
 from bayesgp_mf.hyper.result import Advance, HyperResult, Record, check_positive_integers, point_estimate
-from bayesgp_mf.hyper.scores import EvidenceScore, LooScore
+from bayesgp_mf.hyper.scores import EvidenceScore, LooScore, Score
 from bayesgp_mf.hyper.target import Target
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class _Search:
+    """The highest value of a score found by L-BFGS-B on the logarithms, plus their log prior."""
+
+    score: ClassVar[Score]
+    recorded_as: ClassVar[str]
+    starts: int = 3
+
+    def __post_init__(self) -> None:
+        check_positive_integers(starts=self.starts)
+
+    def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
+        """Return the kernel at the highest point found; `optimise.maximise` says what is raised and warned of."""
+        best, runs = maximise(Objective(target, self.score), starts=self.starts, rng=rng, advance=advance)
+        record = record_of_search(target, best, runs, self.recorded_as)
+        return point_estimate(target.kernel_at(best.end), best.value, record)
+
+
+class Evidence(_Search):
     """The highest log evidence of the method, by L-BFGS-B with exact gradients.
 
     With priors it is the most probable value of the logarithms (MAP); without, maximum likelihood II.
@@ -31,22 +48,13 @@ class Evidence:
         If ``starts`` is not a positive integer; on use, if the method has no evidence.
     """
 
+    __slots__ = ()
     name: ClassVar[str] = "evidence"
-    starts: int = 3
-
-    def __post_init__(self) -> None:
-        check_positive_integers(starts=self.starts)
-
-    def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
-        """Return the kernel at the highest point found; `optimise.maximise` says what is raised and warned of."""
-        objective = Objective(target, EvidenceScore())
-        best, runs = maximise(objective, starts=self.starts, rng=rng, advance=advance)
-        record = record_of_search(target, best, runs, "hyper_log_evidence")
-        return point_estimate(target.kernel_at(best.end), best.value, record)
+    score: ClassVar[Score] = EvidenceScore()
+    recorded_as: ClassVar[str] = "hyper_log_evidence"
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveOneOut:
+class LeaveOneOut(_Search):
     """The highest sum of leave-one-out log predictive densities, each of which is analytic, plus the log prior.
 
     The gradient is exact for tap, naive, variational and laplace, for online learning to its fixed point, and for
@@ -64,18 +72,10 @@ class LeaveOneOut:
         If ``starts`` is not a positive integer; on use, if the method has no predictive density.
     """
 
+    __slots__ = ()
     name: ClassVar[str] = "loo"
-    starts: int = 3
-
-    def __post_init__(self) -> None:
-        check_positive_integers(starts=self.starts)
-
-    def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
-        """Return the kernel at the highest point found; `optimise.maximise` says what is raised and warned of."""
-        objective = Objective(target, LooScore())
-        best, runs = maximise(objective, starts=self.starts, rng=rng, advance=advance)
-        record = record_of_search(target, best, runs, "hyper_loo")
-        return point_estimate(target.kernel_at(best.end), best.value, record)
+    score: ClassVar[Score] = LooScore()
+    recorded_as: ClassVar[str] = "hyper_loo"
 
 
 def record_of_search(target: Target, best: Run, runs: list[Run], score_name: str) -> Record:

@@ -83,13 +83,15 @@ class Stationary(Leaf):
         """
         lengthscale, variance = self.params["lengthscale"], float(self.params["variance"])
         squared = squareform(self._squared(X))
-        weights = variance * gram_bar * self.slope(squared)
+        weights = self.slope(squared)
+        weights *= gram_bar
+        weights *= variance
         np.fill_diagonal(weights, 0.0)  # distance zero whatever the length scale; kept out of the rounding
         centred = X - X.mean(axis=0)
         pairs = 2.0 * (weights.sum(axis=1) @ centred**2 - np.einsum("il,il->l", centred, weights @ centred))
         return {
             "lengthscale": reduce_like(lengthscale, -2.0 * pairs / lengthscale**3),
-            "variance": np.asarray(np.sum(gram_bar * self.profile(squared))),
+            "variance": np.asarray(np.vdot(gram_bar, self.profile(squared))),
         }
 
 

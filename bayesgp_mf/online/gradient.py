@@ -13,26 +13,12 @@ and its chain rule is applied from the last visit to the first, at O(n^2) each.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
+from bayesgp_mf.likelihoods.higher import higher_derivatives
 from bayesgp_mf.online.sweep import Sweep
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.types import Array
-
-STENCIL = ((1, 45.0 / 60.0), (2, -9.0 / 60.0), (3, 1.0 / 60.0))
-"""Offsets and weights of a central difference of order six."""
-
-STEP = 0.01
-"""In units of the latent standard deviation (or variance): truncation and rounding are both near 1e-13 there."""
-
-
-class _Curvature(NamedTuple):
-    """How d2 of a log partition function changes with its mean and variance, ``(n,)`` each."""
-
-    by_mean: Array
-    by_variance: Array
 
 
 def evidence_gradient(problem: Problem, order: tuple[int, ...], first: Sweep) -> Array:
@@ -40,7 +26,8 @@ def evidence_gradient(problem: Problem, order: tuple[int, ...], first: Sweep) ->
 
     The derivatives in the variance follow from the heat equation,
     :math:`\partial_\lambda \log Z = (d_2 + d_1^2)/2` and so
-    :math:`\partial_\lambda d_1 = d_3/2 + d_1 d_2`.
+    :math:`\partial_\lambda d_1 = d_3/2 + d_1 d_2`,
+    :math:`\partial_\lambda d_2 = d_4/2 + d_2^2 + d_1 d_3`.
 
     Parameters
     ----------
@@ -58,11 +45,11 @@ def evidence_gradient(problem: Problem, order: tuple[int, ...], first: Sweep) ->
 
     Notes
     -----
-    O(n^3) time. Likelihoods answer with two derivatives; how the second one changes is found by central
-    differences of order six, to some 11 digits.
+    O(n^3) time. Likelihoods answer with two derivatives; the two that follow are found by central differences.
     """
     _, d1, d2 = first.derivs
-    d3, d2_by_variance = _curvature(problem, first)
+    d3, d4 = higher_derivatives(problem.likelihood, problem.t, first.mean, first.variance, d2)
+    d2_by_variance = 0.5 * d4 + d2**2 + d1 * d3
     mean_bar, covariance_bar = np.zeros(problem.n), np.zeros((problem.n, problem.n))
     for i in reversed(order):
         column = first.columns[:, i]
@@ -78,22 +65,3 @@ def evidence_gradient(problem: Problem, order: tuple[int, ...], first: Sweep) ->
         covariance_bar[:, i] += 0.5 * column_bar
         covariance_bar[i] += 0.5 * column_bar
     return covariance_bar
-
-
-def _curvature(problem: Problem, first: Sweep) -> _Curvature:
-    mean, variance = first.mean, first.variance
-    # the scale of log Z is the latent deviation at least; at variance zero both results meet factors of zero
-    known = variance <= 0
-    mean_step = STEP * np.sqrt(np.where(known, 1.0, variance))
-    variance_step = STEP * np.where(known, 0.0, variance)
-
-    def d2(by_mean: float, by_variance: float) -> Array:
-        return problem.likelihood.log_partition(
-            problem.t, mean + by_mean * mean_step, variance + by_variance * variance_step
-        ).d2
-
-    along_mean = sum(w * (d2(k, 0.0) - d2(-k, 0.0)) for k, w in STENCIL)
-    along_variance = sum(w * (d2(0.0, k) - d2(0.0, -k)) for k, w in STENCIL)
-    return _Curvature(
-        np.asarray(along_mean) / mean_step, np.asarray(along_variance) / np.where(known, 1.0, variance_step)
-    )

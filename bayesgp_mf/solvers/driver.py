@@ -1,11 +1,11 @@
-"""The only iteration loop: an Anderson-accelerated fixed point that says how it ended.
+"""The only iteration loop: a fixed point, by Newton's or Anderson-accelerated steps, that says how it ended.
 
-A solver supplies ``update(x)``, one full step of its own equations. The driver looks for x = update(x),
-mixing the last few steps (D. G. Anderson, 1965, J. ACM 12, 547-560, https://doi.org/10.1145/321296.321305;
-type II, H. F. Walker & P. Ni, 2011, SIAM J. Numer. Anal. 49, 1715-1735, https://doi.org/10.1137/10078356X).
-Where a mixed step leads somewhere invalid it is taken back. Where nothing improves for long, the iteration returns
-to the best state so far and goes on in another way: by plain steps, since mixing can spoil a step that is Newton's,
-then by shorter and shorter ones.
+A solver supplies ``update(x)``, one full step of its own equations. The driver looks for x = update(x), by Newton's
+steps where the solver knows them and they help, else by mixing the last few steps (D. G. Anderson, 1965, J. ACM 12,
+547-560, https://doi.org/10.1145/321296.321305; type II, H. F. Walker & P. Ni, 2011, SIAM J. Numer. Anal. 49,
+1715-1735, https://doi.org/10.1137/10078356X). Where a mixed step leads somewhere invalid it is taken back. Where
+nothing improves for long, the iteration returns to the best state so far and goes on in another way: by plain steps,
+since mixing can spoil a step that is Newton's, then by shorter and shorter ones.
 """
 
 from __future__ import annotations
@@ -27,11 +27,20 @@ PATIENCE = 25  # steps without progress before the next stage ...
 PROGRESS = 0.9  # ... which is a largest change below this part of the former; less is rounding that falls well
 SMALLEST_DAMPING = 2.0**-10  # where even plain steps lead nowhere
 
+NEAR = 1.5  # changes below which Newton's step is tried
+CONTRACTION = 0.9  # it must make them smaller by this factor; else it is not taken ...
+CLOSER = 0.1  # ... and not tried again before they are this part of what they were
+
 LARGEST_ROUNDING = 1e-3
 """In nats; a log evidence that rounding in the Gram matrix moves by more than this is no answer."""
 
 
-def fixed_point(update: Callable[[Array], Array], start: Array, control: Control) -> tuple[Array, Info]:
+def fixed_point(
+    update: Callable[[Array], Array],
+    start: Array,
+    control: Control,
+    newton: Callable[[Array, Array], Array | None] | None = None,
+) -> tuple[Array, Info]:
     """Iterate ``x = update(x)`` until no entry would change by more than ``control.tolerance``.
 
     Parameters
@@ -43,6 +52,9 @@ def fixed_point(update: Callable[[Array], Array], start: Array, control: Control
         First state.
     control : Control
         Tolerance and largest number of updates.
+    newton : callable, optional
+        Maps the last ``x (m,)`` that was updated, and the change by that update, to Newton's step from there,
+        or to None where it has none.
 
     Returns
     -------
@@ -52,7 +64,7 @@ def fixed_point(update: Callable[[Array], Array], start: Array, control: Control
         Status, updates used and the largest change that another update would make.
     """
     with progress_bar("solving", enabled=control.progress) as advance:
-        return _iterate(update, start, control, advance)
+        return _iterate(update, start, control, newton, advance)
 
 
 def require_solved(name: str, problem: Problem, info: Info, control: Control) -> None:
@@ -109,19 +121,25 @@ def require_determined(name: str, problem: Problem, gradient: Array) -> None:
 
 
 def _iterate(
-    update: Callable[[Array], Array], start: Array, control: Control, advance: Callable[[str], None]
+    update: Callable[[Array], Array],
+    start: Array,
+    control: Control,
+    newton: Callable[[Array, Array], Array | None] | None,
+    advance: Callable[[str], None],
 ) -> tuple[Array, Info]:
     x = best = start
     change = _change(update, start)
     if change is None:
         return start, Info(Status.NO_VALID_STEP, 1, float("inf"))
-    best_change, history = change, deque[tuple[Array, Array]](maxlen=MEMORY)
+    size = _largest(change)
+    best_change, smallest, history = change, size, deque[tuple[Array, Array]](maxlen=MEMORY)
     stages = iter(STAGES)
     mixing, damping = next(stages)
-    mark, marked, iteration = _largest(change), 1, 1
+    mark, marked, iteration = size, 1, 1
+    near = NEAR if newton is not None else 0.0
 
-    while _largest(best_change) > control.tolerance:
-        advance(f"step {iteration}, largest change {_largest(best_change):.1e} (tolerance {control.tolerance:.0e})")
+    while smallest > control.tolerance:
+        advance(f"step {iteration}, largest change {smallest:.1e} (tolerance {control.tolerance:.0e})")
         if iteration >= control.max_iterations:
             status = Status.MAX_ITERATIONS
             break
@@ -132,11 +150,16 @@ def _iterate(
                 break
             mixing, damping = stage
             history.clear()  # mixing across the jump back would be mixing unrelated states
-            x, change = best, best_change
-            mark, marked = _largest(best_change), iteration
-        proposal = _mix(x, change, history, damping)
+            x, change, size = best, best_change, smallest
+            mark, marked = smallest, iteration
+        with np.errstate(all="ignore"):
+            move = newton(x, change) if newton is not None and size <= near else None
+        proposal = _mix(x, change, history, damping) if move is None else x + move
         new_change = _change(update, proposal)
         iteration += 1
+        if move is not None and (new_change is None or _largest(new_change) > CONTRACTION * size):
+            near = CLOSER * size
+            continue
         if new_change is None:
             if not history:  # even the plain step is too long
                 damping /= 2.0
@@ -144,14 +167,14 @@ def _iterate(
             continue
         if mixing:
             history.append((proposal - x, new_change - change))
-        x, change = proposal, new_change
-        if _largest(change) < _largest(best_change):
-            best, best_change = x, change
-        if _largest(change) < PROGRESS * mark:
-            mark, marked = _largest(change), iteration
+        x, change, size = proposal, new_change, _largest(new_change)
+        if size < smallest:
+            best, best_change, smallest = x, change, size
+        if size < PROGRESS * mark:
+            mark, marked = size, iteration
     else:
         status = Status.CONVERGED
-    return best, Info(status, iteration, _largest(best_change))
+    return best, Info(status, iteration, smallest)
 
 
 def _change(update: Callable[[Array], Array], x: Array) -> Array | None:
@@ -165,7 +188,7 @@ def _change(update: Callable[[Array], Array], x: Array) -> Array | None:
 
 
 def _largest(change: Array) -> float:
-    return float(np.max(np.abs(change)))
+    return float(np.abs(change).max())
 
 
 def _mix(x: Array, change: Array, history: deque[tuple[Array, Array]], damping: float) -> Array:

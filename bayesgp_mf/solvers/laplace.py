@@ -33,6 +33,7 @@ import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError, Status, UndefinedQuantityError
 from bayesgp_mf.likelihoods import Probit
+from bayesgp_mf.likelihoods.higher import higher_derivatives
 from bayesgp_mf.linalg import SiteCorrection
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.progress import progress_bar
@@ -45,7 +46,6 @@ _SUFFICIENT = 1e-4  # part of the rise promised by the slope that a step must ke
 _SMALLEST_FRACTION = 2.0**-40
 _ROUNDING = 1e-13  # rises below this part of the terms of Psi cannot be seen
 _PATIENCE = 25  # steps without a smaller change before the rest is called rounding
-_RELATIVE_STEP = 2.0**-7  # of the differences for third derivatives, in units of the likelihood's own scale
 
 
 class State(NamedTuple):
@@ -201,7 +201,10 @@ class Laplace:
         correction = _sites(solution)
         f = problem.gram @ solution.alpha
         variance = np.diag(problem.gram) - correction.quadratic_diagonal(problem.gram)
-        moving = 0.5 * variance * _third_derivative(problem, f)
+        known = np.zeros(problem.n)  # log p(t|f) is log Z at variance zero
+        d2 = problem.likelihood.log_prob(problem.t, f).d2
+        d3, _ = higher_derivatives(problem.likelihood, problem.t, f, known, d2)
+        moving = 0.5 * variance * d3
         response = correction.weights(moving)
         cross = np.outer(response, solution.alpha)
         fixed = np.outer(solution.alpha, solution.alpha) - correction.dense()
@@ -296,19 +299,6 @@ def _newton(problem: Problem, state: State) -> State | None:
             return State(trial, there)
         fraction *= 0.5
     return None
-
-
-def _third_derivative(problem: Problem, f: Array) -> Array:
-    """Return the third derivative ``(n,)`` of log p(t|f) in f, by central differences of the second."""
-
-    def second(at: Array) -> Array:
-        return problem.likelihood.log_prob(problem.t, at).d2
-
-    curvature = np.maximum(np.abs(second(f)), np.abs(second(np.zeros_like(f))))
-    step = _RELATIVE_STEP / np.sqrt(np.where(curvature > 0, curvature, 1.0))
-    near = second(f + step) - second(f - step)
-    far = second(f + 2.0 * step) - second(f - 2.0 * step)
-    return np.asarray((8.0 * near - far) / (12.0 * step))
 
 
 laplace = Laplace()

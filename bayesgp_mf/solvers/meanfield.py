@@ -35,6 +35,7 @@ from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import Cavity, Control, Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.solvers.driver import require_determined, require_solved
 from bayesgp_mf.solvers.fixed_variance import solve_at_fixed_variance
+from bayesgp_mf.solvers.newton import newton_step
 from bayesgp_mf.solvers.paper_scheme import paper_scheme
 from bayesgp_mf.solvers.response import linear_response
 from bayesgp_mf.solvers.root_form import posterior_root, prior_root, step_in_root_form
@@ -78,7 +79,7 @@ class MeanField:
 
     def step(self, problem: Problem, state: State) -> State:
         """Return the next state: the sites that match the likelihood at the cavities of this one."""
-        return _step(self.rule(problem.gram), problem, state)
+        return _Equations(self.rule(problem.gram), problem).step(state)
 
     def finish(self, problem: Problem, state: State, info: Info) -> Solution:
         r"""Return the solution at a state: weights, correction, cavities and the evidence.
@@ -89,15 +90,7 @@ class MeanField:
         .. math:: \sum_i \log Z_i(m_i, \lambda_i) - \tfrac12 \alpha^T K \alpha
                   + \tfrac12 \sum_i \lambda_i \alpha_i^2 - B.
         """
-        rule = self.rule(problem.gram)
-        alpha, correction, cavity, derivs = _posterior(rule, problem, state)
-        value = (
-            float(np.sum(derivs.value))
-            - 0.5 * float(alpha @ problem.gram @ alpha)
-            + 0.5 * float(np.sum(cavity.variance * alpha**2))
-            - rule.site_term(correction, cavity.variance)
-        )
-        return Solution(self.name, alpha, correction, Evidence(value, rule.kind, rule.bound), cavity, info)
+        return _finish(self.name, _Equations(self.rule(problem.gram), problem), state, info)
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
         r"""Solve the mean-field equations of a problem.
@@ -136,15 +129,16 @@ class MeanField:
         For a log-concave likelihood the solution found does not depend on where the iteration starts. With label
         flips it may: then the iteration first solves noisier models and follows their solution down.
         """
-        state, info = self._from_start(problem, control, start)
-        require_solved(self.name, problem, info, control)
-        return self.finish(problem, state, info)
-
-    def _from_start(self, problem: Problem, control: Control, start: Solution | None) -> tuple[State, Info]:
-        """Solve from a given solution if there is one, then from the prior, then by way of noisier models."""
-        rule = self.rule(problem.gram)
         if start is not None:
             start.check_start(problem.n)
+        equations = _Equations(self.rule(problem.gram), problem)
+        state, info = self._from_start(equations, control, start)
+        require_solved(self.name, problem, info, control)
+        return _finish(self.name, equations, state, info)
+
+    def _from_start(self, equations: _Equations, control: Control, start: Solution | None) -> tuple[State, Info]:
+        """Solve from a given solution if there is one, then from the prior, then by way of noisier models."""
+        rule, problem = equations.rule, equations.problem
         if control.scheme == "paper":
             return paper_scheme(rule, problem, control)
         variance = rule.fixed_variance
@@ -153,10 +147,12 @@ class MeanField:
             if found is not None:
                 return found, info
         if start is not None:
-            state, info = iterate_sites(problem, partial(_step, rule, problem), sites_of(start, problem), control)
+            state, info = iterate_sites(
+                problem, equations.step, sites_of(start, problem), control, equations.newton_step
+            )
             if info.status is Status.CONVERGED:
                 return state, info
-        state, info = self._from_prior(problem, control, partial(_step, rule, problem))
+        state, info = self._from_prior(problem, control, equations.step, equations.newton_step)
         if info.status is Status.CONVERGED:
             return state, info
         # rounding may be all that is wrong; and where the noisier models led nowhere, the straight way may not
@@ -176,11 +172,17 @@ class MeanField:
         require_determined(self.name, problem, rule.gram_gradient(solution))
         return found, replace(again, n_iterations=info.n_iterations + again.n_iterations)
 
-    def _from_prior(self, problem: Problem, control: Control, step: Callable[..., State]) -> tuple[State, Info]:
+    def _from_prior(
+        self,
+        problem: Problem,
+        control: Control,
+        step: Callable[..., State],
+        newton: Callable[..., State | None] | None = None,
+    ) -> tuple[State, Info]:
         # all steps come out of one budget
         state, steps = self.init(problem), 0
         if problem.likelihood.log_concave:
-            state, info = iterate_sites(problem, step, state, control)
+            state, info = iterate_sites(problem, step, state, control, newton)
             if info.status is Status.CONVERGED or info.n_iterations >= control.max_iterations:
                 return state, info
             state, steps = self.init(problem), info.n_iterations
@@ -189,7 +191,13 @@ class MeanField:
         levels = [(level * float(np.mean(np.diag(problem.gram))), ROUGH) for level in ANNEALING]
         for noise, tolerance in [*levels, (0.0, control.tolerance)]:
             left = replace(control, tolerance=tolerance, max_iterations=max(1, control.max_iterations - steps))
-            nearer, info = iterate_sites(problem, partial(step, extra_noise=noise), state, left)
+            nearer, info = iterate_sites(
+                problem,
+                partial(step, extra_noise=noise),
+                state,
+                left,
+                None if newton is None else partial(newton, extra_noise=noise),
+            )
             steps += info.n_iterations
             if info.status is Status.CONVERGED or noise == 0.0:
                 state = nearer
@@ -207,23 +215,59 @@ class MeanField:
         return linear_response(problem, solution)
 
 
-def _step(rule: Rule, problem: Problem, state: State, extra_noise: float = 0.0) -> State:
-    _, _, (mean, variance), (_, d1, d2) = _posterior(rule, problem, state, extra_noise)
-    return State(*site_of_cavity(mean, d1, d2, variance))
+class _Equations:
+    """The equations of a problem under a rule, and what follows from the state that was asked for last."""
+
+    def __init__(self, rule: Rule, problem: Problem) -> None:
+        self.rule, self.problem = rule, problem
+        self._last: tuple[State, float, Posterior] | None = None
+
+    def posterior(self, state: State, extra_noise: float = 0.0) -> Posterior:
+        """Return what follows from a state, at the cost of one factorisation unless it was asked for last."""
+        if self._last is not None:
+            last, noise, posterior = self._last
+            if noise == extra_noise and all(map(np.array_equal, last[:2], state[:2])):
+                return posterior
+        self._last = None  # an error leaves nothing behind
+        posterior = self._posterior(state, extra_noise)
+        self._last = state, extra_noise, posterior
+        return posterior
+
+    def _posterior(self, state: State, extra_noise: float) -> Posterior:
+        problem, gram = self.problem, self.problem.gram
+        correction = SiteCorrection(gram, state.precision)
+        alpha = correction.weights(state.shift) if state.alpha is None else state.alpha
+        variance = self.rule.cavity_variance(correction)
+        if not np.all((variance > 0) | (np.diag(gram) == 0)):  # a value is certain only if it was so beforehand
+            raise NotPositiveDefiniteError("a cavity variance is not positive: the sites contradict each other")
+        mean = gram @ alpha - variance * alpha  # 2000, eqs. 19 and 26
+        # latent noise in the likelihood is variance of the value that it sees (2000, appendix A)
+        derivs = problem.likelihood.log_partition(problem.t, mean, variance + extra_noise)
+        return Posterior(alpha, correction, Cavity(mean, variance), derivs)
+
+    def step(self, state: State, extra_noise: float = 0.0) -> State:
+        """Return the sites that match the likelihood at the cavities of a state."""
+        _, _, (mean, variance), (_, d1, d2) = self.posterior(state, extra_noise)
+        return State(*site_of_cavity(mean, d1, d2, variance))
+
+    def newton_step(self, state: State, residual: State, accuracy: float, extra_noise: float = 0.0) -> State | None:
+        """Return by how much Newton's step would change a state, or None where it is not known."""
+        if self.rule.fixed_variance is not None:
+            return None
+        posterior = self.posterior(state, extra_noise)
+        return newton_step(self.problem, state, posterior, residual, accuracy, extra_noise)
 
 
-def _posterior(rule: Rule, problem: Problem, state: State, extra_noise: float = 0.0) -> Posterior:
-    """Return what follows from a state at the cost of one factorisation."""
-    gram = problem.gram
-    correction = SiteCorrection(gram, state.precision)
-    alpha = correction.weights(state.shift) if state.alpha is None else state.alpha
-    variance = rule.cavity_variance(correction)
-    if not np.all((variance > 0) | (np.diag(gram) == 0)):  # a value is certain only if it was so beforehand
-        raise NotPositiveDefiniteError("a cavity variance is not positive: the sites contradict each other")
-    mean = gram @ alpha - variance * alpha  # 2000, eqs. 19 and 26
-    # latent noise in the likelihood is variance of the value that it sees (2000, appendix A)
-    derivs = problem.likelihood.log_partition(problem.t, mean, variance + extra_noise)
-    return Posterior(alpha, correction, Cavity(mean, variance), derivs)
+def _finish(method: str, equations: _Equations, state: State, info: Info) -> Solution:
+    rule = equations.rule
+    alpha, correction, cavity, derivs = equations.posterior(state)
+    value = (
+        float(np.sum(derivs.value))
+        - 0.5 * float(alpha @ rule.gram @ alpha)
+        + 0.5 * float(np.sum(cavity.variance * alpha**2))
+        - rule.site_term(correction, cavity.variance)
+    )
+    return Solution(method, alpha, correction, Evidence(value, rule.kind, rule.bound), cavity, info)
 
 
 tap = MeanField("tap", Tap)

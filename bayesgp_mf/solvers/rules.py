@@ -75,7 +75,10 @@ class Tap(Rule):
 
     def gram_gradient(self, solution: Solution) -> Array:
         """Return (alpha alpha' - (K + Omega)^-1)/2: the evidence is stationary in the sites."""
-        return 0.5 * (np.outer(solution.alpha, solution.alpha) - solution.correction.dense())
+        gradient = np.outer(solution.alpha, solution.alpha)
+        gradient -= solution.correction.dense()
+        gradient *= 0.5
+        return gradient
 
 
 class Naive(Rule):

@@ -52,21 +52,39 @@ def sites_of(solution: Solution, problem: Problem) -> State:
 
 
 def iterate_sites(
-    problem: Problem, step: Callable[[State], State], first: State, control: Control
+    problem: Problem,
+    step: Callable[[State], State],
+    first: State,
+    control: Control,
+    newton: Callable[[State, State, float], State | None] | None = None,
 ) -> tuple[State, Info]:
-    """Iterate ``step`` from a state to a fixed point, in units in which the tolerance of `Control` is meant."""
+    """Iterate ``step`` from a state to a fixed point, in units in which the tolerance of `Control` is meant.
+
+    ``newton``, if there is one, takes the state of the last step, by how much that step changed it, and the largest
+    such change in those units; it returns by how much Newton's step would change the state, or None.
+    """
     prior = problem.likelihood.log_partition(problem.t, np.zeros(problem.n), np.diag(problem.gram))
     # latent units in which a site is of order one; any will do for a case without prior variance
     scale = 1.0 / np.sqrt(np.where(prior.d2 == 0, 1.0, np.abs(prior.d2)))
 
     # asinh: a site may be weak, strong (badly fitting labels) or negative, and a change counts
     # in proportion where it is strong
+    n, units = problem.n, np.concatenate([scale**-2, 1.0 / scale])
+
     def pack(state: State) -> Array:
-        return np.asarray(np.arcsinh(np.concatenate([state.precision * scale**2, state.shift * scale])))
+        return np.asarray(np.arcsinh(np.concatenate(state[:2]) / units))
 
     def unpack(x: Array) -> State:
-        precision, shift = np.split(np.sinh(x), 2)
-        return State(precision / scale**2, shift / scale)
+        sites = units * np.sinh(x)
+        return State(sites[:n], sites[n:])
 
-    x, info = fixed_point(lambda x: pack(step(unpack(x))), pack(first), control)
+    def newton_in_units(x: Array, change: Array) -> Array | None:
+        slope = units * np.cosh(x)
+        residual = slope * change
+        move = newton(unpack(x), State(residual[:n], residual[n:]), float(np.abs(change).max())) if newton else None
+        return None if move is None else np.concatenate(move[:2]) / slope
+
+    x, info = fixed_point(
+        lambda x: pack(step(unpack(x))), pack(first), control, None if newton is None else newton_in_units
+    )
     return unpack(x), info

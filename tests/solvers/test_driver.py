@@ -76,3 +76,38 @@ def test_too_few_iterations_are_reported():
     _, info = fixed_point(np.cos, np.zeros(1), Control(tolerance=1e-12, max_iterations=3))
     assert info.status is Status.MAX_ITERATIONS
     assert info.n_iterations == 3
+
+
+def test_newton_steps_are_taken_where_they_help():
+    """x = x - sin x at pi: plain steps converge slowly at first, Newton's from near by at once."""
+    taken = []
+
+    def newton(x: np.ndarray, change: np.ndarray) -> np.ndarray:
+        taken.append(float(x[0]))
+        return -change / (0.3 * np.cos(x))
+
+    x, info = fixed_point(lambda x: x + 0.3 * np.sin(x), np.array([2.5]), CONTROL, newton)
+    np.testing.assert_allclose(x, np.pi, atol=1e-9)
+    assert info.status is Status.CONVERGED
+    assert len(taken) == info.n_iterations - 1 <= 5
+
+
+@pytest.mark.parametrize("bad", [np.nan, 1e3, 0.0], ids=["not a number", "far too long", "none at all"])
+def test_newton_steps_that_do_not_help_are_not_taken(bad):
+    calls = []
+
+    def newton(x: np.ndarray, change: np.ndarray) -> np.ndarray:
+        calls.append(None)
+        return np.full_like(x, bad)
+
+    x, info = fixed_point(lambda x: 0.5 * np.cos(x), np.zeros(1), CONTROL, newton)
+    alone, plain = fixed_point(lambda x: 0.5 * np.cos(x), np.zeros(1), CONTROL)
+    np.testing.assert_array_equal(x, alone)
+    assert info.n_iterations == plain.n_iterations + len(calls)
+    assert 1 <= len(calls) < plain.n_iterations  # each needs changes ten times smaller than the last
+
+
+def test_newton_may_have_no_step():
+    x, info = fixed_point(lambda x: 0.5 * np.cos(x), np.zeros(1), CONTROL, lambda x, change: None)
+    np.testing.assert_array_equal(x, fixed_point(lambda x: 0.5 * np.cos(x), np.zeros(1), CONTROL)[0])
+    assert info.status is Status.CONVERGED

@@ -86,7 +86,7 @@ def test_the_evidence_is_the_minimum_of_a_convex_function():
 def test_no_matrix_is_factorised_until_something_needs_it(monkeypatch):
     problem = make_problem(bgp.Probit())
 
-    def refuse(matrix):
+    def refuse(matrix, **options):
         raise AssertionError("a factor was computed")
 
     with monkeypatch.context() as patch:

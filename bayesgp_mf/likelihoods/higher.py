@@ -1,0 +1,54 @@
+"""Third and fourth derivatives of log partition functions, which likelihoods do not state, by central differences."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayesgp_mf.likelihoods.base import Likelihood
+from bayesgp_mf.types import Array
+
+_FIRST = (45.0 / 60.0, -9.0 / 60.0, 1.0 / 60.0)  # a first difference of order six, at one, two and three steps
+_SECOND = (270.0 / 180.0, -27.0 / 180.0, 2.0 / 180.0)  # and a second one
+_STEP = 0.02  # in units of the scale of log Z: there truncation and rounding are both near 1e-11
+
+
+def higher_derivatives(
+    likelihood: Likelihood, t: Array, mean: Array, variance: Array, d2: Array
+) -> tuple[Array, Array]:
+    """Return d3 and d4, ``(n,)`` each, the further derivatives of log Z in the mean, to some ten digits.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        Whose log partition function is meant.
+    t, mean, variance : (n,) array
+        Targets, and the Gaussians that it is averaged over.
+    d2 : (n,) array
+        The second derivative there.
+    """
+    # the curvature says on what scale log Z changes
+    at_zero = likelihood.log_partition(t, np.zeros_like(mean), variance).d2
+    curvature = np.maximum(np.abs(d2), np.abs(at_zero))
+    step = _STEP / np.sqrt(np.where(curvature > 0, curvature, 1.0))
+    return _differences(likelihood, t, mean, variance, d2, step, np.array([_FIRST, _SECOND]))
+
+
+def rough_higher_derivatives(
+    likelihood: Likelihood, t: Array, mean: Array, variance: Array, d2: Array
+) -> tuple[Array, Array]:
+    """Return what `higher_derivatives` does to three or four digits, with two evaluations instead of seven."""
+    # log Z changes on the scale of the Gaussian, or on a larger one
+    step = _STEP * np.sqrt(np.where(variance > 0, variance, 1.0))
+    return _differences(likelihood, t, mean, variance, d2, step, np.array([[0.5], [1.0]]))
+
+
+def _differences(
+    likelihood: Likelihood, t: Array, mean: Array, variance: Array, d2: Array, step: Array, weights: Array
+) -> tuple[Array, Array]:
+    copies = 2 * weights.shape[1]
+    multiples = np.arange(1.0, weights.shape[1] + 1.0)
+    shifted = np.tile(mean, (copies, 1)) + np.multiply.outer(np.concatenate([multiples, -multiples]), step)
+    t, variance = np.tile(t, copies), np.tile(variance, copies)
+    around = likelihood.log_partition(t, shifted.ravel(), variance).d2.reshape(shifted.shape)
+    above, below = around[: copies // 2], around[copies // 2 :]
+    return weights[0] @ (above - below) / step, weights[1] @ (above - 2.0 * d2 + below) / step**2

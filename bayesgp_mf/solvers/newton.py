@@ -1,0 +1,88 @@
+r"""Newton's step for TAP: the mean-field equations linearised, cavity variances and all.
+
+One step of `meanfield` takes sites (W, b) to the sites (W', b') that match the likelihood at their cavities. With the
+posterior covariance :math:`\Sigma`, means :math:`f = \Sigma b`, weights :math:`\alpha = b - W \odot f`, cavities
+(m, lambda), :math:`\gamma = 1 + W \lambda`, :math:`g = 1/(1 + \lambda d_2)`, and d_3, d_4 the further derivatives of
+log Z in m, a small change of the sites, written as dW and :math:`u = db - f \odot dW`, changes
+
+.. math::
+    d\lambda_i &= -\gamma_i^2 \sum_{j \ne i} \Sigma_{ij}^2\, dW_j, \qquad
+    dm = \gamma \odot \Sigma u - \lambda \odot u - \alpha \odot d\lambda \\
+    dW' &= -g^2 \odot [d_3 \odot dm + (\tfrac12 d_4 + d_1 \odot d_3) \odot d\lambda] \\
+    db' &= (m + \lambda \odot d_1) \odot dW' + \tfrac12 g \odot d_3 \odot d\lambda
+
+by the heat equation (see `hyper.loo_gradient`, which has the same lines backwards). Newton's step asks that
+W + dW = W' + dW' and b + db = b' + db'. The second gives u in terms of dW, so that n linear equations for dW are left;
+each product with their matrix is two with n x n matrices. They are close to the identity: a few products do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.linalg import blas
+
+from bayesgp_mf.likelihoods.higher import rough_higher_derivatives
+from bayesgp_mf.linalg import gmres
+from bayesgp_mf.solvers.sites import State
+from bayesgp_mf.types import Array
+
+if TYPE_CHECKING:
+    from bayesgp_mf.problem import Problem
+    from bayesgp_mf.solvers.meanfield import Posterior
+
+_MOST_PRODUCTS = 30
+_ROUGHEST = 0.1  # residual of the linear equations, relative to the right-hand side; finer near the solution
+
+
+def newton_step(
+    problem: Problem, state: State, posterior: Posterior, residual: State, accuracy: float, extra_noise: float = 0.0
+) -> State | None:
+    """Return the change of the sites that Newton's step makes, or None where some say nothing or are negative.
+
+    Parameters
+    ----------
+    problem : Problem
+        Targets and likelihood.
+    state : State
+        The sites.
+    posterior : Posterior
+        What follows from them under TAP.
+    residual : State
+        By how much a plain step would change them.
+    accuracy : float
+        Relative accuracy with which the linear equations are solved, if below 0.1.
+    extra_noise : float
+        Variance added to the cavities in the likelihood.
+    """
+    precision = state.precision
+    if not np.all(precision > 0):
+        return None
+    alpha, correction, (mean, variance), derivs = posterior
+    latent = mean + variance * alpha
+    _, d1, d2 = derivs
+    d3, d4 = rough_higher_derivatives(problem.likelihood, problem.t, mean, variance + extra_noise, d2)
+    gamma, g = 1.0 + precision * variance, 1.0 / (1.0 + variance * d2)
+    covariance = correction.covariance_lower(variance)
+    squared = covariance**2
+    squared.ravel(order="K")[:: problem.n + 1] = 0.0
+    by_variance = 0.5 * d4 + d1 * d3
+    off = mean + variance * d1 - latent  # zero at the solution
+    constant = (residual.shift - latent * residual.precision) - off * residual.precision
+
+    def respond(dw: Array, start: Array | float) -> tuple[Array, Array]:
+        """Return dW', and u, which is ``start`` plus what follows from dW."""
+        by_others = -(gamma**2) * blas.dsymv(1.0, squared, dw, lower=1)
+        u = start + off * dw + 0.5 * d3 * g * by_others
+        dm = gamma * blas.dsymv(1.0, covariance, u, lower=1) - variance * u - alpha * by_others
+        return -(g**2) * (d3 * dm + by_variance * by_others), u
+
+    def multiply(dw_relative: Array) -> Array:
+        # in relative changes, in which sites of different strength count the same
+        return np.asarray(dw_relative - respond(precision * dw_relative, 0.0)[0] / precision)
+
+    right = (residual.precision + respond(np.zeros(problem.n), constant)[0]) / precision
+    dw = precision * gmres(multiply, right, min(_ROUGHEST, accuracy), _MOST_PRODUCTS)
+    _, u = respond(dw, constant)
+    return State(dw, u + latent * dw)
