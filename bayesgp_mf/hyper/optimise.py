@@ -18,6 +18,9 @@ from bayesgp_mf.types import Array
 START_SPREAD = 1.0
 """Standard deviation of the log parameters of the further starts around the first one."""
 MAX_ITERATIONS = 200
+GAIN = 1e-5
+"""In nats; an iteration that gains less is the last. Along a length scale of an input that hardly matters, many would."""
+ENOUGH = f"the last iteration gained less than {GAIN:.0e} nats"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +161,8 @@ def _descend(objective: Objective, start: Array, advance: Callable[[str], None])
     def after_iteration(intermediate_result: object) -> None:
         trace.append(-float(intermediate_result.fun))  # type: ignore[attr-defined]
         advance(f"{noun} {trace[-1]:.3f}")
+        if len(trace) > 1 and trace[-1] - trace[-2] < GAIN:
+            raise StopIteration
 
     try:
         found = minimize(
@@ -167,10 +172,11 @@ def _descend(objective: Objective, start: Array, advance: Callable[[str], None])
             method="L-BFGS-B",
             bounds=list(zip(target.lower, target.upper, strict=True)),
             callback=after_iteration,
-            options={"maxiter": MAX_ITERATIONS},
+            options={"maxiter": MAX_ITERATIONS, "ftol": 0.0},
         )
     except _NoStart:
         return Run(start, start, -np.inf, np.empty(0), 1, 1, "no solution at the starting point", False)
+    stopped = len(trace) > 1 and trace[-1] - trace[-2] < GAIN
     return Run(
         start=start,
         end=np.asarray(found.x),
@@ -178,8 +184,8 @@ def _descend(objective: Objective, start: Array, advance: Callable[[str], None])
         trace=np.array(trace),
         n_evaluations=objective.n_evaluations - evaluations,
         n_failures=objective.n_failures - failures,
-        message=str(found.message),
-        success=bool(found.success),
+        message=ENOUGH if stopped else str(found.message),
+        success=stopped or bool(found.success),
     )
 
 

@@ -99,7 +99,7 @@ class Probit:
         For the step limit v = 0 the value is log(1 - kappa), log(kappa) or, at f = 0, log(1/2), and the
         derivatives are zero, as they are at every f but 0.
         """
-        return self.log_partition(t, f, np.zeros_like(f))
+        return self.log_partition(t, f, np.zeros(()))  # one variance for all
 
     def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
         r"""Return the log of the integral of p(t|f) N(f | mean, variance), and its derivatives in mean.
@@ -152,7 +152,7 @@ class Probit:
 
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a label -1/+1 for each latent value."""
-        return np.where(rng.random(f.shape) < self.predict_proba(f, np.zeros_like(f)), 1.0, -1.0)
+        return np.where(rng.random(f.shape) < self.predict_proba(f, np.zeros(())), 1.0, -1.0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the parameters as plain numbers."""
