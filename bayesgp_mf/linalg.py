@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
@@ -144,7 +145,7 @@ def is_positive_semidefinite(gram: Array) -> bool:
     return bool(lapack.dpotrf(shifted, lower=1, clean=0, overwrite_a=1)[1] == 0)
 
 
-def shrinkage(gram: Array, correction: Array, variance: Array) -> Array:
+def shrinkage(gram: Array, variance: Array, diagonal: Array, rows: Callable[[NDArray[np.intp]], Array]) -> Array:
     r"""Return by how much the other cases shrink the variance of each, ``K_ii - lambda_i (n,)``, to full accuracy.
 
     Where they hardly do, as for a kernel of very short range, the difference would be nothing but rounding; there it is
@@ -153,16 +154,21 @@ def shrinkage(gram: Array, correction: Array, variance: Array) -> Array:
 
     Parameters
     ----------
-    gram, correction : (n, n) array
-        K and R = (K + Omega)^-1.
+    gram : (n, n) array
+        K.
     variance : (n,) array
         The cavity variances lambda.
+    diagonal : (n,) array
+        That of R = (K + Omega)^-1.
+    rows : callable
+        Returns some of its rows ``(k, n)``, by their numbers ``(k,)``.
     """
     result = np.asarray(np.diag(gram) - variance)
-    (little,) = np.nonzero((variance > 0.5 * np.diag(gram)) & (np.diag(correction) > 0))
-    others = gram[little]
-    others[np.arange(little.size), little] = 0.0
-    result[little] = -np.einsum("ij,ij->i", others, correction[little]) / np.diag(correction)[little]
+    (little,) = np.nonzero((variance > 0.5 * np.diag(gram)) & (diagonal > 0))
+    if little.size:
+        others = gram[little]
+        others[np.arange(little.size), little] = 0.0
+        result[little] = -np.einsum("ij,ij->i", others, rows(little)) / diagonal[little]
     return result
 
 
@@ -321,6 +327,14 @@ class SiteCorrection:
             sigma = prior[weak] - self.quadratic_diagonal(self._gram[:, weak])
             variance[weak] = sigma / (1.0 - precision[weak] * sigma)
         return variance
+
+    def rows(self, which: NDArray[np.intp]) -> Array:
+        """Return the rows ``(k, n)`` of R with the given numbers ``(k,)``."""
+        half = self._half()
+        result = half[:, which].T @ half
+        if self._removed is not None:
+            result -= self._removed[which] @ self._removed.T
+        return np.asarray(result)
 
     def dense(self) -> Array:
         """Return ``R (n, n)``."""

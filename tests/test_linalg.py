@@ -156,3 +156,10 @@ def test_lower_triangle_of_the_posterior_covariance():
         precision[3] = bad
         with pytest.raises(ValueError, match="positive precision"):
             SiteCorrection(gram, precision).covariance_lower(precision)
+
+
+def test_rows_are_those_of_the_dense_matrix():
+    gram, precision = random_gram(4, 30, 40), np.random.default_rng(1).uniform(1e-4, 10.0, 30)
+    precision[3] = -1e-3  # as a label that looks flipped has
+    correction = SiteCorrection(gram, precision)
+    np.testing.assert_allclose(correction.rows(np.array([3, 7])), correction.dense()[[3, 7]], atol=1e-12)

@@ -19,7 +19,7 @@ START_SPREAD = 1.0
 """Standard deviation of the log parameters of the further starts around the first one."""
 MAX_ITERATIONS = 200
 GAIN = 1e-5
-"""In nats; an iteration that gains less is the last. Along a length scale of an input that hardly matters, many would."""
+"""In nats; an iteration that gains less is the last. Along the length scale of an idle input many would follow."""
 ENOUGH = f"the last iteration gained less than {GAIN:.0e} nats"
 
 

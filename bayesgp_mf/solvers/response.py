@@ -46,7 +46,8 @@ def linear_response(problem: Problem, solution: Solution) -> LeaveOneOut:
             f"{int(without[0])}): without that case the other factors are those of no Gaussian, as it happens where "
             "labels look flipped. Use method='tap', or a likelihood without flips (Probit, Logit)."
         )
-    mean = field_of_others(problem.gram, solution.alpha, shrinkage(problem.gram, correction.dense(), variance))
+    shrunk = shrinkage(problem.gram, variance, correction.diagonal(), correction.rows)
+    mean = field_of_others(problem.gram, solution.alpha, shrunk)
     log_density = problem.likelihood.log_partition(problem.t, mean, variance).value
     return LeaveOneOut(mean, variance, log_density)
 

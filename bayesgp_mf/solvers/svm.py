@@ -132,7 +132,7 @@ class Svm:
         half_inverse = triangular_inverse(cholesky(block))
         inverse = half_inverse.T @ half_inverse
         shrunk = np.zeros(problem.n)
-        shrunk[support] = shrinkage(block, inverse, 1.0 / np.diag(inverse))
+        shrunk[support] = shrinkage(block, 1.0 / np.diag(inverse), np.diag(inverse), inverse.__getitem__)
         return LeaveOneOutFields(self.name, field_of_others(gram, solution.alpha, shrunk))
 
 
