@@ -18,7 +18,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.types import Array
@@ -58,8 +58,8 @@ def cholesky(matrix: Array, *, overwrite: bool = False) -> Array:
 def triangular_inverse(lower: Array) -> Array:
     """Return the inverse ``(n, n)`` of a lower triangular matrix with a positive diagonal.
 
-    By halves, so that nearly all of the work is products of matrices, at which BLAS is best: two thirds of the time of
-    LAPACK's own, which inverts the small blocks.
+    By halves, so that nearly all of the work is products of matrices, at which BLAS is best: half to five sixths of the
+    time of LAPACK's own, which inverts the small blocks.
     """
     inverse = np.zeros(lower.shape, order="F")
     _invert_triangle(lower, inverse)
@@ -76,7 +76,8 @@ def _invert_triangle(lower: Array, inverse: Array) -> None:
     first, second = slice(0, n // 2), slice(n // 2, n)
     _invert_triangle(lower[first, first], inverse[first, first])
     _invert_triangle(lower[second, second], inverse[second, second])
-    inverse[second, first] = -inverse[second, second] @ (lower[second, first] @ inverse[first, first])
+    product = blas.dtrmm(-1.0, inverse[first, first], lower[second, first], side=1, lower=1)
+    inverse[second, first] = blas.dtrmm(1.0, inverse[second, second], product, lower=1, overwrite_b=1)
 
 
 def gmres(multiply: Callable[[Array], Array], right: Array, accuracy: float, most: int) -> Array:
