@@ -133,10 +133,12 @@ def _unlikely(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
     """Return log E sigma(f) for f ~ N(mean <= 0, variance > 0) and its derivatives in mean, each ``(k,)``."""
     scale = np.sqrt(variance)
     f, x, log_step = _grid(mean, scale)
-    log_terms = log_expit(f) - 0.5 * x**2 + log_step
+    small = np.exp(-np.abs(f))  # all of log sigma(f), sigma(f) and sigma(-f) follow from it, to full accuracy
+    likely = 1.0 / (1.0 + small)
+    right, wrong = np.where(f > 0, (likely, small * likely), (small * likely, likely))
+    log_terms = np.minimum(f, 0.0) - np.log1p(small) - 0.5 * x**2 + log_step
     value = logsumexp(log_terms, axis=1)
     weight = np.exp(log_terms - value[:, None])
-    right, wrong = expit(f), expit(-f)
     centred = right - np.sum(weight * right, axis=1, keepdims=True)
     d1 = np.sum(weight * wrong, axis=1)
     d2 = np.sum(weight * centred**2, axis=1) - np.sum(weight * right * wrong, axis=1)
