@@ -23,7 +23,7 @@ report: $(STAMP)  ## the main job: fit Pima, check against PyMC, write reports/p
 tables: $(STAMP)  ## regenerate the papers' tables and figures, write reports/tables (about six minutes)
 	$(BIN)/python -m validation.tables
 
-bench: $(STAMP)  ## time every method and the tuning, print the ratios, write reports/bench.json (half a minute)
+bench: $(STAMP)  ## time every method and the tuning, print the ratios, write reports/bench.json (a minute)
 	$(BIN)/python -m validation.benchmarks
 
 test: $(STAMP)  ## all tests and the doctests

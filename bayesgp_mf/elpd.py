@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bayesgp_mf.inferencedata import Container
 
 
-def loo(idata: Container) -> Any:
+def loo(idata: Container, *, kernel: Any = None) -> Any:
     """Return the analytic leave-one-out estimate of a fit as ArviZ's ``ELPDData``.
 
     It needs no draws and no importance weights: the cavity of each case is its leave-one-out posterior
@@ -23,6 +23,8 @@ def loo(idata: Container) -> Any:
     ----------
     idata : InferenceData or DataTree
         What `fit` returned, or the same loaded from a file.
+    kernel : Kernel or pymc.gp.cov.BaseCovariance, optional
+        As for `predict`: the kernel of the fit, if the container does not hold it.
 
     Returns
     -------
@@ -33,7 +35,7 @@ def loo(idata: Container) -> Any:
     Raises
     ------
     ValueError
-        If the container was not made by this package.
+        If the container was not made by this package, or ``kernel`` is missing, not wanted, or another one.
     UndefinedQuantityError
         If the method has no predictive density (a support-vector machine).
 
@@ -46,7 +48,7 @@ def loo(idata: Container) -> Any:
     >>> round(float(bgp.loo(idata)["se"]), 2)
     0.79
     """
-    posterior = from_container(idata)
+    posterior = from_container(idata, kernel)
     solution = posterior.parts[0].solution
     if not solution.has_variance:
         raise undefined(solution.method, "predictive density, whose leave-one-out estimate this is")

@@ -6,7 +6,7 @@ import json
 import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -17,6 +17,7 @@ from bayesgp_mf.errors import ConvergenceWarning
 from bayesgp_mf.hyper import Evidence, LeaveOneOut, Prior, Strategy, Target, get_strategy
 from bayesgp_mf.hyper.result import Record
 from bayesgp_mf.inferencedata import (
+    check_parameter_names,
     fit_group,
     from_container,
     get_group,
@@ -24,7 +25,7 @@ from bayesgp_mf.inferencedata import (
     set_group,
     to_container,
 )
-from bayesgp_mf.inputs import as_inputs, check_same_features, encode_targets, feature_names
+from bayesgp_mf.inputs import as_inputs, as_kernel, check_same_features, encode_targets, feature_names
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.memory import check_memory
@@ -48,7 +49,7 @@ Seed = int | np.random.Generator | None
 def fit(
     X: ArrayLike,
     y: ArrayLike,
-    kernel: Kernel,
+    kernel: Any,
     likelihood: Likelihood = Probit(),
     *,
     method: str = "tap",
@@ -73,8 +74,10 @@ def fit(
         suit the length scales of the kernel.
     y : (n,) array_like
         Labels: any two distinct values. The larger, or later in the alphabet, is class 1.
-    kernel : Kernel
-        Prior covariance; with ``hyper="evidence"`` its parameters are where the search starts.
+    kernel : Kernel or pymc.gp.cov.BaseCovariance
+        Prior covariance; with ``hyper="evidence"`` its parameters are where the search starts. Of a covariance function
+        of PyMC these are its random variables, which bring their distributions as priors; the container cannot hold
+        it, so that `predict` wants it again.
     likelihood : Likelihood
         `Probit` (default, noise variance 1), `Logit`, `Step`, or ``likelihoods.Gaussian`` for real targets.
     method : str
@@ -152,8 +155,10 @@ def fit(
     X = as_inputs("X", X)
     t, class_names = encode_targets(y, X.shape[0], likelihood)
     strategy = _strategy(hyper, starts)
-    _check_arguments(kernel, draws, chains)
-    likelihood.to_dict(), kernel.to_dict()  # what cannot be saved is refused here, before any work is done
+    _check_counts(draws, chains)
+    kernel = as_kernel(kernel, tuned=strategy is not None)
+    likelihood.to_dict()  # what cannot be saved is refused here, before any work is done
+    check_parameter_names(kernel)
     check_memory(X.shape[0])
     solver = get_method(method)
     rng = np.random.default_rng(random_seed)
@@ -171,7 +176,8 @@ def fit(
             judge = solver if evidence_of is None else get_method(evidence_of)
             # a point that was not solved has no evidence, whatever the last solution may be
             inner = replace(control, throw=True, progress=False)
-            target = Target(X, t, likelihood, kernel, judge, inner, priors or {}, bounds or {}, fixed)
+            priors = _with_own_priors(kernel, priors or {}, fixed)
+            target = Target(X, t, likelihood, kernel, judge, inner, priors, bounds or {}, fixed)
             tuned = tune(
                 target, strategy, solver, control=control, draws=draws, chains=chains, rng=rng, progress=progress
             )
@@ -192,7 +198,9 @@ def fit(
     )
 
 
-def predict(idata: Container, X_new: ArrayLike, *, draws: bool = True, random_seed: Seed = None) -> Container:
+def predict(
+    idata: Container, X_new: ArrayLike, *, kernel: Any = None, draws: bool = True, random_seed: Seed = None
+) -> Container:
     """Add predictions at new inputs to a container, and return it.
 
     Parameters
@@ -202,6 +210,9 @@ def predict(idata: Container, X_new: ArrayLike, *, draws: bool = True, random_se
         are replaced.
     X_new : (m, d) array_like
         New inputs, in the order and scale of the training inputs.
+    kernel : Kernel or pymc.gp.cov.BaseCovariance, optional
+        Only for a fit whose kernel a container cannot hold, a covariance function of PyMC or a class of your own: the
+        same again. Its parameters are those of the container.
     draws : bool
         Also draw latent values and labels, as many as the posterior has; at most 5000 new cases then.
     random_seed : int, numpy.random.Generator or None
@@ -219,7 +230,8 @@ def predict(idata: Container, X_new: ArrayLike, *, draws: bool = True, random_se
     Raises
     ------
     ValueError
-        If ``idata`` is not ours, ``X_new`` does not fit it, or there are too many cases to draw jointly.
+        If ``idata`` is not ours, ``X_new`` does not fit it, there are too many cases to draw jointly, or ``kernel`` is
+        missing, not wanted, or another one.
 
     Examples
     --------
@@ -231,7 +243,7 @@ def predict(idata: Container, X_new: ArrayLike, *, draws: bool = True, random_se
     >>> idata["predictions"]["p"].values.round(2)
     array([0.09, 0.91])
     """
-    process = from_container(idata)
+    process = from_container(idata, kernel)
     class_names = tuple(json.loads(fit_group(idata).attrs["class_names"]))
     features = get_group(idata, "constant_data")["feature"].values
     if features.dtype.kind not in "iu":  # numbered where the training inputs had no names
@@ -262,13 +274,15 @@ def predict(idata: Container, X_new: ArrayLike, *, draws: bool = True, random_se
     return idata
 
 
-def posterior(idata: Container) -> Posterior | Mixture:
+def posterior(idata: Container, *, kernel: Any = None) -> Posterior | Mixture:
     """Return the posterior process of a container: functions of arrays instead of labelled data.
 
     Parameters
     ----------
     idata : InferenceData or DataTree
         What `fit` returned, or the same loaded from a file; nothing is unpickled.
+    kernel : Kernel or pymc.gp.cov.BaseCovariance, optional
+        As for `predict`: the kernel of the fit, if the container does not hold it.
 
     Returns
     -------
@@ -279,7 +293,7 @@ def posterior(idata: Container) -> Posterior | Mixture:
     Raises
     ------
     ValueError
-        If the container was not made by this package.
+        If the container was not made by this package, or ``kernel`` is missing, not wanted, or another one.
 
     Examples
     --------
@@ -291,7 +305,7 @@ def posterior(idata: Container) -> Posterior | Mixture:
     >>> bool(abs(mean[0]) < 1e-6)
     True
     """
-    return from_container(idata)
+    return from_container(idata, kernel)
 
 
 def _strategy(hyper: str | Strategy | None, starts: int | None) -> Strategy | None:
@@ -317,13 +331,13 @@ def _refuse_options(**options: object) -> None:
             raise ValueError(f"{name} says how hyperparameters are chosen, and hyper=None keeps them. Give hyper.")
 
 
-def _check_arguments(kernel: object, draws: int, chains: int) -> None:
-    if isinstance(kernel, type):
-        raise ValueError(f"kernel must be an instance, got the class {kernel.__name__}: write it with ().")
-    if not isinstance(kernel, Kernel):
-        raise ValueError(
-            f"kernel must be one of bayesgp_mf.kernels, such as Gaussian(lengthscale=1.0), got {type(kernel).__name__}."
-        )
+def _with_own_priors(kernel: Kernel, priors: Mapping[str, Prior], fixed: Collection[str]) -> Mapping[str, Prior]:
+    """Add the priors that a kernel's parameters bring themselves, where none is given and they are not fixed."""
+    own = {name: prior for name, prior in kernel.priors.items() if name not in fixed}
+    return {**own, **priors} if own else priors  # what is malformed is for Target to refuse
+
+
+def _check_counts(draws: int, chains: int) -> None:
     for name, value in (("draws", draws), ("chains", chains)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
             raise ValueError(f"{name} must be a positive integer, got {value!r}.")

@@ -16,7 +16,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesgp_mf import kernels, likelihoods
-from bayesgp_mf.errors import Status
+from bayesgp_mf.errors import Status, UndefinedQuantityError
+from bayesgp_mf.inputs import as_kernel
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.linalg import Correction, DenseCorrection, SiteCorrection
 from bayesgp_mf.methods import get_method
@@ -33,6 +34,12 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Raised when a container of an older version can no longer be read."""
 SAMPLE_DIMS = ("chain", "draw")
+TAKEN = {
+    *("alpha", "site_variance", "correction", "latent_mean", "latent_sd", "cavity_mean", "cavity_sd", "loo_i", "f"),
+    *("log_evidence", "log_evidence_se", "n_iterations", "residual", "node_weight", "node", "chain", "draw", "obs_id"),
+    *("obs_id_other", "feature", "hyper", "start", "iteration", "point"),
+}
+"""Names of variables and dimensions, which parameters of a kernel must not have."""
 
 
 @cache
@@ -136,7 +143,7 @@ def to_container(
             "status_message": status.value,
             "evidence_kind": first.solution.evidence.kind,
             "evidence_bound": first.solution.evidence.bound or "none",
-            "kernel": json.dumps(first.kernel.to_dict()),
+            "kernel": json.dumps(_describe(first.kernel)),
             "likelihood": json.dumps(problem.likelihood.to_dict()),
             "class_names": json.dumps(class_names),
             "versions": json.dumps(_versions()),
@@ -179,8 +186,7 @@ def _drawn_groups(
     if isinstance(posterior, Mixture):
         stats["node"] = node
         hyperparameters = {
-            name: _array(values[node], (*SAMPLE_DIMS, "feature"), coords)
-            for name, values in _parameters(posterior).items()
+            name: _parameter(name, values[node], SAMPLE_DIMS, coords) for name, values in _parameters(posterior).items()
         }
     dims = (*SAMPLE_DIMS, "obs_id")
     groups = {
@@ -218,7 +224,7 @@ def _node_variables(posterior: Posterior | Mixture, coords: dict[str, Any]) -> d
         )
         for name, array in parts[0].items()
     }
-    return {**stacked, "weight": xr.DataArray(posterior.weights, dims=("node",))}
+    return {**stacked, "node_weight": xr.DataArray(posterior.weights, dims=("node",))}
 
 
 def _part_variables(part: Posterior, coords: dict[str, Any]) -> dict[str, xr.DataArray]:
@@ -227,7 +233,7 @@ def _part_variables(part: Posterior, coords: dict[str, Any]) -> dict[str, xr.Dat
         "alpha": _array(solution.alpha, ("obs_id",), coords),
         "n_iterations": xr.DataArray(solution.info.n_iterations),
         "residual": xr.DataArray(solution.info.residual),
-        **{name: _parameter(value, coords) for name, value in part.kernel.params.items()},
+        **{name: _parameter(name, np.array(value), (), coords) for name, value in part.kernel.params.items()},
     }
     if not solution.has_variance:
         return variables
@@ -245,18 +251,56 @@ def _parameters(posterior: Mixture) -> dict[str, Array]:
     return {name: np.array([params[name] for params in each]) for name in each[0]}
 
 
-def from_container(idata: Container) -> Posterior | Mixture:
+def check_parameter_names(kernel: Kernel) -> None:
+    """Raise a ValueError if a parameter of a kernel has a name that means something else in a container."""
+    for name in kernel.params:
+        if name in TAKEN or name.startswith("hyper_"):
+            raise ValueError(
+                f"a parameter of the kernel is called {name!r}, which is taken in the container. Rename it."
+            )
+
+
+def _describe(kernel: Kernel) -> dict[str, Any]:
+    """Return what is said of a kernel as JSON: all of it, or what it is called and which parameters it has."""
+    try:
+        return kernel.to_dict()
+    except UndefinedQuantityError:  # it has a program in it
+        return {"program": repr(kernel), "parameters": list(kernel.params)}
+
+
+def from_container(idata: Container, kernel: Any = None) -> Posterior | Mixture:
     """Rebuild the posterior from a container made by `to_container`, in memory or from a file.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+        The container.
+    kernel : Kernel or pymc.gp.cov.BaseCovariance, optional
+        The kernel, if and only if the container does not hold it; its parameters are those of the container.
 
     Raises
     ------
     ValueError
-        If the container was not made by this package, or by an incompatible version of it.
+        If the container was not made by this package, or by an incompatible version of it; if ``kernel`` is missing,
+        not wanted, or another one.
     """
     fit = fit_group(idata)
     damaged = "this container is damaged or was edited: {}. Load a fresh copy of the file, or fit again."
     try:
-        posterior = _read(idata, fit)
+        held = _read_kernel(fit)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(damaged.format(f"{type(error).__name__}, {error}")) from error
+    if kernel is not None:
+        if isinstance(held, Kernel):
+            raise ValueError(f"this container holds its kernel, {held!r}. Leave kernel out.")
+        held, damaged = _given_kernel(kernel, held, fit), "kernel is not the one that was fitted: {}. Pass that one."
+    if not isinstance(held, Kernel):
+        raise ValueError(
+            "this container holds the parameters of its kernel, but not the kernel itself, "
+            f"{held['program']}, which is a program. Pass what fit was given: kernel=..."
+        )
+    try:
+        posterior = _read(idata, fit, held)
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(damaged.format(f"{type(error).__name__}, {error}")) from error
     stored, computed = fit["latent_mean"].values, posterior.mean_at_training
@@ -266,9 +310,29 @@ def from_container(idata: Container) -> Posterior | Mixture:
     return posterior
 
 
-def _read(idata: Container, fit: xr.Dataset) -> Posterior | Mixture:
+def _read_kernel(fit: xr.Dataset) -> Kernel | dict[str, Any]:
+    """Return the kernel, or what is said of one that is not held."""
+    description: dict[str, Any] = json.loads(fit.attrs["kernel"])
+    if "program" in description:
+        description["parameters"] = [str(name) for name in description["parameters"]]
+        return description
+    return kernels.from_dict(description)
+
+
+def _given_kernel(kernel: Any, description: dict[str, Any], fit: xr.Dataset) -> Kernel:
+    """Return a kernel that was passed again, with the parameters of the container (of the first node, if several)."""
+    first = fit.isel(node=0) if "node" in fit.dims else fit
+    found = as_kernel(kernel, {name: first[name].values for name in description["parameters"]})
+    if list(found.params) != description["parameters"]:
+        raise ValueError(
+            f"kernel has the parameters {list(found.params)}, but that of this container, {description['program']}, "
+            f"has {description['parameters']}. Pass what fit was given."
+        )
+    return found
+
+
+def _read(idata: Container, fit: xr.Dataset, kernel: Kernel) -> Posterior | Mixture:
     attrs = fit.attrs
-    kernel = kernels.from_dict(json.loads(attrs["kernel"]))
     likelihood = likelihoods.from_dict(json.loads(attrs["likelihood"]))
     X = np.ascontiguousarray(get_group(idata, "constant_data")["X"].values, dtype=np.float64)
     y = get_group(idata, "observed_data")["y"].values.astype(np.float64)
@@ -278,11 +342,11 @@ def _read(idata: Container, fit: xr.Dataset) -> Posterior | Mixture:
         problem = Problem(kernel.gram(X), t, likelihood)
         return Posterior(kernel, X, problem, _read_solution(node, problem, attrs))
 
-    if "weight" not in fit:
+    if "node" not in fit.dims:
         return part(fit, kernel)
     nodes = [fit.isel(node=k) for k in range(fit.sizes["node"])]
     parts = (part(node, kernel.replace(**{name: node[name].values for name in kernel.params})) for node in nodes)
-    return Mixture(tuple(parts), fit["weight"].values)
+    return Mixture(tuple(parts), fit["node_weight"].values)
 
 
 def _read_solution(node: xr.Dataset, problem: Problem, attrs: dict[str, Any]) -> Solution:
@@ -376,8 +440,12 @@ def _targets(t: Array, class_names: tuple[str, ...], dims: tuple[str, ...], coor
     return _array((t > 0).astype(np.int64), dims, coords).assign_attrs(class_names=json.dumps(class_names))
 
 
-def _parameter(value: Array, coords: dict[str, Any]) -> xr.DataArray:
-    return _array(np.array(value), ("feature",), coords)
+def _parameter(name: str, values: Array, dims: tuple[str, ...], coords: dict[str, Any]) -> xr.DataArray:
+    """Lay out a parameter of the kernel, which may have an entry for each input, or for something of its own."""
+    if values.ndim > len(dims) and values.shape[-1] != len(coords["feature"]):
+        own = f"{name}_dim_0"  # ArviZ's name for a dimension without one
+        return _array(values, (*dims, own), {**coords, own: np.arange(values.shape[-1])})
+    return _array(values, (*dims, "feature"), coords)
 
 
 def _correction_variables(correction: Correction, coords: dict[str, Any]) -> dict[str, xr.DataArray]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.problem import as_float_array, check_finite, check_likelihood
 from bayesgp_mf.types import Array
@@ -47,6 +50,38 @@ def check_same_features(expected: list[str], X_new: Any) -> None:
     names = feature_names("X_new", X_new)
     if names is not None and names != expected:
         raise ValueError(f"X_new has columns {names}, but the model was fitted to {expected}. Pass X_new[{expected}].")
+
+
+def as_kernel(kernel: Any, values: Mapping[str, ArrayLike] | None = None, *, tuned: bool = False) -> Kernel:
+    """Return a kernel from one, or from a covariance function of PyMC.
+
+    Parameters
+    ----------
+    kernel : Kernel or pymc.gp.cov.BaseCovariance
+        What a user gave.
+    values : mapping, optional
+        Values of its parameters, in place of its own.
+    tuned : bool
+        Whether its parameters will be tuned: then random variables may have no value, and start where PyMC starts them.
+
+    Raises
+    ------
+    ValueError
+        If it is neither, or a parameter has no value.
+    """
+    if isinstance(kernel, type):
+        raise ValueError(f"kernel must be an instance, got the class {kernel.__name__}: write it with ().")
+    if isinstance(kernel, Kernel):
+        return kernel if values is None else kernel.replace(**values)
+    if any(base.__module__.partition(".")[0] == "pymc" for base in type(kernel).__mro__):
+        # `bayesgp_mf.pymc` lies above this layer; who has such an object has imported PyMC already
+        module = importlib.import_module("bayesgp_mf.pymc.kernel")
+        made: Kernel = module.start_from_pymc(kernel) if tuned else module.kernel_from_pymc(kernel, **(values or {}))
+        return made
+    raise ValueError(
+        "kernel must be one of bayesgp_mf.kernels, such as Gaussian(lengthscale=1.0), or of pm.gp.cov, got "
+        f"{type(kernel).__name__}."
+    )
 
 
 def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood) -> tuple[Array, tuple[str, ...]]:

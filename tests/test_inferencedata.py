@@ -132,6 +132,18 @@ def test_kernels_and_likelihoods_survive_the_file(tmp_path):
     np.testing.assert_array_equal(process.solution.alpha, idata["fit"]["alpha"].values)
 
 
+@pytest.mark.parametrize("hyper", [None, "integrate"])
+def test_a_parameter_may_be_called_weight(hyper):
+    X = np.random.default_rng(0).standard_normal((12, 2))
+    options = {} if hyper is None else {"hyper": hyper, "priors": {"weight": bgp.hyper.LogNormal(0.0, 1.0)}}
+    idata = bgp.fit(X, X[:, 0] > 0.2, bgp.kernels.Linear(0.5), draws=5, random_seed=0, progress=False, **options)
+    process = bgp.posterior(idata)
+    weights = [float(part.kernel.params["weight"]) for part in process.parts]
+    np.testing.assert_array_equal(np.atleast_1d(idata["fit"]["weight"].values), weights)
+    assert len(weights) == (1 if hyper is None else 7)
+    assert bgp.predict(idata, X[:2], draws=False)["predictions"]["p"].shape == (2,)
+
+
 def damage(idata, change):
     copy = make_container({name: get_group(idata, name).copy(deep=True) for name in group_names(idata)})
     groups = {name: get_group(copy, name) for name in group_names(copy)}

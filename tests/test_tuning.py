@@ -27,7 +27,7 @@ def test_hmc_leaves_one_draw_of_f_for_each_draw_of_the_hyperparameters():
     assert fit.attrs["hyper"] == "hmc"
     posterior = bgp.posterior(idata)
     assert isinstance(posterior, Mixture)
-    np.testing.assert_allclose(fit["weight"].values.sum(), 1.0)
+    np.testing.assert_allclose(fit["node_weight"].values.sum(), 1.0)
     # draws of f are at the hyperparameters beside them
     stats = get_group(idata, "sample_stats")
     node = stats["node"].values
@@ -40,9 +40,9 @@ def test_integrate_draws_settings_by_their_weights():
     idata = quick(hyper=Integrate(), priors=PRIORS, draws=2000, chains=1)
     fit = get_group(idata, "fit")
     share = np.bincount(get_group(idata, "sample_stats")["node"].values.ravel(), minlength=fit.sizes["node"]) / 2000
-    np.testing.assert_allclose(share, fit["weight"].values, atol=5 * np.sqrt(0.25 / 2000))
+    np.testing.assert_allclose(share, fit["node_weight"].values, atol=5 * np.sqrt(0.25 / 2000))
     p = bgp.predict(idata, TOY.X_test, draws=False)["predictions"]["p"].values
-    parts, weights = bgp.posterior(idata).parts, fit["weight"].values
+    parts, weights = bgp.posterior(idata).parts, fit["node_weight"].values
     expected = sum(w * part.predict_proba(TOY.X_test) for w, part in zip(weights, parts, strict=True))
     np.testing.assert_allclose(p, expected, rtol=1e-6)
     assert np.isfinite(float(bgp.loo(idata)["se"]))

@@ -55,12 +55,28 @@ def central_composite(p: int, reach: float) -> Design:
     return Design(points, np.append(1.0 - 1.0 / reach**2, np.full(sphere.shape[0], share)))
 
 
+def central_composite_size(p: int) -> int:
+    """Return how many points `central_composite` has, without making them."""
+    return 1 + 2 * p + _runs(_walsh_indices(p))
+
+
 def factorial(p: int) -> Array:
     """Return a two-level design ``(2^m, p)`` of resolution V, entries -1 and 1.
 
     Column j is the Walsh function of an index. Each index is the smallest that is no exclusive or of three or fewer
     earlier ones, which makes those of [2]_: 1, 2, 4, 8, 15, 16, 32, 51, ...
     """
+    indices = _walsh_indices(p)
+    return np.array(
+        [[1.0 - 2.0 * ((run & index).bit_count() % 2) for index in indices] for run in range(_runs(indices))]
+    )
+
+
+def _runs(indices: list[int]) -> int:
+    return 1 << indices[-1].bit_length()
+
+
+def _walsh_indices(p: int) -> list[int]:
     indices: list[int] = []
     pairs, triples = {0}, {0}  # exclusive ors of at most two, at most three
     candidate = 0
@@ -70,5 +86,4 @@ def factorial(p: int) -> Array:
             triples |= {candidate ^ pair for pair in pairs}
             pairs |= {candidate ^ index for index in (0, *indices)}
             indices.append(candidate)
-    runs = 1 << indices[-1].bit_length()
-    return np.array([[1.0 - 2.0 * ((run & index).bit_count() % 2) for index in indices] for run in range(runs)])
+    return indices

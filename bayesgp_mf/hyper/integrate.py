@@ -19,13 +19,14 @@ from typing import ClassVar
 import numpy as np
 
 from bayesgp_mf.errors import ConvergenceError, ConvergenceWarning, Status
-from bayesgp_mf.hyper.designs import central_composite, product_rule
+from bayesgp_mf.hyper.designs import central_composite, central_composite_size, product_rule
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import maximise
 from bayesgp_mf.hyper.result import Advance, HyperResult, check_positive_integers
 from bayesgp_mf.hyper.scores import EvidenceScore
 from bayesgp_mf.hyper.search import record_of_search
 from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.memory import check_memory
 from bayesgp_mf.types import Array
 
 DIFFERENCE = 1e-2
@@ -34,6 +35,8 @@ LARGEST_SD = 4.0
 """Standard deviation, in the logarithm, of a direction in which evidence times prior hardly falls off, or rises."""
 FEW_PARAMETERS = 2
 """Up to so many the nodes are a product rule."""
+LARGEST_DESIGN = 2500
+"""Nodes, each of which is a solution that is kept: with 39 parameters there are 4175."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,10 @@ class Integrate:
 
         Raises
         ------
+        ValueError
+            If there are too many parameters, or ``points``: the nodes would be more than 2500.
+        MemoryError
+            If the solutions at all nodes would not fit into this machine's memory.
         ConvergenceError
             If no start had a solution, or a point right beside the mode has none.
 
@@ -89,6 +96,7 @@ class Integrate:
         BoundWarning, ConvergenceWarning
             As `optimise.maximise` does; if the target has no summit in some direction; if nodes were dropped.
         """
+        self._check_size(target)
         objective = Objective(target, EvidenceScore(), from_prior=not target.likelihood.log_concave)
         best, runs = maximise(objective, starts=self.starts, rng=rng, advance=advance)
         scale = _scale(_curvature(objective, best.end, advance))
@@ -119,6 +127,19 @@ class Integrate:
         }
         kernels = tuple(target.kernel_at(node) for node in nodes[kept])
         return HyperResult(kernels, weights, stats={"lp": values[kept]}, record=record)
+
+    def _check_size(self, target: Target) -> None:
+        """Raise if the design has too many nodes, before anything is solved."""
+        p = target.start.size
+        nodes = self.points**p if p <= FEW_PARAMETERS else central_composite_size(p)
+        if nodes > LARGEST_DESIGN:
+            fewer = "points" if p <= FEW_PARAMETERS else "parameters: name some in fixed, or share a length scale"
+            raise ValueError(
+                f"hyper='integrate' would place {nodes} nodes for {p} parameters, each a solution that is kept, and "
+                f"takes {LARGEST_DESIGN} at most. Take fewer {fewer}; or hyper='nuts', which needs no design, or "
+                "'evidence'."
+            )
+        check_memory(target.t.size, nodes)
 
 
 def _curvature(objective: Objective, mode: Array, advance: Advance) -> Array:

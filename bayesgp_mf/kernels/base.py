@@ -24,6 +24,11 @@ class Kernel(abc.ABC):
     def params(self) -> dict[str, Array]:
         """The parameters by name: 0-d arrays, or ``(d,)`` with one entry for each input."""
 
+    @property
+    def priors(self) -> dict[str, Any]:
+        """Prior densities that come with the parameters, by name: random variables of PyMC have one, numbers none."""
+        return {}
+
     @abc.abstractmethod
     def gram(self, X: Array) -> Array:
         """Return the covariances ``(n, n)`` of the process at ``X (n, d)``, exactly symmetric."""
@@ -146,6 +151,15 @@ class Composite(Kernel):
             f"{label}_{name}": value
             for label, leaf in zip(self._labels(), self.leaves(), strict=True)
             for name, value in leaf.params.items()
+        }
+
+    @property
+    def priors(self) -> dict[str, Any]:
+        """The priors of all kernels below, under the full names of their parameters."""
+        return {
+            f"{label}_{name}": prior
+            for label, leaf in zip(self._labels(), self.leaves(), strict=True)
+            for name, prior in leaf.priors.items()
         }
 
     def replace(self, **params: ArrayLike) -> Self:

@@ -12,6 +12,7 @@ from bayesgp_mf.blas import one_thread_if_small
 from bayesgp_mf.errors import ConvergenceError, Status, UndefinedQuantityError
 from bayesgp_mf.inferencedata import SAMPLE_DIMS, get_group, group_names, predictions_datasets, set_group
 from bayesgp_mf.inputs import as_inputs
+from bayesgp_mf.likelihoods.shifted import unshifted
 from bayesgp_mf.posterior_process import Posterior
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.pymc.marginal import Marginal
@@ -117,9 +118,9 @@ def _solve_at(gp: Marginal, point: dict[str, Array], at: tuple[int, ...]) -> Pos
 
 def _draw(process: Posterior, pointwise: Pointwise, rng: np.random.Generator) -> dict[str, Array]:
     """Draw f and targets for it, ``(n,)`` each, and return them with the pointwise log-likelihood."""
-    problem = process.problem
+    problem, likelihood = process.problem, unshifted(process.problem.likelihood)
     f = process.draw(1, rng).f[0]
-    log_prob = problem.likelihood.log_prob(problem.t, f)
+    log_prob = likelihood.log_prob(problem.t, f)
     if pointwise == "leave_one_out":
         log_likelihood = process.loo.log_density
     elif np.any(log_prob.d1):
@@ -129,12 +130,12 @@ def _draw(process: Posterior, pointwise: Pointwise, rng: np.random.Generator) ->
             "under a step likelihood log p(y|f) takes two values only, and importance weights with it. Use "
             "pointwise='leave_one_out', which integrates f out."
         )
-    return {"f": f, "y": problem.likelihood.sample(f, rng), "log_likelihood": log_likelihood}
+    return {"f": f, "y": likelihood.sample(f, rng), "log_likelihood": log_likelihood}
 
 
 def _draw_new(process: Posterior, X_new: Array, rng: np.random.Generator) -> dict[str, Array]:
     """Draw f and targets at new cases, ``(m,)`` each, and return them with the probability of class 1."""
-    likelihood = process.problem.likelihood
+    likelihood = unshifted(process.problem.likelihood)
     f = process.draw_new(X_new, 1, rng)[0]
     drawn = {"f": f, "y": likelihood.sample(f, rng)}
     return drawn | ({"p": process.predict_proba(X_new)} if likelihood.targets == "binary" else {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, Self
@@ -17,6 +18,7 @@ from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.kernels.parameters import positive
 from bayesgp_mf.pymc.graph import free_inputs, interpret
+from bayesgp_mf.pymc.priors import prior_of, start_of
 from bayesgp_mf.types import Array
 
 
@@ -34,8 +36,8 @@ def kernel_from_pymc(cov_func: Any, **values: ArrayLike) -> PymcKernel:
     Returns
     -------
     PymcKernel
-        With the gradient in its parameters. It works wherever arrays go in and out (`solve`, `Posterior`,
-        ``hyper.EvidenceObjective``), but not in `fit`, whose container could not save it.
+        With the gradient in its parameters. It works wherever a kernel does. The container that `fit` makes of it holds
+        the values, but not the covariance function, which is a program: `predict` and the like want it again.
 
     Raises
     ------
@@ -58,8 +60,23 @@ def kernel_from_pymc(cov_func: Any, **values: ArrayLike) -> PymcKernel:
     checked = {name: positive(name, value, vector=True) for name, value in values.items()}
     missing = [name for name in covariance.parameters if name not in checked]
     if missing:
-        raise ValueError(f"the covariance function depends on {missing[0]!r}: give it a value, {missing[0]}=...")
+        raise ValueError(
+            f"the covariance function depends on {missing[0]!r}: give it a value, {missing[0]}=..., by "
+            "pymc.kernel_from_pymc."
+        )
     return PymcKernel(covariance, {name: checked[name] for name in covariance.parameters})
+
+
+def start_from_pymc(cov_func: Any) -> PymcKernel:
+    """Return the kernel whose random variables have the values where PyMC, too, would start them.
+
+    Raises
+    ------
+    ValueError
+        If ``cov_func`` is none, or depends on what is no random variable, or on one that is not positive.
+    """
+    random = {name: v for name, v in Covariance(cov_func).parameters.items() if v.owner is not None}
+    return kernel_from_pymc(cov_func, **{name: start_of(variable) for name, variable in random.items()})
 
 
 class Covariance:
@@ -78,12 +95,30 @@ class Covariance:
         self.parameters: dict[str, Variable] = free_inputs([cov_func(self._X)])
         self.parameters.pop("X")
 
+    def __reduce__(self) -> tuple[Any, ...]:  # compiled functions would take longer to copy than to make
+        return type(self), (self.cov_func,)
+
     def check_names(self, values: Mapping[str, Any]) -> None:
         """Raise a ValueError if a name is not that of a parameter."""
         unknown = sorted(set(values) - set(self.parameters))
         if unknown:
             has = f"this covariance function has {list(self.parameters)}"
             raise ValueError(f"unknown parameter {unknown[0]!r}; {has}.")
+
+    def check_columns(self, X: Array) -> None:
+        """Raise a ValueError if inputs ``(n, d)`` have fewer columns than it was made for; warn if they have more."""
+        needed = getattr(self.cov_func, "input_dim", None)  # a constant, and white noise, take any
+        columns = np.shape(X)[1]
+        if needed is None or columns == needed:
+            return
+        if columns < needed:
+            raise ValueError(f"the covariance function was made for {needed} columns, but X has {columns}.")
+        warnings.warn(  # as PyMC does, which cannot see it here
+            f"the covariance function uses only {needed} of the {columns} columns of X. Raise its input_dim, or "
+            "name those that are meant in active_dims.",
+            UserWarning,
+            stacklevel=3,
+        )
 
     def arguments(self, values: Mapping[str, ArrayLike]) -> list[Array]:
         """Return parameter values in order, in the types that the functions take; ValueError for a wrong dimension."""
@@ -144,8 +179,18 @@ class PymcKernel(Kernel):
         """The parameters by name."""
         return dict(self._values)
 
+    @cached_property
+    def priors(self) -> dict[str, Any]:
+        """The distributions of those parameters that are random variables."""
+        return {
+            name: prior_of(name, variable)
+            for name, variable in self._covariance.parameters.items()
+            if variable.owner is not None
+        }
+
     def gram(self, X: Array) -> Array:
         """Return the covariances ``(n, n)`` of the process at ``X (n, d)``, exactly symmetric."""
+        self._covariance.check_columns(X)
         gram, diagonal = self._covariance.gram(X, *self._arguments)
         gram = 0.5 * (gram + gram.T)
         np.fill_diagonal(gram, diagonal)  # which PyMC has without the rounding of squared distances
@@ -176,9 +221,8 @@ class PymcKernel(Kernel):
     def to_dict(self) -> dict[str, Any]:
         """Raise an UndefinedQuantityError: the covariance function is a program."""
         raise UndefinedQuantityError(
-            "a covariance function of PyMC is a program, which cannot be saved as numbers and strings; so fit, which "
-            "makes a container that can be saved, does not take it. Use solve and Posterior, a pymc.Marginal, or one "
-            "of bayesgp_mf.kernels."
+            "a covariance function of PyMC is a program, which cannot be saved as numbers and strings. One of "
+            "bayesgp_mf.kernels can."
         )
 
     def __repr__(self) -> str:

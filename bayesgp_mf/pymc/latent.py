@@ -14,6 +14,7 @@ from bayesgp_mf.inputs import as_inputs, encode_targets
 from bayesgp_mf.likelihoods import Gaussian, Likelihood, Logit, Probit
 from bayesgp_mf.pymc.kernel import check_cov_func
 from bayesgp_mf.pymc.marginal import JITTER
+from bayesgp_mf.pymc.mean import Mean
 from bayesgp_mf.pymc.parameters import parameter_names, split_parameters, with_parameters
 
 
@@ -23,6 +24,7 @@ def latent_model(
     cov_func: Any,
     likelihood: Likelihood = Probit(),
     *,
+    mean_func: Any = None,
     jitter: float = JITTER,
     **parameters: Any,
 ) -> pm.Model:
@@ -41,6 +43,8 @@ def latent_model(
         Prior covariance.
     likelihood : Likelihood
         `Probit` with noise, `Logit` or ``likelihoods.Gaussian``.
+    mean_func : pymc.gp.mean.Mean or callable, optional
+        Prior mean, as for `Marginal`; zero if left out.
     jitter : float
         Added to the diagonal of the covariance of the latent values, since PyMC factorises it: noise in the prior.
     **parameters : float or random variable
@@ -70,7 +74,8 @@ def latent_model(
     model = pm.Model() if model is None else model
     with model:
         model.add_coord("obs_id", np.arange(X.shape[0]))
-        f = pm.gp.Latent(cov_func=cov_func).prior("f", X, jitter=jitter, dims="obs_id")
+        mean = pm.gp.mean.Zero() if mean_func is None else Mean(mean_func)
+        f = pm.gp.Latent(mean_func=mean, cov_func=cov_func).prior("f", X, jitter=jitter, dims="obs_id")
         observe("y", f, targets, likelihood, dims="obs_id", **parameters)
     return model
 

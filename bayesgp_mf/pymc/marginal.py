@@ -20,6 +20,7 @@ from bayesgp_mf.linalg import psd_root
 from bayesgp_mf.posterior_process import Posterior
 from bayesgp_mf.pymc.graph import free_inputs, interpret
 from bayesgp_mf.pymc.kernel import Covariance, PymcKernel
+from bayesgp_mf.pymc.mean import Mean, PosteriorWithMean
 from bayesgp_mf.pymc.op import LatentPosterior, LogEvidence
 from bayesgp_mf.pymc.parameters import split_parameters
 from bayesgp_mf.solution import Control
@@ -64,6 +65,10 @@ class Marginal:
         Name of a method that has an evidence: a key of `methods.METHODS`.
     control : Control
         Tolerance and largest number of steps of the inner solver.
+    mean_func : pymc.gp.mean.Mean or callable, optional
+        Prior mean, zero if left out: one of ``pm.gp.mean``, or a function of the inputs ``(n, d)`` that returns a
+        vector, such as ``lambda X: X @ beta``. Random variables in it, as regression coefficients, are hyperparameters.
+        With the methods tap, naive, variational and laplace.
     on_failure : {"reject", "raise"}
         What to do at hyperparameters where the inner solver finds no solution: take the density as zero, which a
         sampler counts as a divergence, or raise the error.
@@ -86,8 +91,9 @@ class Marginal:
 
     Notes
     -----
-    The prior mean is zero. For a constant of unknown size add ``pm.gp.cov.Constant(variance)``, for a linear trend
-    ``pm.gp.cov.Linear``, to the covariance: that is a Gaussian prior on it.
+    A constant or a trend whose size does not matter for itself needs no ``mean_func``: add
+    ``pm.gp.cov.Constant(variance)`` or ``pm.gp.cov.Linear`` to the covariance, a Gaussian prior on it that is
+    integrated out with the latent values.
 
     Examples
     --------
@@ -108,23 +114,23 @@ class Marginal:
         likelihood: Likelihood = Probit(),
         method: str = "tap",
         *,
+        mean_func: Any = None,
         control: Control = Control(),
         on_failure: Literal["reject", "raise"] = "reject",
         **parameters: Any,
     ) -> None:
-        if "mean_func" in parameters:
-            raise ValueError(
-                "the prior mean is zero: there is no mean_func. Add pm.gp.cov.Constant(variance) to cov_func for an "
-                "unknown constant, or pm.gp.cov.Linear for a trend."
-            )
         self._covariance = Covariance(cov_func)
+        self._mean = None if mean_func is None else Mean(mean_func)
         self.cov_func = cov_func
         self.likelihood, self._tensors = split_parameters(likelihood, parameters)
-        names = tuple(self._tensors)
-        self._evidence = LogEvidence(
-            self.likelihood, parameters=names, method=method, control=control, on_failure=on_failure
-        )
-        self._latent = LatentPosterior(self.likelihood, parameters=names, method=method, control=control)
+        options: dict[str, Any] = {
+            "parameters": tuple(self._tensors),
+            "with_mean": self._mean is not None,
+            "method": method,
+            "control": control,
+        }
+        self._evidence = LogEvidence(self.likelihood, on_failure=on_failure, **options)
+        self._latent = LatentPosterior(self.likelihood, **options)
         self._observed: Observed | None = None
 
     @property
@@ -165,20 +171,24 @@ class Marginal:
             y = (targets > 0).astype(np.int64) if binary else targets
         self._observed = Observed(name, X, y, class_names)
 
-        def logp(value: Variable, gram: Variable, *parameters: Variable) -> Variable:
-            return self._evidence(gram, _signed(value) if binary else value, *parameters)[0]
+        def logp(value: Variable, gram: Variable, *others: Variable) -> Variable:
+            return self._evidence(gram, _signed(value) if binary else value, *others)[0]
 
         return pm.CustomDist(
             name,
             self.cov_func(X),
-            *self._tensors.values(),
+            *self._others(X),
             logp=logp,
             random=self._draw,
-            signature=f"{','.join(['(n,n)', *['()'] * len(self._tensors)])}->(n)",
+            signature=f"{','.join(['(n,n)', *['(n)'] * (self._mean is not None), *['()'] * len(self._tensors)])}->(n)",
             dtype="int64" if binary else "float64",
             observed=y,
             dims=dims,
         )
+
+    def _others(self, X: Any) -> list[Variable]:
+        """Return what the operations take behind K and t: the prior mean, if there is one, and random parameters."""
+        return [*([] if self._mean is None else [self._mean(X)]), *self._tensors.values()]
 
     def conditional(self, name: str, X_new: Any, *, jitter: float = JITTER, **kwargs: Any) -> Variable:
         """Add the latent values at new inputs to the model in context, given the labels, and return their variable.
@@ -199,15 +209,18 @@ class Marginal:
         Returns
         -------
         TensorVariable
-            (m,), Gaussian with the mean k' alpha and the covariance k** - k' R k.
+            (m,), Gaussian with the mean k' alpha, plus the prior mean, and the covariance k** - k' R k.
         """
         _, X, y, _ = self.observed
         t = _signed(pt.as_tensor_variable(y)) if self.likelihood.targets == "binary" else y
-        alpha, correction = self._latent(self.cov_func(X), t, *self._tensors.values())
+        alpha, correction = self._latent(self.cov_func(X), t, *self._others(X))
         cross = self.cov_func(X, X_new)
         covariance = self.cov_func(X_new) - cross.T @ correction @ cross
         covariance = 0.5 * (covariance + covariance.T) + jitter * pt.eye(covariance.shape[0])
-        return pm.MvNormal(name, mu=cross.T @ alpha, cov=covariance, **kwargs)
+        mean = cross.T @ alpha
+        if self._mean is not None:
+            mean = mean + self._mean(X_new)
+        return pm.MvNormal(name, mu=mean, cov=covariance, **kwargs)
 
     def predict(self, X_new: ArrayLike, point: Mapping[str, ArrayLike], *, diag: bool = False) -> tuple[Array, Array]:
         """Return the mean and covariance of the latent values at new inputs, at one point of the hyperparameters.
@@ -238,7 +251,8 @@ class Marginal:
     def posterior(self, point: Mapping[str, ArrayLike]) -> Posterior:
         """Return the posterior process at one point of the hyperparameters.
 
-        With probabilities (``predict_proba``), leave-one-out (``loo``), the evidence and draws.
+        With probabilities (``predict_proba``), leave-one-out (``loo``), the evidence and draws. With a ``mean_func``
+        its ``problem`` and ``solution`` are those of the deviations from the prior mean, and all else has it added.
 
         Parameters
         ----------
@@ -257,14 +271,21 @@ class Marginal:
         t = 2.0 * y - 1.0 if self.likelihood.targets == "binary" else y
         values = self._take(point, self._covariance.parameters)
         kernel = PymcKernel(self._covariance, values)
+        parameters = self._parameters_at(point)
+        if self._mean is None:
+            with one_thread_if_small(len(t)):
+                problem, solution = self._latent.solve(kernel.gram(X), t, *parameters)
+            return Posterior(kernel, X, problem, solution)
+        mean = self._mean.at(self._take(point, self._mean.parameters))
         with one_thread_if_small(len(t)):
-            problem, solution = self._latent.solve(kernel.gram(X), t, self._parameters_at(point))
-        return Posterior(kernel, X, problem, solution)
+            problem, solution = self._latent.solve(kernel.gram(X), t, mean(X), *parameters)
+        return PosteriorWithMean(kernel, X, problem, solution, mean)
 
     @cached_property
     def hyperparameters(self) -> tuple[str, ...]:
-        """Names of the random variables that the covariance and the likelihood depend on."""
-        return tuple(dict.fromkeys([*self._covariance.parameters, *self._parameter_inputs]))
+        """Names of the random variables that the covariance, the mean and the likelihood depend on."""
+        of_mean = {} if self._mean is None else self._mean.parameters
+        return tuple(dict.fromkeys([*self._covariance.parameters, *of_mean, *self._parameter_inputs]))
 
     @cached_property
     def _parameter_inputs(self) -> dict[str, Variable]:
@@ -287,14 +308,15 @@ class Marginal:
             )
         return {name: np.asarray(point[name], dtype=variable.dtype) for name, variable in names.items()}
 
-    def _draw(self, gram: Array, *values: Array, rng: np.random.Generator, size: Any = None) -> Array:
+    def _draw(self, gram: Array, *others: Array, rng: np.random.Generator, size: Any = None) -> Array:
         """Draw labels ``(*size, n)`` of functions from the prior."""
+        mean, values = (np.zeros(gram.shape[0]), others) if self._mean is None else (others[0], others[1:])
         if not np.all(np.isfinite(gram)):
             raise ArithmeticError(
                 "the covariance function overflows at a draw of the hyperparameters from their prior."
             )
         root = psd_root(gram)
-        f = rng.standard_normal((*(size or ()), root.shape[1])) @ root.T
+        f = mean + rng.standard_normal((*(size or ()), root.shape[1])) @ root.T
         targets = self._latent.likelihood_at(values).sample(f, rng)
         return (targets > 0).astype(np.int64) if self.likelihood.targets == "binary" else targets
 

@@ -9,8 +9,8 @@ from typing import Any
 from pytensor.graph.basic import Apply
 from pytensor.link.numba.dispatch.basic import generate_fallback_impl, register_funcify_and_cache_key
 
-from bayesgp_mf.pymc.nuts import LogTarget
 from bayesgp_mf.pymc.op import Inference
+from bayesgp_mf.pymc.target import LogTarget
 
 
 def _call_python(op: Any, node: Apply, **kwargs: Any) -> tuple[Callable[..., Any], None]:

@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 import numbers
-import threading
+import time
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Any, ClassVar
-from weakref import WeakValueDictionary
 
 import numpy as np
-import pymc as pm
-import pytensor
-import pytensor.tensor as pt
+from joblib import cpu_count
 from numpy.typing import NDArray
-from pytensor.gradient import DisconnectedType
-from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.op import Op
 
 from bayesgp_mf.errors import ConvergenceWarning
 from bayesgp_mf.hyper import EvidenceScore, HyperResult, LogNormal, Objective, Prior, Target
 from bayesgp_mf.hyper.optimise import no_solution
 from bayesgp_mf.hyper.result import Advance, check_positive_integers
-from bayesgp_mf.inferencedata import get_group
-from bayesgp_mf.pymc.op import FAILURES
+from bayesgp_mf.memory import check_memory
+from bayesgp_mf.pymc.chains import Chains, Sampling, run_chains
 from bayesgp_mf.types import Array
 
 DEFAULT_SD = 1.5
 """Of the logarithm of a parameter that has neither prior nor bounds, around where it starts."""
 SAMPLERS = ("pymc", "nutpie")
 """PyMC's samplers that can call back to Python; the others compile the density for JAX."""
+USUAL_STEPS = 7
+"""Leapfrog steps of a trajectory, to guess how long chains take."""
+WORTH_SECONDS = 20.0
+"""Chains that take less than this, all together, are done sooner without processes."""
 INSET = 1e-2
 """Share of the range between its bounds by which a parameter starts away from them: there the transform is infinite."""
 
@@ -44,11 +42,15 @@ class Nuts:
     draws, tune : int
         Of each chain: those that are kept, and those before them in which the sampler adapts its steps.
     chains : int
-        They run one after the other, in this process.
+        Each has its own start and its own random numbers.
     target_accept : float
         Acceptance rate aimed at; nearer to 1 the steps are smaller, and divergences fewer.
     nuts_sampler : {"pymc", "nutpie"}
         Whose implementation. nutpie must be installed.
+    cores : int, optional
+        Chains at the same time: those of PyMC in processes of their own with one BLAS thread each, those of nutpie as
+        threads. By default as many as there are processors, but one where all chains together would take PyMC less than
+        20 seconds, by the time of one solution at the start. The draws do not depend on it.
 
     Raises
     ------
@@ -83,9 +85,12 @@ class Nuts:
     chains: int = 2
     target_accept: float = 0.9
     nuts_sampler: str = "pymc"
+    cores: int | None = None
 
     def __post_init__(self) -> None:
         check_positive_integers(draws=self.draws, tune=self.tune, chains=self.chains)
+        if self.cores is not None:
+            check_positive_integers(cores=self.cores)
         if not isinstance(self.target_accept, numbers.Real) or not 0 < self.target_accept < 1:
             raise ValueError(f"target_accept must be a number, 0 < target_accept < 1, got {self.target_accept!r}.")
         if self.nuts_sampler not in SAMPLERS:
@@ -93,12 +98,16 @@ class Nuts:
                 f"nuts_sampler must be one of {SAMPLERS}, got {self.nuts_sampler!r}: samplers that need JAX "
                 "cannot call the inner solver."
             )
+        if self.nuts_sampler == "nutpie" and find_spec("nutpie") is None:
+            raise ValueError("nuts_sampler='nutpie' needs the package nutpie: pip install nutpie, or use 'pymc'.")
 
     def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
         """Run the chains.
 
         Raises
         ------
+        MemoryError
+            If the solutions at all draws would not fit into this machine's memory.
         ConvergenceError
             If the inner solver found no solution at the start.
 
@@ -107,46 +116,43 @@ class Nuts:
         ConvergenceWarning
             If trajectories diverged.
         """
+        check_memory(target.t.size, self.chains * self.draws)  # all are kept, and sampling takes long
         target, by_default = with_default_priors(target)
         objective = Objective(target, EvidenceScore(), from_prior=True)
         start = inside(target)
         if objective.value(start) is None:
             raise no_solution(objective, "the starting point")
-        density = LogTarget(target, advance)
-        with _model(target, density, start), pytensor.config.change_flags(mode="FAST_COMPILE"):
-            # compiled, the few nodes around the solver would be no faster than it takes to compile them
-            idata = pm.sample(
-                self.draws,
-                tune=self.tune,
-                chains=self.chains,
-                cores=1,  # in other processes nothing could be counted
-                target_accept=float(self.target_accept),
-                random_seed=int(rng.integers(2**31)),
-                progressbar=False,
-                quiet=True,
-                compute_convergence_checks=False,  # they log; divergences are warned about below
-                nuts_sampler=self.nuts_sampler,
-            )
-        by_chain = get_group(idata, "posterior")["log_parameters"].values
-        draws = by_chain.reshape(-1, start.size)
-        sampled = get_group(idata, "sample_stats")
-        diverging = np.asarray(sampled["diverging"].values, dtype=np.bool_).ravel()
+        sampling = Sampling(target, start, self.draws, self.tune, float(self.target_accept), self.nuts_sampler)
+        found = run_chains(sampling, self.chains, self._at_once(objective, start), rng, advance)
+        draws = found.draws.reshape(-1, start.size)
+        diverging = found.diverging.ravel()
         stats: dict[str, Any] = {
             "lp": _log_target(objective, draws, advance),
             "diverging": diverging,
-            "n_steps": np.asarray(sampled["n_steps"].values, dtype=np.int64).ravel(),
+            "n_steps": found.n_steps.ravel(),
         }
         record = {
             "hyper_start": (("hyper",), start),
             "hyper_default_prior": (("hyper",), by_default),
-            "hyper_n_evaluations": ((), np.array(density.n_evaluations)),
-            "hyper_n_failures": ((), np.array(density.n_failures)),
+            "hyper_n_evaluations": ((), np.array(found.n_evaluations)),
+            "hyper_n_failures": ((), np.array(found.n_failures)),
         }
-        _warn(diverging, density)
+        _warn(found)
         kernels = tuple(target.kernel_at(draw) for draw in draws)
         weights = np.full(len(kernels), 1.0 / len(kernels))
-        chains = by_chain.shape[0]  # an interrupted pm.sample returns what it has
-        return HyperResult(kernels, weights, chains, True, stats, record)
+        return HyperResult(kernels, weights, self.chains, True, stats, record)
+
+    def _at_once(self, objective: Objective, start: Array) -> int:
+        """Return how many chains to run at the same time."""
+        if self.cores is not None:
+            return min(self.cores, self.chains)
+        if self.nuts_sampler == "pymc":  # a process takes seconds to import PyMC
+            began = time.perf_counter()
+            objective(start)
+            steps = self.chains * (self.tune + self.draws) * USUAL_STEPS
+            if steps * (time.perf_counter() - began) < WORTH_SECONDS:
+                return 1
+        return min(self.chains, int(cpu_count()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,94 +189,6 @@ def inside(target: Target) -> Array:
     return np.clip(target.start, target.lower + inset, target.upper - inset)
 
 
-_operations: WeakValueDictionary[int, LogTarget] = WeakValueDictionary()
-
-
-def _operation(number: int) -> LogTarget:
-    return _operations[number]
-
-
-class LogTarget(Op):  # type: ignore[misc]
-    """Log evidence plus log prior as a PyTensor operation of the free logarithms: ``[value, gradient (p,)]``.
-
-    Where there is no solution the value is -inf and the gradient zero. It has no memory but its counts: each solution
-    starts from the prior. Each operation counts for itself, so that no two are equal, and a copy is the same one.
-
-    Parameters
-    ----------
-    target : Target
-        Data, method, priors.
-    advance : callable
-        Is told of each evaluation.
-
-    Attributes
-    ----------
-    n_evaluations, n_failures : int
-        Points asked for, and those among them without a solution.
-    """
-
-    def __init__(self, target: Target, advance: Advance) -> None:
-        self.target, self.advance = target, advance
-        self.n_evaluations = 0
-        self.n_failures = 0
-        self._counting = threading.Lock()  # chains of nutpie are threads
-        _operations[id(self)] = self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # numba pickles what it calls back, in the same process, and what a copy of the operation counts would be lost
-        return _operation, (id(self),)
-
-    def make_node(self, log_free: Any) -> Apply:
-        """Return the application to the free logarithms ``(p,)``."""
-        log_free = pt.as_tensor_variable(log_free, dtype="float64")
-        return Apply(self, [log_free], [pt.dscalar(), pt.tensor(dtype="float64", shape=(self.target.start.size,))])
-
-    def infer_shape(self, *args: Any) -> list[tuple[Any, ...]]:
-        """Return the shapes of the outputs; the last argument holds those of the inputs, in old and new PyTensor."""
-        return [(), args[-1][0]]
-
-    def perform(self, node: Apply, inputs: Sequence[Array], output_storage: Sequence[list[Any]]) -> None:
-        """Solve, and store the value and the gradient."""
-        answer = None
-        try:
-            with np.errstate(all="ignore"):  # far out something may overflow; what comes of it is checked
-                answer = Objective(self.target, EvidenceScore())(inputs[0])
-        except FAILURES:
-            pass  # counted below
-        value, gradient = (-np.inf, np.zeros(inputs[0].shape)) if answer is None else answer
-        with self._counting:
-            self.n_evaluations += 1
-            self.n_failures += answer is None
-            self.advance(f"{self.n_evaluations} solutions, log target {value:.2f}")
-        output_storage[0][0] = np.array(value, dtype=np.float64)
-        output_storage[1][0] = np.array(gradient, dtype=np.float64)
-
-    def pullback(self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]) -> Any:
-        """Return the derivative in the free logarithms, given that in the value."""
-        if not isinstance(cotangents[1].type, DisconnectedType):
-            raise NotImplementedError("only the value of LogTarget can be differentiated, and only once.")
-        return [cotangents[0] * outputs[1]]
-
-    L_op = pullback  # the name in PyTensor 2
-
-
-def _model(target: Target, density: LogTarget, start: Array) -> pm.Model:
-    """Return the model: logarithms that PyMC keeps within their bounds, if any, and one density for all of them."""
-    bounded = np.isfinite(target.upper)  # with the lower one; Target has both or neither
-    parts = []
-    with pm.Model() as model:
-        if bounded.any():
-            low, high = target.lower[bounded], target.upper[bounded]
-            parts.append(pm.Uniform("bounded", low, high, initval=start[bounded]))
-        if not bounded.all():
-            free = ~bounded
-            parts.append(pm.Flat("free", shape=int(free.sum()), initval=start[free]))
-        order = np.argsort(np.concatenate([np.flatnonzero(bounded), np.flatnonzero(~bounded)]))
-        log_parameters = pm.Deterministic("log_parameters", pt.concatenate(parts)[order])
-        pm.Potential("log_target", density(log_parameters)[0])
-    return model
-
-
 def _log_target(objective: Objective, draws: Array, advance: Advance) -> Array:
     """Return log evidence plus log prior at each draw; the backends report it with other terms, by other names."""
     values: list[float] = []
@@ -284,11 +202,11 @@ def _log_target(objective: Objective, draws: Array, advance: Advance) -> Array:
     return np.array(values)
 
 
-def _warn(diverging: NDArray[np.bool_], density: LogTarget) -> None:
-    if diverging.any():
+def _warn(found: Chains) -> None:
+    if found.diverging.any():
         warnings.warn(
-            f"{int(diverging.sum())} of {diverging.size} trajectories diverged; {density.n_failures} of "
-            f"{density.n_evaluations} points, tuning included, had no solution. Draws from nearby may be missing: use "
+            f"{int(found.diverging.sum())} of {found.diverging.size} trajectories diverged; {found.n_failures} of "
+            f"{found.n_evaluations} points, tuning included, had no solution. Draws from nearby may be missing: use "
             "a target_accept nearer to 1, narrower bounds or priors, or allow noise in the likelihood.",
             ConvergenceWarning,
             stacklevel=4,

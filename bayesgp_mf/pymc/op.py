@@ -21,8 +21,10 @@ from pytensor.graph.op import Op
 from bayesgp_mf.blas import one_thread_if_small
 from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, NotPositiveDefiniteError
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.shifted import Shifted
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.problem import Problem, check_likelihood
+from bayesgp_mf.pymc.mean import check_mean, mean_gradient
 from bayesgp_mf.pymc.parameters import check_differentiable, check_parameters, parameter_gradient, with_parameters
 from bayesgp_mf.solution import Control, Solution
 from bayesgp_mf.types import Array
@@ -40,28 +42,32 @@ _log = logging.getLogger(__name__)
 
 
 class Inference(Op):  # type: ignore[misc]
-    """What the operations share: inputs K, t and the random parameters of the likelihood, and the solution of those.
+    """What the operations share: inputs K, t, perhaps a prior mean, random parameters of the likelihood; the solution.
 
     It holds no state: each solution starts from the prior, so that a density is one function of its arguments,
     whichever thread or chain asks, and in whatever order.
     """
 
-    __props__: tuple[str, ...] = ("likelihood", "parameters", "method", "control")
+    __props__: tuple[str, ...] = ("likelihood", "parameters", "with_mean", "method", "control")
 
     def __init__(
         self,
         likelihood: Likelihood,
         *,
         parameters: Sequence[str] = (),
+        with_mean: bool = False,
         method: str = "tap",
         control: Control = Control(),
     ) -> None:
         check_likelihood(likelihood)
         self.likelihood = likelihood
         self.parameters = tuple(parameters)
+        self.with_mean = with_mean
         self.method = get_method(method).name
         self.control = control
         check_parameters(likelihood, self.parameters)
+        if with_mean:
+            check_mean(self.method, likelihood)
 
     def __str__(self) -> str:
         return f"{type(self).__name__}{{{self.method}, {type(self.likelihood).__name__}}}"
@@ -69,25 +75,29 @@ class Inference(Op):  # type: ignore[misc]
     @property
     def gufunc_signature(self) -> str:
         """Core dimensions of inputs and outputs, by which PyTensor vectorises."""
-        inputs = ["(n,n)", "(n)", *["()"] * len(self.parameters)]
-        return f"{','.join(inputs)}->{','.join(self._output_dims())}"
+        return f"{','.join(self._input_dims().values())}->{','.join(self._output_dims())}"
+
+    def _input_dims(self) -> dict[str, str]:
+        mean = {"mean": "(n)"} if self.with_mean else {}
+        return {"K": "(n,n)", "t": "(n)", **mean, **dict.fromkeys(self.parameters, "()")}
 
     def _output_dims(self) -> list[str]:
         raise NotImplementedError
 
-    def make_node(self, gram: Any, t: Any, *values: Any) -> Apply:
-        """Return the application to K ``(n, n)``, t ``(n,)`` and the random parameters, in the order of their names."""
-        if len(values) != len(self.parameters):
-            raise ValueError(
-                f"{self} takes K, t and {len(self.parameters)} parameters {self.parameters}, got {len(values)}."
-            )
-        inputs = [pt.cast(pt.as_tensor_variable(value), "float64") for value in (gram, t, *values)]
-        for name, expected, found in zip(("K", "t", *self.parameters), (2, 1, *[0] * len(values)), inputs, strict=True):
-            if found.type.ndim != expected:
-                raise ValueError(f"{name} must have {expected} dimensions, got {found.type.ndim}.")
+    def make_node(self, *inputs: Any) -> Apply:
+        """Return the application to K ``(n, n)``, t ``(n,)``, the prior mean ``(n,)`` and the parameters by order."""
+        expected = self._input_dims()
+        if len(inputs) != len(expected):
+            raise ValueError(f"{self} takes {', '.join(expected)}, got {len(inputs)} inputs.")
+        inputs = tuple(pt.cast(pt.as_tensor_variable(value), "float64") for value in inputs)
+        for (name, dims), found in zip(expected.items(), inputs, strict=True):
+            if found.type.ndim != dims.count("n"):
+                raise ValueError(f"{name} must have {dims.count('n')} dimensions, got {found.type.ndim}.")
         n = inputs[1].type.shape[0]
         shapes = {"()": (), "(n)": (n,), "(n,n)": (n, n)}
-        return Apply(self, inputs, [pt.tensor(dtype="float64", shape=shapes[dims]) for dims in self._output_dims()])
+        return Apply(
+            self, list(inputs), [pt.tensor(dtype="float64", shape=shapes[dims]) for dims in self._output_dims()]
+        )
 
     def infer_shape(self, *args: Any) -> list[tuple[Any, ...]]:
         """Return the shapes of the outputs; the last argument holds those of the inputs, in old and new PyTensor."""
@@ -108,13 +118,18 @@ class Inference(Op):  # type: ignore[misc]
         except ValueError as error:
             raise ArithmeticError(str(error)) from error
 
-    def solve(self, gram: Array, t: Array, values: Sequence[Any]) -> tuple[Problem, Solution]:
-        """Return the problem and its solution, or raise one of `FAILURES`."""
+    def solve(self, gram: Array, t: Array, *inputs: Any) -> tuple[Problem, Solution]:
+        """Return the problem and its solution, or raise one of `FAILURES`; the inputs are those of the operation."""
+        mean, values = (inputs[0], inputs[1:]) if self.with_mean else (None, inputs)
         likelihood = self.likelihood_at(values)
         if not np.all(np.isfinite(gram)):
             raise ArithmeticError("the covariance function overflows at these hyperparameters.")
         if likelihood.forbids and not np.all(np.diag(gram) > 0.0):
             raise ArithmeticError("a latent value has no prior variance, so that a step has no side to place it on.")
+        if mean is not None:
+            if not np.all(np.isfinite(mean)):
+                raise ArithmeticError("the mean function overflows at these hyperparameters.")
+            likelihood = Shifted(likelihood, np.asarray(mean, dtype=np.float64))
         problem = Problem(gram, t, likelihood)
         control = replace(self.control, throw=True, progress=False)
         return problem, get_method(self.method).solve(problem, control)
@@ -123,8 +138,9 @@ class Inference(Op):  # type: ignore[misc]
 class LogEvidence(Inference):
     r"""The log evidence log p(t | K, parameters) as a differentiable PyTensor operation.
 
-    ``LogEvidence(...)(K, t, *parameters)`` returns ``[log Z, d log Z/dK, d log Z/d parameter ..., converged]``. Only
-    log Z can be differentiated, once.
+    ``LogEvidence(...)(K, t, *parameters)`` returns ``[log Z, d log Z/dK, d log Z/d parameter ..., converged]``, and
+    ``LogEvidence(..., with_mean=True)(K, t, mean, *parameters)`` the derivative in the prior mean ``(n,)`` behind that
+    in K. Only log Z can be differentiated, once.
 
     Where the inner solver finds no solution, log Z is -inf, the derivatives are zero and ``converged`` is 0 (else it is
     1): a sampler rejects such a point and counts it as a divergence. The reason is logged, at level INFO, by the logger
@@ -137,6 +153,9 @@ class LogEvidence(Inference):
     parameters : sequence of str
         Names of those that are inputs: ``noise_variance`` and ``flip`` for `Probit`, ``noise_variance`` for
         ``likelihoods.Gaussian``; none for others, and none for methods other than tap, naive and variational.
+    with_mean : bool
+        Take a prior mean of the latent values, ``(n,)``, as a further input, with the methods tap, naive, variational
+        and laplace. Otherwise it is zero.
     method : str
         Name of a method that has an evidence: a key of `methods.METHODS`.
     control : Control
@@ -168,40 +187,42 @@ class LogEvidence(Inference):
         likelihood: Likelihood,
         *,
         parameters: Sequence[str] = (),
+        with_mean: bool = False,
         method: str = "tap",
         control: Control = Control(),
         on_failure: Literal["reject", "raise"] = "reject",
     ) -> None:
-        super().__init__(likelihood, parameters=parameters, method=method, control=control)
+        super().__init__(likelihood, parameters=parameters, with_mean=with_mean, method=method, control=control)
         check_differentiable(self.method, self.parameters)
         if on_failure not in ("reject", "raise"):
             raise ValueError(f"on_failure must be 'reject' or 'raise', got {on_failure!r}.")
         self.on_failure = on_failure
 
     def _output_dims(self) -> list[str]:
-        return ["()", "(n,n)", *["()"] * len(self.parameters), "()"]
+        return ["()", "(n,n)", *list(self._input_dims().values())[2:], "()"]
 
     def perform(self, node: Apply, inputs: Sequence[Array], output_storage: Sequence[list[Any]]) -> None:
         """Solve, and store the value and the derivatives."""
-        gram, t, *values = inputs
+        gram, t, *others = inputs
         try:
             # far out something may overflow; what comes of it is checked
             with one_thread_if_small(t.shape[0]), np.errstate(all="ignore"):
-                results = self._value_and_gradient(gram, t, values)
+                results = self._value_and_gradient(gram, t, others)
         except FAILURES as reason:
             if self.on_failure == "raise":
                 raise
             _log.info("no solution, so the log evidence is -inf: %s", reason)
-            results = [-np.inf, np.zeros(gram.shape), *[0.0] * len(values), 0.0]
+            results = [-np.inf, *[np.zeros(np.shape(value)) for value in (gram, *others)], 0.0]
         for storage, result in zip(output_storage, results, strict=True):
             storage[0] = np.array(result, dtype=np.float64, order="C")
 
-    def _value_and_gradient(self, gram: Array, t: Array, values: Sequence[Array]) -> list[float | Array]:
-        problem, solution = self.solve(gram, t, values)
+    def _value_and_gradient(self, gram: Array, t: Array, others: Sequence[Array]) -> list[float | Array]:
+        problem, solution = self.solve(gram, t, *others)
         slopes = parameter_gradient(problem, solution, self.parameters)
         results: list[float | Array] = [
             solution.evidence.value,
             get_method(self.method).gram_gradient(problem, solution),
+            *([mean_gradient(problem, solution)] if self.with_mean else []),
             *slopes,
         ]
         if not all(np.all(np.isfinite(result)) for result in results):
@@ -226,11 +247,12 @@ class LatentPosterior(Inference):
     """The Gaussian posterior of the latent values as a PyTensor operation, which has no derivative.
 
     ``LatentPosterior(...)(K, t, *parameters)`` returns ``[alpha, R]``: the posterior at inputs x has the mean k(x)'
-    alpha and the covariance k(x, x') - k(x)' R k(x'). Where there is no solution it raises what the solver raised.
+    alpha and the covariance k(x, x') - k(x)' R k(x'). With ``with_mean=True`` the prior mean ``(n,)`` stands behind t,
+    and that at x has to be added. Where there is no solution it raises what the solver raised.
 
     Parameters
     ----------
-    likelihood, parameters, method, control
+    likelihood, parameters, with_mean, method, control
         As for `LogEvidence`.
     """
 
@@ -239,9 +261,8 @@ class LatentPosterior(Inference):
 
     def perform(self, node: Apply, inputs: Sequence[Array], output_storage: Sequence[list[Any]]) -> None:
         """Solve, and store alpha and R."""
-        gram, t, *values = inputs
-        with one_thread_if_small(t.shape[0]):
-            _, solution = self.solve(gram, t, values)
+        with one_thread_if_small(inputs[1].shape[0]):
+            _, solution = self.solve(*inputs)
             results: tuple[NDArray[Any], ...] = (solution.alpha, solution.correction.dense())
         for storage, result in zip(output_storage, results, strict=True):
             storage[0] = np.array(result, dtype=np.float64, order="C")

@@ -23,6 +23,7 @@ from scipy.special import log_ndtr
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods import Gaussian, Likelihood, Probit
+from bayesgp_mf.likelihoods.shifted import Shifted, unshifted
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.problem import Problem, check_likelihood
 from bayesgp_mf.solution import Cavity, Solution
@@ -95,9 +96,11 @@ def _in_noise_variance(problem: Problem, cavity: Cavity) -> Array:
 
 
 def _in_flip(problem: Problem, cavity: Cavity) -> Array:
-    likelihood = problem.likelihood
+    likelihood, mean = unshifted(problem.likelihood), cavity.mean
     if not isinstance(likelihood, Probit):
         raise ValueError(f"{type(likelihood).__name__} has no label flips.")
-    log_z = likelihood.log_partition(problem.t, cavity.mean, cavity.variance).value
-    z = problem.t * cavity.mean / np.sqrt(cavity.variance + likelihood.noise_variance)
+    if isinstance(problem.likelihood, Shifted):
+        mean = mean + problem.likelihood.offset
+    log_z = likelihood.log_partition(problem.t, mean, cavity.variance).value
+    z = problem.t * mean / np.sqrt(cavity.variance + likelihood.noise_variance)
     return np.asarray(np.exp(log_ndtr(-z) - log_z) - np.exp(log_ndtr(z) - log_z))

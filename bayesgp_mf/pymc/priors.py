@@ -9,6 +9,7 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
+from pymc.distributions.distribution import support_point
 from pymc.logprob.utils import ParameterValueError
 from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Constant
@@ -32,7 +33,7 @@ class PymcPrior:
         return f"from_pymc({self.distribution.owner.op})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return from_pymc, (self.distribution,)
+        return PymcPrior, (self.distribution,)
 
     def log_density(self, log_value: Array) -> tuple[Array, Array]:
         """Return the log density with respect to log theta and its derivative in log theta; elementwise.
@@ -91,11 +92,56 @@ def from_pymc(distribution: Any) -> PymcPrior:
     return PymcPrior(distribution)
 
 
+def prior_of(name: str, variable: Any) -> PymcPrior:
+    """Return the prior of a parameter that is a random variable of a model; of a vector, that of each entry.
+
+    Raises
+    ------
+    ValueError
+        If it may be negative, its entries have different distributions, or these depend on other random variables.
+    """
+    if variable.type.ndim:
+        _check_entries(name, variable)
+    prior = PymcPrior(variable)
+    value = pt.dscalar("value")
+    density = pytensor.function([value], _of_one_entry(variable, value), mode=_SIMPLIFIED)
+    if any(np.isfinite(density(-(10.0**power))) for power in range(-3, 4)):
+        raise ValueError(
+            f"the random variable {name!r} may be negative, but fit looks for the logarithms of parameters. Write the "
+            "covariance function in terms of positive ones, or use a pymc.Marginal."
+        )
+    return prior
+
+
+def start_of(variable: Any) -> Array:
+    """Return the value of a random variable at which PyMC starts a model that has it."""
+    return np.asarray(support_point(variable).eval(mode=_SIMPLIFIED), dtype=np.float64)
+
+
+def _check_entries(name: str, variable: Any) -> None:
+    """Raise a ValueError unless the entries of a random vector are independent and have one distribution."""
+    operation = variable.owner.op
+    parameters = operation.dist_params(variable.owner)
+    known = all(isinstance(v, Constant) for v in graph_inputs(parameters))
+    same = known and all(np.unique(parameter.eval(mode=_SIMPLIFIED)).size == 1 for parameter in parameters)
+    if variable.type.ndim > 1 or operation.ndim_supp > 0 or not same:
+        raise ValueError(
+            f"the entries of {name!r} must be independent, with one distribution of numbers for all of them, to be "
+            "those of a kernel's parameter. Use several random variables, give priors, or use a pymc.Marginal."
+        )
+
+
+def _of_one_entry(distribution: Any, value: Any) -> Any:
+    """Return the log density of a number under a distribution, or under that of each entry of a vector."""
+    density = pm.logp(distribution, value)
+    return density if density.type.ndim == 0 else density[0]
+
+
 def _log_density(distribution: Any) -> Any:
     """Return the function of log theta that gives log p(log theta) and its derivative."""
     log_value = pt.dscalar("log_value")
     try:
-        value = pm.logp(distribution, pt.exp(log_value)) + log_value
+        value = _of_one_entry(distribution, pt.exp(log_value)) + log_value
     except NotImplementedError as error:
         raise ValueError(f"PyMC knows no density of {distribution!r}. Use one of its distributions.") from error
     others = [v for v in graph_inputs([value]) if v is not log_value and not isinstance(v, Constant)]

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
+from bayesgp_mf import memory
 from bayesgp_mf.hyper import EvidenceScore, Integrate, LogNormal, Objective, Target
-from bayesgp_mf.hyper.designs import central_composite, factorial, product_rule
+from bayesgp_mf.hyper.designs import central_composite, central_composite_size, factorial, product_rule
 from bayesgp_mf.methods import METHODS
 from tests.hyper.known import MEAN, PRECISION, Quadratic, ignore, known_target, pima_test_errors, published_pima
 
@@ -28,6 +29,7 @@ def test_designs_have_the_moments_of_a_standard_normal(p):
         np.testing.assert_allclose(design.weights.sum(), 1.0, atol=1e-14)
         np.testing.assert_allclose(mean, 0.0, atol=1e-14)
         np.testing.assert_allclose(covariance, np.eye(p), atol=1e-13)
+    assert central_composite_size(p) == len(designs[0].points)
 
 
 @pytest.mark.parametrize(("p", "runs"), [(3, 8), (5, 16), (6, 32), (8, 64), (11, 128), (17, 256)])
@@ -128,6 +130,23 @@ def test_a_direction_without_a_summit_is_told():
     mean, covariance = average(target, result)
     np.testing.assert_allclose(mean[0], 0.0, atol=1e-8)
     np.testing.assert_allclose(covariance[0], [1.0, 0.0], atol=1e-8)
+
+
+def test_a_design_that_is_too_large_is_refused_before_anything_is_solved(monkeypatch):
+    class Never(Quadratic):
+        def solve(self, problem, control=bgp.Control(), start=None):
+            raise AssertionError("solved")
+
+    sonar = bgp.datasets.load_sonar()
+    t = np.where(sonar.y == sonar.y[0], 1.0, -1.0)
+    target = Target(sonar.X, t, bgp.Probit(), bgp.kernels.Gaussian(np.ones(60)), Never())
+    with pytest.raises(ValueError, match=r"would place 8315 nodes for 61 parameters.* 2500 at most.* fixed, or share"):
+        Integrate().choose(target, np.random.default_rng(0), ignore)
+    with pytest.raises(ValueError, match=r"would place 2601 nodes for 2 parameters.* Take fewer points"):
+        Integrate(points=51).choose(known_target(solver=Never()), np.random.default_rng(0), ignore)
+    monkeypatch.setattr(memory.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1}[name])
+    with pytest.raises(MemoryError, match="2 training cases at 49 settings"):
+        Integrate().choose(known_target(solver=Never()), np.random.default_rng(0), ignore)
 
 
 @pytest.mark.parametrize(

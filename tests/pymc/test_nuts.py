@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from joblib import cpu_count
 
 import bayesgp_mf as bgp
 from bayesgp_mf.hyper import EvidenceScore, LogNormal, Objective, Strategy, Target, get_strategy
 from bayesgp_mf.inferencedata import get_group
 from bayesgp_mf.methods import METHODS
-from bayesgp_mf.pymc import Nuts
-from bayesgp_mf.pymc.nuts import DEFAULT_SD, LogTarget, inside, with_default_priors
+from bayesgp_mf.pymc import Nuts, nuts
+from bayesgp_mf.pymc.nuts import DEFAULT_SD, inside, with_default_priors
 from bayesgp_mf.pymc.priors import from_pymc
+from bayesgp_mf.pymc.target import LogTarget
 from tests.hyper.known import MEAN, PRECISION, Quadratic, ignore, known_target
 from tests.pymc.conftest import INTERPRETED
 
@@ -114,6 +117,43 @@ def test_the_seed_decides():
     assert np.all(first != other)
 
 
+def test_processes_make_the_same_draws_and_say_how_far_they_are(data):
+    target, notes = target_of(data, method="laplace", priors={"lengthscale": from_pymc(pm.Gamma.dist(2.0, 1.0))}), []
+    alone, apart = (
+        Nuts(draws=12, tune=12, chains=2, cores=cores).choose(target, np.random.default_rng(5), advance)
+        for cores, advance in ((1, ignore), (2, notes.append))
+    )
+    np.testing.assert_array_equal(apart.stats["lp"], alone.stats["lp"])
+    assert len(np.unique(alone.stats["lp"])) > 12  # the chains are two
+    for name in ("hyper_n_evaluations", "hyper_n_failures"):
+        assert apart.record[name][1] == alone.record[name][1]
+    assert any("by 2 chains" in note for note in notes)
+
+
+def test_short_chains_stay_in_this_process_unless_asked_otherwise(data):
+    objective = Objective(target_of(data), EvidenceScore())
+    at_once = [
+        Nuts(draws=draws, tune=10, chains=2, cores=cores)._at_once(objective, objective.target.start)
+        for draws, cores in ((10, None), (10**7, None), (10, 2), (10**7, 1), (10, 5))
+    ]
+    assert at_once == [1, min(2, cpu_count()), 2, 1, 2]
+
+
+@pytest.mark.parametrize("after", [3, 60], ids=["tuning", "drawing"])
+def test_an_interruption_is_not_swallowed(after):
+    calls = []
+
+    class Interrupted(Quadratic):
+        def solve(self, problem, control=bgp.Control(), start=None):
+            calls.append(1)
+            if len(calls) > after:
+                raise KeyboardInterrupt
+            return super().solve(problem, control, start)
+
+    with pytest.raises(KeyboardInterrupt):
+        Nuts(draws=500, tune=5, chains=1).choose(known_target(solver=Interrupted()), np.random.default_rng(0), ignore)
+
+
 LARGEST_BIAS = 1.0
 
 
@@ -134,6 +174,24 @@ def test_a_region_without_solutions_is_counted_and_warned_about():
     assert n_failures >= int(result.stats["diverging"].sum()) > 0
     assert all(kernel.params["bias_variance"] <= np.exp(LARGEST_BIAS) for kernel in result.kernels)
     assert np.all(np.isfinite(result.stats["lp"]))
+
+
+def test_nutpie_counts_the_same_and_its_threads_draw_the_same():
+    target = known_target(solver=Unsolvable())
+    results = []
+    for cores in (1, 2):
+        strategy = Nuts(draws=40, tune=60, chains=2, nuts_sampler="nutpie", cores=cores)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of its own
+            warnings.filterwarnings("error", message="Numba will use object mode")
+            warnings.filterwarnings("default", category=bgp.ConvergenceWarning)
+            with pytest.warns(bgp.ConvergenceWarning, match=r"trajectories diverged; \d+ of \d+ points"):
+                results.append(strategy.choose(target, np.random.default_rng(0), ignore))
+    one, two = results
+    assert int(one.record["hyper_n_failures"][1]) >= int(one.stats["diverging"].sum()) > 0
+    assert int(one.record["hyper_n_failures"][1]) == int(two.record["hyper_n_failures"][1])
+    assert all(kernel.params["bias_variance"] <= np.exp(LARGEST_BIAS) for kernel in one.kernels)
+    np.testing.assert_array_equal(one.stats["lp"], two.stats["lp"])
 
 
 def test_a_start_without_a_solution_is_an_error(data):
@@ -246,6 +304,7 @@ def test_a_machine_without_evidence_is_refused(data):
         ({"chains": 1.5}, "chains must be a positive integer"),
         ({"target_accept": 1.0}, "0 < target_accept < 1"),
         ({"nuts_sampler": "numpyro"}, "need JAX"),
+        ({"cores": 0}, "cores must be a positive integer"),
     ],
 )
 def test_options_are_checked(options, message):
@@ -258,3 +317,9 @@ def test_it_goes_by_its_name():
     assert isinstance(Nuts(), Strategy)
     with pytest.raises(ValueError, match=r"'loo', 'nuts', 'scan'"):
         get_strategy("NUTS")
+
+
+def test_a_sampler_that_is_not_installed_is_named(monkeypatch):
+    monkeypatch.setattr(nuts, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match="needs the package nutpie: pip install nutpie, or use 'pymc'"):
+        Nuts(nuts_sampler="nutpie")

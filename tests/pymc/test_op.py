@@ -162,7 +162,7 @@ def test_arguments_are_checked():
     for method in ("laplace", "online", "exact"):
         with pytest.raises(bgp.UndefinedQuantityError, match="only the covariance may be random"):
             LogEvidence(bgp.Probit(), parameters=["noise_variance"], method=method)
-    with pytest.raises(ValueError, match="takes K, t and 1 parameters"):
+    with pytest.raises(ValueError, match="takes K, t, flip, got 2 inputs"):
         LogEvidence(bgp.Probit(), parameters=["flip"])(pt.dmatrix(), pt.dvector())
     with pytest.raises(ValueError, match="K must have 2 dimensions"):
         LogEvidence(bgp.Probit())(pt.dvector(), pt.dvector())

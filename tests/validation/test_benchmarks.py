@@ -6,8 +6,11 @@ import json
 import math
 from itertools import accumulate
 
+import numpy as np
+import pytensor
 import pytest
 
+from validation.benchmarks import inla
 from validation.benchmarks.__main__ import main
 from validation.benchmarks.timing import HEADER, Benchmark, Case, Row, in_turn
 
@@ -92,3 +95,21 @@ def test_everything_is_printed_and_written(tmp_path, capsys):
         "ratio": 500.0,
         "note": "",
     }
+
+
+def test_densities_in_pymc_are_timed_beside_inla_which_is_named_where_it_is_absent(monkeypatch):
+    monkeypatch.setattr(inla, "has_inla", lambda: False)
+    for name, value in (("CALLS", 1), ("DRAWS", 2), ("RUNS", 1)):
+        monkeypatch.setattr(inla, name, value)
+    told = []
+    X = np.linspace(-2.0, 2.0, 8)[:, None]
+    with pytensor.config.change_flags(mode="FAST_COMPILE"):
+        made = inla.models(inla.Data(X, (X[:, 0] > 0.3).astype(np.int64)))
+        calls, steps = inla._tables(8, made, told.append)
+    for table in (calls, steps):
+        assert [row.name for row in table.rows] == list(inla.OURS)
+        assert inla.MISSING in table.remarks
+    assert len(told) == 12  # two rounds of calls, two of runs
+    off = [float(row.note.rpartition(" ")[2]) for row in calls.rows]
+    assert max(off) < 1e-6
+    assert all(int(row.note.split()[0]) >= 2 for row in steps.rows)

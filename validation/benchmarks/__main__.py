@@ -14,11 +14,11 @@ from typing import TypeAlias
 from threadpoolctl import ThreadpoolController
 
 from bayesgp_mf.progress import progress_bar
-from validation.benchmarks import hyperparameters, solving
+from validation.benchmarks import hyperparameters, inla, solving
 from validation.benchmarks.timing import Benchmark
 
 Suite: TypeAlias = Callable[[Callable[[str], None]], Iterable[Benchmark]]
-SUITES: tuple[Suite, ...] = (solving.benchmarks, hyperparameters.benchmarks)
+SUITES: tuple[Suite, ...] = (solving.benchmarks, hyperparameters.benchmarks, inla.benchmarks)
 OUTPUT = Path("reports/bench.json")
 
 

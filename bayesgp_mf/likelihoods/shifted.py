@@ -1,0 +1,106 @@
+r"""A prior mean, handed to a likelihood: solvers see deviations from it, whose prior mean is zero."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.likelihoods.base import Likelihood
+from bayesgp_mf.types import Array, Derivs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shifted:
+    r"""The likelihood of deviations g from a prior mean: :math:`p(t_i|f_i)` with :math:`f_i = \mu_i + g_i`.
+
+    With :math:`g \sim N(0, K)` the values f have the prior :math:`N(\mu, K)`, and whatever a solver says of g (weights
+    alpha, covariances, evidence) is said of f, but for the mean. For a Gaussian,
+
+    .. math:: \int p(t_i|\mu_i + g)\, N(g|m, \lambda)\, dg = Z_i(\mu_i + m, \lambda).
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        p(t | f); not one that forbids latent values, since data that contradict it are looked for around zero.
+    offset : (n,) array
+        The prior means of all n cases, in latent units and in the order of the targets.
+
+    Raises
+    ------
+    UndefinedQuantityError
+        If the likelihood forbids latent values (a step without flips).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> from bayesgp_mf.likelihoods.shifted import Shifted
+    >>> likelihood = Shifted(bgp.Probit(), np.array([0.5, -1.0]))
+    >>> solution = bgp.solve([[2.0, 1.0], [1.0, 2.0]], [1, -1], likelihood)
+    >>> solution.alpha.round(4)  # what the labels add to the prior mean
+    array([ 0.423 , -0.3403])
+    """
+
+    likelihood: Likelihood
+    offset: Array
+
+    def __post_init__(self) -> None:
+        if self.likelihood.forbids:
+            raise UndefinedQuantityError(
+                "a prior mean goes with a likelihood that forbids no latent value, and a step without flips does. Give "
+                "it noise: Probit(noise_variance=1.0) or Step(flip=0.05)."
+            )
+
+    @property
+    def targets(self) -> Literal["binary", "real"]:
+        """Those of the likelihood."""
+        return self.likelihood.targets
+
+    @property
+    def forbids(self) -> bool:
+        """No latent value has likelihood zero."""
+        return False
+
+    @property
+    def log_concave(self) -> bool:
+        """Whether the likelihood is: a shift changes nothing about it."""
+        return self.likelihood.log_concave
+
+    def log_prob(self, t: Array, f: Array) -> Derivs:
+        """Return log p(t | offset + f), and its derivatives in f, ``(..., n)`` each."""
+        return self.likelihood.log_prob(t, self._shift(f))
+
+    def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
+        """Return log of the integral of p(t | offset + f) N(f | mean, variance), and its derivatives in mean."""
+        return self.likelihood.log_partition(t, self._shift(mean), variance)
+
+    def predict_proba(self, mean: Array, variance: Array) -> Array:
+        """Return P(t = +1) of the n cases when f ~ N(offset + mean, variance)."""
+        return self.likelihood.predict_proba(self._shift(mean), variance)
+
+    def sample(self, f: Array, rng: np.random.Generator) -> Array:
+        """Draw a target for each of the values offset + f, ``(..., n)``."""
+        return self.likelihood.sample(self._shift(f), rng)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Raise: the offsets are those of certain cases, and say nothing about others."""
+        raise UndefinedQuantityError(
+            "a prior mean is known here at the training cases only, so that nothing could be predicted from a file. "
+            "Use a mean_func in pymc.Marginal."
+        )
+
+    def _shift(self, f: Array) -> Array:
+        if np.shape(f)[-1:] != self.offset.shape:
+            raise ValueError(
+                f"this likelihood has the prior means of {self.offset.size} cases, all of which must be asked for at "
+                f"once and in order, got shape {np.shape(f)}. Online learning, and leaving cases out, ask otherwise."
+            )
+        return np.asarray(f + self.offset)
+
+
+def unshifted(likelihood: Likelihood) -> Likelihood:
+    """Return the likelihood of the latent values themselves, where there is a prior mean or not."""
+    return likelihood.likelihood if isinstance(likelihood, Shifted) else likelihood

@@ -1,0 +1,196 @@
+"""Chains of NUTS on a density of hyperparameters: one after the other, or each in a process of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from joblib import Parallel, delayed, parallel_config
+from numpy.typing import NDArray
+
+from bayesgp_mf.blas import one_thread_if_small
+from bayesgp_mf.hyper import Target
+from bayesgp_mf.hyper.result import Advance
+from bayesgp_mf.inferencedata import get_group
+from bayesgp_mf.pymc.target import LogTarget
+from bayesgp_mf.types import Array
+
+LOOK_SECONDS = 0.5
+"""Between two looks at what chains in other processes have done."""
+
+
+class Chains(NamedTuple):
+    """What came of some chains.
+
+    Attributes
+    ----------
+    draws : (chains, draws, p) array
+        Free logarithms.
+    diverging, n_steps : (chains, draws) array
+        Whether each trajectory diverged; how many leapfrog steps it took.
+    n_evaluations, n_failures : int
+        Points asked for, tuning included, and those among them without a solution.
+    """
+
+    draws: Array
+    diverging: NDArray[np.bool_]
+    n_steps: NDArray[np.int64]
+    n_evaluations: int
+    n_failures: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How chains are run.
+
+    Parameters
+    ----------
+    target : Target
+        What is sampled.
+    start : (p,) array
+        Free logarithms, strictly within bounds, around which all chains start.
+    draws, tune, target_accept, nuts_sampler
+        As for `Nuts`.
+    """
+
+    target: Target
+    start: Array
+    draws: int
+    tune: int
+    target_accept: float
+    nuts_sampler: str
+
+    def run(self, seed: int, advance: Advance, *, chains: int = 1, cores: int = 1) -> Chains:
+        """Run chains in this process; with nutpie ``cores`` of them at the same time, as threads.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If it was interrupted, from which PyMC returns what it has.
+        """
+        density = LogTarget(self.target, advance)
+        with (
+            one_thread_if_small(self.target.t.size),
+            _model(self.target, density, self.start),
+            # compiled, the few nodes around the solver would be no faster than it takes to compile them
+            pytensor.config.change_flags(mode="FAST_COMPILE"),
+            _interruptible(),
+        ):
+            idata = pm.sample(
+                self.draws,
+                tune=self.tune,
+                chains=chains,
+                cores=cores,
+                target_accept=self.target_accept,
+                random_seed=seed,
+                progressbar=False,
+                quiet=True,
+                compute_convergence_checks=False,  # they log; `Nuts` warns of divergences
+                nuts_sampler=self.nuts_sampler,
+            )
+        draws = get_group(idata, "posterior")["log_parameters"].values
+        if draws.shape[:2] != (chains, self.draws):
+            raise KeyboardInterrupt
+        stats = get_group(idata, "sample_stats")
+        return Chains(
+            draws,
+            np.asarray(stats["diverging"].values, dtype=np.bool_),
+            np.asarray(stats["n_steps"].values, dtype=np.int64),
+            density.n_evaluations,
+            density.n_failures,
+        )
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let an interruption through that came before the first draw, of which PyMC makes this error."""
+    try:
+        yield
+    except ValueError as error:
+        if "Not enough samples" in str(error):
+            raise KeyboardInterrupt from error
+        raise
+
+
+def run_chains(sampling: Sampling, chains: int, cores: int, rng: np.random.Generator, advance: Advance) -> Chains:
+    """Run chains, ``cores`` of them at the same time; the draws do not depend on how many.
+
+    PyMC's sampler has a seed and a run of its own for each chain, in this process or in another. The chains of nutpie
+    are threads, which share one compiled model.
+    """
+    if sampling.nuts_sampler == "nutpie":
+        return sampling.run(int(rng.integers(2**31)), advance, chains=chains, cores=cores)
+    seeds = [int(seed) for seed in rng.integers(2**31, size=chains)]
+    if cores == 1:
+        return _together([sampling.run(seed, advance) for seed in seeds])
+    with TemporaryDirectory() as folder:
+        counts = Path(folder) / "counts"
+        np.zeros(chains, dtype=np.int64).tofile(counts)
+        with _watched(counts, advance), parallel_config(backend="loky", inner_max_num_threads=1):
+            tasks = (delayed(_in_process)(sampling, seed, counts, k) for k, seed in enumerate(seeds))
+            return _together(Parallel(n_jobs=cores)(tasks))
+
+
+def _in_process(sampling: Sampling, seed: int, counts: Path, k: int) -> Chains:
+    """Run a chain, and count its solutions where the process that waits for it can see them."""
+    with counts.open("r+b", buffering=0) as file:
+        return sampling.run(seed, partial(_count, file, k, iter(range(1, 2**62))))
+
+
+def _count(file: Any, k: int, numbers: Iterator[int], _: str) -> None:
+    file.seek(8 * k)
+    file.write(np.int64(next(numbers)).tobytes())
+
+
+@contextmanager
+def _watched(counts: Path, advance: Advance) -> Iterator[None]:
+    """Tell ``advance``, now and then, how many solutions the processes have made."""
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.wait(LOOK_SECONDS):
+            each = np.fromfile(counts, dtype=np.int64)
+            advance(f"{each.sum()} solutions by {each.size} chains")
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _together(parts: list[Chains]) -> Chains:
+    arrays = (np.concatenate([part[i] for part in parts]) for i in range(3))
+    draws, diverging, n_steps = arrays
+    return Chains(
+        draws, diverging, n_steps, sum(part.n_evaluations for part in parts), sum(part.n_failures for part in parts)
+    )
+
+
+def _model(target: Target, density: LogTarget, start: Array) -> pm.Model:
+    """Return the model: logarithms that PyMC keeps within their bounds, if any, and one density for all of them."""
+    bounded = np.isfinite(target.upper)  # with the lower one; Target has both or neither
+    parts = []
+    with pm.Model() as model:
+        if bounded.any():
+            low, high = target.lower[bounded], target.upper[bounded]
+            parts.append(pm.Uniform("bounded", low, high, initval=start[bounded]))
+        if not bounded.all():
+            free = ~bounded
+            parts.append(pm.Flat("free", shape=int(free.sum()), initval=start[free]))
+        order = np.argsort(np.concatenate([np.flatnonzero(bounded), np.flatnonzero(~bounded)]))
+        log_parameters = pm.Deterministic("log_parameters", pt.concatenate(parts)[order])
+        pm.Potential("log_target", density(log_parameters)[0])
+    return model

@@ -1,0 +1,175 @@
+r"""A prior mean in a PyMC model: what the evidence says of it, and the posterior that has it added.
+
+With the prior :math:`N(\mu, K)` of the latent values, a solver sees their deviations g from the mean, under the
+likelihood shifted by it (`likelihoods.shifted`). The mean-field evidences are stationary in all that was solved for,
+and the mean enters them by way of :math:`\log Z_i(\mu_i + m_i, \lambda_i)` only, so that
+
+.. math:: \frac{\partial \log p(t)}{\partial \mu_i} = \partial_{m_i} \log Z_i = \alpha_i.
+
+Laplace's evidence is :math:`\Psi - \tfrac12 \log\det(I + KW)` at the mode. Psi is stationary there and gives
+:math:`\alpha` again, but W moves with :math:`f = \mu + g`. From :math:`dg = -KW\, df` follows
+:math:`df = (I + KW)^{-1} d\mu`, and with :math:`s_i = \tfrac12 \Sigma_{ii} l'''_i`, the derivative of the other term in
+f_i (`solvers.laplace`),
+
+.. math:: \frac{\partial \log p(t)}{\partial \mu} = \alpha + (I + WK)^{-1} s = \alpha + (I - RK)\, s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from numpy.typing import ArrayLike
+from pytensor.graph.basic import Variable
+
+from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.inputs import as_inputs
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.shifted import Shifted, unshifted
+from bayesgp_mf.methods import METHODS
+from bayesgp_mf.posterior_process import Draws, Posterior
+from bayesgp_mf.problem import Problem
+from bayesgp_mf.pymc.graph import free_inputs, interpret
+from bayesgp_mf.solution import LeaveOneOut, Solution
+from bayesgp_mf.solvers.laplace import Laplace, _third_derivative  # what its own gradient takes
+from bayesgp_mf.solvers.meanfield import MeanField
+from bayesgp_mf.solvers.response import site_form
+from bayesgp_mf.types import Array
+
+
+class Mean:
+    """A mean function as a graph, and as a NumPy function of inputs and parameters, compiled when first used.
+
+    Parameters
+    ----------
+    mean_func : pymc.gp.mean.Mean or callable
+        Takes inputs ``(n, d)`` as a tensor and returns the means ``(n,)``; random variables in it are hyperparameters.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be called, or does not return a vector.
+    """
+
+    def __init__(self, mean_func: Any) -> None:
+        if not callable(mean_func):
+            raise ValueError(
+                "mean_func must be one of pm.gp.mean, or a function of the inputs that returns a vector, such as "
+                f"lambda X: X @ beta, got {type(mean_func).__name__}. A mean without a function is not known at new "
+                "inputs."
+            )
+        self._mean_func = mean_func
+        self._X = pt.dmatrix("X")
+        self._value = self(self._X)
+        self.parameters: dict[str, Variable] = free_inputs([self._value])
+        self.parameters.pop("X", None)  # a constant mean does not depend on it
+
+    def __call__(self, X: Any) -> Variable:
+        """Return the means ``(n,)`` at inputs ``(n, d)``, as a graph."""
+        value = pt.as_tensor_variable(self._mean_func(pt.as_tensor_variable(X)))
+        if value.type.ndim != 1:
+            raise ValueError(
+                f"mean_func must return a vector, one number for each row of X, got {value.type.ndim} dimensions."
+            )
+        return pt.cast(value, "float64")
+
+    @cached_property
+    def _function(self) -> Callable[..., list[Array]]:
+        return interpret([self._X, *self.parameters.values()], [self._value])
+
+    def at(self, values: Mapping[str, Array]) -> Callable[[Array], Array]:
+        """Return the function of inputs at values of the parameters."""
+        arguments = [values[name] for name in self.parameters]
+        return lambda X: self._function(X, *arguments)[0]
+
+
+def check_mean(method: str, likelihood: Likelihood) -> None:
+    """Raise an UndefinedQuantityError unless the derivative of a method's evidence in a prior mean is known."""
+    Shifted(likelihood, np.zeros(1))  # refuses a step
+    solver = METHODS[method]
+    if isinstance(solver, Laplace):  # which refuses likelihoods by their class, and that of a shifted one is another
+        solver.init(Problem(np.ones((1, 1)), np.ones(1), likelihood))
+    elif not isinstance(solver, MeanField):
+        able = sorted(name for name, solver in METHODS.items() if isinstance(solver, MeanField | Laplace))
+        raise UndefinedQuantityError(
+            f"method {method!r} takes no mean_func: its prior mean is zero. Use one of the methods {', '.join(able)}, "
+            "or add pm.gp.cov.Constant(variance) or pm.gp.cov.Linear to cov_func, a Gaussian prior on the same trend."
+        )
+
+
+def mean_gradient(problem: Problem, solution: Solution) -> Array:
+    """Return the derivative ``(n,)`` of the log evidence in the prior means, in nats per latent unit.
+
+    ``problem`` has a `Shifted` likelihood; ``solution`` is one of a mean-field method or of Laplace's.
+    """
+    if not isinstance(METHODS[solution.method], Laplace):
+        return solution.alpha
+    correction = site_form(solution)
+    variance = np.diag(problem.gram) - correction.quadratic_diagonal(problem.gram)
+    moving = 0.5 * variance * _third_derivative(problem, problem.gram @ solution.alpha)
+    return np.asarray(solution.alpha + correction.weights(moving))
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorWithMean(Posterior):
+    """A posterior process whose prior mean is not zero.
+
+    ``problem`` and ``solution`` are those of the deviations from the prior mean; all else is of the latent values.
+
+    Attributes
+    ----------
+    mean : callable
+        The prior mean ``(m,)`` of inputs ``(m, d)``.
+    """
+
+    mean: Callable[[Array], Array]
+
+    @cached_property
+    def _offset(self) -> Array:
+        return self.mean(self.X)
+
+    @property
+    def _likelihood(self) -> Likelihood:
+        return unshifted(self.problem.likelihood)
+
+    @cached_property
+    def loo(self) -> LeaveOneOut:
+        """Leave-one-out predictions: latent mean and variance, log predictive density of each case."""
+        others = METHODS[self.solution.method].leave_one_out(self.problem, self.solution)
+        return replace(others, mean=others.mean + self._offset)
+
+    def latent_mean(self, X_new: ArrayLike) -> Array:
+        """Return the posterior mean ``(m,)`` of the latent process at new cases."""
+        return super().latent_mean(X_new) + self.mean(as_inputs("X_new", X_new))
+
+    def latent(self, X_new: ArrayLike) -> tuple[Array, Array]:
+        """Return the posterior mean and variance ``(m,)`` of the latent process at new cases."""
+        deviation, variance = super().latent(X_new)
+        return deviation + self.mean(as_inputs("X_new", X_new)), variance
+
+    def predict_proba(self, X_new: ArrayLike) -> Array:
+        """Return the probability ``(m,)`` of the second class (t = +1) at new cases."""
+        return self._likelihood.predict_proba(*self.latent(X_new))
+
+    @property
+    def mean_at_training(self) -> Array:
+        """Posterior mean ``(n,)`` of the latent values of the training cases."""
+        return super().mean_at_training + self._offset
+
+    @property
+    def log_density_at_training(self) -> Array:
+        """Log of the predictive density ``(n,)`` of each target when all targets, its own too, are known."""
+        return self._likelihood.log_partition(self.problem.t, *self.at_training).value
+
+    def draw(self, draws: int, rng: np.random.Generator) -> Draws:
+        """Draw latent values of the training cases jointly from the Gaussian posterior."""
+        deviations = super().draw(draws, rng)
+        return deviations._replace(f=deviations.f + self._offset)
+
+    def draw_new(self, X_new: ArrayLike, draws: int, rng: np.random.Generator) -> Array:
+        """Draw latent values ``(draws, m)`` of new cases jointly from the Gaussian posterior."""
+        return super().draw_new(X_new, draws, rng) + self.mean(as_inputs("X_new", X_new))
