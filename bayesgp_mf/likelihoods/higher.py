@@ -47,8 +47,8 @@ def _differences(
 ) -> tuple[Array, Array]:
     copies = 2 * weights.shape[1]
     multiples = np.arange(1.0, weights.shape[1] + 1.0)
-    shifted = np.tile(mean, (copies, 1)) + np.multiply.outer(np.concatenate([multiples, -multiples]), step)
-    t, variance = np.tile(t, copies), np.tile(variance, copies)
-    around = likelihood.log_partition(t, shifted.ravel(), variance).d2.reshape(shifted.shape)
+    shifted = mean + np.multiply.outer(np.concatenate([multiples, -multiples]), step)
+    t, variance = np.tile(t, (copies, 1)), np.tile(variance, (copies, 1))
+    around = likelihood.log_partition(t, shifted, variance).d2
     above, below = around[: copies // 2], around[copies // 2 :]
     return weights[0] @ (above - below) / step, weights[1] @ (above - 2.0 * d2 + below) / step**2

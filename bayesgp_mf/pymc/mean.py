@@ -35,9 +35,8 @@ from bayesgp_mf.posterior_process import Draws, Posterior
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.pymc.graph import free_inputs, interpret
 from bayesgp_mf.solution import LeaveOneOut, Solution
-from bayesgp_mf.solvers.laplace import Laplace, _third_derivative  # what its own gradient takes
+from bayesgp_mf.solvers.laplace import Laplace, response_to_mean
 from bayesgp_mf.solvers.meanfield import MeanField
-from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.types import Array
 
 
@@ -108,10 +107,7 @@ def mean_gradient(problem: Problem, solution: Solution) -> Array:
     """
     if not isinstance(METHODS[solution.method], Laplace):
         return solution.alpha
-    correction = site_form(solution)
-    variance = np.diag(problem.gram) - correction.quadratic_diagonal(problem.gram)
-    moving = 0.5 * variance * _third_derivative(problem, problem.gram @ solution.alpha)
-    return np.asarray(solution.alpha + correction.weights(moving))
+    return np.asarray(solution.alpha + response_to_mean(problem, solution))
 
 
 @dataclass(frozen=True, eq=False)

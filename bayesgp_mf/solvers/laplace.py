@@ -194,18 +194,9 @@ class Laplace:
             \frac{d \log p(t)}{dK} = \tfrac12 (\alpha \alpha^T - R) + \tfrac12 (u \alpha^T + \alpha u^T),
             \quad u = (I - R K)\, s, \quad s_i = \tfrac12 \Sigma_{ii} l'''_i.
 
-        l''' is the five-point central difference of the likelihood's own second derivative. Its step is h = 1/128 of
-        the scale (largest of :math:`|l''|` at f and at 0) to the power -1/2. Its relative error is of the order of
-        (1/128)^4/30 = 1e-10 from truncation, and 1e-14 from rounding in an analytic second derivative.
+        l''' is a central difference of the likelihood's own second derivative (`likelihoods.higher`).
         """
-        correction = _sites(solution)
-        f = problem.gram @ solution.alpha
-        variance = np.diag(problem.gram) - correction.quadratic_diagonal(problem.gram)
-        known = np.zeros(problem.n)  # log p(t|f) is log Z at variance zero
-        d2 = problem.likelihood.log_prob(problem.t, f).d2
-        d3, _ = higher_derivatives(problem.likelihood, problem.t, f, known, d2)
-        moving = 0.5 * variance * d3
-        response = correction.weights(moving)
+        correction, response = _sites(solution), response_to_mean(problem, solution)
         cross = np.outer(response, solution.alpha)
         fixed = np.outer(solution.alpha, solution.alpha) - correction.dense()
         return np.asarray(0.5 * (fixed + cross + cross.T))
@@ -299,6 +290,16 @@ def _newton(problem: Problem, state: State) -> State | None:
             return State(trial, there)
         fraction *= 0.5
     return None
+
+
+def response_to_mean(problem: Problem, solution: Solution) -> Array:
+    """Return u ``(n,)`` of `Laplace.gram_gradient`: what a shift of the prior mean adds by way of the mode."""
+    correction, f = _sites(solution), problem.gram @ solution.alpha
+    variance = np.diag(problem.gram) - correction.quadratic_diagonal(problem.gram)
+    known = np.zeros(problem.n)  # log p(t|f) is log Z at variance zero
+    d2 = problem.likelihood.log_prob(problem.t, f).d2
+    d3, _ = higher_derivatives(problem.likelihood, problem.t, f, known, d2)
+    return correction.weights(0.5 * variance * d3)
 
 
 laplace = Laplace()

@@ -42,7 +42,6 @@ TOLERANCE = 0.01
 
 def replica_error(ratio: float) -> float:
     """Return the error of the Bayes-optimal perceptron with ``ratio * d`` examples as d tends to infinity."""
-
     z = np.linspace(-12.0, 12.0, 4001)  # smooth and vanishing at both ends: the trapezoidal rule is all but exact
 
     def excess(q: float) -> float:
