@@ -12,7 +12,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help report tables bench test lint docs clean
+.PHONY: help report tables validate hyperposterior bench test lint docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -23,7 +23,13 @@ report: $(STAMP)  ## the main job: fit Pima, check against PyMC, write reports/p
 tables: $(STAMP)  ## regenerate the papers' tables and figures, write reports/tables (about six minutes)
 	$(BIN)/python -m validation.tables
 
-bench: $(STAMP)  ## time every method and the tuning, print the ratios, write reports/bench.json (a minute)
+validate: $(STAMP)  ## the approximations against exact truths, write reports/validation; a second run goes on
+	$(BIN)/python -m validation.studies $(ARGS)
+
+hyperposterior: $(STAMP)  ## hyperparameters of Pima by NUTS on an evidence, against recorded joint NUTS (a quarter of an hour)
+	$(BIN)/python -m validation.hyperposterior
+
+bench: $(STAMP)  ## time methods, tuning and sampling, print the ratios, write reports/bench.json (seven minutes)
 	$(BIN)/python -m validation.benchmarks
 
 test: $(STAMP)  ## all tests and the doctests

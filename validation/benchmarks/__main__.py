@@ -1,4 +1,4 @@
-"""``make bench``: time solving and tuning, print the tables, write JSON."""
+"""``make bench``: time solving, tuning and sampling, print the tables, write JSON."""
 
 from __future__ import annotations
 
@@ -14,11 +14,16 @@ from typing import TypeAlias
 from threadpoolctl import ThreadpoolController
 
 from bayesgp_mf.progress import progress_bar
-from validation.benchmarks import hyperparameters, inla, solving
+from validation.benchmarks import hyperparameters, hyperposterior, inla, solving
 from validation.benchmarks.timing import Benchmark
 
 Suite: TypeAlias = Callable[[Callable[[str], None]], Iterable[Benchmark]]
-SUITES: tuple[Suite, ...] = (solving.benchmarks, hyperparameters.benchmarks, inla.benchmarks)
+SUITES: tuple[Suite, ...] = (
+    solving.benchmarks,
+    hyperparameters.benchmarks,
+    inla.benchmarks,
+    hyperposterior.benchmarks,
+)
 OUTPUT = Path("reports/bench.json")
 
 

@@ -1,0 +1,94 @@
+"""The same posterior with the latent values integrated out by an approximation: NUTS on evidence times prior."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+import bayesgp_mf as bgp
+from bayesgp_mf.hyper import Target
+from bayesgp_mf.methods import get_method
+from bayesgp_mf.pymc import Nuts
+from bayesgp_mf.types import Array
+from validation.hyperposterior.setting import LIKELIHOOD, PRIORS, log_parameters_of
+from validation.hyperposterior.statistics import Statistics, statistics
+from validation.tables.crabs_and_pima import laplace_start
+from validation.tables.selection import Split
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sampled:
+    """Draws of the log parameters by one method's evidence.
+
+    Attributes
+    ----------
+    method : str
+        Whose evidence.
+    log_parameters : (chain, draw, p) array
+        log w_l and log v_0.
+    parameters, probabilities : Statistics
+        Of the log parameters ``(p,)``, and of the probabilities of class +1 at the test cases ``(m,)``.
+    seconds : float
+        Of tuning and draws of all chains, one after the other.
+    n_evaluations : int
+        Solutions with gradient, tuning included.
+    divergences : int
+        Of all draws.
+    """
+
+    method: str
+    log_parameters: Array
+    parameters: Statistics
+    probabilities: Statistics
+    seconds: float
+    n_evaluations: int
+    divergences: int
+
+    @property
+    def ess_per_second(self) -> float:
+        """The least bulk effective sample size of a log parameter, by second of tuning and draws."""
+        return float(self.parameters.ess_bulk.min()) / self.seconds
+
+
+def sample(split: Split, method: str, nuts: Nuts, seed: int, advance: Callable[[str], None]) -> Sampled:
+    """Draw hyperparameters as ``fit(..., hyper="nuts")`` does, and predict the test cases at each draw.
+
+    Parameters
+    ----------
+    split : Split
+        The data.
+    method : str
+        Whose evidence is sampled and who predicts.
+    nuts : Nuts
+        Length and number of the chains.
+    seed : int
+        Of the sampler.
+    advance : callable
+        Is told of each solution.
+    """
+    solver = get_method(method)
+    target = Target(split.X, split.t, LIKELIHOOD, laplace_start(split), solver, priors=PRIORS)
+    started = time.perf_counter()
+    found = nuts.choose(target, np.random.default_rng(seed), advance)
+    seconds = time.perf_counter() - started
+    by_chain = (found.chains, len(found.kernels) // found.chains)
+    params = [kernel.params for kernel in found.kernels]
+    lengthscale, variance = (np.array([each[name] for each in params]) for name in ("lengthscale", "variance"))
+    log_parameters = log_parameters_of(lengthscale, variance).reshape(*by_chain, -1)
+    each_p: list[Array] = []
+    for kernel in found.kernels:
+        problem = target.problem_at(kernel)
+        each_p.append(bgp.Posterior(kernel, split.X, problem, solver.solve(problem)).predict_proba(split.X_test))
+        advance(f"{method}: predictions")
+    return Sampled(
+        method,
+        log_parameters,
+        statistics(log_parameters),
+        statistics(np.array(each_p).reshape(*by_chain, -1)),
+        seconds,
+        int(found.record["hyper_n_evaluations"][1]),
+        int(np.sum(found.stats["diverging"])),
+    )
