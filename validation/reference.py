@@ -122,6 +122,7 @@ def sample_latent(
     with model, config.change_flags(mode=mode), warnings.catch_warnings():
         # about speed, and one matrix-vector product of this size does not suffer
         warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS installation")
+        warnings.filterwarnings("ignore", message=r"np\.dot\(\) is faster on contiguous arrays")
         samples = pm.sample(
             draws=draws,
             tune=tune,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayesgp_mf.likelihoods.base import Likelihood
+from bayesgp_mf.likelihoods.shifted import Shifted
 from bayesgp_mf.types import Array
 
 _FIRST = (45.0 / 60.0, -9.0 / 60.0, 1.0 / 60.0)  # a first difference of order six, at one, two and three steps
@@ -26,6 +27,8 @@ def higher_derivatives(
     d2 : (n,) array
         The second derivative there.
     """
+    if isinstance(likelihood, Shifted):  # then zero is not where it bends
+        return higher_derivatives(likelihood.likelihood, t, likelihood.offset + mean, variance, d2)
     # the curvature says on what scale log Z changes
     at_zero = likelihood.log_partition(t, np.zeros_like(mean), variance).d2
     curvature = np.maximum(np.abs(d2), np.abs(at_zero))
