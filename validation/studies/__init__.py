@@ -1,0 +1,1 @@
+"""Studies of what the approximations are worth, beyond the papers' own tables."""
