@@ -400,3 +400,34 @@ class DenseCorrection:
     def dense(self) -> Array:
         """Return ``R (n, n)``."""
         return self._matrix
+
+
+class InverseCorrection:
+    """``R = C^-1`` for a covariance C: what exact knowledge of values with this covariance takes away.
+
+    Parameters
+    ----------
+    factor : (n, n) array
+        Lower Cholesky factor of C.
+    """
+
+    def __init__(self, factor: Array) -> None:
+        self._inverse_factor = triangular_inverse(factor)
+
+    def solve(self, columns: Array) -> Array:
+        """Return ``R @ columns (n, m)``."""
+        return np.asarray(self._inverse_factor.T @ (self._inverse_factor @ columns))
+
+    def quadratic(self, cross: Array) -> Array:
+        """Return ``cross.T @ R @ cross``, ``(m, m)``."""
+        projected = self._inverse_factor @ cross
+        return np.asarray(projected.T @ projected)
+
+    def quadratic_diagonal(self, cross: Array) -> Array:
+        """Return the diagonal ``(m,)`` of ``cross.T @ R @ cross``."""
+        projected = self._inverse_factor @ cross
+        return np.asarray(np.einsum("ij,ij->j", projected, projected))
+
+    def dense(self) -> Array:
+        """Return ``R (n, n)``."""
+        return np.asarray(self._inverse_factor.T @ self._inverse_factor)

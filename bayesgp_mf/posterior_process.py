@@ -16,10 +16,14 @@ from bayesgp_mf.linalg import cholesky, psd_root
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import LeaveOneOut, Solution
+from bayesgp_mf.solvers.exact import Cloud, Exact
 from bayesgp_mf.types import Array, Derivs
 
 BLOCK = 4096
 """New cases handled at once, so that memory stays at n * BLOCK however many there are."""
+
+MIXED_BLOCK = 128
+"""The same where the posterior is a mixture, whose parts are thousands."""
 
 LARGEST_JOINT = 5000
 """New cases that are drawn jointly; their covariance is a dense matrix."""
@@ -37,7 +41,7 @@ class Draws(NamedTuple):
     log_p : (draws,) array
         Log of likelihood times prior density, in nats.
     log_q : (draws,) array
-        Log density of the Gaussian that the draws come from, in nats.
+        Log density that the draws come from, in nats: a Gaussian, or, for exact draws, the posterior itself.
 
     Notes
     -----
@@ -92,6 +96,17 @@ class Posterior:
     def log_evidence(self) -> float:
         """Log evidence, in nats; ``solution.evidence.kind`` says of which kind."""
         return self.solution.evidence.value
+
+    @property
+    def _exact(self) -> Exact | None:
+        """The solver, if the posterior is not a Gaussian process but known all the same."""
+        solver = METHODS[self.solution.method]
+        return solver if isinstance(solver, Exact) and self.problem.likelihood.targets == "binary" else None
+
+    @cached_property
+    def _cloud(self) -> Cloud | None:
+        """The mixture of Gaussian processes that such a posterior is."""
+        return None if self._exact is None else self._exact.cloud(self.problem)
 
     @cached_property
     def loo(self) -> LeaveOneOut:
@@ -152,7 +167,16 @@ class Posterior:
         UndefinedQuantityError
             If the likelihood has no classes, or the method no variance.
         """
-        return self.problem.likelihood.predict_proba(*self.latent(X_new))
+        if self._cloud is None:
+            return self.problem.likelihood.predict_proba(*self.latent(X_new))
+        X_new = self._check(X_new)
+        likelihood = self.problem.likelihood
+        return np.concatenate(
+            [
+                self._cloud.predict_proba(likelihood, self.kernel.cross(self.X, block), self.kernel.diag(block))
+                for block in (X_new[part] for part in _blocks(X_new, MIXED_BLOCK))
+            ]
+        )
 
     @cached_property
     def at_training(self) -> tuple[Array, Array]:
@@ -170,10 +194,15 @@ class Posterior:
     @property
     def log_density_at_training(self) -> Array:
         """Log of the predictive density ``(n,)`` of each target when all targets, its own too, are known."""
-        return self.problem.likelihood.log_partition(self.problem.t, *self.at_training).value
+        problem = self.problem
+        if self._cloud is None:
+            return problem.likelihood.log_partition(problem.t, *self.at_training).value
+        moments = self._cloud.moments(problem.gram, np.diag(problem.gram))
+        density = np.exp(problem.likelihood.log_partition(problem.t, *moments).value)
+        return np.asarray(np.log(self._cloud.share @ density))
 
     def draw(self, draws: int, rng: np.random.Generator) -> Draws:
-        """Draw latent values of the training cases jointly from the Gaussian posterior.
+        """Draw latent values of the training cases jointly from the Gaussian posterior, or from the exact one.
 
         Parameters
         ----------
@@ -187,6 +216,8 @@ class Posterior:
         Draws
             Values with the log densities that importance sampling needs.
         """
+        if self._exact is not None:
+            return self._draw_exact(self._exact, draws, rng)
         root = psd_root(self.problem.gram)  # A, with K = A A'
         rank = root.shape[1]
         mean = root.T @ self.solution.alpha  # of u, since the mean of f is K alpha = A (A' alpha)
@@ -200,8 +231,14 @@ class Posterior:
         log_p = log_likelihood.value.sum(axis=1) - 0.5 * np.sum(u**2, axis=1) - constant
         return Draws(f, log_likelihood, log_p, log_q)
 
+    def _draw_exact(self, solver: Exact, draws: int, rng: np.random.Generator) -> Draws:
+        f, log_prior = solver.draw(self.problem, draws, rng)
+        log_likelihood = self.problem.likelihood.log_prob(self.problem.t, f)
+        log_p = log_likelihood.value.sum(axis=1) + log_prior
+        return Draws(f, log_likelihood, log_p, log_p - self.log_evidence)
+
     def draw_new(self, X_new: ArrayLike, draws: int, rng: np.random.Generator) -> Array:
-        """Draw latent values ``(draws, m)`` of new cases jointly from the Gaussian posterior.
+        """Draw latent values ``(draws, m)`` of new cases jointly from the Gaussian posterior, or from the exact one.
 
         Raises
         ------
@@ -216,9 +253,12 @@ class Posterior:
                 "without draws: predict(idata, X_new, draws=False)."
             )
         cross = self.kernel.cross(self.X, X_new)
-        covariance = self.kernel.gram(X_new) - self.solution.correction.quadratic(cross)
-        root = psd_root(covariance)
-        return np.asarray(cross.T @ self.solution.alpha + rng.standard_normal((draws, root.shape[1])) @ root.T)
+        weights, correction = self.solution.alpha, self.solution.correction
+        if self._exact is not None:
+            cloud = self._exact.draw_cloud(self.problem, draws, rng)
+            weights, correction = cloud.weights, cloud.correction
+        root = psd_root(self.kernel.gram(X_new) - correction.quadratic(cross))
+        return np.asarray(weights @ cross + rng.standard_normal((draws, root.shape[1])) @ root.T)
 
     def _check(self, X_new: ArrayLike) -> Array:
         X = as_inputs("X_new", X_new)
@@ -230,8 +270,8 @@ class Posterior:
         return X
 
 
-def _blocks(X_new: Array) -> Iterator[slice]:
-    return (slice(start, start + BLOCK) for start in range(0, X_new.shape[0], BLOCK))
+def _blocks(X_new: Array, size: int = BLOCK) -> Iterator[slice]:
+    return (slice(start, start + size) for start in range(0, X_new.shape[0], size))
 
 
 def _nonnegative(variance: Array, prior: Array) -> Array:

@@ -13,6 +13,7 @@ from bayesgp_mf import memory
 from bayesgp_mf.inferencedata import get_group, group_names
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.methods import METHODS
+from bayesgp_mf.solvers.exact import Exact
 
 X = np.random.default_rng(0).standard_normal((12, 2))
 Y = np.where(X[:, 0] > 0, "yes", "no")
@@ -295,6 +296,22 @@ def test_exact_method_through_the_same_door():
     np.testing.assert_allclose(idata["predictions"]["p"], tap["predictions"]["p"], atol=0.01)
     assert float(idata["fit"]["log_evidence_se"]) > 0
     assert "site_variance" not in idata["fit"]
+    # exact draws: importance weights that correct them are all the same
+    stats = idata["sample_stats"]
+    np.testing.assert_allclose(stats["log_p"] - stats["log_q"], float(idata["fit"]["log_evidence"]), rtol=1e-12)
+    f, mean = idata["predictions"]["f"], idata["predictions"]["latent_mean"]
+    error = f.std(("chain", "draw")) / np.sqrt(f.sizes["chain"] * f.sizes["draw"])
+    assert bool((abs(f.mean(("chain", "draw")) - mean) < 4 * error).all())
+
+
+def test_exact_under_a_step_keeps_every_draw_on_its_side():
+    idata = bgp.predict(quick(X[:6], Y[:6], likelihood=bgp.Step(), method="exact"), X[:2], random_seed=0)
+    t = 2.0 * idata["observed_data"]["y"] - 1.0
+    assert bool((idata["posterior"]["f"] * t > 0).all())
+    gaussian = quick(X[:6], Y[:6], likelihood=bgp.Step())
+    assert not bool((gaussian["posterior"]["f"] * t > 0).all())
+    again = bgp.posterior(idata)
+    np.testing.assert_allclose(again.predict_proba(X[:2]), idata["predictions"]["p"], rtol=1e-12)
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name not in ("exact", "svm")])
@@ -316,8 +333,9 @@ def test_a_likelihood_that_cannot_be_saved_is_refused_before_any_work():
         quick(likelihood=bgp.likelihoods.Quadrature(lambda t, f: -np.logaddexp(0, -t * f)))
 
 
-def test_exact_that_is_not_exact_enough_comes_back_when_asked_for():
+def test_exact_that_is_not_exact_enough_comes_back_when_asked_for(monkeypatch):
     control = bgp.Control(throw=False)
+    monkeypatch.setitem(METHODS, "exact", Exact(log2_points=7, most_scrambles=12))  # too few points
     toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 9.0), n=25, random_seed=0)
     options = {"method": "exact", "control": control}
     idata = quick(toy.X, toy.y, bgp.kernels.Gaussian(1.0, 9.0), bgp.Probit(0.1), **options)

@@ -2,8 +2,8 @@
 
 `Marginal` has the verbs of ``pm.gp``; `LogEvidence` is the operation beneath it, log p(labels | K) with its gradient;
 `sample_latent` draws the latent values afterwards, with what ArviZ needs; `latent_model` is the exact model to compare
-with; `kernel_from_pymc` takes a covariance function of PyMC to the rest of this package, and `Nuts` is a strategy for
-`fit`.
+with, and `OrthantStep` a step method that samples it under a step likelihood; `kernel_from_pymc` takes a
+covariance function of PyMC to the rest of this package, and `Nuts` is a strategy for `fit`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from bayesgp_mf.pymc.latent import latent_model, observe
 from bayesgp_mf.pymc.marginal import Marginal
 from bayesgp_mf.pymc.nuts import Nuts
 from bayesgp_mf.pymc.op import LatentPosterior, LogEvidence
+from bayesgp_mf.pymc.orthant_step import OrthantStep
 
 __all__ = [
     "LatentPosterior",
     "LogEvidence",
     "Marginal",
     "Nuts",
+    "OrthantStep",
     "PymcKernel",
     "kernel_from_pymc",
     "latent_model",

@@ -1,26 +1,22 @@
-r"""Exact inference for small problems: the oracle that the approximations are held against.
+r"""Exact inference up to some hundred cases: the oracle that the approximations are held against.
 
 With a Gaussian likelihood everything is in closed form. With a probit, f plus its noise is a Gaussian
 vector g ~ N(0, K + v I) seen only through its signs (2000, appendix A), and
 
 .. math:: p(t) = \int \prod_i [\kappa + (1 - 2\kappa)\, \Theta(t_i g_i)]\; N(g | 0, K + v I)\, dg
 
-is integrated one variable at a time along the Cholesky factor, each drawn from what its own label leaves of
-its conditional distribution, so that only the product of the normalisers has to be averaged [1]_. The points
-are a randomly shifted lattice; the spread over independent shifts is the standard error.
+without flips is the probability of an orthant. `orthant` integrates it by minimax tilting.
 
-References
-----------
-.. [1] Genz, A. (1992). Numerical computation of multivariate normal probabilities. Journal of Computational
-   and Graphical Statistics 1, 141-149. https://doi.org/10.1080/10618600.1992.10477010
+Given g the process is Gaussian, f(x) with mean k(x)' C^-1 g and covariance k(x,x') - k(x)' C^-1 k(x'), C = K + v I. So
+the posterior is a mixture of Gaussians that differ in their weights C^-1 g alone; a prediction is an average over g of
+what each of them predicts.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
 from bayesgp_mf.errors import (
     ConvergenceError,
@@ -29,14 +25,44 @@ from bayesgp_mf.errors import (
     Status,
     UndefinedQuantityError,
 )
-from bayesgp_mf.likelihoods import Gaussian, Probit
-from bayesgp_mf.linalg import DenseCorrection, SiteCorrection, cholesky, triangular_inverse
+from bayesgp_mf.likelihoods import Gaussian, Likelihood, Probit
+from bayesgp_mf.linalg import DenseCorrection, InverseCorrection, SiteCorrection, cholesky, psd_root
 from bayesgp_mf.problem import Problem, explain_infeasible
 from bayesgp_mf.solution import Control, Evidence, Info, LeaveOneOut, Solution
+from bayesgp_mf.solvers.orthant import Estimate, Orthant, tilted
 from bayesgp_mf.types import Array
 
 LARGEST_STANDARD_ERROR = 1e-3
 """In nats; an integral less certain than this is not called exact."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cloud:
+    """A posterior as a weighted mixture of Gaussians with one covariance.
+
+    Attributes
+    ----------
+    weights : (points, n) array
+        Of each Gaussian the weights w: its mean at x is k(x)' w.
+    share : (points,) array
+        Of the mixture; they sum to one.
+    correction : InverseCorrection
+        R of all of them.
+    """
+
+    weights: Array
+    share: Array
+    correction: InverseCorrection
+
+    def moments(self, cross: Array, prior: Array) -> tuple[Array, Array]:
+        """Return the means ``(points, m)`` and the one variance ``(m,)`` at new cases, from k(x) ``(n, m)``."""
+        variance = prior - self.correction.quadratic_diagonal(cross)
+        # what is known exactly, as at a training case of a step, has no variance but rounding
+        return self.weights @ cross, np.where(np.abs(variance) < 1e-10 * prior, 0.0, variance)
+
+    def predict_proba(self, likelihood: Likelihood, cross: Array, prior: Array) -> Array:
+        """Return the probability ``(m,)`` of t = +1 at new cases, averaged over the mixture."""
+        return np.asarray(self.share @ likelihood.predict_proba(*self.moments(cross, prior)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +71,19 @@ class Exact:
 
     Parameters
     ----------
-    points : int
-        Lattice points for each random shift.
-    shifts : int
-        Independent random shifts, from whose spread the standard error is taken.
+    log2_points : int
+        Logarithm to base 2 of the number of points in each scrambled set.
+    scrambles, most_scrambles : int
+        Independent sets, from whose spread the standard error is taken: at first, and at most. As long as it exceeds
+        1e-3 nats, there are as many more.
     random_seed : int
-        Seed of the shifts; fixed, so that the same problem gives the same answer.
+        Seed of the scrambles; fixed, so that the same problem gives the same answer.
     """
 
     name: str = "exact"
-    points: int = 16381
-    shifts: int = 12
+    log2_points: int = 14
+    scrambles: int = 12
+    most_scrambles: int = 192
     random_seed: int = 0
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
@@ -64,7 +92,7 @@ class Exact:
         Parameters
         ----------
         problem : Problem
-            With a Gaussian or probit likelihood; for probit up to some ten cases.
+            With a Gaussian or probit likelihood; for probit up to some hundred cases, with flips some ten.
         control : Control
             Only ``throw`` is used.
         start : Solution, optional
@@ -81,6 +109,8 @@ class Exact:
             If ``control.throw`` and the standard error exceeds 1e-3 nats.
         InconsistentDataError
             If it does because the labels have probability zero.
+        NotPositiveDefiniteError
+            If K + v I is singular, as smooth kernels make it without noise.
         UndefinedQuantityError
             If the likelihood is neither Gaussian nor probit.
         """
@@ -89,7 +119,7 @@ class Exact:
             case Gaussian() as likelihood:
                 return self._regression(problem, likelihood)
             case Probit() as likelihood:
-                return self._orthant(problem, likelihood, control)
+                return self._classification(problem, likelihood, control)
         raise UndefinedQuantityError(
             f"method 'exact' handles Gaussian and Probit likelihoods, got {type(problem.likelihood).__name__}."
         )
@@ -99,19 +129,89 @@ class Exact:
         return 0.5 * (np.outer(solution.alpha, solution.alpha) - solution.correction.dense())
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> LeaveOneOut:
-        """Return exact leave-one-out predictions, by leaving each case out and integrating again."""
+        """Return exact leave-one-out predictions, by leaving each case out and integrating again.
+
+        log p(t_i | other labels) is the log of an average of p(t_i | g of the others), over points that are weighted
+        for the other labels: a ratio of two evidences, in which most of the error cancels. Fewer points will do.
+        """
         n = problem.n
-        mean, variance, log_density = np.zeros(n), np.diag(problem.gram).copy(), np.empty(n)
+        prior = np.diag(problem.gram)
+        mean, variance, log_density = np.zeros(n), prior.copy(), np.empty(n)
+        expected = problem.gram @ solution.alpha
         for i in range(n):
+            here = slice(i, i + 1)
             if n == 1:
                 log_density[i] = solution.evidence.value
-                break
-            without = self.solve(problem.without(i), Control(throw=solution.info.status is Status.CONVERGED))
-            cross = np.delete(problem.gram[:, i], i)[:, None]
-            mean[i] = cross[:, 0] @ without.alpha
-            variance[i] -= without.correction.quadratic_diagonal(cross)[0]
-            log_density[i] = solution.evidence.value - without.evidence.value
+            elif isinstance(problem.likelihood, Gaussian):
+                without = self.solve(problem.without(i))
+                cross = np.delete(problem.gram[:, i], i)[:, None]
+                mean[i] = cross[:, 0] @ without.alpha
+                variance[i] -= without.correction.quadratic_diagonal(cross)[0]
+                log_density[i] = solution.evidence.value - without.evidence.value
+            else:
+                fewer = replace(self, log2_points=self.log2_points - 2)
+                cloud = fewer.cloud(problem.without(i), np.delete(expected, i))
+                means, rest = cloud.moments(np.delete(problem.gram[:, here], i, axis=0), prior[here])
+                mean[i] = cloud.share @ means[:, 0]
+                variance[i] = rest[0] + cloud.share @ (means[:, 0] - mean[i]) ** 2
+                density = np.exp(problem.likelihood.log_partition(problem.t[here], means, rest).value)
+                log_density[i] = np.log(cloud.share @ density[:, 0])
         return LeaveOneOut(mean, variance, log_density)
+
+    def integrate(self, orthant: Orthant) -> Estimate:
+        """Return the log probability and the moments given the labels, with as many points as the error asks for."""
+        return orthant.estimate(
+            self.log2_points, self.scrambles, self.most_scrambles, LARGEST_STANDARD_ERROR, self.random_seed
+        )
+
+    def cloud(self, problem: Problem, expected: Array | None = None) -> Cloud:
+        """Return the posterior of a probit problem as a mixture over weighted points.
+
+        Posterior means ``expected (n,)``, if some are known, save time.
+        """
+        orthant = _orthant(problem, expected)
+        z, share = orthant.weighted(self.log2_points, self.scrambles, self.random_seed)
+        return Cloud(orthant.weights(z), share, InverseCorrection(cholesky(_covariance(problem))))
+
+    def draw(self, problem: Problem, draws: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Return exact independent draws of f at the training cases of a probit problem.
+
+        Returns
+        -------
+        f : (draws, n) array
+            In latent units.
+        log_prior : (draws,) array
+            Log prior density of each, with respect to the whitened latent values, in nats.
+
+        Raises
+        ------
+        ConvergenceError
+            If too few proposals are accepted.
+        """
+        orthant = _orthant(problem)
+        g = orthant.values(orthant.draw(draws, rng))
+        correction = InverseCorrection(cholesky(_covariance(problem)))
+        if _probit(problem).noise_variance == 0.0:
+            f, square, rank = g, correction.quadratic_diagonal(g.T), problem.n
+        else:
+            root = psd_root(problem.gram)  # f = A u with A A' = K; given g, u has mean A' C^-1 g
+            rank = root.shape[1]
+            factor = cholesky(np.eye(rank) - correction.quadratic(root))
+            u = correction.solve(g.T).T @ root + rng.standard_normal((draws, rank)) @ factor.T
+            f, square = u @ root.T, np.sum(u**2, axis=1)
+        return f, -0.5 * square - 0.5 * rank * np.log(2.0 * np.pi)
+
+    def draw_cloud(self, problem: Problem, draws: int, rng: np.random.Generator) -> Cloud:
+        """Return the process given each of some exact independent draws of g, each with the same share.
+
+        Raises
+        ------
+        ConvergenceError
+            If too few proposals are accepted.
+        """
+        orthant = _orthant(problem)
+        weights = orthant.weights(orthant.draw(draws, rng))
+        return Cloud(weights, np.full(draws, 1.0 / draws), InverseCorrection(cholesky(_covariance(problem))))
 
     def _regression(self, problem: Problem, likelihood: Gaussian) -> Solution:
         noise = likelihood.noise_variance
@@ -121,28 +221,10 @@ class Exact:
         info = Info(Status.CONVERGED, 1, 0.0)
         return Solution(self.name, alpha, correction, Evidence(float(value), "exact"), None, info)
 
-    def _orthant(self, problem: Problem, likelihood: Probit, control: Control) -> Solution:
+    def _classification(self, problem: Problem, likelihood: Probit, control: Control) -> Solution:
         n = problem.n
-        try:
-            factor = cholesky(problem.gram + likelihood.noise_variance * np.eye(n))
-        except NotPositiveDefiniteError as cause:
-            raise NotPositiveDefiniteError(
-                "method 'exact' without noise needs an invertible Gram matrix, and this one is singular. Add "
-                "kernels.White(...) or use Probit(noise_variance=...)."
-            ) from cause
-        rng = np.random.default_rng(self.random_seed)
-        parts = [self._one_shift(factor, problem.t, likelihood.flip, rng.random(n)) for _ in range(self.shifts)]
-        log_mass = np.array([part[0] for part in parts])
-        total = float(logsumexp(log_mass))
-        share = np.exp(log_mass - total)
-        # whitened g = L u: its posterior moments give alpha and R as derivatives of log p(t)
-        mean = sum(s * part[1] for s, part in zip(share, parts, strict=True))
-        second = sum(s * part[2] for s, part in zip(share, parts, strict=True))
-        inverse = triangular_inverse(factor)
-        alpha = inverse.T @ mean
-        correction = inverse.T @ (np.eye(n) - second + np.outer(mean, mean)) @ inverse
-        relative = np.exp(log_mass - log_mass.max())
-        error = float(np.std(relative, ddof=1) / np.sqrt(self.shifts) / np.mean(relative))
+        orthant = _orthant(problem)
+        value, error, mean, second, scrambles = self.integrate(orthant)
         status = Status.CONVERGED if error <= LARGEST_STANDARD_ERROR else Status.MAX_ITERATIONS
         reason = None if status is Status.CONVERGED else explain_infeasible(problem)
         if reason is not None:
@@ -153,54 +235,38 @@ class Exact:
                 f"{LARGEST_STANDARD_ERROR:g}. Use method='tap', or Control(throw=False) to have it all the same.",
                 status,
             )
+        # the posterior moments of z give alpha and R as derivatives of log p(t)
         return Solution(
             method=self.name,
-            alpha=alpha,
-            correction=DenseCorrection(0.5 * (correction + correction.T)),
-            evidence=Evidence(total - float(np.log(self.shifts)), "exact", standard_error=error),
+            alpha=orthant.weights(mean[:, None])[0],
+            correction=DenseCorrection(orthant.quadratic_form(np.eye(n) - second + np.outer(mean, mean))),
+            evidence=Evidence(value, "exact", standard_error=error),
             cavity=None,
-            info=Info(status, self.shifts, error),
+            info=Info(status, scrambles, error),
         )
 
-    def _one_shift(self, factor: Array, t: Array, flip: float, shift: Array) -> tuple[float, Array, Array]:
-        """Return log p(t) and the first two posterior moments of u, g = factor @ u, from one shifted lattice."""
-        n = t.size
-        directions = np.concatenate([[1.0 / self.points], np.sqrt(_primes(n - 1))])
-        grid = np.arange(self.points)[:, None] * directions + shift
-        # folded, which makes the integrand periodic; 0 and 1 themselves would be points at infinity
-        uniform = np.clip(np.abs(2.0 * (grid % 1.0) - 1.0), np.finfo(np.float64).tiny, 1.0 - 2.0**-53)
-        signed = np.empty((self.points, n))  # t_i u_i
-        log_weight = np.zeros(self.points)
-        for i in range(n):
-            conditional_mean = (signed[:, :i] * t[:i]) @ factor[i, :i]
-            threshold = -t[i] * conditional_mean / factor[i, i]  # the label holds for t_i u_i above this
-            log_right = np.log1p(-flip) + log_ndtr(-threshold)
-            # invert the distribution function piece by piece, in logs: a piece may be smaller than any number
-            if flip == 0:
-                log_weight += log_right
-                signed[:, i] = -ndtri_exp(np.log(uniform[:, i]) + log_right)
-            else:
-                log_total = np.logaddexp(log_right, np.log(flip) + log_ndtr(threshold))
-                log_weight += log_total
-                level, rest = np.log(uniform[:, i]) + log_total, np.log1p(-uniform[:, i]) + log_total
-                above = level <= log_right
-                signed[above, i] = -ndtri_exp(level[above] - np.log1p(-flip))
-                signed[~above, i] = ndtri_exp(rest[~above] - np.log(flip))
-        log_mass = float(logsumexp(log_weight)) - float(np.log(self.points))
-        weight = np.exp(log_weight - logsumexp(log_weight))
-        u = signed * t
-        return log_mass, weight @ u, (u * weight[:, None]).T @ u
+
+def _probit(problem: Problem) -> Probit:
+    if not isinstance(problem.likelihood, Probit):
+        raise UndefinedQuantityError(
+            f"only a probit is seen through signs, got {type(problem.likelihood).__name__}. Use the solution's moments."
+        )
+    return problem.likelihood
 
 
-def _primes(count: int) -> Array:
-    """Return the first ``count`` primes, whose square roots are independent directions of a lattice."""
-    found: list[int] = []
-    candidate = 2
-    while len(found) < count:
-        if all(candidate % prime for prime in found if prime * prime <= candidate):
-            found.append(candidate)
-        candidate += 1
-    return np.array(found, dtype=np.float64)
+def _covariance(problem: Problem) -> Array:
+    """Return that of g, the latent values with their noise."""
+    return problem.gram + _probit(problem).noise_variance * np.eye(problem.n)
+
+
+def _orthant(problem: Problem, expected: Array | None = None) -> Orthant:
+    try:
+        return tilted(_covariance(problem), problem.t, _probit(problem).flip, expected)
+    except NotPositiveDefiniteError as cause:
+        raise NotPositiveDefiniteError(
+            "method 'exact' without noise needs an invertible Gram matrix, and this one is singular. Add "
+            "kernels.White(...) or use Probit(noise_variance=...)."
+        ) from cause
 
 
 exact = Exact()
