@@ -138,14 +138,14 @@ def conclude(results: Mapping[str, Any]) -> Findings:
         (
             f"Hyperparameters are fixed. The toy labels are drawn from the model; of sonar and Pima {N} training cases "
             "were drawn once. Means are compared at the training cases, probabilities of class +1 at all test cases. "
-            "The exact posterior is integrated by minimax tilting; the kernel has noise of variance 0.01, without which "
-            "the step's Gram matrix would be singular.",
+            "The exact posterior is integrated by minimax tilting; the kernel has noise of variance 0.01, without "
+            "which the step's Gram matrix would be singular.",
             f"Standard errors of the exact values, from {REPEATS} repeats: means at most "
             f"{max(found['mean_error'] for found in results.values()):.4f} prior standard deviations, probabilities at "
             f"most {max(found['probability_error'] for found in results.values()):.4f}.",
-            "The tolerances are a promise for the probit. The noise-free step asks the most of a Gaussian approximation: "
-            "where a latent value is held against its threshold by others, its true posterior is a truncated, skewed "
-            f"one. Out of tolerance, both likelihoods: {'; '.join(missed) or 'nothing'}.",
+            "The tolerances are a promise for the probit. The noise-free step asks the most of a Gaussian "
+            "approximation: where a latent value is held against its threshold by others, its true posterior is a "
+            f"truncated, skewed one. Out of tolerance, both likelihoods: {'; '.join(missed) or 'nothing'}.",
             Table(
                 "Approximation less exact posterior, largest over cases.",
                 ("", "Means, prior sd", "Probabilities", "Sd, ratio", "Log evidence, nats", "Exact log evidence, nats"),
