@@ -60,7 +60,8 @@ def test_classification_does_depend_on_the_order_of_one_sweep():
 @pytest.mark.parametrize("likelihood", [bgp.Probit(), bgp.Probit(0.5, 0.1), bgp.Step(0.1)])
 def test_a_single_case_is_exact(sweeps, likelihood):
     problem = bgp.Problem(np.array([[1.7]]), np.array([-1.0]), likelihood)
-    assert_same_posterior(Online(sweeps=sweeps).solve(problem), METHODS["exact"].solve(problem), 1e-5)
+    # with flips it is integrated without tilting, to some 1e-5
+    assert_same_posterior(Online(sweeps=sweeps).solve(problem), METHODS["exact"].solve(problem), 5e-5)
     tap = METHODS["tap"].solve(problem)  # exact too, without an integration error
     assert_same_posterior(Online(sweeps=sweeps).solve(problem), tap, 1e-12)
 
