@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bayesgp_mf.hyper.hmc import HybridMonteCarlo
 from bayesgp_mf.hyper.integrate import Integrate
-from bayesgp_mf.hyper.objective import EvidenceObjective, Objective
-from bayesgp_mf.hyper.optimise import Run, maximise_evidence
+from bayesgp_mf.hyper.objective import Objective
+from bayesgp_mf.hyper.optimise import Run
 from bayesgp_mf.hyper.priors import LogNormal, Prior
 from bayesgp_mf.hyper.registry import HYPER, get_strategy
 from bayesgp_mf.hyper.result import HyperResult, Strategy
@@ -17,7 +17,6 @@ from bayesgp_mf.hyper.target import Target
 __all__ = [
     "HYPER",
     "Evidence",
-    "EvidenceObjective",
     "EvidenceScore",
     "HybridMonteCarlo",
     "HyperResult",
@@ -32,5 +31,4 @@ __all__ = [
     "Strategy",
     "Target",
     "get_strategy",
-    "maximise_evidence",
 ]

@@ -9,12 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, NotPositiveDefiniteError
-from bayesgp_mf.hyper.scores import EvidenceScore, Score, Scored
+from bayesgp_mf.hyper.scores import Score, Scored
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.methods import Solver
-from bayesgp_mf.solution import Control, Solution
+from bayesgp_mf.solution import Solution
 from bayesgp_mf.types import Array
 
 LARGEST_LOG = 150.0
@@ -135,28 +133,3 @@ class Objective:
                 return None
             slopes.append((ahead.value - behind.value) / (2.0 * DIFFERENCE))
         return np.array(slopes)
-
-
-class EvidenceObjective(Objective):
-    """log evidence(log parameters) of all parameters of a kernel that are not zero, without priors.
-
-    Parameters
-    ----------
-    X : (n, d) array
-        Training inputs.
-    t : (n,) array
-        Targets.
-    likelihood : Likelihood
-        p(t | f).
-    kernel : Kernel
-        Gives the parameters their names and shapes.
-    solver : Solver
-        Whose evidence it is.
-    control : Control
-        Of the inner solver.
-    """
-
-    def __init__(
-        self, X: Array, t: Array, likelihood: Likelihood, kernel: Kernel, solver: Solver, control: Control
-    ) -> None:
-        super().__init__(Target(X, t, likelihood, kernel, solver, control), EvidenceScore())

@@ -10,9 +10,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 from bayesgp_mf.errors import BoundWarning, ConvergenceError, ConvergenceWarning, Status
-from bayesgp_mf.hyper.objective import EvidenceObjective, Objective
+from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.target import Target
-from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.types import Array
 
 START_SPREAD = 1.0
@@ -53,11 +52,6 @@ class Run:
     n_failures: int
     message: str
     success: bool
-
-    @property
-    def log_evidence(self) -> float:
-        """The value at the end, where the objective is the log evidence, in nats."""
-        return self.value
 
 
 def maximise(
@@ -110,29 +104,6 @@ def no_solution(objective: Objective, where: str) -> ConvergenceError:
     )
     error.__cause__ = objective.last_failure
     return error
-
-
-def maximise_evidence(
-    kernel: Kernel,
-    objective: EvidenceObjective,
-    *,
-    starts: int,
-    rng: np.random.Generator,
-    advance: Callable[[str], None],
-) -> tuple[Kernel, list[Run]]:
-    """Return the kernel with the highest evidence found, and all descents: `maximise` for a kernel.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The first start, that of the objective; parameters that are exactly zero stay so.
-    objective : EvidenceObjective
-        Log evidence and gradient.
-    starts, rng, advance
-        As `maximise` has them, which also says what is raised and warned of.
-    """
-    best, runs = maximise(objective, starts=starts, rng=rng, advance=advance)
-    return objective.target.kernel_at(best.end), runs
 
 
 def _descend(objective: Objective, start: Array, advance: Callable[[str], None]) -> Run:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
-from bayesgp_mf.hyper import EvidenceObjective
+from bayesgp_mf.hyper import EvidenceScore, Objective, Target
 from bayesgp_mf.inferencedata import get_group
 from bayesgp_mf.kernels import log_vector
 from bayesgp_mf.methods import METHODS
@@ -19,7 +19,7 @@ TOY = bgp.datasets.make_toy(bgp.kernels.Gaussian([0.7, 1.5], 4.0), n=60, random_
 
 
 def objective(kernel=KERNEL, likelihood=bgp.Probit(), control=bgp.Control(tolerance=1e-11)):
-    return EvidenceObjective(TOY.X, 2 * TOY.y - 1, likelihood, kernel, METHODS["tap"], control)
+    return Objective(Target(TOY.X, 2 * TOY.y - 1, likelihood, kernel, METHODS["tap"], control), EvidenceScore())
 
 
 @pytest.mark.parametrize("likelihood", [bgp.Probit(), bgp.Probit(0.5, 0.1)], ids=repr)
@@ -46,7 +46,7 @@ def test_gradient_passes_central_differences(kernel, likelihood):
 def test_gradient_of_every_evidence_passes_central_differences(method):
     kernel = bgp.kernels.Gaussian([1.0, 1.0], 1.5) + bgp.kernels.White(0.1)
     control = bgp.Control(tolerance=1e-10)
-    evaluate = EvidenceObjective(TOY.X, 2 * TOY.y - 1, bgp.Probit(), kernel, METHODS[method], control)
+    evaluate = Objective(Target(TOY.X, 2 * TOY.y - 1, bgp.Probit(), kernel, METHODS[method], control), EvidenceScore())
     at = log_vector(kernel)
     _, gradient = evaluate(at)
     step = 1e-4

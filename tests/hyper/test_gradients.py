@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
-from bayesgp_mf.hyper import EvidenceObjective
+from bayesgp_mf.hyper import EvidenceScore, Objective, Target
 from bayesgp_mf.kernels import White, log_vector
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.methods import METHODS
@@ -31,7 +31,7 @@ def compare(kernel, method):
     # exact integration of labels is a lattice rule, the gradient of which is that of the integral, not of the rule
     targets, likelihood = (X[:, 0], Gaussian(0.3)) if method == "exact" else (T, bgp.Probit())
     control = bgp.Control(tolerance=1e-10, max_iterations=5000)
-    evaluate = EvidenceObjective(X, targets, likelihood, kernel, METHODS[method], control)
+    evaluate = Objective(Target(X, targets, likelihood, kernel, METHODS[method], control), EvidenceScore())
     at = log_vector(kernel)
     answer = evaluate(at)
     assert answer is not None, evaluate.last_failure

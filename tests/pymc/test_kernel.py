@@ -9,7 +9,7 @@ import pytensor.tensor as pt
 import pytest
 
 import bayesgp_mf as bgp
-from bayesgp_mf.hyper import EvidenceObjective
+from bayesgp_mf.hyper import EvidenceScore, Objective, Target
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.pymc import kernel_from_pymc
 
@@ -68,7 +68,7 @@ def test_it_is_our_kernel_of_the_same_name():
     t = np.where(X[:, 0] + X[:, 1] > 0, 1.0, -1.0)
     sums = {}
     for kernel in (ours + bgp.kernels.Bias(2.0), theirs + kernel_from_pymc(cov.Constant(s("b")), b=2.0)):
-        objective = EvidenceObjective(X, t, bgp.Probit(), kernel, METHODS["tap"], bgp.Control())
+        objective = Objective(Target(X, t, bgp.Probit(), kernel, METHODS["tap"], bgp.Control()), EvidenceScore())
         value, gradient = objective(bgp.kernels.log_vector(kernel))
         names = bgp.kernels.log_vector_names(kernel)
         sums[kernel] = value, sorted(np.abs(gradient[[i for i, name in enumerate(names) if "[" in name]]))

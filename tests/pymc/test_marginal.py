@@ -11,7 +11,7 @@ import pytensor.tensor as pt
 import pytest
 
 import bayesgp_mf as bgp
-from bayesgp_mf.hyper import EvidenceObjective
+from bayesgp_mf.hyper import EvidenceScore, Objective, Target
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.pymc import Marginal, kernel_from_pymc
@@ -94,7 +94,7 @@ def test_the_optimum_under_a_flat_prior_is_the_highest_evidence(data):
         with pytensor.config.change_flags(mode="FAST_COMPILE"):
             point = pm.find_MAP(progressbar=False)
     kernel = kernel_from_pymc(4.0 * pm.gp.cov.ExpQuad(2, ls=pt.dscalar("ls")), ls=float(np.exp(point["log_ls"])))
-    objective = EvidenceObjective(data.X, data.t, bgp.Probit(), kernel, METHODS["tap"], bgp.Control())
+    objective = Objective(Target(data.X, data.t, bgp.Probit(), kernel, METHODS["tap"], bgp.Control()), EvidenceScore())
     value, slope = objective(bgp.kernels.log_vector(kernel))
     assert abs(slope[0]) < 1e-3
     assert gp.posterior(point).log_evidence == pytest.approx(value, rel=1e-12)

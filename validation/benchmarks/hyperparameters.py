@@ -11,7 +11,7 @@ import numpy as np
 
 import bayesgp_mf as bgp
 from bayesgp_mf.datasets import Dataset
-from bayesgp_mf.hyper import EvidenceObjective
+from bayesgp_mf.hyper import EvidenceScore, Objective, Target
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.solution import Control
@@ -55,7 +55,9 @@ def _calls(split: Split, advance: Callable[[str], None]) -> Benchmark:
 def evidence_cases(split: Split, method: str) -> dict[str, Case]:
     """Return a call from the prior, and one from the solution at a point nearby."""
     kernel = bgp.kernels.Gaussian(LENGTHSCALE, VARIANCE)
-    objective = EvidenceObjective(split.X, split.t, bgp.Probit(), kernel, get_method(method), Control())
+    objective = Objective(
+        Target(split.X, split.t, bgp.Probit(), kernel, get_method(method), Control()), EvidenceScore()
+    )
     here: Array = objective.target.start
 
     def nearby() -> None:

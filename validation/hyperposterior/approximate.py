@@ -13,9 +13,9 @@ from bayesgp_mf.hyper import Target
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.pymc import Nuts
 from bayesgp_mf.types import Array
-from validation.hyperposterior.setting import LIKELIHOOD, PRIORS, log_parameters_of
+from validation.hyperposterior.setting import LIKELIHOOD, log_parameters_of
 from validation.hyperposterior.statistics import Statistics, statistics
-from validation.tables.crabs_and_pima import laplace_start
+from validation.tables.crabs_and_pima import PRIORS, laplace_start
 from validation.tables.selection import Split
 
 

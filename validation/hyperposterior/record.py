@@ -27,10 +27,10 @@ from validation.arviz_calls import convergence
 from validation.hyperposterior.joint import joint_model, probabilities, sites_at
 from validation.hyperposterior.recorded import PATH
 from validation.hyperposterior.sampling import Settings, run_chain
-from validation.hyperposterior.setting import LIKELIHOOD, PRIORS, load, log_parameters_of, parameter_names
+from validation.hyperposterior.setting import LIKELIHOOD, load, log_parameters_of, parameter_names
 from validation.hyperposterior.statistics import statistics
 from validation.reference import default_sampler
-from validation.tables.crabs_and_pima import laplace_start
+from validation.tables.crabs_and_pima import PRIORS, laplace_start
 from validation.tables.selection import Split
 
 PACKAGES = ("bayesgp-mf", "numpy", "scipy", "arviz", "pymc", "pytensor", "numba", "nutpie")

@@ -10,17 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 import bayesgp_mf as bgp
-from bayesgp_mf.hyper import LogNormal
 from bayesgp_mf.kernels import Gaussian
 from bayesgp_mf.types import Array
-from validation.tables.crabs_and_pima import PRIOR_MEAN, PRIOR_SD
 from validation.tables.selection import Split
 
 LIKELIHOOD = bgp.Probit(noise_variance=1.0)
-PRIORS = {
-    "lengthscale": LogNormal(PRIOR_MEAN, PRIOR_SD, power=-2.0),  # on w_l = lengthscale^-2
-    "variance": LogNormal(PRIOR_MEAN, PRIOR_SD),
-}
 
 
 def load() -> Split:

@@ -12,19 +12,22 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 
 import bayesgp_mf as bgp
-from bayesgp_mf.hyper import EvidenceObjective, maximise_evidence
-from bayesgp_mf.kernels import Gaussian, Kernel, log_vector, with_log_vector
+from bayesgp_mf.hyper import Evidence, LogNormal, Target
+from bayesgp_mf.kernels import Gaussian, Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.methods import get_method
-from bayesgp_mf.solution import Control, Solution
+from bayesgp_mf.solution import Solution
 from bayesgp_mf.types import Array
 from validation.tables.selection import NAMES, Choice, Counts, Split, choose, count, errors_on_test_set, solve
 
 STARTS = 3
 PRIOR_MEAN, PRIOR_SD = -3.0, 3.0
+PRIORS = {
+    "lengthscale": LogNormal(PRIOR_MEAN, PRIOR_SD, power=-2.0),  # on w_l = lengthscale^-2
+    "variance": LogNormal(PRIOR_MEAN, PRIOR_SD),
+}
 """Of each log hyperparameter, log w_l and log v_0 (1996, section 3)."""
 LAPLACE_START = np.exp(1.0)
 """Length scale where the searches with Laplace's approximation start: log w_l = -2, log v_0 = 0 (1996, section 3)."""
@@ -86,15 +89,16 @@ def describe_scales(lengthscale: Array, names: Iterable[str]) -> str:
 
 def tuned(split: Split, kernel: Kernel, likelihood: Likelihood, method: str, starts: int = STARTS) -> Kernel:
     """Return the kernel of the highest evidence of a method, from the given start and random ones around it."""
-    objective = EvidenceObjective(split.X, split.t, likelihood, kernel, get_method(method), Control())
+    return _highest(Target(split.X, split.t, likelihood, kernel, get_method(method)), starts)
+
+
+def _highest(target: Target, starts: int) -> Kernel:
     with warnings.catch_warnings():
         # inputs that hardly matter run to the end of the search; the length scales say so themselves
         warnings.simplefilter("ignore", bgp.BoundWarning)
         # where the search turned back from a point without a solution it went on; that it did not finish is still said
         warnings.filterwarnings("ignore", "at .* points of the search", bgp.ConvergenceWarning)
-        best, _ = maximise_evidence(
-            kernel, objective, starts=starts, rng=np.random.default_rng(0), advance=lambda note: None
-        )
+        (best,) = Evidence(starts).choose(target, np.random.default_rng(0), lambda note: None).kernels
     return best
 
 
@@ -112,27 +116,9 @@ def laplace_map(split: Split) -> Kernel:
     """Return the kernel of the highest Laplace evidence times the prior of the 1996 paper.
 
     Each of log w_1, ..., log w_d and log v_0 is normal with mean -3 and standard deviation 3 (1996, section 3).
-
-    Raises
-    ------
-    RuntimeError
-        If the search did not end at a maximum.
     """
-    start = laplace_start(split)
-    objective = EvidenceObjective(split.X, split.t, bgp.Logit(), start, get_method("laplace"), Control())
-    power = np.append(np.full(split.X.shape[1], -2.0), 1.0)  # log w_l = -2 log lengthscale
-
-    def negative(log_parameters: Array) -> tuple[float, Array]:
-        answer = objective(log_parameters)
-        if answer is None:
-            raise RuntimeError(f"Laplace's approximation failed: {objective.last_failure}")
-        z = (power * log_parameters - PRIOR_MEAN) / PRIOR_SD
-        return 0.5 * float(z @ z) - answer[0], power * z / PRIOR_SD - answer[1]
-
-    found = minimize(negative, log_vector(start), jac=True, method="L-BFGS-B")
-    if not found.success:
-        raise RuntimeError(f"the search for the most probable hyperparameters did not finish: {found.message}")
-    return with_log_vector(start, found.x)
+    target = Target(split.X, split.t, bgp.Logit(), laplace_start(split), get_method("laplace"), priors=PRIORS)
+    return _highest(target, starts=1)
 
 
 def uniform_start(split: Split) -> Gaussian:

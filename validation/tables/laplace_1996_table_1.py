@@ -16,17 +16,13 @@ import numpy as np
 
 import bayesgp_mf as bgp
 from bayesgp_mf.diagnostics import error_count
-from bayesgp_mf.hyper import HybridMonteCarlo, LogNormal, Target
+from bayesgp_mf.hyper import HybridMonteCarlo, Target
 from bayesgp_mf.methods import get_method
 from validation.tables import crabs_and_pima as common
 from validation.tables.command import main
 from validation.tables.record import Entry, PaperTable
 from validation.tables.selection import Split
 
-PRIORS = {
-    "lengthscale": LogNormal(common.PRIOR_MEAN, common.PRIOR_SD, power=-2.0),  # on w_l = lengthscale^-2
-    "variance": LogNormal(common.PRIOR_MEAN, common.PRIOR_SD),
-}
 SAMPLER = HybridMonteCarlo(
     iterations=200,
     leapfrog_steps=20,
@@ -95,7 +91,7 @@ def sample(split: Split, seed: int, advance: Callable[[str], None]) -> Chain:
     """Draw hyperparameters as the paper does, and count errors of the averaged probabilities (1996, eq. 9)."""
     started = time.process_time()
     solver = get_method("laplace")
-    target = Target(split.X, split.t, bgp.Logit(), common.laplace_start(split), solver, priors=PRIORS)
+    target = Target(split.X, split.t, bgp.Logit(), common.laplace_start(split), solver, priors=common.PRIORS)
     with warnings.catch_warnings():
         # they are counted in the table
         warnings.filterwarnings("ignore", "of .* trajectories", bgp.ConvergenceWarning)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 import bayesgp_mf as bgp
-from bayesgp_mf.hyper import EvidenceObjective
+from bayesgp_mf.hyper import EvidenceScore, Objective, Target
 from bayesgp_mf.kernels import log_vector, with_log_vector
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.solution import Control
@@ -74,7 +74,7 @@ def make(advance: Callable[[str], None]) -> PaperTable:
 def _descend(split: Split, method: str, advance: Callable[[str], None]) -> Descent:
     likelihood = bgp.Probit(noise_variance=1.0)  # v_0/v is the kernel's variance
     kernel = common.uniform_start(split)
-    objective = EvidenceObjective(split.X, split.t, likelihood, kernel, get_method(method), Control())
+    objective = Objective(Target(split.X, split.t, likelihood, kernel, get_method(method), Control()), EvidenceScore())
     free_energy, errors = [], []
 
     def note(log_parameters: Array, log_evidence: float) -> None:
