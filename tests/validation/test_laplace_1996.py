@@ -6,6 +6,7 @@ import numpy as np
 
 import bayesgp_mf as bgp
 from bayesgp_mf.hyper import HybridMonteCarlo
+from validation.tables import crabs_and_pima as common
 from validation.tables import laplace_1996_table_1 as script
 from validation.tables.crabs_and_pima import laplace_start
 from validation.tables.selection import Split
@@ -50,7 +51,7 @@ def test_the_prior_is_that_of_the_paper():
     """Log w_l = -2 log lengthscale and log v_0 are normal with mean -3 and standard deviation 3."""
     start = laplace_start(crabs())
     for name, power in (("lengthscale", -2.0), ("variance", 1.0)):
-        prior = script.PRIORS[name]
+        prior = common.PRIORS[name]
         at_mean, _ = prior.log_density(np.array(-3.0 / power))
         one_sd, _ = prior.log_density(np.array((-3.0 + 3.0) / power))
         two_sd, _ = prior.log_density(np.array((-3.0 - 6.0) / power))

@@ -130,9 +130,9 @@ def _remarks(rough: list[Outcome]) -> tuple[str, ...]:
         "The papers' iteration: weights move by a learning rate, at first 0.05, towards what their equation asks for; "
         "the rate grows by 1.1 while the error falls and is halved when it rises; cavity variances are refreshed every "
         "20th step. They stopped at a squared change of 1e-4 (to 1e-2 above, where the cavity variances must stand "
-        "still too) and report fewer than 100 steps for the problems they studied. Ours: for TAP, Anderson-accelerated "
-        "steps in site parameters, each with a factorisation; for naive mean field, Newton's method with conjugate "
-        "gradients, without one.",
+        "still too) and report fewer than 100 steps for the problems they studied. Ours: for TAP, Newton's method in "
+        "site parameters, a factorisation each step; for naive mean field, Newton's method with conjugate gradients, "
+        "without one.",
         "A step is not the same thing in both: of the papers' steps only every 20th costs a factorisation, the others "
         "one product with the Gram matrix. So the times are compared too, as ratios within one run.",
         f"Gaussian kernels with v_0 = 1, {settings}. Sonar with its short length scale (2000, table 1) is an easy "
