@@ -70,6 +70,21 @@ def test_a_run_that_was_stopped_goes_on(tmp_path):
     assert (tmp_path / "other" / "validation.json").read_bytes() == stopped
 
 
+def interrupt(x, log):
+    """Do as Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+def test_an_interrupt_keeps_what_is_there(tmp_path, capsys):
+    whole = study_of(tmp_path / "log", [1, 2, 3])
+    tasks = [whole.tasks[2], Task("stop", interrupt, {"x": 0, "log": ""}, cost=0.5)]
+    assert run(tmp_path, Study(whole.name, whole.title, tasks, whole.conclude)) == 130
+    assert "the same command goes on" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "validation.json").exists()
+    assert run(tmp_path, whole) == 0
+    assert computed(tmp_path / "log") == [3, 2, 1]
+
+
 def test_a_task_that_fails_is_named_and_does_not_take_the_others_along(tmp_path, capsys):
     log = tmp_path / "log"
     assert run(tmp_path, study_of(log, [-1, 2], "bad"), study_of(log, [3], "good")) == 1

@@ -21,6 +21,8 @@ STUDIES: tuple[Study, ...] = (exact_posterior.STUDY, perceptron.STUDY)
 """In the order of the page; a new one is added here."""
 OUTPUT = Path("reports/validation")
 TITLE = "Approximations against exact truths"
+INTERRUPTED = 130
+"""The exit status of a command that Ctrl-C ended."""
 
 
 def main(arguments: Sequence[str] | None = None, studies: Sequence[Study] = STUDIES) -> int:
@@ -32,8 +34,12 @@ def main(arguments: Sequence[str] | None = None, studies: Sequence[Study] = STUD
     total = sum(not store.holds(task) for study in chosen for task in study.tasks)
     known = sum(len(study.tasks) for study in chosen)
     print(f"{known - total} of {known} results are there from before; {total} to compute.", flush=True)
-    with progress_bar("studies", total=total) as advance:
-        failures = run_missing(chosen, store, options.processes, advance)
+    try:
+        with progress_bar("studies", total=total) as advance:
+            failures = run_missing(chosen, store, options.processes, advance)
+    except KeyboardInterrupt:
+        print("Stopped. What was computed is kept: the same command goes on from here.", file=sys.stderr, flush=True)
+        return INTERRUPTED
     print("\n".join(failures), end="\n" if failures else "", file=sys.stderr, flush=True)
 
     found: list[tuple[Study, Findings]] = []
