@@ -29,9 +29,9 @@ from bayesgp_mf.inputs import as_inputs, as_kernel, check_same_features, encode_
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.memory import check_memory
-from bayesgp_mf.methods import get_method
+from bayesgp_mf.methods import check_cavities, get_method
 from bayesgp_mf.mixture import Mixture
-from bayesgp_mf.posterior_process import Posterior
+from bayesgp_mf.posterior_process import Marginals, Posterior
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import Control, Solution
 from bayesgp_mf.tuning import tune
@@ -61,6 +61,7 @@ def fit(
     starts: int | None = None,
     draws: int = 1000,
     chains: int = 4,
+    marginals: Marginals = "gaussian",
     random_seed: Seed = None,
     control: Control = Control(),
     progress: bool = True,
@@ -101,6 +102,10 @@ def fit(
     draws, chains : int
         Draws of f from the posterior for each chain. They are independent; chains are ArviZ's layout. With "hmc" there
         is one draw of f for each draw of the hyperparameters instead.
+    marginals : {"gaussian", "tilted"}
+        Whether the draws of single latent values come from the Gaussian approximation, or from cavity times likelihood,
+        whose shape is that of the exact posterior (2000, fig. 1). "tilted" is there for "tap", "naive" and
+        "variational", and needs an invertible Gram matrix.
     random_seed : int, numpy.random.Generator or None
         Source of all randomness: draws, and random starts.
     control : Control
@@ -128,6 +133,8 @@ def fit(
         If the labels have probability zero under a noise-free likelihood.
     ConvergenceError
         If the equations were not solved and ``control.throw``.
+    NotPositiveDefiniteError
+        If the method, or ``marginals="tilted"``, needs an invertible Gram matrix and this one is singular.
     MemoryError
         If the dense matrices of n cases would not fit into this machine's memory.
 
@@ -161,6 +168,10 @@ def fit(
     check_parameter_names(kernel)
     check_memory(X.shape[0])
     solver = get_method(method)
+    if marginals not in ("gaussian", "tilted"):
+        raise ValueError(f"marginals must be 'gaussian' or 'tilted', got {marginals!r}.")
+    if marginals == "tilted":
+        check_cavities(method)
     rng = np.random.default_rng(random_seed)
     posterior: Posterior | Mixture
     node, stats = np.zeros((chains, draws), dtype=np.intp), dict[str, Array]()
@@ -195,6 +206,7 @@ def fit(
         sampler_stats=stats,
         fit_extras=extras,
         attrs=attrs,
+        marginals=marginals,
     )
 
 

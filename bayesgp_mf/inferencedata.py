@@ -22,7 +22,7 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.linalg import Correction, DenseCorrection, SiteCorrection
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.mixture import Mixture
-from bayesgp_mf.posterior_process import Posterior
+from bayesgp_mf.posterior_process import Marginals, Posterior
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import Evidence, Info, Solution
 from bayesgp_mf.types import Array
@@ -89,6 +89,7 @@ def to_container(
     sampler_stats: dict[str, NDArray[Any]],
     fit_extras: dict[str, xr.DataArray],
     attrs: dict[str, str],
+    marginals: Marginals = "gaussian",
 ) -> Container:
     """Draw from a posterior and lay everything out in the groups of ArviZ.
 
@@ -110,6 +111,8 @@ def to_container(
         More variables for the group ``fit``.
     attrs : dict
         More attributes, strings, for the group ``fit``.
+    marginals : {"gaussian", "tilted"}
+        What single latent values are drawn from; `Posterior.draw` says more.
     """
     first, problem = posterior.parts[0], posterior.problem
     coords: dict[str, Any] = {
@@ -121,7 +124,7 @@ def to_container(
         "constant_data": xr.Dataset({"X": _array(first.X, ("obs_id", "feature"), coords)}),
     }
     if first.solution.has_variance:
-        groups = _drawn_groups(posterior, class_names, node, sampler_stats, rng, coords) | groups
+        groups = _drawn_groups(posterior, class_names, node, sampler_stats, rng, coords, marginals) | groups
         if "log_likelihood" not in groups:
             attrs = attrs | {
                 "log_likelihood_omitted": "Under a likelihood that is piecewise constant in f, as a step is, "
@@ -143,6 +146,7 @@ def to_container(
             "status_message": status.value,
             "evidence_kind": first.solution.evidence.kind,
             "evidence_bound": first.solution.evidence.bound or "none",
+            "marginals": marginals,
             "kernel": json.dumps(_describe(first.kernel)),
             "likelihood": json.dumps(problem.likelihood.to_dict()),
             "class_names": json.dumps(class_names),
@@ -160,6 +164,7 @@ def _drawn_groups(
     sampler_stats: dict[str, NDArray[Any]],
     rng: np.random.Generator,
     coords: dict[str, Any],
+    marginals: Marginals,
 ) -> dict[str, xr.Dataset]:
     """Draw from a posterior and lay out what depends on the draws."""
     problem = posterior.problem
@@ -169,7 +174,7 @@ def _drawn_groups(
     log_p, log_q, smooth = np.empty((chains, draws)), np.empty((chains, draws)), False
     for k, part in enumerate(posterior.parts):
         here = node == k
-        f[here], (log_likelihood[here], slope, _), log_p[here], log_q[here] = part.draw(int(here.sum()), rng)
+        f[here], (log_likelihood[here], slope, _), log_p[here], log_q[here] = part.draw(int(here.sum()), rng, marginals)
         smooth |= bool(np.any(slope))
         if isinstance(posterior, Mixture):  # the weights of the settings have their evidence in them
             log_q[here] += part.log_evidence

@@ -16,7 +16,7 @@ from bayesgp_mf.problem import Problem, as_float_array
 from bayesgp_mf.solution import Control, LeaveOneOut, Solution
 from bayesgp_mf.solvers.exact import exact
 from bayesgp_mf.solvers.laplace import laplace
-from bayesgp_mf.solvers.meanfield import naive, tap, variational
+from bayesgp_mf.solvers.meanfield import MeanField, naive, tap, variational
 from bayesgp_mf.solvers.svm import svm
 from bayesgp_mf.types import Array
 
@@ -52,6 +52,16 @@ def get_method(name: str) -> Solver:
     if not isinstance(name, str) or name not in METHODS:
         raise ValueError(f"method must be one of {sorted(METHODS)}, got {name!r}.")
     return METHODS[name]
+
+
+def check_cavities(name: str) -> None:
+    """Raise a ValueError if a method has no cavities, which a mean-field theory of its equations has."""
+    having = [solver.name for solver in METHODS.values() if isinstance(solver, MeanField)]
+    if name not in having:
+        raise ValueError(
+            f"marginals='tilted' needs the cavities of a mean-field method, one of {having}, and method {name!r} has "
+            "none. Use one of those, or marginals='gaussian'."
+        )
 
 
 def solve(

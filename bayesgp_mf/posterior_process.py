@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inputs import as_inputs
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.linalg import cholesky, psd_root
-from bayesgp_mf.methods import METHODS
+from bayesgp_mf.methods import METHODS, check_cavities
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import LeaveOneOut, Solution
 from bayesgp_mf.solvers.exact import Cloud, Exact
+from bayesgp_mf.tilted import tilted_values
 from bayesgp_mf.types import Array, Derivs
 
 BLOCK = 4096
@@ -27,6 +29,9 @@ MIXED_BLOCK = 128
 
 LARGEST_JOINT = 5000
 """New cases that are drawn jointly; their covariance is a dense matrix."""
+
+Marginals: TypeAlias = Literal["gaussian", "tilted"]
+"""What single latent values are drawn from: the Gaussian approximation, or cavity times likelihood."""
 
 
 class Draws(NamedTuple):
@@ -41,7 +46,8 @@ class Draws(NamedTuple):
     log_p : (draws,) array
         Log of likelihood times prior density, in nats.
     log_q : (draws,) array
-        Log density that the draws come from, in nats: a Gaussian, or, for exact draws, the posterior itself.
+        Log density of what the draws come from, in nats: a Gaussian, one with tilted marginals, or, for exact draws, the
+        posterior itself.
 
     Notes
     -----
@@ -181,10 +187,14 @@ class Posterior:
     @cached_property
     def at_training(self) -> tuple[Array, Array]:
         """Posterior mean and variance ``(n,)`` of the latent values of the training cases."""
+        return self.mean_at_training, self._variance_at_training
+
+    @cached_property
+    def _variance_at_training(self) -> Array:
         gram = self.problem.gram
         prior = np.diag(gram)
         variance = prior - self.solution.correction.quadratic_diagonal(gram)
-        return self.mean_at_training, _nonnegative(variance, prior)
+        return _nonnegative(variance, prior)
 
     @property
     def mean_at_training(self) -> Array:
@@ -201,22 +211,39 @@ class Posterior:
         density = np.exp(problem.likelihood.log_partition(problem.t, *moments).value)
         return np.asarray(np.log(self._cloud.share @ density))
 
-    def draw(self, draws: int, rng: np.random.Generator) -> Draws:
-        """Draw latent values of the training cases jointly from the Gaussian posterior, or from the exact one.
+    def draw(self, draws: int, rng: np.random.Generator, marginals: Marginals = "gaussian") -> Draws:
+        r"""Draw latent values of the training cases jointly from the approximate posterior, or from the exact one.
 
         Parameters
         ----------
         draws : int
             How many.
         rng : numpy.random.Generator
-            Source of randomness.
+            Source of randomness; the same numbers make draws of both kinds.
+        marginals : {"gaussian", "tilted"}
+            "gaussian" draws from the Gaussian approximation. "tilted" carries each of its marginals onto
+            :math:`p(t_i|f) N(f|m_i, \lambda_i) / Z_i`, the cavity times the likelihood (2000, fig. 1), and leaves the
+            dependence as it is. For TAP mean and variance of the two are the same; for the other mean-field methods
+            only the mean is.
 
         Returns
         -------
         Draws
             Values with the log densities that importance sampling needs.
+
+        Raises
+        ------
+        ValueError
+            If there are no such marginals, or the method has no cavities to tilt.
+        NotPositiveDefiniteError
+            If the marginals are tilted and the Gram matrix is singular: values that were changed one by one no longer
+            satisfy the linear relations between them.
         """
+        if marginals not in ("gaussian", "tilted"):
+            raise ValueError(f"marginals must be 'gaussian' or 'tilted', got {marginals!r}.")
         if self._exact is not None:
+            if marginals == "tilted":
+                check_cavities(self.solution.method)
             return self._draw_exact(self._exact, draws, rng)
         root = psd_root(self.problem.gram)  # A, with K = A A'
         rank = root.shape[1]
@@ -227,6 +254,10 @@ class Posterior:
         f = u @ root.T
         constant = 0.5 * rank * np.log(2.0 * np.pi)
         log_q = -0.5 * np.sum(noise**2, axis=1) - np.sum(np.log(np.diag(factor))) - constant
+        if marginals == "tilted":
+            f, log_slope = self._tilt(f, rank)
+            log_q = log_q - log_slope  # the density of f, and so of u = A^-1 f, is divided by the slope of the map
+            u = np.asarray(np.linalg.solve(root, f.T).T, dtype=np.float64)
         log_likelihood = self.problem.likelihood.log_prob(self.problem.t, f)
         log_p = log_likelihood.value.sum(axis=1) - 0.5 * np.sum(u**2, axis=1) - constant
         return Draws(f, log_likelihood, log_p, log_q)
@@ -236,6 +267,23 @@ class Posterior:
         log_likelihood = self.problem.likelihood.log_prob(self.problem.t, f)
         log_p = log_likelihood.value.sum(axis=1) + log_prior
         return Draws(f, log_likelihood, log_p, log_p - self.log_evidence)
+
+    def _tilt(self, f: Array, rank: int) -> tuple[Array, Array]:
+        """Carry Gaussian draws ``(draws, n)`` to the tilted marginals; also the log of the slope of the whole map."""
+        cavity = self.solution.cavity
+        if cavity is None:
+            check_cavities(self.solution.method)
+            raise ValueError("this posterior was read from a container, which keeps no cavities to tilt. Fit again.")
+        gram = self.problem.gram
+        mean, variance = gram @ self.solution.alpha, self._variance_at_training
+        if rank < self.problem.n or np.any(variance <= 0):
+            raise NotPositiveDefiniteError(
+                f"tilted marginals need an invertible Gram matrix, and this one of {self.problem.n} cases has rank "
+                f"{rank}. Add kernels.White(...), or use marginals='gaussian'."
+            )
+        sd = np.sqrt(variance)
+        values, log_slopes = tilted_values(self.problem.likelihood, self.problem.t, cavity, (f - mean) / sd)
+        return values, np.sum(log_slopes - np.log(sd), axis=1)
 
     def draw_new(self, X_new: ArrayLike, draws: int, rng: np.random.Generator) -> Array:
         """Draw latent values ``(draws, m)`` of new cases jointly from the Gaussian posterior, or from the exact one.

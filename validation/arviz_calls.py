@@ -55,25 +55,6 @@ class ComparedModel(NamedTuple):
     weight: float
 
 
-def mean_and_error(draws: xr.DataArray) -> tuple[Array, Array, Array]:
-    """Return mean, Monte-Carlo standard error of the mean, and effective number of draws."""
-    dataset = xr.Dataset({"x": draws})
-    mean = draws.mean(dim=("chain", "draw")).values
-    return mean, az.mcse(dataset, method="mean")["x"].values, az.ess(dataset, method="mean")["x"].values
-
-
-def sd_and_error(draws: xr.DataArray) -> tuple[Array, Array]:
-    """Return standard deviation and its Monte-Carlo standard error.
-
-    By the delta method from the mean squared deviation; ``az.mcse(method="sd")`` of ArviZ 0.23 fails with
-    NumPy 2.4.
-    """
-    squared = (draws - draws.mean(dim=("chain", "draw"))) ** 2
-    variance, error, _ = mean_and_error(squared)
-    sd = np.sqrt(variance)
-    return sd, error / (2.0 * sd)
-
-
 def convergence(draws: xr.DataArray) -> tuple[Array, Array, Array]:
     """Return rank-normalised split r-hat, bulk and tail effective sample size."""
     dataset = xr.Dataset({"x": draws})

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 import bayesgp_mf as bgp
-from bayesgp_mf.diagnostics import error_count, mean_log_score
+from bayesgp_mf.diagnostics import agreement, error_count, importance, mean_log_score
 from bayesgp_mf.inferencedata import get_group
 from bayesgp_mf.types import Array
 from validation import arviz_calls
@@ -176,12 +175,10 @@ def compare(tap: Container, nuts: Container, labels: NDArray[np.bool_], toleranc
 
 def compare_latent(tap: Container, nuts: Container) -> Latent:
     """Return the posterior moments at the training cases of both."""
-    f = get_group(nuts, "posterior")["f"]
-    mean, mean_mcse, _ = arviz_calls.mean_and_error(f)
-    sd, sd_mcse = arviz_calls.sd_and_error(f)
-    fit = get_group(tap, "fit")
+    found = agreement(tap, nuts)
     prior_sd = np.sqrt(np.diag(bgp.posterior(tap).problem.gram))
-    return Latent(fit["latent_mean"].values, fit["latent_sd"].values, mean, mean_mcse, sd, sd_mcse, prior_sd)
+    mean, sd = found.mean, found.sd
+    return Latent(mean.first, sd.first, mean.second, mean.second_error, sd.second, sd.second_error, prior_sd)
 
 
 def sampler_quality(nuts: Container) -> Sampler:
@@ -197,21 +194,14 @@ def sampler_quality(nuts: Container) -> Sampler:
 
 
 def weighted_evidence(tap: Container) -> LogEvidence:
-    """Return the log evidence by importance sampling with the fit's own independent draws.
-
-    The mean of p(t, u) / q(u) over draws of u from q estimates the exact evidence whatever q is; q only
-    decides how fast.
-    """
-    stats = get_group(tap, "sample_stats")
-    log_weights = (stats["log_p"] - stats["log_q"]).values.ravel()
-    log_mean = float(logsumexp(log_weights)) - math.log(log_weights.size)
-    weights = np.exp(log_weights - log_mean)  # mean 1
+    """Return the log evidence by importance sampling with the fit's own independent draws."""
+    found = importance(tap)
     return LogEvidence(
         tap=float(get_group(tap, "fit")["log_evidence"]),
-        weighted=log_mean,
-        weighted_se=float(np.std(weights, ddof=1)) / math.sqrt(weights.size),
-        draws=weights.size,
-        ess=float(weights.sum() ** 2 / np.sum(weights**2)),
+        weighted=found.log_evidence,
+        weighted_se=found.log_evidence_error,
+        draws=found.n_draws,
+        ess=found.ess,
     )
 
 

@@ -27,12 +27,12 @@ import pymc as pm
 import xarray as xr
 from pytensor import config
 
+from bayesgp_mf.diagnostics.monte_carlo import mean_and_error
 from bayesgp_mf.inferencedata import SAMPLE_DIMS, get_group, set_group
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Probit
 from bayesgp_mf.linalg import psd_root
 from bayesgp_mf.types import Array
-from validation.arviz_calls import mean_and_error
 
 if TYPE_CHECKING:
     from bayesgp_mf.inferencedata import Container

@@ -1,22 +1,30 @@
-"""How good predictions are, and how far from the truth.
+"""How good an approximation and its predictions are, and how far from the truth.
 
-Leave-one-out by refits, error counts, log scores and calibration, from arrays; exact probabilities and draws for models
-whose labels are signs.
+Against another posterior of the same model (`agreement`), against the exact one by importance weights (`importance`),
+exact probabilities and draws for models whose labels are signs; and from arrays: leave-one-out by refits, error counts,
+log scores and calibration.
 """
 
 from __future__ import annotations
 
+from bayesgp_mf.diagnostics.agreement import Agreement, Compared, agreement
+from bayesgp_mf.diagnostics.importance import Importance, importance
 from bayesgp_mf.diagnostics.orthant import LogProbability, log_orthant_probability, sample_orthant
 from bayesgp_mf.diagnostics.orthant_chains import sample_orthant_chains
 from bayesgp_mf.diagnostics.refits import exact_loo
 from bayesgp_mf.diagnostics.scores import CalibrationTable, calibration_table, error_count, mean_log_score
 
 __all__ = [
+    "Agreement",
     "CalibrationTable",
+    "Compared",
+    "Importance",
     "LogProbability",
+    "agreement",
     "calibration_table",
     "error_count",
     "exact_loo",
+    "importance",
     "log_orthant_probability",
     "mean_log_score",
     "sample_orthant",

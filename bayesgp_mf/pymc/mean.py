@@ -31,7 +31,7 @@ from bayesgp_mf.inputs import as_inputs
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.shifted import Shifted, unshifted
 from bayesgp_mf.methods import METHODS
-from bayesgp_mf.posterior_process import Draws, Posterior
+from bayesgp_mf.posterior_process import Draws, Marginals, Posterior
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.pymc.graph import free_inputs, interpret
 from bayesgp_mf.solution import LeaveOneOut, Solution
@@ -161,9 +161,9 @@ class PosteriorWithMean(Posterior):
         """Log of the predictive density ``(n,)`` of each target when all targets, its own too, are known."""
         return self._likelihood.log_partition(self.problem.t, *self.at_training).value
 
-    def draw(self, draws: int, rng: np.random.Generator) -> Draws:
-        """Draw latent values of the training cases jointly from the Gaussian posterior."""
-        deviations = super().draw(draws, rng)
+    def draw(self, draws: int, rng: np.random.Generator, marginals: Marginals = "gaussian") -> Draws:
+        """Draw latent values of the training cases jointly from the approximate posterior."""
+        deviations = super().draw(draws, rng, marginals)
         return deviations._replace(f=deviations.f + self._offset)
 
     def draw_new(self, X_new: ArrayLike, draws: int, rng: np.random.Generator) -> Array:

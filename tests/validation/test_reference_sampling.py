@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
+from bayesgp_mf.diagnostics.monte_carlo import mean_and_error, sd_and_error
 from bayesgp_mf.inferencedata import get_group
 from bayesgp_mf.linalg import psd_root
-from validation import arviz_calls, reference
+from validation import reference
 
 X = np.array([[-1.0], [-0.3], [-0.3], [0.4], [1.2]])  # the second input stands twice: K has rank 4
 X_NEW = np.array([[0.0], [-0.3], [2.5]])
@@ -46,8 +47,8 @@ def exact_probabilities(t):
 def standard_errors_off(samples, t):
     """Largest distance of the samples' means, sds and probabilities from the exact ones, in standard errors."""
     f = get_group(samples, "posterior")["f"]
-    mean, mean_error, _ = arviz_calls.mean_and_error(f)
-    sd, sd_error = arviz_calls.sd_and_error(f)
+    mean, mean_error, _ = mean_and_error(f)
+    sd, sd_error = sd_and_error(f)
     predictions = get_group(samples, "predictions")
     exact_mean, exact_sd = exact_moments(t)
     return (

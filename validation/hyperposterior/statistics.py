@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
+from bayesgp_mf.diagnostics.monte_carlo import mean_and_error, sd_and_error
 from bayesgp_mf.inferencedata import SAMPLE_DIMS
 from bayesgp_mf.types import Array
-from validation.arviz_calls import convergence, mean_and_error, sd_and_error
+from validation.arviz_calls import convergence
 
 
 class Statistics(NamedTuple):

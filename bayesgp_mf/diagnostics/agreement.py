@@ -1,0 +1,305 @@
+"""Two containers of the same model, held against each other case by case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from bayesgp_mf.diagnostics.monte_carlo import mean_and_error, quantile_and_error, sd_and_error
+from bayesgp_mf.inferencedata import SAMPLE_DIMS, get_group, group_names
+from bayesgp_mf.types import Array
+
+if TYPE_CHECKING:
+    from bayesgp_mf.inferencedata import Container
+
+LEVELS = (0.05, 0.5, 0.95)
+"""Of the quantiles."""
+SHIFT, STRETCH, DISTANCE = 0.1, 0.1, 0.1
+"""What counts as agreement: of means in posterior sds, of sds relative to each other, of W1 in posterior sds ..."""
+PROBABILITY, NATS = 0.02, 0.1
+"""... of predicted probabilities, and of log evidences."""
+FEWEST = 4
+"""Draws in a chain, below which ArviZ has no Monte-Carlo error."""
+ERRORS = 4.0
+"""Monte-Carlo standard errors by which the worst of many cases may miss a tolerance before that says anything."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compared:
+    """One quantity from both containers, arrays of one shape.
+
+    Attributes
+    ----------
+    first, second : array
+        The quantity.
+    first_error, second_error : array
+        Monte-Carlo standard errors; 0 where the number does not come from draws.
+    """
+
+    first: Array
+    first_error: Array
+    second: Array
+    second_error: Array
+
+    @property
+    def difference(self) -> Array:
+        """The first less the second."""
+        return self.first - self.second
+
+    @property
+    def error(self) -> Array:
+        """Monte-Carlo standard error of the difference."""
+        return np.hypot(self.first_error, self.second_error)
+
+
+class _Gap(NamedTuple):
+    """Differences, their errors, and what is allowed."""
+
+    noun: str
+    difference: Array
+    error: Array
+    allowed: float
+    unit: str
+
+    @property
+    def differs(self) -> bool:
+        return bool(np.any(np.abs(self.difference) - ERRORS * self.error > self.allowed))
+
+    @property
+    def agrees(self) -> bool:
+        return bool(np.all(np.maximum(np.abs(self.difference), self.error) <= self.allowed))
+
+    def __str__(self) -> str:
+        worst = int(np.argmax(np.abs(self.difference)))
+        return f"{self.noun} {abs(self.difference[worst]):.3g} ± {self.error[worst]:.1g}{self.unit}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Agreement:
+    """How far two posteriors of the same latent values agree; ``str`` of it is a line with the verdict.
+
+    Attributes
+    ----------
+    mean, sd : Compared
+        Of f at each training case, ``(n,)`` in latent units.
+    quantiles : Compared
+        The 5, 50 and 95 % quantiles of f, ``(3, n)`` in latent units.
+    w1, w1_error : (n,) array
+        Wasserstein distance of the marginals, the area between their distribution functions, in latent units, and
+        a bound on its expected Monte-Carlo error. Draws of one and the same distribution have a distance of about
+        that error, not of zero.
+    probability : Compared or None
+        Predicted probability of class 1, ``(m,)``, if both have predictions of it.
+    log_evidence : Compared or None
+        ``(1,)`` in nats, if both have one.
+    """
+
+    mean: Compared
+    sd: Compared
+    quantiles: Compared
+    w1: Array
+    w1_error: Array
+    probability: Compared | None
+    log_evidence: Compared | None
+
+    @property
+    def verdict(self) -> str:
+        """Whether they "agree", "differ", or it is "open" because the Monte-Carlo error is too large to tell."""
+        gaps = list(self._gaps())
+        if any(gap.differs for gap in gaps):
+            return "differ"
+        return "agree" if all(gap.agrees for gap in gaps) else "open"
+
+    def __str__(self) -> str:
+        gaps, n = list(self._gaps()), self.mean.first.size
+        largest = f"largest differences over {n} cases (± Monte-Carlo error): "
+        match self.verdict:
+            case "differ":
+                named = [f"{gap} where {gap.allowed:g} is allowed" for gap in gaps if gap.differs]
+                return f"They differ; {largest}{', '.join(named)}."
+            case "agree":
+                return f"They agree; {largest}{', '.join(map(str, gaps))}."
+        named = [str(gap) for gap in gaps if not gap.agrees]
+        return f"Too few draws to tell whether they agree; {largest}{', '.join(named)}. Take more draws."
+
+    def to_dataset(self) -> xr.Dataset:
+        """Return all numbers as a data set, with dimensions obs_id, quantile and predicted_id."""
+        variables: dict[str, tuple[tuple[str, ...], Array]] = {
+            "w1": (("obs_id",), self.w1),
+            "w1_error": (("obs_id",), self.w1_error),
+        }
+        parts = {
+            "mean": (self.mean, ("obs_id",)),
+            "sd": (self.sd, ("obs_id",)),
+            "quantile_value": (self.quantiles, ("quantile", "obs_id")),
+            "probability": (self.probability, ("predicted_id",)),
+            "log_evidence": (self.log_evidence, ()),
+        }
+        for name, (compared, dims) in parts.items():
+            if compared is not None:
+                for side in ("first", "first_error", "second", "second_error"):
+                    values = getattr(compared, side)
+                    variables[f"{name}_{side}"] = (dims, values if dims else values[0])
+        return xr.Dataset(variables, {"quantile": list(LEVELS)}, {"verdict": self.verdict, "summary": str(self)})
+
+    def _gaps(self) -> Iterator[_Gap]:
+        unit = self.sd.second
+        yield _Gap("mean", self.mean.difference / unit, self.mean.error / unit, SHIFT, " sd")
+        yield _Gap("sd", self.sd.difference / unit, self.sd.error / unit, STRETCH, " (relative)")
+        yield _Gap("W1", self.w1 / unit, self.w1_error / unit, DISTANCE, " sd")
+        if self.probability is not None:
+            yield _Gap("probability", self.probability.difference, self.probability.error, PROBABILITY, "")
+        if self.log_evidence is not None:
+            yield _Gap("log evidence", self.log_evidence.difference, self.log_evidence.error, NATS, " nats")
+
+
+def agreement(first: Container, second: Container) -> Agreement:
+    """Compare two posteriors of one model: two methods, or a method and samples.
+
+    Parameters
+    ----------
+    first, second : InferenceData or DataTree
+        Containers with latent values ``f (chain, draw, case)`` of the same training cases in the group ``posterior``:
+        what `fit` returned, or `pymc.sample` for a latent model. The second is the one to measure by: its standard
+        deviations are the unit of the verdict.
+
+    Returns
+    -------
+    Agreement
+        Means, standard deviations, quantiles, Wasserstein distances, probabilities and evidences with Monte-Carlo
+        errors; ``print`` gives the verdict in a line.
+
+    Raises
+    ------
+    ValueError
+        If a container has no such draws or too few, they are not of the same cases, or labels or predictions are of
+        different ones.
+
+    Notes
+    -----
+    Means and standard deviations of a fit with Gaussian marginals are those of the Gaussian, without Monte-Carlo
+    error; everything else is taken from the draws, with the errors that ArviZ gives for chains.
+
+    The expected error of W1 is at most the integral of sqrt(2/pi) s(x), where s is the standard error of the difference
+    of the two distribution functions at x for as many independent draws as the effective ones.
+
+    They agree if no difference, and no Monte-Carlo error, exceeds 0.1 posterior standard deviations (means, W1),
+    10 % (standard deviations), 0.02 (probabilities) or 0.1 nats (evidences), and differ if some difference does by more
+    than 4 Monte-Carlo errors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> X = np.linspace(-2, 2, 20)[:, None]
+    >>> kernel = bgp.kernels.Gaussian(variance=4.0)
+    >>> tap, laplace = (bgp.fit(X, X[:, 0] > 0, kernel, method=m, random_seed=1) for m in ("tap", "laplace"))
+    >>> found = bgp.diagnostics.agreement(laplace, tap)
+    >>> found.verdict, float(found.mean.difference[0].round(2)), float(found.log_evidence.difference[0].round(2))
+    ('differ', 0.55, -0.1)
+    """
+    draws = _draws("first", first), _draws("second", second)
+    if draws[0].sizes["obs_id"] != draws[1].sizes["obs_id"]:
+        raise ValueError(
+            f"first has {draws[0].sizes['obs_id']} cases and second {draws[1].sizes['obs_id']}: they are not fits of "
+            "the same data."
+        )
+    targets = [
+        get_group(idata, "observed_data")["y"].values
+        for idata in (first, second)
+        if "observed_data" in group_names(idata) and "y" in get_group(idata, "observed_data")
+    ]
+    if len(targets) == 2 and not np.array_equal(targets[0], targets[1]):
+        raise ValueError("first and second have different targets y: they are not fits of the same data.")
+    moments = [_moments(idata, f) for idata, f in zip((first, second), draws, strict=True)]
+    quantiles = [
+        [np.array(row) for row in zip(*(quantile_and_error(f, p) for p in LEVELS), strict=True)] for f in draws
+    ]
+    w1, w1_error = _wasserstein(*draws)
+    found = Agreement(
+        mean=Compared(*moments[0][:2], *moments[1][:2]),
+        sd=Compared(*moments[0][2:], *moments[1][2:]),
+        quantiles=Compared(*quantiles[0], *quantiles[1]),
+        w1=w1,
+        w1_error=w1_error,
+        probability=_both(_probability(first), _probability(second), "predictions for"),
+        log_evidence=_both(_log_evidence(first), _log_evidence(second), "log evidences of"),
+    )
+    if not all(np.all(np.isfinite(variable.values)) for variable in found.to_dataset().data_vars.values()):
+        raise ValueError("a number or its Monte-Carlo error is not finite: one of the containers is damaged.")
+    return found
+
+
+def _draws(name: str, idata: Container) -> xr.DataArray:
+    advice = "Pass what bayesgp_mf.fit returned, or what pymc.sample did for a model with latent values f."
+    if not hasattr(idata, "groups"):
+        raise ValueError(f"{name} must be an ArviZ container, got {type(idata).__name__}. {advice}")
+    if "posterior" not in group_names(idata) or "f" not in get_group(idata, "posterior"):
+        raise ValueError(f"{name} has no draws of f in a group posterior (groups: {group_names(idata)}). {advice}")
+    f = get_group(idata, "posterior")["f"]
+    if f.ndim != 3 or f.dims[:2] != SAMPLE_DIMS:
+        raise ValueError(f"f of {name} must have dimensions chain, draw and one for the cases, got {f.dims}. {advice}")
+    if f.shape[1] < FEWEST or not np.all(np.isfinite(f.values)) or np.any(np.ptp(f.values, axis=(0, 1)) == 0):
+        raise ValueError(
+            f"f of {name} must have at least {FEWEST} draws in a chain, all finite, and no case whose draws are "
+            f"all the same; it has {f.shape[0]} chains of {f.shape[1]} draws. Draw more, or leave out such cases."
+        )
+    return xr.DataArray(f.values, dims=(*SAMPLE_DIMS, "obs_id"))
+
+
+def _moments(idata: Container, f: xr.DataArray) -> tuple[Array, Array, Array, Array]:
+    """Return mean and sd of each case with their errors: of the Gaussian where the draws are from one."""
+    fit = get_group(idata, "fit") if "fit" in group_names(idata) else xr.Dataset()
+    if "latent_sd" in fit and fit.attrs.get("marginals", "gaussian") == "gaussian":
+        none = np.zeros(f.sizes["obs_id"])
+        return fit["latent_mean"].values, none, fit["latent_sd"].values, none
+    mean, error, _ = mean_and_error(f)
+    return mean, error, *sd_and_error(f)
+
+
+def _wasserstein(first: xr.DataArray, second: xr.DataArray) -> tuple[Array, Array]:
+    """Return the area between the distribution functions of each case, and what Monte-Carlo error makes of it."""
+    sizes = [mean_and_error(f)[2] for f in (first, second)]
+    sorted_draws = [np.sort(f.values.reshape(-1, f.sizes["obs_id"]), axis=0) for f in (first, second)]
+    n = first.sizes["obs_id"]
+    distance, error = np.empty(n), np.empty(n)
+    for i in range(n):
+        x = np.sort(np.concatenate([a[:, i] for a in sorted_draws]))
+        steps = np.diff(x)
+        below = [np.searchsorted(a[:, i], x[:-1], side="right") / a.shape[0] for a in sorted_draws]
+        variance = sum(p * (1.0 - p) / size[i] for p, size in zip(below, sizes, strict=True))
+        distance[i] = np.abs(below[0] - below[1]) @ steps
+        error[i] = np.sqrt(2.0 / np.pi) * (np.sqrt(variance) @ steps)
+    return distance, error
+
+
+def _probability(idata: Container) -> tuple[Array, Array] | None:
+    """Return predicted probabilities and their errors: averages over draws, or numbers with an error beside them."""
+    predictions = get_group(idata, "predictions") if "predictions" in group_names(idata) else xr.Dataset()
+    if "p" not in predictions:
+        return None
+    p = predictions["p"]
+    if set(SAMPLE_DIMS) <= set(p.dims):
+        mean, error, _ = mean_and_error(p)
+        return mean, error
+    return p.values, predictions["p_mcse"].values if "p_mcse" in predictions else np.zeros(p.shape)
+
+
+def _log_evidence(idata: Container) -> tuple[Array, Array] | None:
+    """Return the log evidence and its error, ``(1,)`` each; an average over hyperparameters has none of its own."""
+    fit = get_group(idata, "fit") if "fit" in group_names(idata) else xr.Dataset()
+    if "log_evidence" not in fit or fit["log_evidence"].ndim > 0:
+        return None
+    return np.atleast_1d(fit["log_evidence"].values), np.atleast_1d(fit["log_evidence_se"].values)
+
+
+def _both(first: tuple[Array, Array] | None, second: tuple[Array, Array] | None, what: str) -> Compared | None:
+    if first is None or second is None:
+        return None
+    if first[0].shape != second[0].shape:
+        raise ValueError(f"first has {what} {first[0].size} cases and second {second[0].size}. Predict the same ones.")
+    return Compared(*first, *second)

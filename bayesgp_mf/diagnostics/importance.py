@@ -1,0 +1,200 @@
+"""An approximation weighed by the exact posterior: whether its draws can be corrected, and what they say then."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xarray as xr
+from scipy.special import logsumexp
+
+from bayesgp_mf.diagnostics.monte_carlo import smoothed_log_weights
+from bayesgp_mf.inferencedata import fit_group, get_group, group_names
+from bayesgp_mf.types import Array
+
+if TYPE_CHECKING:
+    from bayesgp_mf.inferencedata import Container
+
+LARGEST_K = 0.7
+"""Above this the weights have a tail that no affordable number of draws averages out (Vehtari et al. 2024)."""
+FEWEST_EFFECTIVE = 100.0
+"""Fewer effective draws than these leave errors that are as uncertain as what they are of."""
+FEWEST_WEIGHTS = 25
+"""Draws with a weight that leave five in the tail, the fewest that ArviZ fits."""
+EQUAL = 1e-9
+"""Log weights that differ by less, in nats, differ by rounding."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Importance:
+    """What importance weights say of an approximation and of the exact posterior; ``str`` of it is a verdict.
+
+    Attributes
+    ----------
+    pareto_k : float
+        Shape of the tail of the weights. Above 0.7 they do not average out; minus infinity if all are equal, so that
+        there is no tail; infinity if too few draws have a weight to say.
+    n_draws : int
+        How many draws there are.
+    ess : float
+        How many draws of the exact posterior they are worth.
+    mean, sd : (n,) array
+        Of the latent values at the training cases under the exact posterior, in latent units.
+    mean_error, sd_error : (n,) array
+        Their standard errors.
+    log_evidence : float or None
+        Of the exact model, in nats; None for an average over hyperparameters.
+    log_evidence_error : float or None
+        Its standard error in nats.
+    """
+
+    pareto_k: float
+    n_draws: int
+    ess: float
+    mean: Array
+    mean_error: Array
+    sd: Array
+    sd_error: Array
+    log_evidence: float | None
+    log_evidence_error: float | None
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the corrected numbers and their errors mean anything."""
+        return self.pareto_k <= self.largest_k and self.ess >= FEWEST_EFFECTIVE
+
+    @property
+    def largest_k(self) -> float:
+        """The largest shape that so many draws allow, at most 0.7."""
+        return min(1.0 - 1.0 / math.log10(self.n_draws), LARGEST_K)
+
+    def __str__(self) -> str:
+        found = f"Pareto k-hat {self.pareto_k:.2f}, {self.ess:.0f} effective of {self.n_draws} draws"
+        if self.pareto_k > LARGEST_K:
+            return (
+                f"{found}: do not trust these numbers, since k-hat is above {LARGEST_K:g}. The exact posterior has "
+                "mass where the approximation has next to none."
+            )
+        if self.pareto_k > self.largest_k:
+            return (
+                f"{found}: do not trust these numbers, since so few draws bear a k-hat of {self.largest_k:.2f} only. "
+                "Take more draws."
+            )
+        if self.ess < FEWEST_EFFECTIVE:
+            return f"{found}: do not trust these numbers, since fewer than {FEWEST_EFFECTIVE:.0f} draws are effective."
+        return f"{found}: the approximation is close enough to be corrected."
+
+    def to_dataset(self) -> xr.Dataset:
+        """Return all numbers as a data set, with the dimension obs_id."""
+        variables = {name: ("obs_id", getattr(self, name)) for name in ("mean", "mean_error", "sd", "sd_error")}
+        scalars = {name: getattr(self, name) for name in ("pareto_k", "ess", "log_evidence", "log_evidence_error")}
+        return xr.Dataset(
+            {**variables, **{name: value for name, value in scalars.items() if value is not None}},
+            attrs={"summary": str(self)},
+        )
+
+
+def importance(idata: Container) -> Importance:
+    r"""Weigh the draws of a fit by the exact posterior, with Pareto-smoothed importance sampling [1]_.
+
+    With :math:`w = p(t, f) / q(f)` for draws from q, averages weighted by w are those of the exact posterior, and the
+    mean of w is the evidence. The tail of the weights says whether that works with finitely many draws.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+        What `fit` returned, or the same loaded from a file.
+
+    Returns
+    -------
+    Importance
+        k-hat, effective number of draws, corrected means, standard deviations and evidence with standard errors;
+        ``print`` says whether to trust them.
+
+    Raises
+    ------
+    ValueError
+        If the container was not made by this package, or has fewer than 25 draws or none at all (a support-vector
+        machine).
+
+    Notes
+    -----
+    The draws are taken as independent, which those of `fit` are at fixed hyperparameters. After ``hyper="hmc"`` or
+    ``"nuts"`` they follow a chain of hyperparameters, and the true errors are larger than those given.
+
+    k-hat rises with the number of cases even where every marginal is good: it is about all latent values at once.
+    Under a step likelihood most Gaussian draws contradict some label and have no weight; ``marginals="tilted"``
+    makes draws that have one.
+
+    References
+    ----------
+    .. [1] Vehtari, A., Simpson, D., Gelman, A., Yao, Y., & Gabry, J. (2024). Pareto smoothed importance sampling.
+       Journal of Machine Learning Research 25(72), 1-58.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> X = np.linspace(-2, 2, 20)[:, None]
+    >>> kernel = bgp.kernels.Matern32(variance=4.0)
+    >>> idata = bgp.fit(X, X[:, 0] > 0, kernel, bgp.Probit(), marginals="tilted", random_seed=1)
+    >>> found = bgp.diagnostics.importance(idata)
+    >>> found.trusted, found.pareto_k < 0.5
+    (True, True)
+    >>> round(found.log_evidence, 2), round(found.log_evidence_error, 2), round(float(idata["fit"]["log_evidence"]), 2)
+    (-6.13, 0.01, -6.19)
+    """
+    fit = fit_group(idata)
+    if "sample_stats" not in group_names(idata):
+        raise ValueError(
+            f"this fit by method {fit.attrs['method']!r} has no draws to weigh: the method has no variance. Use 'tap'."
+        )
+    stats = get_group(idata, "sample_stats")
+    f = get_group(idata, "posterior")["f"].values
+    return weigh(f.reshape(-1, f.shape[-1]), (stats["log_p"] - stats["log_q"]).values.ravel(), "node" not in fit.dims)
+
+
+def weigh(f: Array, log_weights: Array, has_evidence: bool = True) -> Importance:
+    """Answer `importance` for draws ``(draws, n)`` with log weights ``(draws,)`` in nats, -inf where there is none."""
+    n_draws = log_weights.size
+    if n_draws < FEWEST_WEIGHTS:
+        raise ValueError(f"importance weights need at least {FEWEST_WEIGHTS} draws, got {n_draws}. Fit with more.")
+    if np.any(np.isnan(log_weights)) or np.any(log_weights == np.inf):
+        raise ValueError("some log weights, log_p - log_q, are NaN or infinite: the container is damaged.")
+    (some,) = np.nonzero(log_weights > -np.inf)
+    if some.size == 0:
+        raise ValueError(
+            f"none of {n_draws} draws is possible under the exact posterior: each contradicts some label. Fit with "
+            "marginals='tilted'."
+        )
+    log_smoothed, k = _smooth(log_weights[some])
+    log_total = float(logsumexp(log_smoothed))
+    weights = np.exp(log_smoothed - log_total)
+    values = f[some]
+    mean = weights @ values
+    deviation = (values - mean) ** 2
+    variance = weights @ deviation
+    sd = np.sqrt(variance)
+    mean_error = np.sqrt(weights**2 @ deviation)
+    variance_error = np.sqrt(weights**2 @ (deviation - variance) ** 2)
+    sd_error = np.divide(variance_error, 2.0 * sd, out=np.zeros_like(sd), where=sd > 0)
+    log_evidence = error = None
+    if has_evidence:
+        log_evidence = log_total - math.log(n_draws)
+        # standard error of the mean weight, in units of it; draws without weight count as zeros
+        error = math.sqrt(max(float(weights @ weights) - 1.0 / n_draws, 0.0) * n_draws / (n_draws - 1.0))
+    ess = 1.0 / float(weights @ weights)
+    return Importance(k, n_draws, ess, mean, mean_error, sd, sd_error, log_evidence, error)
+
+
+def _smooth(log_weights: Array) -> tuple[Array, float]:
+    """Return smoothed log weights on the scale of the given ones, and k-hat."""
+    if log_weights.size < FEWEST_WEIGHTS:
+        return log_weights, math.inf
+    if float(np.ptp(log_weights)) < EQUAL:
+        return log_weights, -math.inf
+    smoothed, k = smoothed_log_weights(log_weights)
+    smallest = int(np.argmin(log_weights))  # far from the tail, so that only the normalisation has changed it
+    return smoothed + (log_weights[smallest] - smoothed[smallest]), k
