@@ -109,7 +109,7 @@ def gmres(multiply: Callable[[Array], Array], right: Array, accuracy: float, mos
     basis[0] = right / length
     hessenberg, target = np.zeros((most + 1, most)), np.zeros(most + 1)
     target[0] = length
-    weights = np.zeros(0)
+    weights: Array = np.zeros(0)
     for k in range(most):
         known, image = basis[: k + 1], multiply(basis[k])
         if not np.all(np.isfinite(image)):
@@ -118,7 +118,7 @@ def gmres(multiply: Callable[[Array], Array], right: Array, accuracy: float, mos
         image = image - hessenberg[: k + 1, k] @ known
         hessenberg[k + 1, k] = np.linalg.norm(image)
         small = hessenberg[: k + 2, : k + 1]
-        weights = np.linalg.lstsq(small, target[: k + 2], rcond=None)[0]
+        weights = np.asarray(np.linalg.lstsq(small, target[: k + 2], rcond=None)[0], dtype=np.float64)
         residual = np.linalg.norm(small @ weights - target[: k + 2])
         if residual <= accuracy * length or hessenberg[k + 1, k] == 0.0:
             break

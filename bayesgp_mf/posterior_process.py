@@ -46,8 +46,8 @@ class Draws(NamedTuple):
     log_p : (draws,) array
         Log of likelihood times prior density, in nats.
     log_q : (draws,) array
-        Log density of what the draws come from, in nats: a Gaussian, one with tilted marginals, or, for exact draws, the
-        posterior itself.
+        Log density of what the draws come from, in nats: a Gaussian, one with tilted marginals, or, for exact draws,
+        the posterior itself.
 
     Notes
     -----
