@@ -40,15 +40,15 @@ def test_a_control_that_is_not_caught_fails(results):
 
 def test_differences_are_those_of_the_posteriors():
     given = setting("toy", bgp.Probit(), 12)
-    found = differences("toy", "probit", "tap", n=12)
+    found = differences("toy", "probit", "tap", n=12, log2_points=14)
     gram = given.kernel.gram(given.split.X)
     tap, exact = (bgp.solve(gram, given.split.t, bgp.Probit(), method=method) for method in ("tap", "exact"))
     np.testing.assert_allclose(found["mean"], gram @ (tap.alpha - exact.alpha) / np.sqrt(4.01), atol=1e-3)
     np.testing.assert_allclose(found["evidence"], tap.evidence.value - exact.evidence.value, rtol=1e-9)
     assert 0 < found["mean_error"] < 1e-3
     assert 0 < found["probability_error"] < 1e-3
-    with_itself = differences("toy", "probit", "exact", n=12)
+    with_itself = differences("toy", "probit", "exact", n=12, log2_points=14)
     assert np.abs(with_itself["probability"]).max() < 2e-3
     assert np.abs(np.array(with_itself["sd_ratio"]) - 1).max() < 2e-3
     assert with_itself["evidence"] == 0
-    assert not checks_of("", differences("toy", "probit", "laplace", n=12))[0].passed
+    assert not checks_of("", differences("toy", "probit", "laplace", n=12, log2_points=12))[0].passed
