@@ -12,12 +12,18 @@ from typing import Any
 from bayesgp_mf.progress import progress_bar
 from validation.checks import Check
 from validation.page import Section, Table, render
-from validation.studies import calibration, exact_posterior, perceptron
+from validation.studies import calibration, evidence_map, exact_posterior, leave_one_out, perceptron
 from validation.studies.running import run_missing
 from validation.studies.store import Store, code_digest, versions
 from validation.studies.study import Findings, Study
 
-STUDIES: tuple[Study, ...] = (exact_posterior.STUDY, calibration.STUDY, perceptron.STUDY)
+STUDIES: tuple[Study, ...] = (
+    exact_posterior.STUDY,
+    evidence_map.STUDY,
+    leave_one_out.STUDY,
+    calibration.STUDY,
+    perceptron.STUDY,
+)
 """In the order of the page; a new one is added here."""
 OUTPUT = Path("reports/validation")
 TITLE = "Approximations against exact truths"
