@@ -105,7 +105,7 @@ def conclude(results: Mapping[str, Any]) -> Findings:
             ("n/d", "Replica, exact for large d", *(_NOUNS[m] for m in METHODS)),
             rows,
         ),
-        Figures([_curves(curve, mean), _distances(curve, mean, scatter)]),
+        Figures([_curves(mean), _distances(curve, mean, scatter)]),
     )
     return Findings(checks, blocks)
 
@@ -129,9 +129,10 @@ def _cell(mean: float, scatter: float) -> str:
     return "refused" if np.isnan(mean) else f"{mean:.4f} ± {scatter:.4f}"
 
 
-def _curves(curve: Any, mean: Mapping[tuple[str, int], Any]) -> tuple[Any, str]:
+def _curves(mean: Mapping[tuple[str, int], Any]) -> tuple[Any, str]:
     ax = axes_or_new(None)
-    ax.plot(RATIOS, curve, color=QUIET, label="replica, exact", zorder=1)
+    fine = np.linspace(RATIOS[0], RATIOS[-1], 40)
+    ax.plot(fine, [replica_error(ratio) for ratio in fine], color=QUIET, label="replica, exact", zorder=1)
     for method in METHODS:
         ax.plot(RATIOS, mean[method, LARGEST], "o", color=_COLORS[method], label=_NOUNS[method], markersize=5)
     ax.set(xlabel="examples per dimension, n/d", ylabel="error of the classifier", ylim=(0, None))
