@@ -89,9 +89,9 @@ def _page(found: Sequence[tuple[Study, Findings]], failures: Sequence[str], know
     if failures:
         lead.append(f"{len(failures)} tasks raised an error; what hangs on them is missing.")
     summary = Table(
-        "Every number that has a tolerance, and the verdict on it.",
-        ("Study", "Check", "Verdict", "Value", "Tolerance", "Unit"),
-        [(study.title, c.name, c.verdict, c.shown, f"{c.bound} {c.tolerance:g}", c.unit) for study, c in checks],
+        "The studies, and how many of their numbers keep their tolerance.",
+        ("Study", "Verdict", "Checks", "Passed"),
+        [_summary_row(study, findings) for study, findings in found],
     )
     made = Section(
         "How this page was made",
@@ -103,8 +103,22 @@ def _page(found: Sequence[tuple[Study, Findings]], failures: Sequence[str], know
             "this page, with every result.",
         ],
     )
-    sections = [Section(study.title, findings.blocks) for study, findings in found]
+    sections = [Section(study.title, (_table(findings.checks), *findings.blocks)) for study, findings in found]
     return render(TITLE, lead, summary, [*sections, made])
+
+
+def _summary_row(study: Study, findings: Findings) -> tuple[str, ...]:
+    passed = sum(check.passed for check in findings.checks)
+    verdict = "PASS" if passed == len(findings.checks) else "FAIL"
+    return study.title, verdict, f"{len(findings.checks)}", f"{passed}"
+
+
+def _table(checks: Sequence[Check]) -> Table:
+    return Table(
+        "Every number of this study that has a tolerance, and the verdict on it.",
+        ("Check", "Verdict", "Value", "Tolerance", "Unit"),
+        [(c.name, c.verdict, c.shown, f"{c.bound} {c.tolerance:g}", c.unit) for c in checks],
+    )
 
 
 def _to_dict(found: Sequence[tuple[Study, Findings]], store: Store, code: str) -> dict[str, Any]:
