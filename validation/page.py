@@ -31,7 +31,7 @@ nav ul { padding-left: 1.2rem; }
 figure { margin: 1rem 0; min-width: 0; }
 figcaption { max-width: 46rem; font-size: .9rem; color: #444; margin-bottom: .4rem; }
 .figures { display: grid; gap: 1rem 2rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); }
-.figures img { display: block; width: 100%; max-width: 30rem; height: auto; }
+.figures img { display: block; width: 100%; height: auto; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .7rem; text-align: right; border-bottom: 1px solid #e2e2e2; white-space: nowrap; }
@@ -40,6 +40,10 @@ thead th { border-bottom: 2px solid #888; vertical-align: bottom; white-space: n
 .PASS { color: #136b2f; font-weight: 700; }
 .FAIL { color: #b00020; font-weight: 700; }
 """
+
+
+REM_PER_INCH = 6.0
+"""How large figures are shown: a rem is the height of the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +165,8 @@ def _image(ax: Axes, caption: str) -> str:
     cast("Figure", ax.figure).savefig(file, format="svg", metadata={"Date": None})
     data = base64.b64encode(file.getvalue()).decode("ascii")
     alt = escape(_first_sentence(caption))
-    return f'<img alt="{alt}" src="data:image/svg+xml;base64,{data}">'
+    width = max(30.0, REM_PER_INCH * float(cast("Figure", ax.figure).get_figwidth()))  # of several panels: a wide one
+    return f'<img alt="{alt}" style="max-width: {width:.0f}rem" src="data:image/svg+xml;base64,{data}">'
 
 
 def _first_sentence(text: str) -> str:
