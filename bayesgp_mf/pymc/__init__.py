@@ -15,10 +15,11 @@ from bayesgp_mf.pymc.latent import latent_model, observe
 from bayesgp_mf.pymc.marginal import Marginal
 from bayesgp_mf.pymc.nuts import Nuts
 from bayesgp_mf.pymc.op import LatentPosterior, LogEvidence
-from bayesgp_mf.pymc.orthant_step import OrthantStep
+from bayesgp_mf.pymc.orthant_step import LinearEllipticalSlice, OrthantStep
 
 __all__ = [
     "LatentPosterior",
+    "LinearEllipticalSlice",
     "LogEvidence",
     "Marginal",
     "Nuts",

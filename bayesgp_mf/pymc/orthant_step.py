@@ -126,6 +126,26 @@ class OrthantStep(BlockedStep):  # type: ignore[misc]
         self._covariance, self._factor = signed, cholesky(covariance)
 
 
+def LinearEllipticalSlice(vars: Any, t: Any, **options: Any) -> OrthantStep:  # noqa: N802  (it stands among classes)
+    """Return `OrthantStep` with linear elliptical slice sampling as its move (Gessner, Kanjilal & Hennig, 2020).
+
+    Parameters
+    ----------
+    vars, t, **options
+        Those of `OrthantStep` but ``move``.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> from bayesgp_mf.pymc import LinearEllipticalSlice
+    >>> with pm.Model():
+    ...     f = pm.MvNormal("f", mu=np.zeros(2), cov=np.eye(2), initval=np.array([1.0, -1.0]))
+    ...     LinearEllipticalSlice(f, np.array([1.0, -1.0])).name
+    'orthant'
+    """
+    return OrthantStep(vars, t, move="slice", **options)
+
+
 def _prior(variable: Any) -> tuple[Any, Any]:
     """Return covariance and mean of a multivariate normal variable, as graphs."""
     node = variable.owner

@@ -10,7 +10,7 @@ from scipy.stats import kstest
 import bayesgp_mf as bgp
 from bayesgp_mf.diagnostics import sample_orthant
 from bayesgp_mf.inferencedata import get_group
-from bayesgp_mf.pymc import OrthantStep
+from bayesgp_mf.pymc import LinearEllipticalSlice, OrthantStep
 
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False, "cores": 1, "random_seed": 1}
 
@@ -28,12 +28,12 @@ def five():
     return bgp.kernels.Gaussian(1.0, 4.0).gram(toy.X) + 0.1 * np.eye(5), np.array([1.0, -1.0, 1.0, 1.0, -1.0])
 
 
-@pytest.mark.parametrize(("move", "draws"), [("reflect", 2000), ("slice", 10_000)])
-def test_draws_are_those_of_the_cut_prior(five, move, draws):
+@pytest.mark.parametrize(("method", "draws"), [(OrthantStep, 2000), (LinearEllipticalSlice, 10_000)])
+def test_draws_are_those_of_the_cut_prior(five, method, draws):
     gram, t = five
     with pm.Model():
         f = latent("f", gram, t)
-        idata = pm.sample(draws, tune=50, chains=2, step=OrthantStep(f, t, move=move), **QUIET)
+        idata = pm.sample(draws, tune=50, chains=2, step=method(f, t), **QUIET)
     drawn = get_group(idata, "posterior")["f"].values
     assert drawn.shape == (2, draws, 5)
     assert np.all(drawn * t > 0)
