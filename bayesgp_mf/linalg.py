@@ -107,23 +107,33 @@ def gmres(multiply: Callable[[Array], Array], right: Array, accuracy: float, mos
         return np.zeros_like(right)
     basis = np.zeros((most + 1, right.size))
     basis[0] = right / length
-    hessenberg, target = np.zeros((most + 1, most)), np.zeros(most + 1)
-    target[0] = length
-    weights: Array = np.zeros(0)
+    # the Hessenberg matrix of the products in the basis, turned upper triangular by rotations as it grows
+    triangle, target = np.zeros((most, most)), [length]
+    rotations: list[tuple[float, float]] = []
     for k in range(most):
         known, image = basis[: k + 1], multiply(basis[k])
         if not np.all(np.isfinite(image)):
             return np.full_like(right, np.nan)
-        hessenberg[: k + 1, k] = known @ image
-        image = image - hessenberg[: k + 1, k] @ known
-        hessenberg[k + 1, k] = np.linalg.norm(image)
-        small = hessenberg[: k + 2, : k + 1]
-        weights = np.asarray(np.linalg.lstsq(small, target[: k + 2], rcond=None)[0], dtype=np.float64)
-        residual = np.linalg.norm(small @ weights - target[: k + 2])
-        if residual <= accuracy * length or hessenberg[k + 1, k] == 0.0:
+        column = known @ image
+        image = image - column @ known
+        below = float(np.linalg.norm(image))
+        for i, (cosine, sine) in enumerate(rotations):
+            column[i : i + 2] = cosine * column[i] + sine * column[i + 1], cosine * column[i + 1] - sine * column[i]
+        corner = float(np.hypot(column[k], below))
+        if corner == 0.0:  # A is singular on what was found: nothing more to gain
             break
-        basis[k + 1] = image / hessenberg[k + 1, k]
-    return np.asarray(weights @ basis[: weights.size])
+        rotations.append((column[k] / corner, below / corner))
+        target[k:] = [target[k] * column[k] / corner, -target[k] * below / corner]
+        column[k] = corner
+        triangle[: k + 1, k] = column
+        if abs(target[-1]) <= accuracy * length or below == 0.0:
+            break
+        basis[k + 1] = image / below
+    size = len(rotations)
+    if size == 0:
+        return np.zeros_like(right)
+    weights, _ = lapack.dtrtrs(triangle[:size, :size], target[:size])
+    return np.asarray(weights @ basis[:size])
 
 
 def psd_root(matrix: Array) -> Array:

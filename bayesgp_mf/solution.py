@@ -35,11 +35,15 @@ class Control:
     scheme : {"fast", "paper"}
         How the mean-field methods iterate: "paper" is the published iteration (2000, section 4), kept as a baseline to
         compare with. It needs hundreds of steps, each of which costs less; raise ``max_iterations``.
+    evidence_tolerance : float
+        In nats. Where positive, a mean-field method may stop sooner: when its log evidence, judged by how it changed in
+        the last steps, is known to this. Enough for a search over hyperparameters. 0 (the default) never does.
 
     Raises
     ------
     ValueError
-        If ``tolerance`` is not in (0, 1), ``max_iterations`` is not a positive integer, or there is no such scheme.
+        If ``tolerance`` is not in (0, 1), ``evidence_tolerance`` is negative, ``max_iterations`` is not a positive
+        integer, or there is no such scheme.
     """
 
     tolerance: float = 1e-8
@@ -47,10 +51,15 @@ class Control:
     throw: bool = True
     progress: bool = False
     scheme: Literal["fast", "paper"] = "fast"
+    evidence_tolerance: float = 0.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.tolerance, numbers.Real) or not 0 < self.tolerance < 1:
             raise ValueError(f"tolerance must be a number between 0 and 1, got {self.tolerance!r}.")
+        if not isinstance(self.evidence_tolerance, numbers.Real) or not 0 <= self.evidence_tolerance < np.inf:
+            raise ValueError(
+                f"evidence_tolerance must be a number of nats, 0 or more, got {self.evidence_tolerance!r}."
+            )
         if not isinstance(self.max_iterations, numbers.Integral) or self.max_iterations < 1:
             raise ValueError(f"max_iterations must be a positive integer, got {self.max_iterations!r}.")
         if self.scheme not in ("fast", "paper"):

@@ -128,8 +128,9 @@ def _own_cavity(problem: Problem, solution: Solution) -> _Own:
     else:
         mean, variance = solution.cavity
 
-    _, d1, d2 = problem.likelihood.log_partition(problem.t, mean, variance)
-    d3, d4 = higher_derivatives(problem.likelihood, problem.t, mean, variance, d2)
+    derivs = problem.likelihood.log_partition(problem.t, mean, variance)
+    _, d1, d2 = derivs
+    d3, d4 = higher_derivatives(problem.likelihood, problem.t, mean, variance, derivs)
     g = 1.0 / (1.0 + variance * d2)
     return _Own(variance, g, d3, 0.5 * d4 + d1 * d3, 0.5 * d3 * g)
 

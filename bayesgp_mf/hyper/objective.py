@@ -52,8 +52,7 @@ class Objective:
     def __init__(self, target: Target, score: Score, *, from_prior: bool = False) -> None:
         self.target, self.score = target, score
         # a point that was not solved has no score, whatever the last solution may be
-        tolerance = max(target.control.tolerance, score.tolerance(target.solver))
-        self._control = replace(target.control, tolerance=tolerance, throw=True, progress=False)
+        self._control = replace(score.control(target.solver, target.control), throw=True, progress=False)
         self._from_prior = from_prior
         self._last: Solution | None = None
         self.n_evaluations = 0

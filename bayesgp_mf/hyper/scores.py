@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -12,9 +13,14 @@ from bayesgp_mf.hyper.loo_gradient import has_loo_gradient, loo_gram_gradient
 from bayesgp_mf.linalg import SiteCorrection
 from bayesgp_mf.methods import Solver
 from bayesgp_mf.problem import Problem
-from bayesgp_mf.solution import Solution
+from bayesgp_mf.solution import Control, Solution
 from bayesgp_mf.solvers.meanfield import MeanField
 from bayesgp_mf.types import Array
+
+SITES = 1e-6
+"""Tolerance of the sites: the log evidence is stationary there, with errors of the order of the square."""
+KNOWN = 1e-5
+"""To how many nats searches and samplers know the log evidence; judged with caution, most are a tenth of that off."""
 
 
 class Scored(NamedTuple):
@@ -39,21 +45,37 @@ class Score(Protocol):
     def noun(self) -> str:
         """What it is called in messages."""
 
-    def tolerance(self, solver: Solver) -> float:
-        """Return the tolerance of a solution that suffices for it, however fine the one that is asked for."""
+    def control(self, solver: Solver, control: Control) -> Control:
+        """Return with which tolerances a solution suffices for it, however fine those that are asked for."""
 
     def __call__(self, solver: Solver, problem: Problem, solution: Solution) -> Scored:
         """Return the score of a solution."""
 
 
+@dataclass(frozen=True, slots=True)
 class EvidenceScore:
-    """The log evidence of the method."""
+    """The log evidence of the method.
+
+    Parameters
+    ----------
+    known : float
+        To how many nats it has to be known; the gradient is then off by some thousandths of its largest entry. 0 (the
+        default) asks for sites to 1e-6, which gives both to ten digits or so.
+    """
+
+    known: float = 0.0
 
     noun: ClassVar[str] = "log evidence"
 
-    def tolerance(self, solver: Solver) -> float:
-        """Return 1e-6 for a mean-field theory: its evidence is stationary, with errors of the order of the square."""
-        return 1e-6 if isinstance(solver, MeanField) else 0.0
+    def control(self, solver: Solver, control: Control) -> Control:
+        """Ask a mean-field theory for no more than the log evidence needs, which is known before the sites are."""
+        if not isinstance(solver, MeanField):
+            return control
+        return replace(
+            control,
+            tolerance=max(control.tolerance, SITES),
+            evidence_tolerance=max(control.evidence_tolerance, self.known),
+        )
 
     def __call__(self, solver: Solver, problem: Problem, solution: Solution) -> Scored:
         """Return the log evidence, with its exact gradient."""
@@ -69,9 +91,9 @@ class LooScore:
 
     noun: ClassVar[str] = "leave-one-out log density"
 
-    def tolerance(self, solver: Solver) -> float:
-        """Return 0: its error is of the order of that of the solution."""
-        return 0.0
+    def control(self, solver: Solver, control: Control) -> Control:
+        """Return the same: its error is of the order of that of the solution."""
+        return control
 
     def __call__(self, solver: Solver, problem: Problem, solution: Solution) -> Scored:
         """Return the sum, with its exact gradient where there is one."""

@@ -10,7 +10,7 @@ import numpy as np
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import Run, maximise
 from bayesgp_mf.hyper.result import Advance, HyperResult, Record, check_positive_integers, point_estimate
-from bayesgp_mf.hyper.scores import EvidenceScore, LooScore, Score
+from bayesgp_mf.hyper.scores import KNOWN, EvidenceScore, LooScore, Score
 from bayesgp_mf.hyper.target import Target
 
 
@@ -50,7 +50,7 @@ class Evidence(_Search):
 
     __slots__ = ()
     name: ClassVar[str] = "evidence"
-    score: ClassVar[Score] = EvidenceScore()
+    score: ClassVar[Score] = EvidenceScore(KNOWN)
     recorded_as: ClassVar[str] = "hyper_log_evidence"
 
 

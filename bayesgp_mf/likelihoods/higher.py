@@ -1,12 +1,13 @@
-"""Third and fourth derivatives of log partition functions, which likelihoods do not state, by central differences."""
+"""Third and fourth derivatives of log partition functions: in closed form, or by central differences of the second."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from bayesgp_mf.likelihoods.base import Likelihood
+from bayesgp_mf.likelihoods.probit import Probit
 from bayesgp_mf.likelihoods.shifted import Shifted
-from bayesgp_mf.types import Array
+from bayesgp_mf.types import Array, Derivs
 
 _FIRST = (45.0 / 60.0, -9.0 / 60.0, 1.0 / 60.0)  # a first difference of order six, at one, two and three steps
 _SECOND = (270.0 / 180.0, -27.0 / 180.0, 2.0 / 180.0)  # and a second one
@@ -14,7 +15,7 @@ _STEP = 0.02  # in units of the scale of log Z: there truncation and rounding ar
 
 
 def higher_derivatives(
-    likelihood: Likelihood, t: Array, mean: Array, variance: Array, d2: Array
+    likelihood: Likelihood, t: Array, mean: Array, variance: Array, derivs: Derivs
 ) -> tuple[Array, Array]:
     """Return d3 and d4, ``(n,)`` each, the further derivatives of log Z in the mean, to some ten digits.
 
@@ -24,11 +25,14 @@ def higher_derivatives(
         Whose log partition function is meant.
     t, mean, variance : (n,) array
         Targets, and the Gaussians that it is averaged over.
-    d2 : (n,) array
-        The second derivative there.
+    derivs : Derivs
+        Log Z there, with its first and second derivative, ``(n,)`` each.
     """
     if isinstance(likelihood, Shifted):  # then zero is not where it bends
-        return higher_derivatives(likelihood.likelihood, t, likelihood.offset + mean, variance, d2)
+        return higher_derivatives(likelihood.likelihood, t, likelihood.offset + mean, variance, derivs)
+    if isinstance(likelihood, Probit):
+        return likelihood.higher_derivatives(t, mean, variance, derivs)
+    d2 = derivs.d2
     # the curvature says on what scale log Z changes
     at_zero = likelihood.log_partition(t, np.zeros_like(mean), variance).d2
     curvature = np.maximum(np.abs(d2), np.abs(at_zero))
@@ -37,12 +41,16 @@ def higher_derivatives(
 
 
 def rough_higher_derivatives(
-    likelihood: Likelihood, t: Array, mean: Array, variance: Array, d2: Array
+    likelihood: Likelihood, t: Array, mean: Array, variance: Array, derivs: Derivs
 ) -> tuple[Array, Array]:
     """Return what `higher_derivatives` does to three or four digits, with two evaluations instead of seven."""
+    if isinstance(likelihood, Shifted):
+        return rough_higher_derivatives(likelihood.likelihood, t, likelihood.offset + mean, variance, derivs)
+    if isinstance(likelihood, Probit):
+        return likelihood.higher_derivatives(t, mean, variance, derivs)
     # log Z changes on the scale of the Gaussian, or on a larger one
     step = _STEP * np.sqrt(np.where(variance > 0, variance, 1.0))
-    return _differences(likelihood, t, mean, variance, d2, step, np.array([[0.5], [1.0]]))
+    return _differences(likelihood, t, mean, variance, derivs.d2, step, np.array([[0.5], [1.0]]))
 
 
 def _differences(

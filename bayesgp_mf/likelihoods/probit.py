@@ -131,6 +131,27 @@ class Probit:
             rho = expit(log_right - log_flip) * rho
         return Derivs(value, t * rho / scale, -rho * rho_plus_z / total_variance)
 
+    def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> tuple[Array, Array]:
+        r"""Return the third and fourth derivative in mean of `log_partition`, given its answer ``derivs``.
+
+        With :math:`\rho' = -\rho R`, :math:`R = \rho + z`, hence :math:`R' = 1 - \rho R`:
+
+        .. math::
+            d_3 = t \rho\, (R^2 + \rho R - 1) / s^3,\quad
+            d_4 = [\rho\, (2 R R' - \rho R^2 + \rho R') - \rho R\, (R^2 + \rho R - 1)] / s^4,\quad
+            s^2 = \lambda + v.
+        """
+        total_variance = variance + self.noise_variance
+        certain = total_variance == 0  # there all derivatives are zero
+        scale = np.sqrt(np.where(certain, 1.0, total_variance))
+        z, rho = t * mean / scale, t * derivs.d1 * scale
+        known = (z < 0) & (rho > 0)  # where the sum would cancel, the second derivative has it
+        total = np.where(known, -derivs.d2 * scale**2 / np.where(known, rho, 1.0), rho + z)
+        slope, bend = 1.0 - rho * total, total**2 + rho * total - 1.0
+        third = t * rho * bend / scale**3
+        fourth = rho * (2.0 * total * slope - rho * total**2 + rho * slope - total * bend) / scale**4
+        return np.where(certain, 0.0, third), np.where(certain, 0.0, fourth)
+
     def _with_certain_values(self, t: Array, mean: Array, variance: Array, certain: NDArray[np.bool_]) -> Derivs:
         """Answer `log_partition` where a step meets a value without variance: its derivatives are zero there."""
         right = np.heaviside(t * mean, 0.5)

@@ -45,10 +45,10 @@ def evidence_gradient(problem: Problem, order: tuple[int, ...], first: Sweep) ->
 
     Notes
     -----
-    O(n^3) time. Likelihoods answer with two derivatives; the two that follow are found by central differences.
+    O(n^3) time. Likelihoods answer with two derivatives; `likelihoods.higher` has the two that follow.
     """
     _, d1, d2 = first.derivs
-    d3, d4 = higher_derivatives(problem.likelihood, problem.t, first.mean, first.variance, d2)
+    d3, d4 = higher_derivatives(problem.likelihood, problem.t, first.mean, first.variance, first.derivs)
     d2_by_variance = 0.5 * d4 + d2**2 + d1 * d3
     mean_bar, covariance_bar = np.zeros(problem.n), np.zeros((problem.n, problem.n))
     for i in reversed(order):

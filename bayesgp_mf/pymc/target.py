@@ -15,6 +15,7 @@ from pytensor.graph.op import Op
 
 from bayesgp_mf.hyper import EvidenceScore, Objective, Target
 from bayesgp_mf.hyper.result import Advance
+from bayesgp_mf.hyper.scores import KNOWN
 from bayesgp_mf.pymc.op import FAILURES
 from bayesgp_mf.types import Array
 
@@ -69,7 +70,7 @@ class LogTarget(Op):  # type: ignore[misc]
         answer = None
         try:
             with np.errstate(all="ignore"):  # far out something may overflow; what comes of it is checked
-                answer = Objective(self.target, EvidenceScore())(inputs[0])
+                answer = Objective(self.target, EvidenceScore(KNOWN))(inputs[0])
         except FAILURES:
             pass  # counted below
         value, gradient = (-np.inf, np.zeros(inputs[0].shape)) if answer is None else answer

@@ -40,6 +40,7 @@ def fixed_point(
     start: Array,
     control: Control,
     newton: Callable[[Array, Array], Array | None] | None = None,
+    enough: Callable[[Array], bool] | None = None,
 ) -> tuple[Array, Info]:
     """Iterate ``x = update(x)`` until no entry would change by more than ``control.tolerance``.
 
@@ -55,6 +56,9 @@ def fixed_point(
     newton : callable, optional
         Maps the last ``x (m,)`` that was updated, and the change by that update, to Newton's step from there,
         or to None where it has none.
+    enough : callable, optional
+        Told of each update that brought the iteration nearer, by its change; returns True where the state before it
+        will do although changes are above the tolerance.
 
     Returns
     -------
@@ -64,7 +68,7 @@ def fixed_point(
         Status, updates used and the largest change that another update would make.
     """
     with progress_bar("solving", enabled=control.progress) as advance:
-        return _iterate(update, start, control, newton, advance)
+        return _iterate(update, start, control, newton, enough or _never, advance)
 
 
 def require_solved(name: str, problem: Problem, info: Info, control: Control) -> None:
@@ -125,6 +129,7 @@ def _iterate(
     start: Array,
     control: Control,
     newton: Callable[[Array, Array], Array | None] | None,
+    enough: Callable[[Array], bool],
     advance: Callable[[str], None],
 ) -> tuple[Array, Info]:
     x = best = start
@@ -137,8 +142,9 @@ def _iterate(
     mixing, damping = next(stages)
     mark, marked, iteration = size, 1, 1
     near = NEAR if newton is not None else 0.0
+    will_do = enough(change)
 
-    while smallest > control.tolerance:
+    while smallest > control.tolerance and not will_do:
         advance(f"step {iteration}, largest change {smallest:.1e} (tolerance {control.tolerance:.0e})")
         if iteration >= control.max_iterations:
             status = Status.MAX_ITERATIONS
@@ -170,6 +176,7 @@ def _iterate(
         x, change, size = proposal, new_change, _largest(new_change)
         if size < smallest:
             best, best_change, smallest = x, change, size
+            will_do = enough(change)
         if size < PROGRESS * mark:
             mark, marked = size, iteration
     else:
@@ -185,6 +192,10 @@ def _change(update: Callable[[Array], Array], x: Array) -> Array | None:
     except NotPositiveDefiniteError:
         return None
     return change if np.all(np.isfinite(change)) else None
+
+
+def _never(change: Array) -> bool:
+    return False
 
 
 def _largest(change: Array) -> float:

@@ -297,8 +297,8 @@ def response_to_mean(problem: Problem, solution: Solution) -> Array:
     correction, f = _sites(solution), problem.gram @ solution.alpha
     variance = np.diag(problem.gram) - correction.quadratic_diagonal(problem.gram)
     known = np.zeros(problem.n)  # log p(t|f) is log Z at variance zero
-    d2 = problem.likelihood.log_prob(problem.t, f).d2
-    d3, _ = higher_derivatives(problem.likelihood, problem.t, f, known, d2)
+    derivs = problem.likelihood.log_prob(problem.t, f)
+    d3, _ = higher_derivatives(problem.likelihood, problem.t, f, known, derivs)
     return correction.weights(0.5 * variance * d3)
 
 

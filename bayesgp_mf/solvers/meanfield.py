@@ -47,6 +47,8 @@ ANNEALING = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 """Extra latent noise, in mean prior variances, through which a likelihood that is not log-concave is reached."""
 ROUGH = 1e-2
 """Tolerance on the way there."""
+CAUTION = 4.0
+"""By how much an error of the log evidence that is judged by the last one is taken to be larger."""
 
 
 class Posterior(NamedTuple):
@@ -148,11 +150,22 @@ class MeanField:
                 return found, info
         if start is not None:
             state, info = iterate_sites(
-                problem, equations.step, sites_of(start, problem), control, equations.newton_step
+                problem,
+                equations.step,
+                sites_of(start, problem),
+                control,
+                equations.newton_step,
+                equations.evidence_is_known(control.evidence_tolerance),
             )
             if info.status is Status.CONVERGED:
                 return state, info
-        state, info = self._from_prior(problem, control, equations.step, equations.newton_step)
+        state, info = self._from_prior(
+            problem,
+            control,
+            equations.step,
+            equations.newton_step,
+            equations.evidence_is_known(control.evidence_tolerance),
+        )
         if info.status is Status.CONVERGED:
             return state, info
         # rounding may be all that is wrong; and where the noisier models led nowhere, the straight way may not
@@ -178,11 +191,12 @@ class MeanField:
         control: Control,
         step: Callable[..., State],
         newton: Callable[..., State | None] | None = None,
+        enough: Callable[[Array], bool] | None = None,
     ) -> tuple[State, Info]:
         # all steps come out of one budget
         state, steps = self.init(problem), 0
         if problem.likelihood.log_concave:
-            state, info = iterate_sites(problem, step, state, control, newton)
+            state, info = iterate_sites(problem, step, state, control, newton, enough)
             if info.status is Status.CONVERGED or info.n_iterations >= control.max_iterations:
                 return state, info
             state, steps = self.init(problem), info.n_iterations
@@ -197,6 +211,7 @@ class MeanField:
                 state,
                 left,
                 None if newton is None else partial(newton, extra_noise=noise),
+                enough if noise == 0.0 else None,
             )
             steps += info.n_iterations
             if info.status is Status.CONVERGED or noise == 0.0:
@@ -221,6 +236,7 @@ class _Equations:
     def __init__(self, rule: Rule, problem: Problem) -> None:
         self.rule, self.problem = rule, problem
         self._last: tuple[State, float, Posterior] | None = None
+        self._error: float | None = None  # of the log evidence, where Newton's step was asked for last
 
     def posterior(self, state: State, extra_noise: float = 0.0) -> Posterior:
         """Return what follows from a state, at the cost of one factorisation unless it was asked for last."""
@@ -255,19 +271,39 @@ class _Equations:
         if self.rule.fixed_variance is not None:
             return None
         posterior = self.posterior(state, extra_noise)
-        return newton_step(self.problem, state, posterior, residual, accuracy, extra_noise)
+        found = newton_step(self.problem, state, posterior, residual, accuracy, extra_noise)
+        self._error = None if found is None else found.evidence_error
+        return None if found is None else found.move
+
+    def evidence(self, posterior: Posterior) -> float:
+        """Return the log evidence; where the equations do not hold yet, it is off by the order of the square."""
+        alpha, correction, (mean, variance), derivs = posterior
+        # alpha' K alpha is alpha' (m + lambda alpha)
+        return float(np.sum(derivs.value) - 0.5 * (alpha @ mean) - self.rule.site_term(correction, variance))
+
+    def evidence_is_known(self, tolerance: float) -> Callable[[Array], bool] | None:
+        """Return a judge of changes that says when the log evidence is known to ``tolerance``, or None for zero.
+
+        It is stationary at the solution: its error goes with the square of the change, and Newton's step knew how large
+        both were one step earlier.
+        """
+        if tolerance == 0.0:
+            return None
+        square_before = 0.0
+
+        def judge(change: Array) -> bool:
+            nonlocal square_before
+            before, square_before = square_before, float(change @ change)
+            error_before, self._error = self._error, None
+            return error_before is not None and CAUTION * error_before * square_before <= tolerance * before
+
+        return judge
 
 
 def _finish(method: str, equations: _Equations, state: State, info: Info) -> Solution:
-    rule = equations.rule
-    alpha, correction, cavity, derivs = equations.posterior(state)
-    value = (
-        float(np.sum(derivs.value))
-        - 0.5 * float(alpha @ rule.gram @ alpha)
-        + 0.5 * float(np.sum(cavity.variance * alpha**2))
-        - rule.site_term(correction, cavity.variance)
-    )
-    return Solution(method, alpha, correction, Evidence(value, rule.kind, rule.bound), cavity, info)
+    rule, posterior = equations.rule, equations.posterior(state)
+    evidence = Evidence(equations.evidence(posterior), rule.kind, rule.bound)
+    return Solution(method, posterior.alpha, posterior.correction, evidence, posterior.cavity, info)
 
 
 tap = MeanField("tap", Tap)

@@ -57,11 +57,13 @@ def iterate_sites(
     first: State,
     control: Control,
     newton: Callable[[State, State, float], State | None] | None = None,
+    enough: Callable[[Array], bool] | None = None,
 ) -> tuple[State, Info]:
     """Iterate ``step`` from a state to a fixed point, in units in which the tolerance of `Control` is meant.
 
     ``newton``, if there is one, takes the state of the last step, by how much that step changed it, and the largest
-    such change in those units; it returns by how much Newton's step would change the state, or None.
+    such change in those units; it returns by how much Newton's step would change the state, or None. ``enough`` is told
+    of changes in those units; see `fixed_point`.
     """
     prior = problem.likelihood.log_partition(problem.t, np.zeros(problem.n), np.diag(problem.gram))
     # latent units in which a site is of order one; any will do for a case without prior variance
@@ -85,6 +87,6 @@ def iterate_sites(
         return None if move is None else np.concatenate(move[:2]) / slope
 
     x, info = fixed_point(
-        lambda x: pack(step(unpack(x))), pack(first), control, None if newton is None else newton_in_units
+        lambda x: pack(step(unpack(x))), pack(first), control, None if newton is None else newton_in_units, enough
     )
     return unpack(x), info

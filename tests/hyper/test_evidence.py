@@ -10,6 +10,7 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.hyper import EvidenceScore, Objective, Target
+from bayesgp_mf.hyper.scores import KNOWN
 from bayesgp_mf.inferencedata import get_group
 from bayesgp_mf.kernels import log_vector
 from bayesgp_mf.methods import METHODS
@@ -52,6 +53,27 @@ def test_gradient_of_every_evidence_passes_central_differences(method):
     step = 1e-4
     numeric = [(evaluate(at + step * e)[0] - evaluate(at - step * e)[0]) / (2 * step) for e in np.eye(at.size)]
     np.testing.assert_allclose(gradient, numeric, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("likelihood", [bgp.Probit(), bgp.Logit(), bgp.Probit(0.01)], ids=repr)
+def test_a_search_knows_the_evidence_sooner_than_the_sites(likelihood):
+    target = Target(TOY.X, 2 * TOY.y - 1, likelihood, KERNEL, METHODS["tap"], bgp.Control())
+    exact, known = Objective(target, EvidenceScore()), Objective(target, EvidenceScore(KNOWN))
+    for k in range(5):  # the first from the prior, the others from the one before
+        at = target.start + 0.1 * k
+        (value, gradient), (rough_value, rough_gradient) = exact(at), known(at)
+        assert abs(rough_value - value) < KNOWN
+        assert np.max(np.abs(rough_gradient - gradient)) < 0.02 * np.max(np.abs(gradient))
+
+
+def test_that_takes_fewer_steps():
+    gram, t = KERNEL.gram(TOY.X), 2.0 * TOY.y - 1.0
+    full = bgp.solve(gram, t, bgp.Probit())
+    sooner = bgp.solve(gram, t, bgp.Probit(), control=bgp.Control(evidence_tolerance=1e-5))
+    assert sooner.info.n_iterations < full.info.n_iterations
+    assert sooner.info.status is full.info.status
+    assert full.info.residual < 1e-8 < sooner.info.residual  # and says how far it came
+    assert 0.0 < abs(sooner.evidence.value - full.evidence.value) < 1e-5
 
 
 @pytest.mark.parametrize("lengthscale", [1e-3, 1e-2, 0.1, 1.0, 10.0, 1e2, 1e3])

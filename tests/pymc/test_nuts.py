@@ -15,6 +15,7 @@ from joblib import cpu_count
 
 import bayesgp_mf as bgp
 from bayesgp_mf.hyper import EvidenceScore, LogNormal, Objective, Strategy, Target, get_strategy
+from bayesgp_mf.hyper.scores import KNOWN
 from bayesgp_mf.inferencedata import get_group
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.pymc import Nuts, nuts
@@ -208,11 +209,12 @@ def test_the_operation_gives_the_objective_and_its_gradient(data):
     run = pytensor.function([x], [value, pytensor.grad(value, x)], mode=INTERPRETED)
     at = np.array([0.2, 1.1])
     found, gradient = run(at)
-    expected = Objective(op.target, EvidenceScore())(at)
+    expected = Objective(op.target, EvidenceScore(KNOWN))(at)
     assert found == expected[0]
     np.testing.assert_array_equal(gradient, expected[1])
     difference = [(run(at + step)[0] - run(at - step)[0]) / 2e-4 for step in 1e-4 * np.eye(2)]
-    np.testing.assert_allclose(gradient, difference, rtol=1e-5)
+    # of an evidence that is known to 1e-5 nats the gradient is known to some thousandths
+    np.testing.assert_allclose(gradient, difference, rtol=0.01)
     failed, zero = run(np.array([200.0, 0.0]))
     assert failed == -np.inf
     np.testing.assert_array_equal(zero, 0.0)

@@ -111,3 +111,22 @@ def test_newton_may_have_no_step():
     x, info = fixed_point(lambda x: 0.5 * np.cos(x), np.zeros(1), CONTROL, lambda x, change: None)
     np.testing.assert_array_equal(x, fixed_point(lambda x: 0.5 * np.cos(x), np.zeros(1), CONTROL)[0])
     assert info.status is Status.CONVERGED
+
+
+def test_it_may_be_enough_before_the_tolerance_is_reached():
+    seen = []
+
+    def enough(change: np.ndarray) -> bool:
+        seen.append(float(np.abs(change).max()))
+        return seen[-1] < 1e-2
+
+    _, info = fixed_point(np.cos, np.zeros(1), CONTROL, enough=enough)
+    assert info.status is Status.CONVERGED
+    assert CONTROL.tolerance < info.residual == seen[-1] < 1e-2 < min(seen[:-1])
+    assert info.n_iterations == len(seen) < fixed_point(np.cos, np.zeros(1), CONTROL)[1].n_iterations
+
+
+@pytest.mark.parametrize("bad", [-1e-3, np.nan, np.inf, "small"])
+def test_a_tolerance_of_the_evidence_is_a_number_of_nats(bad):
+    with pytest.raises(ValueError, match="evidence_tolerance must be a number of nats, 0 or more"):
+        Control(evidence_tolerance=bad)

@@ -8,7 +8,7 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf.solvers import newton as newton_module
 from bayesgp_mf.solvers.meanfield import _Equations, naive, tap
-from bayesgp_mf.solvers.sites import State
+from bayesgp_mf.solvers.sites import State, sites_of
 
 LIKELIHOODS = {
     "probit": bgp.Probit(),
@@ -59,9 +59,25 @@ def test_it_solves_the_linearised_equations(name, extra_noise):
     assert residual_after(equations, state, extra_noise) < 2e-4
 
 
+@pytest.mark.parametrize("name", ["probit", "nearly a step", "logit"])
+def test_it_knows_how_far_off_the_evidence_is(name):
+    """Half the slope along the step, to second order: with absolute values never less than the error itself."""
+    equations, state = equations_at_some_state(LIKELIHOODS[name])
+    solution = tap.solve(equations.problem, bgp.Control(tolerance=1e-12))
+    end = sites_of(solution, equations.problem)
+    for part in (1e-1, 1e-2):
+        near = State(*(part * away + (1.0 - part) * at for away, at in zip(state[:2], end[:2], strict=True)))
+        target = equations.step(near)
+        residual = State(target.precision - near.precision, target.shift - near.shift)
+        posterior = equations.posterior(near)
+        found = newton_module.newton_step(equations.problem, near, posterior, residual, 1e-10)
+        error = abs(equations.evidence(posterior) - solution.evidence.value)
+        assert 0.9 * error < found.evidence_error < 30.0 * error
+
+
 def test_the_comparison_refuses_a_step_without_fourth_derivatives(monkeypatch):
-    def without(likelihood, t, mean, variance, d2):
-        d3, d4 = original(likelihood, t, mean, variance, d2)
+    def without(likelihood, t, mean, variance, derivs):
+        d3, d4 = original(likelihood, t, mean, variance, derivs)
         return d3, np.zeros_like(d4)
 
     original = newton_module.rough_higher_derivatives

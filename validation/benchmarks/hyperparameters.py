@@ -12,6 +12,7 @@ import numpy as np
 import bayesgp_mf as bgp
 from bayesgp_mf.datasets import Dataset
 from bayesgp_mf.hyper import EvidenceScore, Objective, Target
+from bayesgp_mf.hyper.scores import KNOWN
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.solution import Control
@@ -56,7 +57,7 @@ def evidence_cases(split: Split, method: str) -> dict[str, Case]:
     """Return a call from the prior, and one from the solution at a point nearby."""
     kernel = bgp.kernels.Gaussian(LENGTHSCALE, VARIANCE)
     objective = Objective(
-        Target(split.X, split.t, bgp.Probit(), kernel, get_method(method), Control()), EvidenceScore()
+        Target(split.X, split.t, bgp.Probit(), kernel, get_method(method), Control()), EvidenceScore(KNOWN)
     )
     here: Array = objective.target.start
 
