@@ -20,8 +20,8 @@ help:  ## list the targets
 report: $(STAMP)  ## the main job: fit Pima, check against PyMC, write reports/pima.html (about a minute)
 	$(BIN)/python -m validation.report
 
-tables: $(STAMP)  ## regenerate the papers' tables and figures, write reports/tables (about six minutes)
-	$(BIN)/python -m validation.tables
+tables: $(STAMP)  ## regenerate the papers' tables and figures, write reports/tables (about six minutes; ARGS names some)
+	$(BIN)/python -m validation.tables $(ARGS)
 
 validate: $(STAMP)  ## the approximations against exact truths, write reports/validation; a second run goes on
 	$(BIN)/python -m validation.studies $(ARGS)

@@ -25,11 +25,18 @@ from bayesgp_mf.inferencedata import (
     set_group,
     to_container,
 )
-from bayesgp_mf.inputs import as_inputs, as_kernel, check_same_features, encode_targets, feature_names
+from bayesgp_mf.inputs import (
+    as_inputs,
+    as_kernel,
+    check_positive_integers,
+    check_same_features,
+    encode_targets,
+    feature_names,
+)
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.memory import check_memory
-from bayesgp_mf.methods import check_cavities, get_method
+from bayesgp_mf.methods import check_marginals, get_method
 from bayesgp_mf.mixture import Mixture
 from bayesgp_mf.posterior_process import Marginals, Posterior
 from bayesgp_mf.problem import Problem
@@ -162,16 +169,13 @@ def fit(
     X = as_inputs("X", X)
     t, class_names = encode_targets(y, X.shape[0], likelihood)
     strategy = _strategy(hyper, starts)
-    _check_counts(draws, chains)
+    check_positive_integers(draws=draws, chains=chains)
     kernel = as_kernel(kernel, tuned=strategy is not None)
     likelihood.to_dict()  # what cannot be saved is refused here, before any work is done
     check_parameter_names(kernel)
     check_memory(X.shape[0])
     solver = get_method(method)
-    if marginals not in ("gaussian", "tilted"):
-        raise ValueError(f"marginals must be 'gaussian' or 'tilted', got {marginals!r}.")
-    if marginals == "tilted":
-        check_cavities(method)
+    check_marginals(marginals, method)
     rng = np.random.default_rng(random_seed)
     posterior: Posterior | Mixture
     node, stats = np.zeros((chains, draws), dtype=np.intp), dict[str, Array]()
@@ -347,12 +351,6 @@ def _with_own_priors(kernel: Kernel, priors: Mapping[str, Prior], fixed: Collect
     """Add the priors that a kernel's parameters bring themselves, where none is given and they are not fixed."""
     own = {name: prior for name, prior in kernel.priors.items() if name not in fixed}
     return {**own, **priors} if own else priors  # what is malformed is for Target to refuse
-
-
-def _check_counts(draws: int, chains: int) -> None:
-    for name, value in (("draws", draws), ("chains", chains)):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"{name} must be a positive integer, got {value!r}.")
 
 
 def _compare_with_search(solution: Solution, search: float) -> None:

@@ -1,4 +1,4 @@
-"""The boundary between users' arrays and ours: inputs, and labels of any kind as -1/+1."""
+"""The boundary between what users give and ours: inputs, labels of any kind as -1/+1, kernels, counts."""
 
 from __future__ import annotations
 
@@ -26,6 +26,13 @@ def as_inputs(name: str, X: ArrayLike) -> Array:
         raise ValueError(f"{name} is empty: shape {array.shape}. At least one case and one input are needed.")
     check_finite(name, array)
     return array
+
+
+def check_positive_integers(**options: object) -> None:
+    """Raise a ValueError that names the first option that is not a positive integer."""
+    for name, value in options.items():
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"{name} must be a positive integer, got {value!r}.")
 
 
 def feature_names(name: str, X: Any) -> list[str] | None:

@@ -64,6 +64,14 @@ def check_cavities(name: str) -> None:
         )
 
 
+def check_marginals(marginals: str, method: str | None) -> None:
+    """Raise a ValueError if there are no such marginals, or a method, if one is named, has no cavities to tilt."""
+    if marginals not in ("gaussian", "tilted"):
+        raise ValueError(f"marginals must be 'gaussian' or 'tilted', got {marginals!r}.")
+    if marginals == "tilted" and method is not None:
+        check_cavities(method)
+
+
 def solve(
     gram: ArrayLike,
     t: ArrayLike,

@@ -14,7 +14,7 @@ from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inputs import as_inputs
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.linalg import cholesky, psd_root
-from bayesgp_mf.methods import METHODS, check_cavities
+from bayesgp_mf.methods import METHODS, check_cavities, check_marginals
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import LeaveOneOut, Solution
 from bayesgp_mf.solvers.exact import Cloud, Exact
@@ -239,11 +239,9 @@ class Posterior:
             If the marginals are tilted and the Gram matrix is singular: values that were changed one by one no longer
             satisfy the linear relations between them.
         """
-        if marginals not in ("gaussian", "tilted"):
-            raise ValueError(f"marginals must be 'gaussian' or 'tilted', got {marginals!r}.")
+        # of a Gaussian posterior the solution itself says, in `_tilt`, whether it has cavities
+        check_marginals(marginals, None if self._exact is None else self.solution.method)
         if self._exact is not None:
-            if marginals == "tilted":
-                check_cavities(self.solution.method)
             return self._draw_exact(self._exact, draws, rng)
         root = psd_root(self.problem.gram)  # A, with K = A A'
         rank = root.shape[1]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+HEADER = ("Check", "Verdict", "Value", "Tolerance", "Unit")
+"""Of a table whose rows are `Check.cells`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,19 @@ class Check:
         return f"{self.value:.0f}" if self.unit == "draws" else f"{self.value:.4f}"
 
     @property
+    def allowed(self) -> str:
+        """The bound as text, without the unit."""
+        return f"{self.bound} {self.tolerance:g}"
+
+    @property
     def verdict(self) -> str:
         """PASS or FAIL."""
         return "PASS" if self.passed else "FAIL"
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the row of a table under `HEADER`."""
+        return self.name, self.verdict, self.shown, self.allowed, self.unit
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the number, its bound and the verdict."""
+        return asdict(self) | {"verdict": self.verdict}

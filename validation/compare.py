@@ -125,7 +125,7 @@ class Comparison:
         """Return everything as plain numbers, lists and text; what is not finite is None."""
         numbers = asdict(self)
         numbers["passed"] = self.passed
-        numbers["checks"] = [asdict(check) | {"verdict": check.verdict} for check in self.checks]
+        numbers["checks"] = [check.to_dict() for check in self.checks]
         numbers["loo"] = {
             "tap": self.loo.tap._asdict(),
             "nuts": self.loo.nuts._asdict(),

@@ -20,6 +20,8 @@ from __future__ import annotations
 import importlib.util
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,6 +46,17 @@ ROUNDING = 1e-8
 def default_sampler() -> str:
     """Return "nutpie" where it is installed, else "pymc"."""
     return "pymc" if importlib.util.find_spec("nutpie") is None else "nutpie"
+
+
+@contextmanager
+def fast_sampling() -> Iterator[None]:
+    """Compile what PyMC samples to fast code, with whatever compiler there is; filters of warnings end with it."""
+    # the older PyTensor compiles to C, and without a C compiler falls back to loops in Python, hundreds of times
+    # slower; numba needs no compiler
+    mode = config.mode if config.cxx else "NUMBA"
+    with config.change_flags(mode=mode), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS installation")  # about speed
+        yield
 
 
 def latent_model(root: Array, t: Array, likelihood: Probit) -> pm.Model:
@@ -116,12 +129,8 @@ def sample_latent(
     """
     model = latent_model(psd_root(gram), t, likelihood)
     progress = sys.stderr.isatty()
-    # the older PyTensor compiles to C, and without a C compiler falls back to loops in Python, hundreds of times
-    # slower; numba needs no compiler
-    mode = config.mode if config.cxx else "NUMBA"
-    with model, config.change_flags(mode=mode), warnings.catch_warnings():
+    with model, fast_sampling():
         # about speed, and one matrix-vector product of this size does not suffer
-        warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS installation")
         warnings.filterwarnings("ignore", message=r"np\.dot\(\) is faster on contiguous arrays")
         samples = pm.sample(
             draws=draws,

@@ -46,8 +46,7 @@ def _verdict_lines(outcome: Run) -> list[str]:
     checks = outcome.comparison.checks
     width = max(len(check.name) for check in checks)
     return [
-        f"  {check.verdict}  {check.name:<{width}}  {check.shown:>7} {check.bound} {check.tolerance:g} {check.unit}"
-        for check in checks
+        f"  {check.verdict}  {check.name:<{width}}  {check.shown:>7} {check.allowed} {check.unit}" for check in checks
     ]
 
 

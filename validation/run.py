@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
 import statistics
 import sys
 import time
@@ -23,6 +21,7 @@ from bayesgp_mf.inferencedata import get_group
 from validation import reference
 from validation.checks import Tolerances
 from validation.compare import Comparison, compare, plain
+from validation.versions import versions_of
 
 if TYPE_CHECKING:
     from bayesgp_mf.inferencedata import Container
@@ -161,7 +160,7 @@ def run(dataset: Dataset, settings: Settings, say: Callable[[str], None]) -> Run
         with clock("Comparison"):
             comparison = compare(tap, nuts, labels, settings.tolerances)
     notes = [_with_features(str(warning.message), dataset) for warning in caught]
-    return Run(dataset, settings, tap, nuts, comparison, notes, clock.seconds, _versions())
+    return Run(dataset, settings, tap, nuts, comparison, notes, clock.seconds, versions_of(PACKAGES))
 
 
 def fit(dataset: Dataset, likelihood: bgp.Probit, settings: Settings) -> Container:
@@ -206,13 +205,3 @@ def _with_features(text: str, dataset: Dataset) -> str:
     for i, feature in enumerate(dataset.feature_names):
         text = text.replace(f"[{i}]", f"[{feature}]")
     return text
-
-
-def _versions() -> dict[str, str | None]:
-    versions: dict[str, str | None] = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            versions[package] = None
-    return versions

@@ -10,7 +10,7 @@ from bayesgp_mf.diagnostics import error_count, mean_log_score
 from bayesgp_mf.inferencedata import get_group
 from bayesgp_mf.plots import plot_agreement, plot_calibration, plot_loo
 from bayesgp_mf.types import Array
-from validation.checks import Check
+from validation.checks import HEADER
 from validation.page import Figures, Section, Table
 from validation.run import Run
 
@@ -44,8 +44,8 @@ def summary(run: Run) -> Table:
     """All checks and their verdicts."""
     return Table(
         "Every number that has a tolerance, and the verdict on it.",
-        ("Check", "Verdict", "Value", "Tolerance", "Unit"),
-        [_check_row(check) for check in run.comparison.checks],
+        HEADER,
+        [check.cells() for check in run.comparison.checks],
     )
 
 
@@ -352,10 +352,6 @@ def _agreement(
         tolerance=tolerance,
         difference=difference,
     )
-
-
-def _check_row(check: Check) -> tuple[str, ...]:
-    return check.name, check.verdict, check.shown, f"{check.bound} {check.tolerance:g}", check.unit
 
 
 def _difference_row(name: str, difference: Array, error: Array) -> tuple[str, ...]:

@@ -55,9 +55,8 @@ def reflect_move(y: Array, w: Array, covariance: Array, rng: np.random.Generator
     """
     start, left = y, 0.5 * np.pi
     for _ in range(MOST_REFLECTIONS * y.size):
-        angles = (
-            np.arctan2(w, y) + 0.5 * np.pi
-        )  # at which each variable becomes zero; just reflected, after half a turn
+        # at which each variable becomes zero; one just reflected does so after half a turn
+        angles = np.arctan2(w, y) + 0.5 * np.pi
         i = int(np.argmin(angles))
         turn = min(float(angles[i]), left)
         cosine, sine = np.cos(turn), np.sin(turn)

@@ -10,6 +10,7 @@ from joblib import Parallel, delayed, parallel_config
 
 from bayesgp_mf.blas import one_thread_if_small
 from bayesgp_mf.errors import ConvergenceError
+from bayesgp_mf.inputs import check_positive_integers
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.progress import progress_bar
@@ -73,8 +74,7 @@ def exact_loo(
     0
     """
     get_method(method)
-    if not isinstance(processes, int | np.integer) or isinstance(processes, bool) or processes < 1:
-        raise ValueError(f"processes must be a positive integer, got {processes!r}.")
+    check_positive_integers(processes=processes)
     with progress_bar("leaving one out", total=problem.n, enabled=progress) as advance:
         predictions = []
         for i, prediction in enumerate(_all_predictions(problem, method, control, int(processes))):

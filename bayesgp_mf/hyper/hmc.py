@@ -14,9 +14,10 @@ from bayesgp_mf.errors import ConvergenceWarning
 from bayesgp_mf.hyper.leapfrog import Dynamics, Point, Walk, walk
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import START_SPREAD, no_solution
-from bayesgp_mf.hyper.result import Advance, HyperResult, Record, check_positive_integers
+from bayesgp_mf.hyper.result import Advance, HyperResult, Record
 from bayesgp_mf.hyper.scores import EvidenceScore
 from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.inputs import check_positive_integers
 from bayesgp_mf.types import Array
 
 FEW_ACCEPTED = 0.3

@@ -22,10 +22,11 @@ from bayesgp_mf.errors import ConvergenceError, ConvergenceWarning, Status
 from bayesgp_mf.hyper.designs import central_composite, central_composite_size, product_rule
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import maximise
-from bayesgp_mf.hyper.result import Advance, HyperResult, check_positive_integers
+from bayesgp_mf.hyper.result import Advance, HyperResult
 from bayesgp_mf.hyper.scores import EvidenceScore
 from bayesgp_mf.hyper.search import record_of_search
 from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.inputs import check_positive_integers
 from bayesgp_mf.memory import check_memory
 from bayesgp_mf.types import Array
 

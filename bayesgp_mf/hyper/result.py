@@ -73,10 +73,3 @@ class Strategy(Protocol):
 def point_estimate(kernel: Kernel, log_target: float, record: Record) -> HyperResult:
     """Return the result that is a single kernel."""
     return HyperResult((kernel,), np.ones(1), stats={"lp": np.array([log_target])}, record=record)
-
-
-def check_positive_integers(**options: object) -> None:
-    """Raise a ValueError that names the first option that is not a positive integer."""
-    for name, value in options.items():
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"{name} must be a positive integer, got {value!r}.")

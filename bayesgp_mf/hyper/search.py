@@ -9,9 +9,10 @@ import numpy as np
 
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import Run, maximise
-from bayesgp_mf.hyper.result import Advance, HyperResult, Record, check_positive_integers, point_estimate
+from bayesgp_mf.hyper.result import Advance, HyperResult, Record, point_estimate
 from bayesgp_mf.hyper.scores import KNOWN, EvidenceScore, LooScore, Score
 from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.inputs import check_positive_integers
 
 
 @dataclass(frozen=True, slots=True)

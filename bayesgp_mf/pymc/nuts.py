@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from bayesgp_mf.errors import ConvergenceWarning
 from bayesgp_mf.hyper import EvidenceScore, HyperResult, LogNormal, Objective, Prior, Target
 from bayesgp_mf.hyper.optimise import no_solution
-from bayesgp_mf.hyper.result import Advance, check_positive_integers
+from bayesgp_mf.hyper.result import Advance
+from bayesgp_mf.inputs import check_positive_integers
 from bayesgp_mf.memory import check_memory
 from bayesgp_mf.pymc.chains import Chains, Sampling, run_chains
 from bayesgp_mf.types import Array

@@ -31,15 +31,14 @@ from bayesgp_mf.linalg import cholesky, triangular_inverse
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.solution import Control, Info
+from bayesgp_mf.solvers.line_search import first_that_rises
 from bayesgp_mf.solvers.sites import State, site_of_cavity
 from bayesgp_mf.types import Array, Derivs
 
 _ROUGHEST = 0.1  # residual of the linear equations, relative to the right-hand side; finer as the steps get smaller
 _PRODUCTS_IN_A_FACTOR = 8  # n over this many products with K take about as long as a Cholesky factor of it ...
 _FEW_PRODUCTS = 50  # ... except where both take no time
-_SUFFICIENT = 1e-4  # part of the fall promised by the slope that a step must keep (Armijo's rule)
 _SMALLEST_FRACTION = 2.0**-20
-_ROUNDING = 1e-13  # falls below this part of the terms of Phi cannot be seen
 
 
 class _Point(NamedTuple):
@@ -165,11 +164,10 @@ def _downhill(problem: Problem, variance: Array, point: _Point, change_of_alpha:
     # of m: to where the equation is linearised
     direction = gradient + problem.gram @ change_of_alpha - variance * change_of_alpha
     slope = float(gradient @ change_of_alpha)  # never positive, however roughly the equations were solved
-    fraction = 1.0
-    while fraction >= _SMALLEST_FRACTION:
+
+    def at(fraction: float) -> tuple[_Point, float]:
         with np.errstate(all="ignore"):  # far out Phi may overflow: then the step is too long
             there = _at(problem, variance, point.mean + fraction * direction)
-        if there.value - point.value <= _SUFFICIENT * fraction * slope + _ROUNDING * point.terms:
-            return there
-        fraction *= 0.5
-    return None
+        return there, point.value - there.value  # of -Phi, which rises
+
+    return first_that_rises(at, -slope, point.terms, _SMALLEST_FRACTION)

@@ -39,12 +39,11 @@ from bayesgp_mf.problem import Problem
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.solution import Control, Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.solvers.driver import require_solved
+from bayesgp_mf.solvers.line_search import first_that_rises
 from bayesgp_mf.solvers.response import linear_response
 from bayesgp_mf.types import Array, Derivs
 
-_SUFFICIENT = 1e-4  # part of the rise promised by the slope that a step must keep (Armijo's rule)
 _SMALLEST_FRACTION = 2.0**-40
-_ROUNDING = 1e-13  # rises below this part of the terms of Psi cannot be seen
 _PATIENCE = 25  # steps without a smaller change before the rest is called rounding
 
 
@@ -281,15 +280,13 @@ def _newton(problem: Problem, state: State) -> State | None:
     rise = gram @ direction
     slope = float(residual @ rise)
     terms = float(np.sum(np.abs(derivs.value))) + 0.5 * abs(float(alpha @ f)) + problem.n
-    fraction = 1.0
-    while fraction >= _SMALLEST_FRACTION:
-        trial = alpha + fraction * direction
-        there = f + fraction * rise
-        gain = _objective(problem.likelihood.log_prob(problem.t, there), trial, there) - here
-        if gain >= _SUFFICIENT * fraction * slope - _ROUNDING * terms:
-            return State(trial, there)
-        fraction *= 0.5
-    return None
+
+    def at(fraction: float) -> tuple[State, float]:
+        trial, there = alpha + fraction * direction, f + fraction * rise
+        value = _objective(problem.likelihood.log_prob(problem.t, there), trial, there)
+        return State(trial, there), value - here
+
+    return first_that_rises(at, slope, terms, _SMALLEST_FRACTION)
 
 
 def response_to_mean(problem: Problem, solution: Solution) -> Array:

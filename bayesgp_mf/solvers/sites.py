@@ -81,12 +81,12 @@ def iterate_sites(
         return State(sites[:n], sites[n:])
 
     def newton_in_units(x: Array, change: Array) -> Array | None:
+        if newton is None:
+            return None
         slope = units * np.cosh(x)
         residual = slope * change
-        move = newton(unpack(x), State(residual[:n], residual[n:]), float(np.abs(change).max())) if newton else None
+        move = newton(unpack(x), State(residual[:n], residual[n:]), float(np.abs(change).max()))
         return None if move is None else np.concatenate(move[:2]) / slope
 
-    x, info = fixed_point(
-        lambda x: pack(step(unpack(x))), pack(first), control, None if newton is None else newton_in_units, enough
-    )
+    x, info = fixed_point(lambda x: pack(step(unpack(x))), pack(first), control, newton_in_units, enough)
     return unpack(x), info

@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         study = run(read(options.reference), nuts, options.seed, advance)
     paths = write(study, options.output)
     for check in study.checks:
-        print(f"  {check.verdict}  {check.name}: {check.shown} ({check.bound} {check.tolerance:g}) {check.unit}")
+        print(f"  {check.verdict}  {check.name}: {check.shown} ({check.allowed}) {check.unit}")
     print("\n".join([*lead(study), *(f"Wrote {path}" for path in paths)]), flush=True)
     return 0 if study.passed else 1
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +30,7 @@ from validation.hyperposterior.statistics import statistics
 from validation.reference import default_sampler
 from validation.tables.crabs_and_pima import PRIORS, laplace_start
 from validation.tables.selection import Split
+from validation.versions import versions_of
 
 PACKAGES = ("bayesgp-mf", "numpy", "scipy", "arviz", "pymc", "pytensor", "numba", "nutpie")
 
@@ -109,7 +108,7 @@ def summarise(split: Split, chains: Sequence[xr.Dataset], thin: int) -> xr.Datas
             "latent_r_hat_max": float(r_hat.max()),
             "latent_ess_bulk_min": float(bulk.min()),
             "latent_ess_tail_min": float(tail.min()),
-            "versions": json.dumps(_versions()),
+            "versions": json.dumps(versions_of(PACKAGES)),
         },
     )
 
@@ -152,16 +151,6 @@ def _check_settings(chains: Sequence[xr.Dataset], paths: Sequence[Path], setting
         found = json.loads(chain.attrs["settings"])
         if found != asdict(settings):
             raise ValueError(f"{path} was drawn with {found}, not with {asdict(settings)}: remove it, or give those.")
-
-
-def _versions() -> dict[str, str | None]:
-    versions: dict[str, str | None] = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = None
-    return versions
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import pymc as pm
 import xarray as xr
-from pytensor import config
 
 from bayesgp_mf.inferencedata import get_group
+from validation.reference import fast_sampling
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +62,8 @@ class Chain(NamedTuple):
 
 def run_chain(model: pm.Model, settings: Settings, seed: int) -> Chain:
     """Run one chain in this process; only ``sampler``, ``draws``, ``tune`` and ``target_accept`` are used."""
-    mode = config.mode if config.cxx else "NUMBA"  # without a C compiler the older PyTensor would loop in Python
     started = time.perf_counter()
-    with model, config.change_flags(mode=mode), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS installation")  # about speed
+    with model, fast_sampling():
         samples = pm.sample(
             settings.draws,
             tune=settings.tune,

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.diagnostics import error_count, mean_log_score
 from bayesgp_mf.types import Array
+from validation.checks import HEADER
 from validation.hyperposterior.figures import plot_marginals, plot_probabilities
 from validation.hyperposterior.setting import load
 from validation.hyperposterior.study import LATENT_DRAWS, Study
@@ -40,8 +41,8 @@ def summary(study: Study) -> Table:
     """All checks and their verdicts."""
     return Table(
         "Every number that has a tolerance, and the verdict on it. Laplace is not judged.",
-        ("Check", "Verdict", "Value", "Tolerance", "Unit"),
-        [(c.name, c.verdict, c.shown, f"{c.bound} {c.tolerance:g}", c.unit) for c in study.checks],
+        HEADER,
+        [check.cells() for check in study.checks],
     )
 
 

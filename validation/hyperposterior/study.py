@@ -152,7 +152,7 @@ class Study:
                     "versions": self.reference.versions,
                 },
                 "methods": by_method,
-                "checks": [asdict(check) | {"verdict": check.verdict} for check in self.checks],
+                "checks": [check.to_dict() for check in self.checks],
             }
         )
         return result

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from bayesgp_mf.progress import progress_bar
-from validation.checks import Check
+from validation.checks import HEADER, Check
 from validation.page import Section, Table, render
 from validation.studies import calibration, evidence_map, exact_posterior, leave_one_out, perceptron
 from validation.studies.running import run_missing
@@ -77,7 +78,7 @@ def _parse(arguments: Sequence[str] | None, names: Sequence[str]) -> argparse.Na
 
 
 def _line(check: Check) -> str:
-    bound = f"{check.bound} {check.tolerance:g} {check.unit}".rstrip()
+    bound = f"{check.allowed} {check.unit}".rstrip()
     return f"  {check.verdict}  {check.name}: {check.shown} ({bound})"
 
 
@@ -116,8 +117,8 @@ def _summary_row(study: Study, findings: Findings) -> tuple[str, ...]:
 def _table(checks: Sequence[Check]) -> Table:
     return Table(
         "Every number of this study that has a tolerance, and the verdict on it.",
-        ("Check", "Verdict", "Value", "Tolerance", "Unit"),
-        [(c.name, c.verdict, c.shown, f"{c.bound} {c.tolerance:g}", c.unit) for c in checks],
+        HEADER,
+        [check.cells() for check in checks],
     )
 
 
@@ -130,7 +131,7 @@ def _to_dict(found: Sequence[tuple[Study, Findings]], store: Store, code: str) -
             {
                 "name": study.name,
                 "title": study.title,
-                "checks": [_check_dict(check) for check in findings.checks],
+                "checks": [asdict(check) | {"passed": check.passed} for check in findings.checks],
                 "tasks": [
                     {"name": task.name, "arguments": dict(task.arguments), "result": store.load(task)}
                     for task in study.tasks
@@ -138,17 +139,6 @@ def _to_dict(found: Sequence[tuple[Study, Findings]], store: Store, code: str) -
             }
             for study, findings in found
         ],
-    }
-
-
-def _check_dict(check: Check) -> Mapping[str, Any]:
-    return {
-        "name": check.name,
-        "value": check.value,
-        "bound": check.bound,
-        "tolerance": check.tolerance,
-        "unit": check.unit,
-        "passed": check.passed,
     }
 
 

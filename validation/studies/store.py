@@ -5,22 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import bayesgp_mf
 import validation
 from validation.studies.study import Task
+from validation.versions import versions_of
 
 PACKAGES = ("numpy", "scipy", "pymc", "arviz")
 """Whose versions a result may depend on, beside that of Python."""
 
 
-def versions() -> dict[str, str]:
+def versions() -> dict[str, str | None]:
     """Return the versions of Python and of the packages that results depend on."""
-    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+    return versions_of(PACKAGES)
 
 
 def code_digest() -> str:

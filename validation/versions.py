@@ -1,0 +1,19 @@
+"""Which versions numbers were made with."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+
+
+def versions_of(packages: Iterable[str]) -> dict[str, str | None]:
+    """Return the version of Python, and that of each package, or None where it is not installed."""
+    return {"python": platform.python_version()} | {package: _version_of(package) for package in packages}
+
+
+def _version_of(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
