@@ -10,7 +10,7 @@ from scipy.special import expit, log_expit, logsumexp
 
 from bayesgp_mf.types import Array, Derivs
 
-_POINTS = 220  # of the trapezoidal rule
+_POINTS = ((0.8, 36), (1.6, 68), (3.2, 130), (np.inf, 220))  # of the trapezoidal rule, up to a standard deviation
 _REACH = 9.5  # standard deviations on either side of the mode; exp(-9.5**2 / 2) is below 1e-19
 _WIDE = 4.0  # standard deviation above which a uniform grid would step over the bend of the sigmoid
 _BLOCK = 4096  # cases integrated together, so that memory stays bounded
@@ -23,16 +23,17 @@ class Logit:
     .. math:: p(t|f) = \sigma(t f) = 1 / (1 + e^{-t f})
 
     the class probability of Barber & Williams [1]_ (their y is f, their pi is sigma). Its average over a Gaussian
-    has no closed form and is integrated numerically, at the same cost for every case.
+    has no closed form and is integrated numerically.
 
     Notes
     -----
     `log_partition` takes the label that is the less likely one, with mean -abs(mean), so that nothing is computed as
     a small difference from one; the other label follows from Z(+) + Z(-) = 1. The density sigma(f) N(f) is
-    log-concave and falls off about its mode at least as fast as the Gaussian does. The trapezoidal rule with 220
-    points covers 9.5 standard deviations around it, uniformly in f, or, where the Gaussian is wide, uniformly in u
-    with f = pi sinh(u), which is dense where the sigmoid bends. The integrand is analytic, so that the error falls
-    exponentially with the number of points. Against 40-digit integration, for means in [-50, 50] and variances up
+    log-concave and falls off about its mode at least as fast as the Gaussian does. The trapezoidal rule
+    covers 9.5 standard deviations around it, uniformly in f, or, where the Gaussian is wide, uniformly in u
+    with f = pi sinh(u), which is dense where the sigmoid bends. The integrand is analytic up to the poles of the
+    sigmoid at +-i pi, so that steps of h standard deviations s err by some exp(-2 pi^2/(h s)) and exp(-2 pi^2/h^2):
+    below 1e-16 with 36 points for s up to 0.8, with 220 where it is wide. Against 40-digit integration, for means in [-50, 50] and variances up
     to 1e4, the relative errors of value, d1 and d2 stay below 1e-11; d2 loses digits in proportion to the
     standard deviation.
 
@@ -131,8 +132,18 @@ def _partition(z: Array, variance: Array) -> tuple[Array, Array, Array]:
 
 def _unlikely(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
     """Return log E sigma(f) for f ~ N(mean <= 0, variance > 0) and its derivatives in mean, each ``(k,)``."""
-    scale = np.sqrt(variance)
-    f, x, log_step = _grid(mean, scale)
+    scale, answer, above = np.sqrt(variance), np.empty((3, mean.size)), 0.0
+    for largest, points in _POINTS:
+        (these,) = np.nonzero((scale > above) & (scale <= largest))
+        if these.size:
+            answer[:, these] = _integrate(mean[these], scale[these], points)
+        above = largest
+    return answer[0], answer[1], answer[2]
+
+
+def _integrate(mean: Array, scale: Array, points: int) -> tuple[Array, Array, Array]:
+    """Return the same with a number of points, given the standard deviations."""
+    f, x, log_step = _grid(mean, scale, points)
     small = np.exp(-np.abs(f))  # all of log sigma(f), sigma(f) and sigma(-f) follow from it, to full accuracy
     likely = 1.0 / (1.0 + small)
     right, wrong = np.where(f > 0, (likely, small * likely), (small * likely, likely))
@@ -146,19 +157,19 @@ def _unlikely(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
     x_mean = np.sum(weight * x, axis=1, keepdims=True)
     tilted = np.sum(weight * (x - x_mean) ** 2, axis=1)  # variance of f after the label over that before
     much = tilted < 0.5
-    d2[much] = (tilted[much] - 1.0) / variance[much]
+    d2[much] = (tilted[much] - 1.0) / scale[much] ** 2
     return np.asarray(value - 0.5 * np.log(2.0 * np.pi)), d1, d2
 
 
-def _grid(mean: Array, scale: Array) -> tuple[Array, Array, Array]:
+def _grid(mean: Array, scale: Array, points: int) -> tuple[Array, Array, Array]:
     """Return f, x = (f - mean)/scale and the log of the step in x at the nodes, each ``(k, points)``."""
-    unit = np.linspace(-1.0, 1.0, _POINTS)
+    unit = np.linspace(-1.0, 1.0, points)
     mode = _mode(mean, scale)[:, None]
     mean, scale = mean[:, None], scale[:, None]
     # x first: from f it would be lost to rounding where the Gaussian is narrow
     x = mode + _REACH * unit
     f = mean + scale * x
-    log_step = np.full(x.shape, np.log(2.0 * _REACH / (_POINTS - 1)))
+    log_step = np.full(x.shape, np.log(2.0 * _REACH / (points - 1)))
     wide = scale[:, 0] > _WIDE
     if wide.any():
         # the poles of the sigmoid at +-i pi lie at u = +-i pi/2
@@ -166,7 +177,7 @@ def _grid(mean: Array, scale: Array) -> tuple[Array, Array, Array]:
         u = 0.5 * (low + high) + 0.5 * (high - low) * unit
         f[wide] = np.pi * np.sinh(u)
         x[wide] = (f[wide] - mean[wide]) / scale[wide]
-        log_step[wide] = np.log(np.pi * np.cosh(u) / scale[wide] * (high - low) / (_POINTS - 1))
+        log_step[wide] = np.log(np.pi * np.cosh(u) / scale[wide] * (high - low) / (points - 1))
     return f, x, log_step
 
 
