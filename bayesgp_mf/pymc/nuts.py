@@ -84,7 +84,7 @@ class Nuts:
     draws: int = 500
     tune: int = 500
     chains: int = 2
-    target_accept: float = 0.9
+    target_accept: float = 0.8
     nuts_sampler: str = "pymc"
     cores: int | None = None
 
