@@ -29,8 +29,12 @@ validate: $(STAMP)  ## the approximations against exact truths, write reports/va
 hyperposterior: $(STAMP)  ## hyperparameters of Pima by NUTS on an evidence, against recorded joint NUTS (a quarter of an hour)
 	$(BIN)/python -m validation.hyperposterior
 
-bench: $(STAMP)  ## time methods, tuning and sampling, print the ratios, write reports/bench.json (seven minutes)
-	$(BIN)/python -m validation.benchmarks
+PEERS := scikit-learn gpboost GPy pytest-benchmark
+
+bench: $(STAMP)  ## time and memory beside scikit-learn, GPy and GPBoost, write reports/bench.md (a quarter of an hour)
+	@$(BIN)/python -m pip install --quiet -e ".[bench]" || for peer in $(PEERS); do \
+		$(BIN)/python -m pip install --quiet $$peer || echo "$$peer cannot be installed: it is left out"; done
+	$(BIN)/python -m validation.benchmarks $(ARGS)
 
 test: $(STAMP)  ## all tests and the doctests
 	$(BIN)/python -m pytest -n 2 $(ARGS)

@@ -27,7 +27,7 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "performance_tables.md"]  # the latter is included by a page
 templates_path = ["_templates"]
 
 html_theme = "furo"

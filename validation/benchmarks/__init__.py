@@ -1,1 +1,1 @@
-"""How long things take, as ratios within one run: ``make bench``."""
+"""How long things take and how much memory, as ratios within one run, beside other packages: ``make bench``."""

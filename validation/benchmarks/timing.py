@@ -2,22 +2,26 @@
 
 The cases of a table are run one after the other, and then all again, so that a machine that slows down for a while
 slows down all of them. Each has the median of its repeats; the message is the ratio to the first case of the table.
+Seconds are those of the processor, over all threads of the process. With one thread, and nothing else on the machine,
+they are those of the clock on the wall; with other programs they are disturbed far less.
 """
 
 from __future__ import annotations
 
 import math
-import textwrap
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-HEADER = ("Case", "Median, ms", "Least", "Most", "Ratio")
-WIDTH = 120
-"""Columns of printed remarks."""
+from validation.benchmarks.listing import Listing
+
+HEADER = ("Case", "Median, ms", "Least", "Most")
+STEPS, EVIDENCE, SCORE = "Steps", "Log evidence", "Log score"
+FORMATS = {STEPS: "d", EVIDENCE: ".3f", SCORE: ".4f"}
+"""Of the numbers that a case may give beside its time; in nats the evidence, and for each held-out case the score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +36,17 @@ class Case:
         Is called before each repeat, and not timed.
     describe : callable, optional
         Makes a note of what ``run`` returned the last time.
+    measure : callable, optional
+        Returns numbers of the same, by name, a key of ``FORMATS``.
+    repeats : int, optional
+        Of a case that takes long: fewer than the others have, and without the round that is not counted.
     """
 
     run: Callable[[], Any]
     prepare: Callable[[], object] | None = None
     describe: Callable[[Any], str] | None = None
+    measure: Callable[[Any], Mapping[str, float | None]] | None = None
+    repeats: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +58,11 @@ class Row:
     name : str
         Of the case.
     seconds : tuple of float
-        Of all repeats, in order.
+        Of the processor, of all repeats, in order.
     note : str
         What the case has to say of its result.
+    numbers : mapping of str to float
+        What was measured beside the time, by name; None for what there is not.
 
     Raises
     ------
@@ -61,6 +73,7 @@ class Row:
     name: str
     seconds: tuple[float, ...]
     note: str = ""
+    numbers: Mapping[str, float | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.seconds or not all(0 < second < math.inf for second in self.seconds):
@@ -84,6 +97,8 @@ class Benchmark:
         The first one is what the others are compared with.
     remarks : tuple of str
         What the numbers mean; what is missing, and why.
+    unit : str
+        The name of the column of ratios.
 
     Raises
     ------
@@ -94,6 +109,7 @@ class Benchmark:
     title: str
     rows: tuple[Row, ...]
     remarks: tuple[str, ...] = ()
+    unit: str = "Ratio"
 
     def __post_init__(self) -> None:
         if not self.rows:
@@ -103,17 +119,17 @@ class Benchmark:
         """Return the median of a row over that of the first."""
         return row.median / self.rows[0].median
 
+    def row(self, name: str) -> Row | None:
+        """Return the row of a case, or None where it was not timed."""
+        return next((row for row in self.rows if row.name == name), None)
+
     def lines(self) -> list[str]:
         """Return the table as aligned text, with its title above and its remarks below."""
-        cells = [HEADER, *(self._cells(row) for row in self.rows)]
-        widths = [max(len(line[column]) for line in cells) for column in range(len(HEADER))]
-        notes = ["", *(row.note for row in self.rows)]
-        aligned = [
-            "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:]), note]).rstrip()
-            for line, note in zip(cells, notes, strict=True)
-        ]
-        remarks = [line for remark in self.remarks for line in ("", *textwrap.wrap(remark, WIDTH))]
-        return [self.title, "", *aligned, *remarks]
+        return self._listing().lines()
+
+    def markdown(self) -> list[str]:
+        """Return the table in markdown."""
+        return self._listing().markdown()
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is written as JSON, times in seconds."""
@@ -126,26 +142,39 @@ class Benchmark:
                     "median": row.median,
                     "ratio": self.ratio(row),
                     "note": row.note,
+                    **row.numbers,
                 }
                 for row in self.rows
             ],
             "remarks": list(self.remarks),
         }
 
-    def _cells(self, row: Row) -> tuple[str, ...]:
+    def _listing(self) -> Listing:
+        given = [name for name in FORMATS if any(name in row.numbers for row in self.rows)]
+        notes = ("",) if any(row.note for row in self.rows) else ()
+        header = (*HEADER, self.unit, *given, *notes)
+        return Listing(self.title, header, tuple(self._cells(row, given, notes) for row in self.rows), (), self.remarks)
+
+    def _cells(self, row: Row, given: Sequence[str], notes: Sequence[str]) -> tuple[str, ...]:
         times = (row.median, min(row.seconds), max(row.seconds))
         return (
             row.name,
             *(f"{1e3 * second:.3g}" if second < 1 else f"{1e3 * second:.0f}" for second in times),
-            (f"{self.ratio(row):.2f}"),
+            f"{self.ratio(row):.2f}",
+            *(_formatted(row.numbers.get(name), FORMATS[name]) for name in given),
+            *(row.note for _ in notes),
         )
+
+
+def _formatted(number: float | None, form: str) -> str:
+    return "-" if number is None else f"{number:{form}}"
 
 
 def in_turn(
     cases: Mapping[str, Case],
     repeats: int,
     advance: Callable[[str], None] = lambda note: None,
-    clock: Callable[[], float] = time.perf_counter,
+    clock: Callable[[], float] = time.process_time,
 ) -> tuple[Row, ...]:
     """Run all cases in turn, ``repeats`` times, and once before that without the clock.
 
@@ -155,6 +184,8 @@ def in_turn(
     results: dict[str, Any] = {}
     for repeat in range(repeats + 1):
         for name, case in cases.items():
+            if case.repeats is not None and not 1 <= repeat <= case.repeats:
+                continue
             if case.prepare is not None:
                 case.prepare()
             started = clock()
@@ -167,4 +198,5 @@ def in_turn(
 
 
 def _row(name: str, case: Case, seconds: Sequence[float], result: Any) -> Row:
-    return Row(name, tuple(seconds), "" if case.describe is None else case.describe(result))
+    note = "" if case.describe is None else case.describe(result)
+    return Row(name, tuple(seconds), note, {} if case.measure is None else case.measure(result))

@@ -191,8 +191,8 @@ def _speed(study: Study) -> Section:
         "Effective draws by second",
         [
             "One thread, one chain after the other; tuning counts, compilation does not for the recorded run. The "
-            "recorded run was made on another day, in variables that owe their shape to TAP; make bench times all in "
-            "one run, and beside them the joint sampler that PyMC has by itself.",
+            "recorded run was made on another day, in variables that owe their shape to TAP; make bench "
+            "ARGS=hyperposterior times all in one run, and beside them the joint sampler that PyMC has by itself.",
             Table(
                 "Least bulk effective sample size of a log parameter.",
                 ("Sampler", "Least ESS", "Seconds", "ESS by second"),

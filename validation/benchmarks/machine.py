@@ -1,0 +1,57 @@
+"""What the times belong to: the machine, by its cores and its BLAS, and the versions."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from threadpoolctl import threadpool_info
+
+PACKAGES = ("bayesgp_mf", "numpy", "scipy")
+"""That are always there."""
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""The environment of processes that are started to be measured."""
+
+
+def version_of(distribution: str) -> str | None:
+    """Return the installed version of a distribution, or None if it is not installed."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def describe(distributions: Iterable[str]) -> dict[str, Any]:
+    """Return the machine, Python, and the versions of the packages here and of ``distributions``, None if absent."""
+    return {
+        "cores": os.cpu_count(),
+        "architecture": platform.machine(),
+        "blas": blas(),
+        "blas_threads": 1,
+        "python": platform.python_version(),
+        "versions": {name: version_of(name) for name in (*PACKAGES, *distributions)},
+    }
+
+
+def blas() -> list[str]:
+    """Return the BLAS libraries that are loaded, with version and the instructions they were chosen for."""
+    import scipy.linalg  # noqa: F401  (NumPy and SciPy each bring their own)
+
+    found = [info for info in threadpool_info() if info["user_api"] == "blas"]
+    return sorted({f"{i['internal_api']} {i['version']} ({i.get('architecture', 'unknown')})" for i in found})
+
+
+def sentences(machine: dict[str, Any]) -> list[str]:
+    """Return the same as lines of text."""
+    versions = machine["versions"].items()
+    there = ", ".join(f"{name} {number}" for name, number in versions if number is not None)
+    absent = ", ".join(name for name, number in versions if number is None)
+    blas_names = ", ".join(machine["blas"])
+    lines = [
+        f"{machine['cores']} cores ({machine['architecture']}), of which one is used; BLAS {blas_names}.",
+        f"Python {machine['python']}, {there}.",
+    ]
+    return [*lines, f"Absent, and left out: {absent}."] if absent else lines
