@@ -17,7 +17,6 @@ from bayesgp_mf.errors import ConvergenceWarning
 from bayesgp_mf.hyper import EvidenceScore, HyperResult, LogNormal, Objective, Prior, Target
 from bayesgp_mf.hyper.optimise import no_solution
 from bayesgp_mf.hyper.result import Advance, check_positive_integers
-from bayesgp_mf.memory import check_memory
 from bayesgp_mf.pymc.chains import Chains, Sampling, run_chains
 from bayesgp_mf.types import Array
 
@@ -116,7 +115,7 @@ class Nuts:
         ConvergenceWarning
             If trajectories diverged.
         """
-        check_memory(target.t.size, self.chains * self.draws)  # all are kept, and sampling takes long
+        target.check_memory(self.chains * self.draws)  # all are kept, and sampling takes long
         target, by_default = with_default_priors(target)
         objective = Objective(target, EvidenceScore(), from_prior=True)
         start = inside(target)
