@@ -51,5 +51,9 @@ class NotPositiveDefiniteError(ValueError):
     """A matrix that must be positive (semi-)definite is not."""
 
 
+class LowRankError(ValueError):
+    """A Gram matrix of low rank was asked for, and this one is not, to the accuracy that is needed."""
+
+
 class InconsistentDataError(ValueError):
     """The labels have probability zero under the model, so there is no posterior."""

@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
+from bayesgp_mf.assembly import assemble
 from bayesgp_mf.blas import one_thread_if_small
 from bayesgp_mf.errors import ConvergenceWarning
 from bayesgp_mf.hyper import Evidence, LeaveOneOut, Prior, Strategy, Target, get_strategy
@@ -35,11 +36,9 @@ from bayesgp_mf.inputs import (
 )
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
-from bayesgp_mf.memory import check_memory
 from bayesgp_mf.methods import check_marginals, get_method
 from bayesgp_mf.mixture import Mixture
 from bayesgp_mf.posterior_process import Marginals, Posterior
-from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import Control, Solution
 from bayesgp_mf.tuning import tune
 from bayesgp_mf.types import Array
@@ -143,7 +142,7 @@ def fit(
     NotPositiveDefiniteError
         If the method, or ``marginals="tilted"``, needs an invertible Gram matrix and this one is singular.
     MemoryError
-        If the dense matrices of n cases would not fit into this machine's memory.
+        If the dense matrices of n cases are needed (`Control`), and would not fit into this machine's memory.
 
     Warns
     -----
@@ -173,7 +172,6 @@ def fit(
     kernel = as_kernel(kernel, tuned=strategy is not None)
     likelihood.to_dict()  # what cannot be saved is refused here, before any work is done
     check_parameter_names(kernel)
-    check_memory(X.shape[0])
     solver = get_method(method)
     check_marginals(marginals, method)
     rng = np.random.default_rng(random_seed)
@@ -184,8 +182,7 @@ def fit(
         if strategy is None:
             _refuse_options(evidence_of=evidence_of, priors=priors, bounds=bounds, fixed=fixed)
             with np.errstate(over="ignore", invalid="ignore"):  # a kernel that overflows is refused by Problem
-                gram = kernel.gram(X)
-            problem = Problem(gram, t, likelihood)
+                problem = assemble(kernel, X, t, likelihood, method=method, control=control)
             posterior = Posterior(kernel, X, problem, solver.solve(problem, replace(control, progress=progress)))
         else:
             judge = solver if evidence_of is None else get_method(evidence_of)

@@ -20,6 +20,7 @@ from bayesgp_mf.errors import Status, UndefinedQuantityError
 from bayesgp_mf.inputs import as_kernel
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.linalg import Correction, DenseCorrection, SiteCorrection
+from bayesgp_mf.lowrank import LowRankCorrection, site_correction
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.mixture import Mixture
 from bayesgp_mf.posterior_process import Marginals, Posterior
@@ -309,7 +310,7 @@ def from_container(idata: Container, kernel: Any = None) -> Posterior | Mixture:
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(damaged.format(f"{type(error).__name__}, {error}")) from error
     stored, computed = fit["latent_mean"].values, posterior.mean_at_training
-    scale = float(np.max(np.sqrt(np.diag(posterior.problem.gram))))
+    scale = float(np.max(np.sqrt(posterior.problem.gram.diagonal())))
     if not np.allclose(stored, computed, rtol=1e-6, atol=1e-6 * scale):  # also false if anything is NaN
         raise ValueError(damaged.format("its posterior mean is not that of its kernel, inputs and weights"))
     return posterior
@@ -384,7 +385,7 @@ def _read_correction(node: xr.Dataset, problem: Problem) -> Correction:
         site_variance = node["site_variance"].values
         if np.any(np.isnan(site_variance)) or site_variance.shape != problem.t.shape:
             raise ValueError("site_variance is not one number for each case")
-        return SiteCorrection(problem.gram, 1.0 / site_variance)
+        return site_correction(problem.gram, 1.0 / site_variance)
     return DenseCorrection(node["correction"].values)
 
 
@@ -454,7 +455,7 @@ def _parameter(name: str, values: Array, dims: tuple[str, ...], coords: dict[str
 
 
 def _correction_variables(correction: Correction, coords: dict[str, Any]) -> dict[str, xr.DataArray]:
-    if isinstance(correction, SiteCorrection):
+    if isinstance(correction, SiteCorrection | LowRankCorrection):
         with np.errstate(divide="ignore"):  # a site that says nothing has infinite variance
             return {"site_variance": _array(1.0 / correction.site_precision, ("obs_id",), coords)}
     return {"correction": xr.DataArray(correction.dense(), dims=("obs_id", "obs_id_other"))}

@@ -349,6 +349,10 @@ class SiteCorrection:
             variance[weak] = sigma / (1.0 - precision[weak] * sigma)
         return variance
 
+    def covariance_diagonal(self) -> Array:
+        """Return the posterior variances ``(n,)`` under all sites, Sigma_ii."""
+        return np.asarray(np.diag(self._gram) - self.quadratic_diagonal(self._gram))
+
     def rows(self, which: NDArray[np.intp]) -> Array:
         """Return the rows ``(k, n)`` of R with the given numbers ``(k,)``."""
         half = self._half()

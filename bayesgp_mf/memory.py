@@ -1,4 +1,4 @@
-"""What dense matrices of n cases need, asked before any of them is made."""
+"""What the matrices of n cases need, asked before any of them is made."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import os
 
 PEAK = 9
 """Dense (n, n) matrices alive at the peak of one fit."""
+ROOTS = 4
+"""Root-like (n, r) matrices alive at the peak of one fit whose Gram matrix is of low rank r."""
 KEPT = 7
 """Those alive for each further setting of the hyperparameters that a fit averages over."""
 
 
-def check_memory(n: int, settings: int = 1) -> None:
+def check_memory(n: int, settings: int = 1, rank: int | None = None) -> None:
     """Raise a MemoryError if the matrices of ``n`` cases would not fit into this machine.
 
     Parameters
@@ -19,16 +21,30 @@ def check_memory(n: int, settings: int = 1) -> None:
         Training cases.
     settings : int
         Hyperparameters that are solved for and kept at the same time.
+    rank : int, optional
+        Rank of the Gram matrix where a root of low rank stands for it; the default is a dense one.
     """
-    if not hasattr(os, "sysconf"):  # Windows does not tell
-        return
-    needed = (PEAK + KEPT * (settings - 1)) * 8 * n**2
-    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    dense = (PEAK + KEPT * (settings - 1)) * n**2
+    needed = 8 * (dense if rank is None else (ROOTS + settings - 1) * n * rank)
+    available = _available()
     if needed <= available:
         return
     what = f"{n} training cases" if settings == 1 else f"{n} training cases at {settings} settings of hyperparameters"
+    matrices = "dense matrices" if rank is None else f"roots of rank {rank}"
     advice = "Fit a random subset of the cases" + ("." if settings == 1 else ", or draw fewer hyperparameters.")
     raise MemoryError(
-        f"{what} need about {needed / 2**30:.0f} GiB for dense matrices, and this machine has "
+        f"{what} need about {needed / 2**30:.0f} GiB for {matrices}, and this machine has "
         f"{available / 2**30:.0f} GiB. {advice}"
     )
+
+
+def largest_rank(n: int) -> int:
+    """Return the largest rank of a Gram matrix of ``n`` cases for which the work on its root fits into this machine."""
+    return int(min(n, _available() / (ROOTS * 8 * n)))
+
+
+def _available() -> float:
+    """Return the bytes of memory of this machine."""
+    if not hasattr(os, "sysconf"):  # Windows does not tell
+        return float("inf")
+    return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

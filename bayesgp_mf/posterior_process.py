@@ -14,6 +14,7 @@ from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inputs import as_inputs
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.linalg import cholesky, psd_root
+from bayesgp_mf.lowrank import LowRankCorrection, LowRankGram, dense_gram
 from bayesgp_mf.methods import METHODS, check_cavities, check_marginals
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import LeaveOneOut, Solution
@@ -191,9 +192,11 @@ class Posterior:
 
     @cached_property
     def _variance_at_training(self) -> Array:
-        gram = self.problem.gram
-        prior = np.diag(gram)
-        variance = prior - self.solution.correction.quadratic_diagonal(gram)
+        gram, correction = self.problem.gram, self.solution.correction
+        if isinstance(correction, LowRankCorrection):
+            return correction.covariance_diagonal()
+        prior = gram.diagonal()
+        variance = prior - correction.quadratic_diagonal(dense_gram(gram))
         return _nonnegative(variance, prior)
 
     @property
@@ -207,7 +210,7 @@ class Posterior:
         problem = self.problem
         if self._cloud is None:
             return problem.likelihood.log_partition(problem.t, *self.at_training).value
-        moments = self._cloud.moments(problem.gram, np.diag(problem.gram))
+        moments = self._cloud.moments(problem.dense_gram, problem.gram.diagonal())
         density = np.exp(problem.likelihood.log_partition(problem.t, *moments).value)
         return np.asarray(np.log(self._cloud.share @ density))
 
@@ -243,7 +246,8 @@ class Posterior:
         check_marginals(marginals, None if self._exact is None else self.solution.method)
         if self._exact is not None:
             return self._draw_exact(self._exact, draws, rng)
-        root = psd_root(self.problem.gram)  # A, with K = A A'
+        gram = self.problem.gram
+        root = gram.root if isinstance(gram, LowRankGram) else psd_root(gram)  # A, with K = A A'
         rank = root.shape[1]
         mean = root.T @ self.solution.alpha  # of u, since the mean of f is K alpha = A (A' alpha)
         factor = cholesky(np.eye(rank) - self.solution.correction.quadratic(root))

@@ -27,7 +27,6 @@ from bayesgp_mf.hyper.scores import EvidenceScore
 from bayesgp_mf.hyper.search import record_of_search
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inputs import check_positive_integers
-from bayesgp_mf.memory import check_memory
 from bayesgp_mf.types import Array
 
 DIFFERENCE = 1e-2
@@ -140,7 +139,7 @@ class Integrate:
                 f"takes {LARGEST_DESIGN} at most. Take fewer {fewer}; or hyper='nuts', which needs no design, or "
                 "'evidence'."
             )
-        check_memory(target.t.size, nodes)
+        target.check_memory(nodes)
 
 
 def _curvature(objective: Objective, mode: Array, advance: Advance) -> Array:

@@ -11,11 +11,11 @@ import numpy as np
 from bayesgp_mf.errors import NotPositiveDefiniteError, UndefinedQuantityError
 from bayesgp_mf.hyper.loo_gradient import has_loo_gradient, loo_gram_gradient
 from bayesgp_mf.linalg import SiteCorrection
+from bayesgp_mf.lowrank import GramGradient, LowRankCorrection
 from bayesgp_mf.methods import Solver
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import Control, Solution
 from bayesgp_mf.solvers.meanfield import MeanField
-from bayesgp_mf.types import Array
 
 SITES = 1e-6
 """Tolerance of the sites: the log evidence is stationary there, with errors of the order of the square."""
@@ -31,11 +31,12 @@ class Scored(NamedTuple):
     value : float
         In nats.
     gram_gradient : callable or None
-        Computes the derivative ``(n, n)`` with respect to the Gram matrix; None where there is no formula for it.
+        Computes the derivative with respect to the Gram matrix, ``(n, n)`` or as `lowrank.RootGradient`; None where
+        there is no formula for it.
     """
 
     value: float
-    gram_gradient: Callable[[], Array] | None
+    gram_gradient: Callable[[], GramGradient] | None
 
 
 class Score(Protocol):
@@ -103,9 +104,9 @@ class LooScore:
                 "hyper='scan', or evidence_of='naive'."
             )
         correction = solution.correction
-        if isinstance(correction, SiteCorrection):
+        if isinstance(correction, SiteCorrection | LowRankCorrection):
             variance = correction.cavity_variance()
-            if not np.all((variance > 0) | (np.diag(problem.gram) == 0)):
+            if not np.all((variance > 0) | (problem.gram.diagonal() == 0)):
                 # a negative site of another case can leave no posterior without this one
                 raise NotPositiveDefiniteError("a leave-one-out variance is not positive")
         others = solver.leave_one_out(problem, solution)

@@ -33,9 +33,9 @@ class Logit:
     covers 9.5 standard deviations around it, uniformly in f, or, where the Gaussian is wide, uniformly in u
     with f = pi sinh(u), which is dense where the sigmoid bends. The integrand is analytic up to the poles of the
     sigmoid at +-i pi, so that steps of h standard deviations s err by some exp(-2 pi^2/(h s)) and exp(-2 pi^2/h^2):
-    below 1e-16 with 36 points for s up to 0.8, with 220 where it is wide. Against 40-digit integration, for means in [-50, 50] and variances up
-    to 1e4, the relative errors of value, d1 and d2 stay below 1e-11; d2 loses digits in proportion to the
-    standard deviation.
+    below 1e-16 with 36 points for s up to 0.8, with 220 where it is wide. Against 40-digit integration, for means in
+    [-50, 50] and variances up to 1e4, the relative errors of value, d1 and d2 stay below 1e-11; d2 loses digits in
+    proportion to the standard deviation.
 
     References
     ----------

@@ -18,7 +18,6 @@ from bayesgp_mf.hyper import EvidenceScore, HyperResult, LogNormal, Objective, P
 from bayesgp_mf.hyper.optimise import no_solution
 from bayesgp_mf.hyper.result import Advance
 from bayesgp_mf.inputs import check_positive_integers
-from bayesgp_mf.memory import check_memory
 from bayesgp_mf.pymc.chains import Chains, Sampling, run_chains
 from bayesgp_mf.types import Array
 
@@ -117,7 +116,7 @@ class Nuts:
         ConvergenceWarning
             If trajectories diverged.
         """
-        check_memory(target.t.size, self.chains * self.draws)  # all are kept, and sampling takes long
+        target.check_memory(self.chains * self.draws)  # all are kept, and sampling takes long
         target, by_default = with_default_priors(target)
         objective = Objective(target, EvidenceScore(), from_prior=True)
         start = inside(target)

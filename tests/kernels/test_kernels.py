@@ -91,6 +91,23 @@ def test_gram_vjp_passes_central_differences(kernel):
     np.testing.assert_allclose(log_gradient(kernel, vjp), numeric, rtol=1e-6, atol=1e-7 * np.max(np.abs(numeric)))
 
 
+@everywhere
+def test_cross_vjp_passes_central_differences(kernel):
+    others, step = X[:4] + 0.3, 1e-5
+    cross_bar = np.random.default_rng(1).standard_normal((9, 4))
+    vector = log_vector(kernel)
+
+    def contracted(v: np.ndarray) -> float:
+        return float(np.sum(with_log_vector(kernel, v).cross(X, others) * cross_bar))
+
+    numeric = [
+        (contracted(vector + step * e) - contracted(vector - step * e)) / (2 * step) for e in np.eye(vector.size)
+    ]
+    vjp = kernel.cross_vjp(X, others, cross_bar)
+    assert {k: v.shape for k, v in vjp.items()} == {k: v.shape for k, v in kernel.params.items()}
+    np.testing.assert_allclose(log_gradient(kernel, vjp), numeric, rtol=1e-6, atol=1e-7 * np.max(np.abs(numeric)))
+
+
 @pytest.mark.parametrize("lengthscale", [1e-3, 1e-1, 1e1, 1e3])
 @pytest.mark.parametrize("kind", [Gaussian, Matern32, Matern52, RationalQuadratic])
 def test_gradients_hold_over_six_decades_of_length_scale(kind, lengthscale):

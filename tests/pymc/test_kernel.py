@@ -61,6 +61,21 @@ def test_gradients(case):
             assert 2.0 * gradient[name][i] != pytest.approx(difference, rel=1e-2)
 
 
+@pytest.mark.parametrize("case", [case for case in CASES if CASES[case][1]])
+def test_gradients_of_covariances_with_other_cases(case):
+    cov_func, values = CASES[case]
+    kernel = kernel_from_pymc(cov_func, **values)
+    bar = np.random.default_rng(3).normal(size=(8, OTHER.shape[0]))
+    gradient = kernel.cross_vjp(X, OTHER, bar)
+    for name, value in kernel.params.items():
+        assert gradient[name].shape == value.shape
+        for i in np.ndindex(value.shape):
+            step = np.zeros(value.shape)
+            step[i] = 1e-5
+            up, down = (np.sum(bar * kernel.replace(**{name: value + d}).cross(X, OTHER)) for d in (step, -step))
+            assert gradient[name][i] == pytest.approx((up - down) / 2e-5, rel=1e-6, abs=1e-6)
+
+
 def test_it_is_our_kernel_of_the_same_name():
     ours = bgp.kernels.Gaussian([1.0, 2.0, 0.7], 1.69)
     theirs = kernel_from_pymc(CASES["scaled"][0], **CASES["scaled"][1])
