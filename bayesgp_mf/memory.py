@@ -1,13 +1,18 @@
-"""What dense matrices of n cases need, asked before any of them is made."""
+"""What dense matrices of n cases and draws of them need, asked before any of them is made."""
 
 from __future__ import annotations
 
 import os
+from typing import Literal
 
 PEAK = 9
 """Dense (n, n) matrices alive at the peak of one fit."""
+ROOTS = 4
+"""Root-like (n, r) matrices alive at the peak of one fit whose Gram matrix is of low rank r."""
 KEPT = 7
 """Those alive for each further setting of the hyperparameters that a fit averages over."""
+DRAWN = {"training": 25, "new": 17}
+"""Bytes for each draw of each case: latent value and label, of training cases log-likelihood too, and a sign."""
 
 
 def check_memory(n: int, settings: int = 1) -> None:
@@ -20,10 +25,8 @@ def check_memory(n: int, settings: int = 1) -> None:
     settings : int
         Hyperparameters that are solved for and kept at the same time.
     """
-    if not hasattr(os, "sysconf"):  # Windows does not tell
-        return
     needed = (PEAK + KEPT * (settings - 1)) * 8 * n**2
-    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    available = _available()
     if needed <= available:
         return
     what = f"{n} training cases" if settings == 1 else f"{n} training cases at {settings} settings of hyperparameters"
@@ -32,3 +35,35 @@ def check_memory(n: int, settings: int = 1) -> None:
         f"{what} need about {needed / 2**30:.0f} GiB for dense matrices, and this machine has "
         f"{available / 2**30:.0f} GiB. {advice}"
     )
+
+
+def check_draws(draws: int, cases: int, kind: Literal["training", "new"], advice: str) -> None:
+    """Raise a MemoryError if draws of many cases would not fit into this machine.
+
+    Parameters
+    ----------
+    draws, cases : int
+        How many, of all chains together.
+    kind : {"training", "new"}
+        Whose values they are.
+    advice : str
+        What to do about it, a sentence.
+    """
+    needed, available = DRAWN[kind] * draws * cases, _available()
+    if needed > available:
+        raise MemoryError(
+            f"{draws} draws of {cases} {kind} cases need about {needed / 2**30:.1f} GiB, and this machine has "
+            f"{available / 2**30:.1f} GiB. {advice}"
+        )
+
+
+def largest_rank(n: int) -> int:
+    """Return the largest rank of a Gram matrix of ``n`` cases for which the work on its root fits into this machine."""
+    return int(min(n, _available() / (ROOTS * 8 * n)))
+
+
+def _available() -> float:
+    """Return the bytes of memory of this machine."""
+    if not hasattr(os, "sysconf"):  # Windows does not tell
+        return float("inf")
+    return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

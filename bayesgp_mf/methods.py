@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from bayesgp_mf.blas import one_thread_if_small
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.lowrank import GramGradient
 from bayesgp_mf.online.solver import online
 from bayesgp_mf.problem import Problem, as_float_array
 from bayesgp_mf.solution import Control, LeaveOneOut, Solution
@@ -18,7 +19,6 @@ from bayesgp_mf.solvers.exact import exact
 from bayesgp_mf.solvers.laplace import laplace
 from bayesgp_mf.solvers.meanfield import MeanField, naive, tap, variational
 from bayesgp_mf.solvers.svm import svm
-from bayesgp_mf.types import Array
 
 
 class Solver(Protocol):
@@ -31,8 +31,8 @@ class Solver(Protocol):
     def solve(self, problem: Problem, control: Control = ..., start: Solution | None = None) -> Solution:
         """Solve a problem, from the prior or from an earlier solution."""
 
-    def gram_gradient(self, problem: Problem, solution: Solution) -> Array:
-        """Return the derivative ``(n, n)`` of the log evidence with respect to the Gram matrix."""
+    def gram_gradient(self, problem: Problem, solution: Solution) -> GramGradient:
+        """Return the derivative of the log evidence with respect to the Gram matrix, ``(n, n)`` or by its root."""
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> LeaveOneOut:
         """Return what the other cases predict for each case."""

@@ -11,6 +11,8 @@ from scipy.optimize import linprog
 from bayesgp_mf.errors import InconsistentDataError, NotPositiveDefiniteError
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.linalg import is_positive_semidefinite
+from bayesgp_mf.lowrank import Gram, LowRankGram, dense_gram
+from bayesgp_mf.memory import check_memory
 from bayesgp_mf.types import Array
 
 SYMMETRY_TOLERANCE = 1e-10
@@ -24,8 +26,9 @@ class Problem:
 
     Parameters
     ----------
-    gram : (n, n) array_like
-        Gram matrix K, symmetric and positive semi-definite, in squared latent units.
+    gram : (n, n) array_like or LowRankGram
+        Gram matrix K, symmetric and positive semi-definite, in squared latent units. One of low rank is a covariance by
+        the way it is made.
     t : (n,) array_like
         Labels -1/+1, or real targets if ``likelihood.targets == "real"``.
     likelihood : Likelihood
@@ -35,36 +38,53 @@ class Problem:
     ------
     ValueError
         If shapes differ, something is not finite, the Gram matrix is not symmetric, or the labels are
-        not -1/+1.
+        not -1/+1; if the Gram matrix is of low rank, and the likelihood a noise-free step.
     NotPositiveDefiniteError
         If the Gram matrix has an eigenvalue below zero by more than rounding.
     InconsistentDataError
         If one input carries both labels and the likelihood gives that probability zero.
     """
 
-    gram: Array
+    gram: Gram
     t: Array
     likelihood: Likelihood
 
     def __post_init__(self) -> None:
         check_likelihood(self.likelihood)
-        object.__setattr__(self, "gram", as_float_array("gram", self.gram))
         object.__setattr__(self, "t", as_float_array("t", self.t))
-        _check_gram(self.gram)
+        if isinstance(self.gram, LowRankGram):
+            _check_low_rank(self.gram, self.likelihood)
+        else:
+            object.__setattr__(self, "gram", as_float_array("gram", self.gram))
+            _check_gram(self.gram)
         _check_targets(self.t, self.gram.shape[0], self.likelihood)
         if self.likelihood.forbids:
-            _check_variances(self.gram)
-            _check_contradictions(self.gram, self.t)
+            gram = self.dense_gram
+            _check_variances(gram)
+            _check_contradictions(gram, self.t)
 
     @property
     def n(self) -> int:
         """Number of cases."""
         return int(self.t.shape[0])
 
+    @property
+    def dense_gram(self) -> Array:
+        """K ``(n, n)`` as an array, which is made where it is of low rank.
+
+        Raises
+        ------
+        MemoryError
+            If it is to be made, and would not fit into this machine's memory.
+        """
+        if isinstance(self.gram, LowRankGram):
+            check_memory(self.n)
+        return dense_gram(self.gram)
+
     def without(self, i: int) -> Problem:
         """Return the problem without case ``i``; at least one must be left."""
         others = np.delete(np.arange(self.n), i)
-        return Problem(self.gram[np.ix_(others, others)], self.t[others], self.likelihood)
+        return Problem(self.dense_gram[np.ix_(others, others)], self.t[others], self.likelihood)
 
 
 def as_float_array(name: str, value: ArrayLike) -> Array:
@@ -123,6 +143,17 @@ def _check_gram(gram: Array) -> None:
         )
 
 
+def _check_low_rank(gram: LowRankGram, likelihood: Likelihood) -> None:
+    check_finite("gram", gram.root, "The kernel overflows at these inputs: rescale them, or change its parameters.")
+    if gram.shape[0] == 0:
+        raise ValueError("gram is empty: at least one training case is needed.")
+    if likelihood.forbids:
+        raise ValueError(
+            "a noise-free step likelihood asks for every digit of the Gram matrix, and one of low rank leaves some "
+            "out. Use the dense matrix, Control(gram='dense'), or allow noise: Probit(noise_variance=1.0)."
+        )
+
+
 def _check_targets(t: Array, n: int, likelihood: Likelihood) -> None:
     if t.shape != (n,):
         raise ValueError(f"t must have shape ({n},) to match gram ({n}, {n}), got {t.shape}.")
@@ -168,7 +199,7 @@ def explain_infeasible(problem: Problem) -> str | None:
     """
     if not problem.likelihood.forbids:
         return None
-    signed = problem.t[:, None] * problem.gram / np.max(np.diag(problem.gram))
+    signed = problem.t[:, None] * problem.dense_gram / np.max(problem.gram.diagonal())
     outcome = linprog(np.zeros(problem.n), A_ub=-signed, b_ub=-np.ones(problem.n), bounds=(None, None), method="highs")
     if outcome.status != 2:  # 2: proven infeasible
         return None

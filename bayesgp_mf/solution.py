@@ -35,11 +35,15 @@ class Control:
     scheme : {"fast", "paper"}
         How the mean-field methods iterate: "paper" is the published iteration (2000, section 4), kept as a baseline to
         compare with. It needs hundreds of steps, each of which costs less; raise ``max_iterations``.
+    gram : {"auto", "dense", "low_rank"}
+        How `fit` keeps the Gram matrix. "auto" keeps a root of low rank where there is one that leaves out too little
+        to matter, and that pays (`assembly.assemble`); "low_rank" raises where there is none.
 
     Raises
     ------
     ValueError
-        If ``tolerance`` is not in (0, 1), ``max_iterations`` is not a positive integer, or there is no such scheme.
+        If ``tolerance`` is not in (0, 1), ``max_iterations`` is not a positive integer, or there is no such scheme
+        or form of the Gram matrix.
     """
 
     tolerance: float = 1e-8
@@ -47,6 +51,7 @@ class Control:
     throw: bool = True
     progress: bool = False
     scheme: Literal["fast", "paper"] = "fast"
+    gram: Literal["auto", "dense", "low_rank"] = "auto"
 
     def __post_init__(self) -> None:
         if not isinstance(self.tolerance, numbers.Real) or not 0 < self.tolerance < 1:
@@ -55,6 +60,8 @@ class Control:
             raise ValueError(f"max_iterations must be a positive integer, got {self.max_iterations!r}.")
         if self.scheme not in ("fast", "paper"):
             raise ValueError(f"scheme must be 'fast' or 'paper', got {self.scheme!r}.")
+        if self.gram not in ("auto", "dense", "low_rank"):
+            raise ValueError(f"gram must be 'auto', 'dense' or 'low_rank', got {self.gram!r}.")
 
     def check_scheme(self, method: str) -> None:
         """Raise a ValueError unless the scheme is the one that every method has."""
@@ -112,11 +119,14 @@ class Info:
         Full steps that were evaluated.
     residual : float
         Largest change that one more full step would make, in the units of `Control.tolerance`.
+    rank : int or None
+        Rank of the Gram matrix where the method worked with a root of low rank; None where with the dense matrix.
     """
 
     status: Status
     n_iterations: int
     residual: float
+    rank: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

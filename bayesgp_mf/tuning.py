@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.hyper import HyperResult, Strategy, Target
 from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.lowrank import LowRankGram
 from bayesgp_mf.memory import check_memory
 from bayesgp_mf.methods import Solver
 from bayesgp_mf.mixture import Mixture
@@ -73,11 +74,12 @@ def tune(
     with progress_bar(f"choosing hyperparameters ({strategy.name})", enabled=progress) as advance:
         result = strategy.choose(target, rng, advance)
     kernels, part_of = _distinct(result.kernels)
-    check_memory(target.t.size, len(kernels))
     with progress_bar("solving at each of them", total=len(kernels), enabled=progress) as advance:
-        parts = []
+        parts: list[Posterior] = []
         for kernel in kernels:
-            problem = target.problem_at(kernel)
+            problem = target.problem_at(kernel, solver)
+            if not parts and not isinstance(problem.gram, LowRankGram):
+                check_memory(target.t.size, len(kernels))
             parts.append(Posterior(kernel, target.X, problem, solver.solve(problem, control)))
             advance(f"{len(parts)} of {len(kernels)}")
     if len(result.kernels) == 1:

@@ -147,7 +147,7 @@ def as_orthant(gram: ArrayLike, t: ArrayLike) -> Orthant:
     problem = Problem(as_float_array("gram", gram), as_float_array("t", t), Step())
     with one_thread_if_small(problem.n):
         try:
-            return tilted(problem.gram, problem.t)
+            return tilted(problem.dense_gram, problem.t)
         except NotPositiveDefiniteError as cause:
             raise NotPositiveDefiniteError(
                 "gram must be positive definite, but it is singular, so that some variables are combinations of "

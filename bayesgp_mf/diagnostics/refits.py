@@ -99,7 +99,7 @@ def _all_predictions(problem: Problem, method: str, control: Control, processes:
 
 
 def _predict_without(problem: Problem, method: str, control: Control, i: int) -> _Prediction:
-    prior = float(problem.gram[i, i])
+    prior = float(problem.gram.diagonal()[i])
     solver = get_method(method)
     if problem.n == 1:  # what is left is the prior
         return _Prediction(0.0, prior if solver.solve(problem, control).has_variance else None)
@@ -107,7 +107,7 @@ def _predict_without(problem: Problem, method: str, control: Control, i: int) ->
         solution = solver.solve(problem.without(i), control)
     except ConvergenceError as error:
         raise ConvergenceError(f"without case {i}: {error}", error.status) from error
-    cross = np.delete(problem.gram[:, i], i)
+    cross = np.delete(problem.gram[np.array([i])][0], i)
     mean = float(cross @ solution.alpha)
     if not solution.has_variance:
         return _Prediction(mean, None)

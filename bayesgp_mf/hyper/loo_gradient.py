@@ -99,7 +99,7 @@ def loo_gram_gradient(solver: Solver, problem: Problem, solution: Solution, othe
         return np.asarray(gradient)
     lambda_bar = own.g**2 * own.d2_by_variance_less_square * -site_bar - solution.alpha * m_bar
     lambda_bar = lambda_bar + _through_lambda(own, posterior, f_bar, alpha_bar)
-    return np.asarray(gradient + OWN_VARIANCE[solver.name](problem.gram, own.variance, lambda_bar))
+    return np.asarray(gradient + OWN_VARIANCE[solver.name](problem.dense_gram, own.variance, lambda_bar))
 
 
 class _Own(NamedTuple):
@@ -135,7 +135,7 @@ def _own_cavity(problem: Problem, solution: Solution) -> _Own:
 
 
 def _posterior(problem: Problem, solution: Solution, variance: Array) -> _Posterior:
-    gram, sites = problem.gram, site_form(solution)
+    gram, sites = problem.dense_gram, site_form(solution)
     precision, correction = sites.site_precision, sites.dense()
     gamma = 1.0 + precision * variance
     projection = np.eye(problem.n) - gram @ correction

@@ -12,6 +12,7 @@ from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, NotPositi
 from bayesgp_mf.hyper.scores import Score, Scored
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.lowrank import GramGradient
 from bayesgp_mf.solution import Solution
 from bayesgp_mf.types import Array
 
@@ -25,7 +26,7 @@ DIFFERENCE = 1e-3
 class _Solved(NamedTuple):
     kernel: Kernel
     value: float  # with the log prior
-    gram_gradient: Callable[[], Array] | None  # without
+    gram_gradient: Callable[[], GramGradient] | None  # without
 
 
 class Objective:
@@ -120,6 +121,11 @@ class Objective:
             solution = solver.solve(problem, self._control, self._last)
             scored = self.score(solver, problem, solution)
         except (ConvergenceError, NotPositiveDefiniteError, InconsistentDataError) as reason:
+            self.last_failure = reason
+            return None
+        except MemoryError as reason:  # a rougher kernel than those of low rank before it
+            if self._last is None:
+                raise
             self.last_failure = reason
             return None
         self._last = solution

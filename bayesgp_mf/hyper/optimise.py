@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
+from bayesgp_mf.assembly import SMALLEST
 from bayesgp_mf.errors import BoundWarning, ConvergenceError, ConvergenceWarning, Status
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.target import Target
@@ -19,6 +20,11 @@ START_SPREAD = 1.0
 MAX_ITERATIONS = 200
 GAIN = 1e-5
 """In nats; an iteration that gains less is the last. Along the length scale of an idle input many would follow."""
+FIRST_STEP = 0.5
+"""Largest length of the first step, in log parameters, where a Gram matrix may be of low rank: L-BFGS-B would take one as
+long as the slope, which ends at the bounds, where the matrix is not and a solution takes longer than all others."""
+FLAT = 1e-5
+"""In nats; a slope below this in every log parameter is none."""
 ENOUGH = f"the last iteration gained less than {GAIN:.0e} nats"
 
 
@@ -112,56 +118,53 @@ def _descend(objective: Objective, start: Array, advance: Callable[[str], None])
     start = np.clip(start, target.lower, target.upper)
     evaluations, failures = objective.n_evaluations, objective.n_failures
     trace: list[float] = []
-    last: tuple[Array, Array] | None = None  # the last point that had a solution, and the slope there
-    highest = -np.inf  # of the negative objective, over all points that had a solution
+    first = objective(start)
+    if first is None:
+        return Run(start, start, -np.inf, np.empty(0), 1, 1, "no solution at the starting point", False)
+    unit = 1.0
+    if target.t.size >= SMALLEST:
+        unit = max(1.0, float(np.linalg.norm(first[1])) / FIRST_STEP)
+    last, slope = start, first[1]  # the last point that had a solution, and the slope there
+    highest = -first[0]  # of the negative objective, over all points that had a solution
 
     def negative(x: Array) -> tuple[float, Array]:
-        nonlocal last, highest
-        answer = objective(x)
+        nonlocal last, slope, highest
+        answer = first if np.array_equal(x, start) else objective(x)
         if answer is None:
-            if last is None:
-                raise _NoStart
             # a bowl around the last good point, above all that was seen (so never accepted) and steeper than
             # the objective was there (so the line search turns back)
-            step = x - last[0]
-            steepness = 1.0 + 10.0 * float(np.linalg.norm(last[1])) / float(np.linalg.norm(step))
-            return highest + steepness * float(step @ step), 2.0 * steepness * step
-        last, highest = (x.copy(), answer[1]), max(highest, -answer[0])
-        return -answer[0], -answer[1]
+            step = x - last
+            steepness = 1.0 + 10.0 * float(np.linalg.norm(slope)) / float(np.linalg.norm(step))
+            return (highest + steepness * float(step @ step)) / unit, 2.0 * steepness * step / unit
+        last, slope, highest = x.copy(), answer[1], max(highest, -answer[0])
+        return -answer[0] / unit, -answer[1] / unit
 
     def after_iteration(intermediate_result: object) -> None:
-        trace.append(-float(intermediate_result.fun))  # type: ignore[attr-defined]
+        trace.append(-unit * float(intermediate_result.fun))  # type: ignore[attr-defined]
         advance(f"{noun} {trace[-1]:.3f}")
         if len(trace) > 1 and trace[-1] - trace[-2] < GAIN:
             raise StopIteration
 
-    try:
-        found = minimize(
-            negative,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=list(zip(target.lower, target.upper, strict=True)),
-            callback=after_iteration,
-            options={"maxiter": MAX_ITERATIONS, "ftol": 0.0},
-        )
-    except _NoStart:
-        return Run(start, start, -np.inf, np.empty(0), 1, 1, "no solution at the starting point", False)
+    found = minimize(
+        negative,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=list(zip(target.lower, target.upper, strict=True)),
+        callback=after_iteration,
+        options={"maxiter": MAX_ITERATIONS, "ftol": 0.0, "gtol": FLAT / unit},
+    )
     stopped = len(trace) > 1 and trace[-1] - trace[-2] < GAIN
     return Run(
         start=start,
         end=np.asarray(found.x),
-        value=-float(found.fun),
+        value=-unit * float(found.fun),
         trace=np.array(trace),
         n_evaluations=objective.n_evaluations - evaluations,
         n_failures=objective.n_failures - failures,
         message=ENOUGH if stopped else str(found.message),
         success=stopped or bool(found.success),
     )
-
-
-class _NoStart(Exception):  # noqa: N818  (it ends a descent, it is not an error)
-    """The first point of a descent has no solution."""
 
 
 def _warn(objective: Objective, best: Run) -> None:

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayesgp_mf.assembly import assemble
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.hyper.priors import Prior, as_prior
 from bayesgp_mf.kernels import Kernel, log_gradient, log_vector, log_vector_names, with_log_vector
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.lowrank import GramGradient, LowRankGram, RootGradient
 from bayesgp_mf.methods import Solver
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import Control
@@ -78,6 +80,8 @@ class Target:
     upper: Array = field(init=False)
     _owners: NDArray[np.str_] = field(init=False, repr=False)  # the parameter of each entry of the kernel's log vector
     _free: NDArray[np.bool_] = field(init=False, repr=False)  # which of those entries are free
+    # of the last Gram matrix of low rank, if there was one: the next is a kernel nearby
+    _pivots: list[NDArray[np.intp]] = field(init=False, repr=False, default_factory=list)
 
     def __post_init__(self) -> None:
         fixed = _fixed_names(self.kernel, self.fixed)
@@ -148,8 +152,8 @@ class Target:
                     "of the grid, or widen the bounds."
                 )
 
-    def problem_at(self, kernel: Kernel) -> Problem:
-        """Return the inference problem under a kernel.
+    def problem_at(self, kernel: Kernel, solver: Solver | None = None) -> Problem:
+        """Return the inference problem under a kernel, for the target's own solver or for another one.
 
         Raises
         ------
@@ -157,16 +161,27 @@ class Target:
             If the kernel overflows at these inputs, or its Gram matrix is no covariance.
         InconsistentDataError
             If the targets have probability zero.
+        MemoryError
+            If the dense Gram matrix is needed, and would not fit into this machine's memory.
         """
+        method, first = (solver or self.solver).name, self._pivots[0] if self._pivots else None
         with np.errstate(over="ignore", invalid="ignore"):
-            gram = kernel.gram(self.X)
-        if not np.all(np.isfinite(gram)):
-            raise NotPositiveDefiniteError(f"the kernel overflows at these inputs: {kernel!r}")
-        return Problem(gram, self.t, self.likelihood)
+            if not np.all(np.isfinite(kernel.diag(self.X))):  # then so is all of the Gram matrix
+                raise NotPositiveDefiniteError(f"the kernel overflows at these inputs: {kernel!r}")
+            problem = assemble(
+                kernel, self.X, self.t, self.likelihood, method=method, control=self.control, first=first
+            )
+        if isinstance(problem.gram, LowRankGram):
+            self._pivots[:] = [problem.gram.pivots]
+        return problem
 
-    def pull_back(self, kernel: Kernel, gram_bar: Array) -> Array:
-        """Return the gradient ``(p,)`` in the free logarithms from that in the Gram matrix ``(n, n)``."""
-        return log_gradient(kernel, kernel.gram_vjp(self.X, gram_bar))[self._free]
+    def pull_back(self, kernel: Kernel, gram_bar: GramGradient) -> Array:
+        """Return the gradient ``(p,)`` in the free logarithms from that in the Gram matrix."""
+        if isinstance(gram_bar, RootGradient):
+            gradient = kernel.cross_vjp(self.X, self.X[gram_bar.gram.pivots], gram_bar.columns())
+        else:
+            gradient = kernel.gram_vjp(self.X, gram_bar)
+        return log_gradient(kernel, gradient)[self._free]
 
     def log_prior(self, log_free: Array) -> tuple[float, Array]:
         """Return the log prior density with respect to the free logarithms ``(p,)``, and its gradient ``(p,)``."""

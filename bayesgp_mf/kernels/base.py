@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -15,7 +16,7 @@ from bayesgp_mf.types import Array
 class Kernel(abc.ABC):
     """A covariance function k(x, x') with named positive parameters. Kernels are immutable.
 
-    A concrete kernel has a constructor that takes its parameters by name, and the five methods below.
+    A concrete kernel has a constructor that takes its parameters by name, and the abstract methods below.
     ``+`` and ``*`` make sums and products.
     """
 
@@ -47,6 +48,14 @@ class Kernel(abc.ABC):
 
         ``gram_bar (n, n)`` is symmetric: the derivative of some number with respect to `gram`.
         """
+
+    def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
+        """Return sum_ij cross_bar_ij dk(a_i, b_j)/dtheta for each parameter, in the shapes of `params`.
+
+        ``cross_bar (a, b)`` is the derivative of some number with respect to `cross`. A kernel without this method is
+        never worked with by a Gram matrix of low rank.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no cross_vjp; use Control(gram='dense').")
 
     @abc.abstractmethod
     def replace(self, **params: ArrayLike) -> Self:
@@ -175,11 +184,9 @@ class Composite(Kernel):
 
         return cast(Self, rebuild(self))
 
-    def _named_vjp(self, X: Array, gram_bars: list[Array]) -> dict[str, Array]:
-        """Pull ``gram_bars``, one for each term, back to the parameters under their full names."""
-        values: list[Array] = []
-        for term, gram_bar in zip(self.terms, gram_bars, strict=True):
-            values += term.gram_vjp(X, gram_bar).values()
+    def _named(self, gradients: Iterable[dict[str, Array]]) -> dict[str, Array]:
+        """Put the gradients of all terms under the full names of their parameters."""
+        values = [value for gradient in gradients for value in gradient.values()]
         return dict(zip(self.params, values, strict=True))
 
     def to_dict(self) -> dict[str, Any]:
@@ -216,7 +223,11 @@ class Sum(Composite):
 
     def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
         """Return each term's own pull-back of ``gram_bar``."""
-        return self._named_vjp(X, [gram_bar] * len(self.terms))
+        return self._named(term.gram_vjp(X, gram_bar) for term in self.terms)
+
+    def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
+        """Return each term's own pull-back of ``cross_bar``."""
+        return self._named(term.cross_vjp(A, B, cross_bar) for term in self.terms)
 
 
 class Product(Composite):
@@ -238,9 +249,18 @@ class Product(Composite):
 
     def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
         """Return each term's pull-back of ``gram_bar`` times the other terms."""
-        grams = [term.gram(X) for term in self.terms]
-        others = [np.prod(grams[:i] + grams[i + 1 :], axis=0) for i in range(len(grams))]
-        return self._named_vjp(X, [gram_bar * other for other in others])
+        others = _products_of_others([term.gram(X) for term in self.terms])
+        return self._named(term.gram_vjp(X, gram_bar * o) for term, o in zip(self.terms, others, strict=True))
+
+    def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
+        """Return each term's pull-back of ``cross_bar`` times the other terms."""
+        others = _products_of_others([term.cross(A, B) for term in self.terms])
+        return self._named(term.cross_vjp(A, B, cross_bar * o) for term, o in zip(self.terms, others, strict=True))
+
+
+def _products_of_others(matrices: list[Array]) -> list[Array]:
+    """Return for each matrix the elementwise product of the others."""
+    return [np.prod(matrices[:i] + matrices[i + 1 :], axis=0) for i in range(len(matrices))]
 
 
 def _check_names(kernel: Kernel, params: dict[str, Any]) -> None:

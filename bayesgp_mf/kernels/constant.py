@@ -51,7 +51,11 @@ class Bias(Leaf):
 
     def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
         """Return the sum of ``gram_bar``."""
-        return {"variance": np.asarray(gram_bar.sum())}
+        return self.cross_vjp(X, X, gram_bar)
+
+    def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
+        """Return the sum of ``cross_bar``."""
+        return {"variance": np.asarray(cross_bar.sum())}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -96,3 +100,7 @@ class White(Leaf):
     def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
         """Return the trace of ``gram_bar``."""
         return {"variance": np.asarray(np.trace(gram_bar))}
+
+    def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
+        """Return zero: `cross` does not depend on it."""
+        return {"variance": np.zeros(())}

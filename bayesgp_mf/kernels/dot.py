@@ -27,9 +27,9 @@ def _inner_diag(weight: Array, X: Array) -> Array:
     return np.asarray(np.sum(weight * X**2, axis=1))
 
 
-def _weight_vjp(weight: Array, X: Array, inner_bar: Array) -> Array:
-    """Pull the derivative with respect to s(x_i, x_j) back to the weights, by one matrix product."""
-    return reduce_like(weight, np.einsum("il,il->l", X, inner_bar @ X))
+def _weight_vjp(weight: Array, A: Array, B: Array, inner_bar: Array) -> Array:
+    """Pull the derivative with respect to s(a_i, b_j) back to the weights, by one matrix product."""
+    return reduce_like(weight, np.einsum("il,il->l", A, inner_bar @ B))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -71,7 +71,11 @@ class Linear(Leaf):
 
     def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``gram_bar``."""
-        return {"weight": _weight_vjp(self.params["weight"], X, gram_bar)}
+        return self.cross_vjp(X, X, gram_bar)
+
+    def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
+        """Return the pull-back of ``cross_bar``."""
+        return {"weight": _weight_vjp(self.params["weight"], A, B, cross_bar)}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -128,14 +132,18 @@ class Polynomial(Leaf):
 
     def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``gram_bar``."""
+        return self.cross_vjp(X, X, gram_bar)
+
+    def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
+        """Return the pull-back of ``cross_bar``."""
         weight, variance = self.params["weight"], self.params["variance"]
-        base = self.params["offset"] + _inner(weight, X, X)
+        base = self.params["offset"] + _inner(weight, A, B)
         power = base ** (self.degree - 1)
-        base_bar = variance * self.degree * gram_bar * power
+        base_bar = variance * self.degree * cross_bar * power
         return {
-            "weight": _weight_vjp(weight, X, base_bar),
+            "weight": _weight_vjp(weight, A, B, base_bar),
             "offset": np.asarray(base_bar.sum()),
-            "variance": np.asarray(np.sum(gram_bar * power * base)),
+            "variance": np.asarray(np.sum(cross_bar * power * base)),
         }
 
 
@@ -225,20 +233,27 @@ class NeuralNetwork(Leaf):
 
     def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``gram_bar``."""
-        inner, norm = self._inner(X, X), self._norm(X)
-        angle, root = self._angle(inner, norm, norm)
+        return self.cross_vjp(X, X, gram_bar)
+
+    def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
+        """Return the pull-back of ``cross_bar``."""
+        weight = self.params["weight"]
+        inner, norm_a, norm_b = self._inner(A, B), self._norm(A), self._norm(B)
+        angle, root = self._angle(inner, norm_a, norm_b)
         if self.activation == "sign":
             # x and x' on one ray: the angle is pi/2 whatever the weights
-            on_ray = root <= 1e-7 * np.sqrt(np.multiply.outer(norm, norm))
+            on_ray = root <= 1e-7 * np.sqrt(np.multiply.outer(norm_a, norm_b))
             slope = np.divide(1.0, root, out=np.zeros_like(root), where=~on_ray)
         else:
             slope = 1.0 / root
-        angle_bar = (2.0 / np.pi) * float(self.params["variance"]) * gram_bar
+        angle_bar = (2.0 / np.pi) * float(self.params["variance"]) * cross_bar
         inner_bar = angle_bar * slope
-        # d angle / d norm_i = -s / (2 norm_i root); twice because gram_bar is symmetric
-        np.fill_diagonal(inner_bar, inner_bar.diagonal() - np.sum(inner_bar * inner, axis=1) / norm)
+        # d angle / d norm = -s / (2 norm root)
+        norm_a_bar = -0.5 * np.sum(inner_bar * inner, axis=1) / norm_a
+        norm_b_bar = -0.5 * np.sum(inner_bar * inner, axis=0) / norm_b
+        by_norms = norm_a_bar @ A**2 + norm_b_bar @ B**2
         return {
-            "weight": _weight_vjp(self.params["weight"], X, inner_bar),
-            "bias": np.asarray(inner_bar.sum()),
-            "variance": np.asarray(np.sum(gram_bar * angle) * 2.0 / np.pi),
+            "weight": _weight_vjp(weight, A, B, inner_bar) + reduce_like(weight, by_norms),
+            "bias": np.asarray(inner_bar.sum() + norm_a_bar.sum() + norm_b_bar.sum()),
+            "variance": np.asarray(np.sum(cross_bar * angle) * 2.0 / np.pi),
         }

@@ -79,19 +79,33 @@ class Stationary(Leaf):
         r"""Return the pull-back of ``gram_bar``; for the length scales without any (n, n, d) array.
 
         With :math:`M = v_0\, \bar K \odot \partial k / \partial r^2`, the sum over pairs
-        :math:`\sum_{ij} M_{ij} (x_{il} - x_{jl})^2` is two matrix products for all l at once.
+        :math:`\sum_{ij} M_{ij} (x_{il} - x_{jl})^2` is some matrix products for all l at once.
         """
-        lengthscale, variance = self.params["lengthscale"], float(self.params["variance"])
         squared = squareform(self._squared(X))
-        weights = self.slope(squared)
-        weights *= gram_bar
-        weights *= variance
+        weights = self._slopes(squared, gram_bar)
         np.fill_diagonal(weights, 0.0)  # distance zero whatever the length scale; kept out of the rounding
-        centred = X - X.mean(axis=0)
-        pairs = 2.0 * (weights.sum(axis=1) @ centred**2 - np.einsum("il,il->l", centred, weights @ centred))
+        return self._pull_back(X, X, weights, float(np.vdot(gram_bar, self.profile(squared))))
+
+    def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
+        """Return the pull-back of ``cross_bar``, as `gram_vjp` does."""
+        squared = np.asarray(cdist(self._scaled(A), self._scaled(B), "sqeuclidean"))
+        variance_bar = float(np.vdot(cross_bar, self.profile(squared)))
+        return self._pull_back(A, B, self._slopes(squared, cross_bar), variance_bar)
+
+    def _slopes(self, squared: Array, bar: Array) -> Array:
+        """Return M."""
+        slopes = self.slope(squared)
+        slopes *= bar
+        slopes *= self.params["variance"]
+        return slopes
+
+    def _pull_back(self, A: Array, B: Array, slopes: Array, variance_bar: float) -> dict[str, Array]:
+        lengthscale, centre = self.params["lengthscale"], A.mean(axis=0)
+        a, b = A - centre, B - centre
+        pairs = slopes.sum(axis=1) @ a**2 + slopes.sum(axis=0) @ b**2 - 2.0 * np.einsum("il,il->l", a, slopes @ b)
         return {
             "lengthscale": reduce_like(lengthscale, -2.0 * pairs / lengthscale**3),
-            "variance": np.asarray(np.vdot(gram_bar, self.profile(squared))),
+            "variance": np.asarray(variance_bar),
         }
 
 
@@ -223,8 +237,14 @@ class RationalQuadratic(Stationary):
 
     def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``gram_bar``, the shape's among them."""
-        squared, a = squareform(self._squared(X)), float(self.params["shape"])
-        ratio = squared / (2.0 * a)
+        return {**super().gram_vjp(X, gram_bar), "shape": self._shape_vjp(squareform(self._squared(X)), gram_bar)}
+
+    def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
+        """Return the pull-back of ``cross_bar``, the shape's among them."""
+        squared = np.asarray(cdist(self._scaled(A), self._scaled(B), "sqeuclidean"))
+        return {**super().cross_vjp(A, B, cross_bar), "shape": self._shape_vjp(squared, cross_bar)}
+
+    def _shape_vjp(self, squared: Array, bar: Array) -> Array:
+        ratio = squared / (2.0 * float(self.params["shape"]))
         derivative = self.profile(squared) * (ratio / (1.0 + ratio) - np.log1p(ratio))
-        shape_bar = float(self.params["variance"]) * np.sum(gram_bar * derivative)
-        return {**super().gram_vjp(X, gram_bar), "shape": np.asarray(shape_bar)}
+        return np.asarray(float(self.params["variance"]) * np.sum(bar * derivative))

@@ -26,6 +26,7 @@ from bayesgp_mf.errors import (
     UndefinedQuantityError,
 )
 from bayesgp_mf.linalg import SiteCorrection
+from bayesgp_mf.lowrank import GramGradient, LowRankCorrection
 from bayesgp_mf.online.gradient import evidence_gradient
 from bayesgp_mf.online.sweep import Reuse, Sweep, sweep
 from bayesgp_mf.problem import Problem, explain_infeasible
@@ -34,7 +35,6 @@ from bayesgp_mf.solvers.driver import require_determined, require_solved
 from bayesgp_mf.solvers.meanfield import tap
 from bayesgp_mf.solvers.response import linear_response
 from bayesgp_mf.solvers.sites import State, iterate_sites, sites_of
-from bayesgp_mf.types import Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +144,12 @@ class Online:
         first = done = sweep(problem, order, tap.init(problem), "as_new")
         for _ in range(self.sweeps - 1):
             done = sweep(problem, order, done.sites, "as_new")
-        correction = SiteCorrection(problem.gram, done.sites.precision)
+        correction = SiteCorrection(problem.dense_gram, done.sites.precision)
         alpha = correction.weights(done.sites.shift)
         evidence = Evidence(float(np.sum(first.derivs.value)), "online")
         return Solution(self.name, alpha, correction, evidence, None, Info(Status.CONVERGED, self.sweeps, 0.0))
 
-    def gram_gradient(self, problem: Problem, solution: Solution) -> Array:
+    def gram_gradient(self, problem: Problem, solution: Solution) -> GramGradient:
         """Return the derivative ``(n, n)`` of the log evidence with respect to the Gram matrix; exact.
 
         For a fixed point that of expectation propagation, (alpha alpha' - R)/2. For the running evidence it is found
@@ -172,7 +172,7 @@ class Online:
         UndefinedQuantityError
             If the solution is that of a stream, which keeps no factors.
         """
-        if not isinstance(solution.correction, SiteCorrection):
+        if not isinstance(solution.correction, SiteCorrection | LowRankCorrection):
             raise UndefinedQuantityError(
                 "leave-one-out needs each case's own factor, and a stream keeps none. Solve the problem with "
                 "Online() over its Gram matrix, which does."

@@ -91,9 +91,9 @@ def sweep(problem: Problem, order: tuple[int, ...], start: State, reuse: Reuse) 
     NaN, if without its factor there is no proper Gaussian; this happens with negative factors (labels that look
     flipped), far from a fixed point.
     """
-    n, t = problem.n, problem.t
+    n, t, prior = problem.n, problem.t, problem.gram.diagonal()
     precision, shift = start.precision.copy(), start.shift.copy()
-    mu, root = posterior_root(prior_root(problem.gram), start)
+    mu, root = posterior_root(prior_root(problem.dense_gram), start)
     mean, variance, value, d1, d2 = np.full((5, n), np.nan)
     columns = np.empty((n, n))
     for i in order:
@@ -106,7 +106,7 @@ def sweep(problem: Problem, order: tuple[int, ...], start: State, reuse: Reuse) 
         variance[i] = column[i] / rest
         mean[i] = (mu[i] - former.shift * column[i]) / rest
         case = slice(i, i + 1)
-        if variance[i] > 0 or problem.gram[i, i] == 0:  # else told about below, in words
+        if variance[i] > 0 or prior[i] == 0:  # else told about below, in words
             value[case], d1[case], d2[case] = problem.likelihood.log_partition(t[case], mean[case], variance[case])
         tilted = 1.0 + variance[i] * d2[i]  # variance after the target came over variance before
         if not (tilted > 0 and np.isfinite(value[i])):

@@ -154,6 +154,14 @@ class Covariance:
         gradients = pytensor.grad(None, list(self.parameters.values()), known_grads=known, disconnected_inputs="ignore")
         return self._function([self._X, off_diagonal, diagonal], gradients)
 
+    @cached_property
+    def cross_vjp(self) -> Callable[..., list[Array]]:
+        """Function of two inputs, what to contract their covariances with, and the parameters."""
+        bar = pt.dmatrix("bar")
+        known = {self.cov_func(self._X, self._other): bar}
+        gradients = pytensor.grad(None, list(self.parameters.values()), known_grads=known, disconnected_inputs="ignore")
+        return self._function([self._X, self._other, bar], gradients)
+
     def _function(self, arrays: list[Variable], outputs: list[Variable]) -> Callable[..., list[Array]]:
         return interpret([*arrays, *self.parameters.values()], outputs)
 
@@ -211,6 +219,13 @@ class PymcKernel(Kernel):
         off_diagonal = gram_bar.copy()
         np.fill_diagonal(off_diagonal, 0.0)
         gradients = self._covariance.gram_vjp(X, off_diagonal, np.diag(gram_bar).copy(), *self._arguments)
+        return {name: np.asarray(value) for name, value in zip(self._values, gradients, strict=True)}
+
+    def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
+        """Return sum_ij cross_bar_ij dk(a_i, b_j)/dtheta for each parameter, in the shapes of `params`."""
+        if not self._values:
+            return {}
+        gradients = self._covariance.cross_vjp(A, B, cross_bar, *self._arguments)
         return {name: np.asarray(value) for name, value in zip(self._values, gradients, strict=True)}
 
     def replace(self, **params: ArrayLike) -> Self:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, NotPositiveDefiniteError, Status
+from bayesgp_mf.lowrank import GramGradient, RootGradient
 from bayesgp_mf.problem import Problem, explain_infeasible
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.solution import Control, Info
@@ -90,7 +91,7 @@ def require_solved(name: str, problem: Problem, info: Info, control: Control) ->
         )
 
 
-def require_determined(name: str, problem: Problem, gradient: Array) -> None:
+def require_determined(name: str, problem: Problem, gradient: GramGradient) -> None:
     """Raise if rounding in the Gram matrix decides the log evidence.
 
     Each entry of K is off by up to eps sqrt(K_ii K_jj), whatever made it. Where K is singular but for that, and the
@@ -102,15 +103,17 @@ def require_determined(name: str, problem: Problem, gradient: Array) -> None:
         Of the method.
     problem : Problem
         The problem that was solved.
-    gradient : (n, n) array
-        Derivative of its log evidence with respect to K.
+    gradient : (n, n) array or RootGradient
+        Derivative of its log evidence with respect to K. One of low rank has lost what rounding could decide.
 
     Raises
     ------
     NotPositiveDefiniteError
         If the errors, taken as independent, move the log evidence by more than 1e-3 nats.
     """
-    sd = np.sqrt(np.diag(problem.gram))
+    if isinstance(gradient, RootGradient):
+        return
+    sd = np.sqrt(problem.gram.diagonal())
     rounding = float(np.finfo(np.float64).eps * np.linalg.norm(sd[:, None] * gradient * sd))
     if rounding > LARGEST_ROUNDING:
         raise NotPositiveDefiniteError(

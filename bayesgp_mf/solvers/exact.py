@@ -134,24 +134,24 @@ class Exact:
         log p(t_i | other labels) is the log of an average of p(t_i | g of the others), over points that are weighted
         for the other labels: a ratio of two evidences, in which most of the error cancels. Fewer points will do.
         """
-        n = problem.n
-        prior = np.diag(problem.gram)
+        n, gram = problem.n, problem.dense_gram
+        prior = np.diag(gram)
         mean, variance, log_density = np.zeros(n), prior.copy(), np.empty(n)
-        expected = problem.gram @ solution.alpha
+        expected = gram @ solution.alpha
         for i in range(n):
             here = slice(i, i + 1)
             if n == 1:
                 log_density[i] = solution.evidence.value
             elif isinstance(problem.likelihood, Gaussian):
                 without = self.solve(problem.without(i))
-                cross = np.delete(problem.gram[:, i], i)[:, None]
+                cross = np.delete(gram[:, i], i)[:, None]
                 mean[i] = cross[:, 0] @ without.alpha
                 variance[i] -= without.correction.quadratic_diagonal(cross)[0]
                 log_density[i] = solution.evidence.value - without.evidence.value
             else:
                 fewer = replace(self, log2_points=self.log2_points - 2)
                 cloud = fewer.cloud(problem.without(i), np.delete(expected, i))
-                means, rest = cloud.moments(np.delete(problem.gram[:, here], i, axis=0), prior[here])
+                means, rest = cloud.moments(np.delete(gram[:, here], i, axis=0), prior[here])
                 mean[i] = cloud.share @ means[:, 0]
                 variance[i] = rest[0] + cloud.share @ (means[:, 0] - mean[i]) ** 2
                 density = np.exp(problem.likelihood.log_partition(problem.t[here], means, rest).value)
@@ -194,7 +194,7 @@ class Exact:
         if _probit(problem).noise_variance == 0.0:
             f, square, rank = g, correction.quadratic_diagonal(g.T), problem.n
         else:
-            root = psd_root(problem.gram)  # f = A u with A A' = K; given g, u has mean A' C^-1 g
+            root = psd_root(problem.dense_gram)  # f = A u with A A' = K; given g, u has mean A' C^-1 g
             rank = root.shape[1]
             factor = cholesky(np.eye(rank) - correction.quadratic(root))
             u = correction.solve(g.T).T @ root + rng.standard_normal((draws, rank)) @ factor.T
@@ -215,7 +215,7 @@ class Exact:
 
     def _regression(self, problem: Problem, likelihood: Gaussian) -> Solution:
         noise = likelihood.noise_variance
-        correction = SiteCorrection(problem.gram, np.full(problem.n, 1.0 / noise))
+        correction = SiteCorrection(problem.dense_gram, np.full(problem.n, 1.0 / noise))
         alpha = correction.multiply(problem.t)
         value = -0.5 * (problem.t @ alpha + correction.log_det + problem.n * np.log(2.0 * np.pi * noise))
         info = Info(Status.CONVERGED, 1, 0.0)
@@ -256,7 +256,7 @@ def _probit(problem: Problem) -> Probit:
 
 def _covariance(problem: Problem) -> Array:
     """Return that of g, the latent values with their noise."""
-    return problem.gram + _probit(problem).noise_variance * np.eye(problem.n)
+    return problem.dense_gram + _probit(problem).noise_variance * np.eye(problem.n)
 
 
 def _orthant(problem: Problem, expected: Array | None = None) -> Orthant:

@@ -28,6 +28,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from bayesgp_mf.errors import NotPositiveDefiniteError, Status
 from bayesgp_mf.linalg import cholesky, triangular_inverse
+from bayesgp_mf.lowrank import Gram, LowRankGram, site_correction
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.solution import Control, Info
@@ -127,7 +128,9 @@ def _newton(problem: Problem, variance: Array, point: _Point, accuracy: float) -
     """Return the point after Newton's step, shortened until Phi falls enough, or None if it cannot."""
     root = np.sqrt(-point.derivs.d2)
     right = -root * (point.field - point.mean)
-    y = _by_products(problem.gram, variance, root, right, accuracy)
+    y = None
+    if not isinstance(problem.gram, LowRankGram):  # whose factor costs no more than some products
+        y = _by_products(problem.gram, variance, root, right, accuracy)
     moved = None if y is None else _downhill(problem, variance, point, root * y)
     if moved is None:  # K is so ill-conditioned that a rough solution leads nowhere
         try:
@@ -151,8 +154,15 @@ def _by_products(gram: Array, variance: Array, root: Array, right: Array, accura
     return None if failed else np.asarray(y)
 
 
-def _by_factor(gram: Array, variance: Array, root: Array, right: Array) -> Array:
+def _by_factor(gram: Gram, variance: Array, root: Array, right: Array) -> Array:
     """Return y by a Cholesky factor."""
+    if isinstance(gram, LowRankGram):
+        # D + S K S with a diagonal D is S (K + Omega) S for the sites W = S^2/D
+        own = 1.0 - root * variance * root
+        if not np.all(own > 0):
+            raise NotPositiveDefiniteError("the sites are too strong to be added up")
+        root_times_y = site_correction(gram, root**2 / own).weights(root * right / own)
+        return np.asarray((right - root * (gram @ root_times_y)) / own)
     matrix = root[:, None] * gram * root
     matrix.ravel()[:: right.size + 1] += 1.0 - root * variance * root
     half_inverse = triangular_inverse(cholesky(matrix))

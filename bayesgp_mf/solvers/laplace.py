@@ -26,7 +26,7 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +35,13 @@ from bayesgp_mf.errors import NotPositiveDefiniteError, Status, UndefinedQuantit
 from bayesgp_mf.likelihoods import Probit
 from bayesgp_mf.likelihoods.higher import higher_derivatives
 from bayesgp_mf.linalg import SiteCorrection
+from bayesgp_mf.lowrank import (
+    GramGradient,
+    LowRankCorrection,
+    Sites,
+    rank_of,
+    site_correction,
+)
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.solution import Control, Evidence, Info, LeaveOneOut, Solution
@@ -117,7 +124,7 @@ class Laplace:
         """
         f = problem.gram @ state.alpha
         derivs = problem.likelihood.log_prob(problem.t, f)
-        correction = SiteCorrection(problem.gram, -derivs.d2)
+        correction = site_correction(problem.gram, -derivs.d2)
         try:
             log_det = correction.log_det
         except NotPositiveDefiniteError as error:
@@ -128,6 +135,7 @@ class Laplace:
                 "log-concave likelihood (Probit, Logit)."
             ) from error
         value = _objective(derivs, state.alpha, f) - 0.5 * log_det
+        info = replace(info, rank=rank_of(problem.gram))
         return Solution(self.name, state.alpha, correction, Evidence(value, "laplace"), None, info)
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
@@ -178,7 +186,7 @@ class Laplace:
         require_solved(self.name, problem, info, control)
         return self.finish(problem, state, info)
 
-    def gram_gradient(self, problem: Problem, solution: Solution) -> Array:
+    def gram_gradient(self, problem: Problem, solution: Solution) -> GramGradient:
         r"""Return the derivative ``(n, n)`` of the log evidence with respect to the Gram matrix.
 
         Symmetric; contract it with dK/dtheta over both indices for a hyperparameter theta.
@@ -197,6 +205,9 @@ class Laplace:
         l''' is a central difference of the likelihood's own second derivative (`likelihoods.higher`).
         """
         correction, response = _sites(solution), response_to_mean(problem, solution)
+        if isinstance(correction, LowRankCorrection):
+            left = 0.5 * np.stack([solution.alpha + response, solution.alpha], axis=1)
+            return correction.gradient(left, correction.gram.root.T @ np.stack([solution.alpha, response], axis=1))
         cross = np.outer(response, solution.alpha)
         fixed = np.outer(solution.alpha, solution.alpha) - correction.dense()
         return np.asarray(0.5 * (fixed + cross + cross.T))
@@ -224,8 +235,8 @@ def _check_curvature(problem: Problem) -> None:
             )
 
 
-def _sites(solution: Solution) -> SiteCorrection:
-    if not isinstance(solution.correction, SiteCorrection):
+def _sites(solution: Solution) -> Sites:
+    if not isinstance(solution.correction, SiteCorrection | LowRankCorrection):
         raise ValueError(f"this needs a solution of method 'laplace', but this one was made by {solution.method!r}.")
     return solution.correction
 
@@ -242,7 +253,7 @@ def _objective_at(problem: Problem, alpha: Array) -> float:
 
 def _climb(problem: Problem, state: State, control: Control) -> tuple[State, Info]:
     """Return the summit and how the climb went; the residual is the change by the last step."""
-    scale = np.sqrt(np.diag(problem.gram))  # alpha times it is a pure number
+    scale = np.sqrt(problem.gram.diagonal())  # alpha times it is a pure number
     residual = smallest = float("inf")
     last_best = 0
     with progress_bar("finding the mode", enabled=control.progress) as advance:
@@ -274,10 +285,10 @@ def _newton(problem: Problem, state: State) -> State | None:
     # the step from alpha to (I - R K) b, less (I - R K)(W f + alpha) = alpha, which would only add rounding
     residual = derivs.d1 - alpha
     try:
-        direction = SiteCorrection(gram, precision).weights(residual)
+        direction = site_correction(gram, precision).weights(residual)
     except NotPositiveDefiniteError:
         # between the summits of a likelihood that is not log-concave; this direction still leads up
-        direction = SiteCorrection(gram, np.maximum(precision, 0.0)).weights(residual)
+        direction = site_correction(gram, np.maximum(precision, 0.0)).weights(residual)
     rise = gram @ direction
     slope = float(residual @ rise)
     terms = float(np.sum(np.abs(derivs.value))) + 0.5 * abs(float(alpha @ f)) + problem.n
@@ -295,7 +306,7 @@ def _newton(problem: Problem, state: State) -> State | None:
 def response_to_mean(problem: Problem, solution: Solution) -> Array:
     """Return u ``(n,)`` of `Laplace.gram_gradient`: what a shift of the prior mean adds by way of the mode."""
     correction, f = _sites(solution), problem.gram @ solution.alpha
-    variance = np.diag(problem.gram) - correction.quadratic_diagonal(problem.gram)
+    variance = correction.covariance_diagonal()
     known = np.zeros(problem.n)  # log p(t|f) is log Z at variance zero
     d2 = problem.likelihood.log_prob(problem.t, f).d2
     d3, _ = higher_derivatives(problem.likelihood, problem.t, f, known, d2)

@@ -29,8 +29,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesgp_mf.errors import NotPositiveDefiniteError, Status
-from bayesgp_mf.linalg import SiteCorrection
+from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
+from bayesgp_mf.lowrank import GramGradient, LowRankGram, Sites, rank_of, site_correction
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import Cavity, Control, Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.solvers.driver import require_determined, require_solved
@@ -47,13 +47,17 @@ ANNEALING = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 """Extra latent noise, in mean prior variances, through which a likelihood that is not log-concave is reached."""
 ROUGH = 1e-2
 """Tolerance on the way there."""
+LEFT_OUT = 1.0
+"""What columns of a root may say of the log evidence, in nats, so that a first solution does without them ..."""
+MOST_COLUMNS = 0.8
+"""... if those that are left are not more than this part of all."""
 
 
 class Posterior(NamedTuple):
     """The Gaussian posterior of a state, and the likelihood terms at its cavities."""
 
     alpha: Array
-    correction: SiteCorrection
+    correction: Sites
     cavity: Cavity
     derivs: Derivs
 
@@ -132,9 +136,27 @@ class MeanField:
         if start is not None:
             start.check_start(problem.n)
         equations = _Equations(self.rule(problem.gram), problem)
-        state, info = self._from_start(equations, control, start)
+        state, info = self._from_start(equations, control, self._on_fewer_columns(problem, control, start) or start)
         require_solved(self.name, problem, info, control)
         return _finish(self.name, equations, state, info)
+
+    def _on_fewer_columns(self, problem: Problem, control: Control, start: Solution | None) -> Solution | None:
+        """Return a solution nearby where the Gram matrix is of low rank: that of the first columns of its root.
+
+        A step on them costs a part of a full one. None where there are none to leave out, or nothing comes of it.
+        """
+        if not isinstance(problem.gram, LowRankGram) or control.scheme == "paper":
+            return None
+        prior = problem.likelihood.log_partition(problem.t, np.zeros(problem.n), problem.gram.diagonal())
+        rank = problem.gram.leading_rank(LEFT_OUT / float(np.max(np.abs(prior.d2))))
+        if rank > MOST_COLUMNS * problem.gram.rank:
+            return None
+        gram = problem.gram.leading(rank)
+        rough = replace(control, tolerance=max(ROUGH, control.tolerance), throw=True, progress=False)
+        try:
+            return self.solve(Problem(gram, problem.t, problem.likelihood), rough, start)
+        except (ConvergenceError, NotPositiveDefiniteError):
+            return None
 
     def _from_start(self, equations: _Equations, control: Control, start: Solution | None) -> tuple[State, Info]:
         """Solve from a given solution if there is one, then from the prior, then by way of noisier models."""
@@ -156,6 +178,8 @@ class MeanField:
         if info.status is Status.CONVERGED:
             return state, info
         # rounding may be all that is wrong; and where the noisier models led nowhere, the straight way may not
+        if isinstance(problem.gram, LowRankGram):
+            return state, info  # its steps are in that form already
         root = prior_root(problem.gram)
         step = partial(step_in_root_form, rule, problem, root)
         found, again = self._from_prior(problem, control, step)
@@ -188,7 +212,7 @@ class MeanField:
             state, steps = self.init(problem), info.n_iterations
         # where there are several solutions, the one that grows out of a noisier model is the simplest; where
         # the only one is far away, the noisier models are steps on the way
-        levels = [(level * float(np.mean(np.diag(problem.gram))), ROUGH) for level in ANNEALING]
+        levels = [(level * float(np.mean(problem.gram.diagonal())), ROUGH) for level in ANNEALING]
         for noise, tolerance in [*levels, (0.0, control.tolerance)]:
             left = replace(control, tolerance=tolerance, max_iterations=max(1, control.max_iterations - steps))
             nearer, info = iterate_sites(
@@ -203,7 +227,7 @@ class MeanField:
                 state = nearer
         return state, replace(info, n_iterations=steps)
 
-    def gram_gradient(self, problem: Problem, solution: Solution) -> Array:
+    def gram_gradient(self, problem: Problem, solution: Solution) -> GramGradient:
         """Return the derivative ``(n, n)`` of the log evidence with respect to the Gram matrix.
 
         Symmetric; contract it with dK/dtheta over both indices for a hyperparameter theta.
@@ -235,10 +259,10 @@ class _Equations:
 
     def _posterior(self, state: State, extra_noise: float) -> Posterior:
         problem, gram = self.problem, self.problem.gram
-        correction = SiteCorrection(gram, state.precision)
+        correction = site_correction(gram, state.precision)
         alpha = correction.weights(state.shift) if state.alpha is None else state.alpha
         variance = self.rule.cavity_variance(correction)
-        if not np.all((variance > 0) | (np.diag(gram) == 0)):  # a value is certain only if it was so beforehand
+        if not np.all((variance > 0) | (gram.diagonal() == 0)):  # a value is certain only if it was so beforehand
             raise NotPositiveDefiniteError("a cavity variance is not positive: the sites contradict each other")
         mean = gram @ alpha - variance * alpha  # 2000, eqs. 19 and 26
         # latent noise in the likelihood is variance of the value that it sees (2000, appendix A)
@@ -263,10 +287,11 @@ def _finish(method: str, equations: _Equations, state: State, info: Info) -> Sol
     alpha, correction, cavity, derivs = equations.posterior(state)
     value = (
         float(np.sum(derivs.value))
-        - 0.5 * float(alpha @ rule.gram @ alpha)
+        - 0.5 * float(alpha @ (rule.gram @ alpha))
         + 0.5 * float(np.sum(cavity.variance * alpha**2))
         - rule.site_term(correction, cavity.variance)
     )
+    info = replace(info, rank=rank_of(rule.gram))
     return Solution(method, alpha, correction, Evidence(value, rule.kind, rule.bound), cavity, info)
 
 

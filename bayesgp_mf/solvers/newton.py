@@ -18,13 +18,15 @@ each product with their matrix is two with n x n matrices. They are close to the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from scipy.linalg import blas
 
 from bayesgp_mf.likelihoods.higher import rough_higher_derivatives
-from bayesgp_mf.linalg import gmres
+from bayesgp_mf.linalg import SiteCorrection, gmres
+from bayesgp_mf.lowrank import LowRankCorrection
 from bayesgp_mf.solvers.sites import State
 from bayesgp_mf.types import Array
 
@@ -32,7 +34,10 @@ if TYPE_CHECKING:
     from bayesgp_mf.problem import Problem
     from bayesgp_mf.solvers.meanfield import Posterior
 
+_Product: TypeAlias = Callable[[Array], Array]
+
 _MOST_PRODUCTS = 30
+_LEFT_OUT = 10.0  # trace that the columns of a root may leave out, in units in which a site is of order one
 _ROUGHEST = 0.1  # residual of the linear equations, relative to the right-hand side; finer near the solution
 
 
@@ -57,25 +62,26 @@ def newton_step(
         Variance added to the cavities in the likelihood.
     """
     precision = state.precision
+    alpha, correction, (mean, variance), derivs = posterior
     if not np.all(precision > 0):
         return None
-    alpha, correction, (mean, variance), derivs = posterior
     latent = mean + variance * alpha
     _, d1, d2 = derivs
     d3, d4 = rough_higher_derivatives(problem.likelihood, problem.t, mean, variance + extra_noise, d2)
     gamma, g = 1.0 + precision * variance, 1.0 / (1.0 + variance * d2)
-    covariance = correction.covariance_lower(variance)
-    squared = covariance**2
-    squared.ravel(order="K")[:: problem.n + 1] = 0.0
+    if isinstance(correction, LowRankCorrection):
+        covariance_times, squared_times = _low_rank_products(problem, correction)
+    else:
+        covariance_times, squared_times = _dense_products(correction, variance)
     by_variance = 0.5 * d4 + d1 * d3
     off = mean + variance * d1 - latent  # zero at the solution
     constant = (residual.shift - latent * residual.precision) - off * residual.precision
 
     def respond(dw: Array, start: Array | float) -> tuple[Array, Array]:
         """Return dW', and u, which is ``start`` plus what follows from dW."""
-        by_others = -(gamma**2) * blas.dsymv(1.0, squared, dw, lower=1)
+        by_others = -(gamma**2) * squared_times(dw)
         u = start + off * dw + 0.5 * d3 * g * by_others
-        dm = gamma * blas.dsymv(1.0, covariance, u, lower=1) - variance * u - alpha * by_others
+        dm = gamma * covariance_times(u) - variance * u - alpha * by_others
         return -(g**2) * (d3 * dm + by_variance * by_others), u
 
     def multiply(dw_relative: Array) -> Array:
@@ -86,3 +92,31 @@ def newton_step(
     dw = precision * gmres(multiply, right, min(_ROUGHEST, accuracy), _MOST_PRODUCTS)
     _, u = respond(dw, constant)
     return State(dw, u + latent * dw)
+
+
+def _dense_products(correction: SiteCorrection, variance: Array) -> tuple[_Product, _Product]:
+    """Return the products of a vector ``(n,)`` with Sigma, and with its squared entries off the diagonal."""
+    covariance = correction.covariance_lower(variance)
+    squared = covariance**2
+    squared.ravel(order="K")[:: variance.size + 1] = 0.0
+    return (
+        lambda vector: np.asarray(blas.dsymv(1.0, covariance, vector, lower=1)),
+        lambda vector: np.asarray(blas.dsymv(1.0, squared, vector, lower=1)),
+    )
+
+
+def _low_rank_products(problem: Problem, correction: LowRankCorrection) -> tuple[_Product, _Product]:
+    """Return the same for a Gram matrix of low rank, by those columns of its root that carry nearly all of it.
+
+    A product with the squared entries takes O(n k^2) for k columns, which would be as much as a plain step for all of
+    them. The direction of the step need not be exact; the equations that it leads to are.
+    """
+    prior = problem.likelihood.log_partition(problem.t, np.zeros(problem.n), problem.gram.diagonal())
+    root = correction.leading_covariance_root(correction.gram.leading_rank(_LEFT_OUT / float(np.max(np.abs(prior.d2)))))
+    own = np.einsum("ij,ij->i", root, root) ** 2
+
+    def squared_times(vector: Array) -> Array:
+        inner = root.T @ (vector[:, None] * root)
+        return np.asarray(np.einsum("ij,ij->i", root @ inner, root) - own * vector)
+
+    return lambda vector: np.asarray(root @ (root.T @ vector)), squared_times

@@ -6,6 +6,7 @@ import numpy as np
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.linalg import SiteCorrection, shrinkage
+from bayesgp_mf.lowrank import LowRankCorrection, LowRankGram, Sites
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import LeaveOneOut, Solution
 from bayesgp_mf.types import Array
@@ -46,8 +47,11 @@ def linear_response(problem: Problem, solution: Solution) -> LeaveOneOut:
             f"{int(without[0])}): without that case the other factors are those of no Gaussian, as it happens where "
             "labels look flipped. Use method='tap', or a likelihood without flips (Probit, Logit)."
         )
-    shrunk = shrinkage(problem.gram, variance, correction.diagonal(), correction.rows)
-    mean = field_of_others(problem.gram, solution.alpha, shrunk)
+    if isinstance(problem.gram, LowRankGram):
+        mean = problem.gram @ solution.alpha - variance * solution.alpha
+    else:
+        shrunk = shrinkage(problem.gram, variance, correction.diagonal(), correction.rows)
+        mean = field_of_others(problem.gram, solution.alpha, shrunk)
     log_density = problem.likelihood.log_partition(problem.t, mean, variance).value
     return LeaveOneOut(mean, variance, log_density)
 
@@ -62,8 +66,8 @@ def field_of_others(gram: Array, alpha: Array, shrinkage: Array) -> Array:
     return np.asarray(others @ alpha + shrinkage * alpha)
 
 
-def site_form(solution: Solution) -> SiteCorrection:
+def site_form(solution: Solution) -> Sites:
     """Return the correction of a solution as sites, or raise a ValueError if it has none."""
-    if not isinstance(solution.correction, SiteCorrection):
+    if not isinstance(solution.correction, SiteCorrection | LowRankCorrection):
         raise ValueError(f"this needs a solution with sites, but this one was made by method {solution.method!r}.")
     return solution.correction

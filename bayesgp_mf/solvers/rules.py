@@ -16,7 +16,18 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.linalg import SiteCorrection, cholesky, triangular_inverse
+from bayesgp_mf.linalg import cholesky, triangular_inverse
+from bayesgp_mf.lowrank import (
+    Gram,
+    GramGradient,
+    LowRankCorrection,
+    LowRankGram,
+    RootGradient,
+    Sites,
+    dense_gram,
+    symmetric,
+    weighted_square,
+)
 from bayesgp_mf.solution import EvidenceKind, Solution
 from bayesgp_mf.solvers.driver import LARGEST_ROUNDING
 from bayesgp_mf.solvers.response import site_form
@@ -37,7 +48,7 @@ class Rule(abc.ABC):
     bound: ClassVar[Literal["lower"] | None] = None
     """Whether its evidence is a guaranteed bound."""
 
-    def __init__(self, gram: Array) -> None:
+    def __init__(self, gram: Gram) -> None:
         self.gram = gram
 
     @property
@@ -46,16 +57,16 @@ class Rule(abc.ABC):
         return None
 
     @abc.abstractmethod
-    def cavity_variance(self, correction: SiteCorrection) -> Array:
+    def cavity_variance(self, correction: Sites) -> Array:
         """Return the cavity variances ``(n,)`` that belong to the current sites."""
 
     @abc.abstractmethod
-    def site_term(self, correction: SiteCorrection, cavity_variance: Array) -> float:
+    def site_term(self, correction: Sites, cavity_variance: Array) -> float:
         """Return B, in nats, of the log evidence (see `MeanField.finish`)."""
 
     @abc.abstractmethod
-    def gram_gradient(self, solution: Solution) -> Array:
-        """Return d log evidence / dK, ``(n, n)`` and symmetric."""
+    def gram_gradient(self, solution: Solution) -> GramGradient:
+        """Return d log evidence / dK, ``(n, n)`` and symmetric, or its product with the root of K."""
 
 
 class Tap(Rule):
@@ -63,18 +74,21 @@ class Tap(Rule):
 
     kind = "ep"
 
-    def cavity_variance(self, correction: SiteCorrection) -> Array:
+    def cavity_variance(self, correction: Sites) -> Array:
         """Return 1/[(K + Omega)^-1]_ii - omega_i (2000, eq. 28; 1998, eq. 12)."""
         return correction.cavity_variance()
 
-    def site_term(self, correction: SiteCorrection, cavity_variance: Array) -> float:
+    def site_term(self, correction: Sites, cavity_variance: Array) -> float:
         """Return log det(K + Omega)/2 - sum log(lambda + omega)/2."""
         # both multiplied through by W = 1/omega, so that a site that says nothing (W = 0) costs nothing
         own = np.log1p(correction.site_precision * cavity_variance)
         return 0.5 * correction.log_det - 0.5 * float(np.sum(own))
 
-    def gram_gradient(self, solution: Solution) -> Array:
+    def gram_gradient(self, solution: Solution) -> GramGradient:
         """Return (alpha alpha' - (K + Omega)^-1)/2: the evidence is stationary in the sites."""
+        if isinstance(solution.correction, LowRankCorrection):
+            alpha = solution.alpha[:, None]
+            return solution.correction.gradient(0.5 * alpha, solution.correction.gram.root.T @ alpha)
         gradient = np.outer(solution.alpha, solution.alpha)
         gradient -= solution.correction.dense()
         gradient *= 0.5
@@ -93,18 +107,23 @@ class Naive(Rule):
     @property
     def fixed_variance(self) -> Array:
         """K_ii."""
-        return np.diag(self.gram).copy()
+        return self.gram.diagonal().copy()
 
-    def cavity_variance(self, correction: SiteCorrection) -> Array:
+    def cavity_variance(self, correction: Sites) -> Array:
         """Return K_ii."""
         return self.fixed_variance
 
-    def site_term(self, correction: SiteCorrection, cavity_variance: Array) -> float:
+    def site_term(self, correction: Sites, cavity_variance: Array) -> float:
         """Return 0, the limit of TAP's term for omega to infinity."""
         return 0.0
 
-    def gram_gradient(self, solution: Solution) -> Array:
+    def gram_gradient(self, solution: Solution) -> GramGradient:
         """Return (alpha alpha' + diag d2)/2."""
+        if isinstance(self.gram, LowRankGram):
+            alpha, half = solution.alpha[:, None], 0.5 * _curvature(solution)
+            root, identity = self.gram.root, np.eye(self.gram.rank)
+            inner = symmetric(weighted_square(root, half))
+            return RootGradient(self.gram, 0.5 * alpha, root.T @ alpha, half, identity, inner)
         return 0.5 * (np.outer(solution.alpha, solution.alpha) + np.diag(_curvature(solution)))
 
 
@@ -122,16 +141,16 @@ class Variational(Rule):
     kind = "lower_bound"
     bound = "lower"
 
-    def __init__(self, gram: Array) -> None:
+    def __init__(self, gram: Gram) -> None:
         super().__init__(gram)
         try:
-            factor = cholesky(gram)
+            factor = cholesky(dense_gram(gram))
         except NotPositiveDefiniteError as error:
             raise _singular() from error
         self._half_inverse = triangular_inverse(factor)
         self._log_det = 2.0 * float(np.sum(np.log(np.diag(factor))))
         self._variance = 1.0 / np.einsum("ij,ij->j", self._half_inverse, self._half_inverse)
-        rounding = float(np.finfo(np.float64).eps * np.sum(np.diag(gram) / self._variance))
+        rounding = float(np.finfo(np.float64).eps * np.sum(gram.diagonal() / self._variance))
         if rounding > LARGEST_ROUNDING:
             raise _singular(f" up to rounding, which alone moves its log evidence by up to {rounding:.1g} nats")
 
@@ -140,11 +159,11 @@ class Variational(Rule):
         """1/[K^-1]_ii, the prior variance of each value given all others."""
         return np.asarray(self._variance)
 
-    def cavity_variance(self, correction: SiteCorrection) -> Array:
+    def cavity_variance(self, correction: Sites) -> Array:
         """Return 1/[K^-1]_ii."""
         return self.fixed_variance
 
-    def site_term(self, correction: SiteCorrection, cavity_variance: Array) -> float:
+    def site_term(self, correction: Sites, cavity_variance: Array) -> float:
         """Return log det(K)/2 - sum log(lambda)/2, TAP's term for omega to zero."""
         return 0.5 * self._log_det - 0.5 * float(np.sum(np.log(cavity_variance)))
 

@@ -63,7 +63,7 @@ def iterate_sites(
     ``newton``, if there is one, takes the state of the last step, by how much that step changed it, and the largest
     such change in those units; it returns by how much Newton's step would change the state, or None.
     """
-    prior = problem.likelihood.log_partition(problem.t, np.zeros(problem.n), np.diag(problem.gram))
+    prior = problem.likelihood.log_partition(problem.t, np.zeros(problem.n), problem.gram.diagonal())
     # latent units in which a site is of order one; any will do for a case without prior variance
     scale = 1.0 / np.sqrt(np.where(prior.d2 == 0, 1.0, np.abs(prior.d2)))
 

@@ -140,7 +140,7 @@ def _noisy_gram(name: str, problem: Problem) -> Array:
     """Return K + v I, the Gram matrix under which the likelihood is a noise-free step."""
     match problem.likelihood:
         case Probit(flip=0.0) as likelihood:
-            return problem.gram + likelihood.noise_variance * np.eye(problem.n)
+            return problem.dense_gram + likelihood.noise_variance * np.eye(problem.n)
         case Probit():
             raise UndefinedQuantityError(
                 f"method {name!r} cannot allow label flips: a flipped label has no margin. Use noise_variance, which "
