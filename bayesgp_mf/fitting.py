@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.assembly import assemble
 from bayesgp_mf.blas import one_thread_if_small
 from bayesgp_mf.errors import ConvergenceWarning
-from bayesgp_mf.hyper import Evidence, LeaveOneOut, Prior, Strategy, Target, get_strategy
+from bayesgp_mf.hyper import Evidence, LeaveOneOut, Prior, Scan, Strategy, Target, get_strategy
 from bayesgp_mf.hyper.result import Record
 from bayesgp_mf.inferencedata import (
     check_parameter_names,
+    draw_targets,
     fit_group,
     from_container,
     get_group,
@@ -36,15 +37,21 @@ from bayesgp_mf.inputs import (
 )
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.lowrank import rank_of
+from bayesgp_mf.memory import check_draws
 from bayesgp_mf.methods import check_marginals, get_method
 from bayesgp_mf.mixture import Mixture
-from bayesgp_mf.posterior_process import Marginals, Posterior
+from bayesgp_mf.posterior_process import LARGEST_JOINT, Marginals, Posterior
 from bayesgp_mf.solution import Control, Solution
+from bayesgp_mf.solvers.svm import svm
 from bayesgp_mf.tuning import tune
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
     from bayesgp_mf.inferencedata import Container
+
+FEWER_DRAWS = "Ask for fewer: fit(..., draws=...)."
+FEWER_NEW_DRAWS = "Predict without them, predict(idata, X_new, draws=False), in parts, or from a fit with fewer draws."
 
 SAME_EVIDENCE = 1e-3
 """Two log evidences closer than this, in nats, belong to one solution."""
@@ -142,7 +149,8 @@ def fit(
     NotPositiveDefiniteError
         If the method, or ``marginals="tilted"``, needs an invertible Gram matrix and this one is singular.
     MemoryError
-        If the dense matrices of n cases are needed (`Control`), and would not fit into this machine's memory.
+        If the draws, or the dense matrices of n cases where they are needed (`Control`), would not fit into this
+        machine's memory.
 
     Warns
     -----
@@ -173,7 +181,11 @@ def fit(
     likelihood.to_dict()  # what cannot be saved is refused here, before any work is done
     check_parameter_names(kernel)
     solver = get_method(method)
+    if solver is not svm and (strategy is None or isinstance(strategy, Evidence | LeaveOneOut | Scan)):
+        check_draws(draws * chains, X.shape[0], "training", FEWER_DRAWS)  # other strategies bring their own number
     check_marginals(marginals, method)
+    if marginals == "tilted" and control.gram == "auto":
+        control = replace(control, gram="dense")  # values changed one by one leave the span of a root of low rank
     rng = np.random.default_rng(random_seed)
     posterior: Posterior | Mixture
     node, stats = np.zeros((chains, draws), dtype=np.intp), dict[str, Array]()
@@ -198,17 +210,17 @@ def fit(
             attrs = {"hyper": strategy.name, "hyper_judged_by": judge.name}
             if strategy.name == "evidence" and judge is solver:
                 _compare_with_search(posterior.parts[0].solution, float(extras["hyper_log_evidence"].max()))
-    return to_container(
-        posterior,
-        class_names=class_names,
-        feature_names=names,
-        node=node,
-        rng=rng,
-        sampler_stats=stats,
-        fit_extras=extras,
-        attrs=attrs,
-        marginals=marginals,
-    )
+        return to_container(
+            posterior,
+            class_names=class_names,
+            feature_names=names,
+            node=node,
+            rng=rng,
+            sampler_stats=stats,
+            fit_extras=extras,
+            attrs=attrs,
+            marginals=marginals,
+        )
 
 
 def predict(
@@ -227,7 +239,9 @@ def predict(
         Only for a fit whose kernel a container cannot hold, a covariance function of PyMC or a class of your own: the
         same again. Its parameters are those of the container.
     draws : bool
-        Also draw latent values and labels, as many as the posterior has; at most 5000 new cases then.
+        Also draw latent values and labels, as many as the posterior has. More than 5000 new cases are drawn as
+        functions of a smooth process, with prior covariances that are exact to 1e-8 of the prior variance; it is an
+        error if they vary in more than 5000 ways that the training cases do not determine.
     random_seed : int, numpy.random.Generator or None
         Source of the draws.
 
@@ -245,6 +259,13 @@ def predict(
     ValueError
         If ``idata`` is not ours, ``X_new`` does not fit it, there are too many cases to draw jointly, or ``kernel`` is
         missing, not wanted, or another one.
+    MemoryError
+        If the draws would not fit into this machine's memory.
+
+    Notes
+    -----
+    New cases are gone through in blocks: without draws the memory beyond that of the training cases does not grow with
+    their number, but for the results. Draws of f and y take 16 bytes each.
 
     Examples
     --------
@@ -256,35 +277,59 @@ def predict(
     >>> idata["predictions"]["p"].values.round(2)
     array([0.09, 0.91])
     """
-    process = from_container(idata, kernel)
     class_names = tuple(json.loads(fit_group(idata).attrs["class_names"]))
+    with one_thread_if_small(get_group(idata, "observed_data").sizes["obs_id"]):
+        process = from_container(idata, kernel)
     features = get_group(idata, "constant_data")["feature"].values
     if features.dtype.kind not in "iu":  # numbered where the training inputs had no names
         check_same_features(features.tolist(), X_new)
     X_new = as_inputs("X_new", X_new)
-    likelihood = process.problem.likelihood
-    drawn: dict[str, Array] = {}
-    if process.parts[0].solution.has_variance:
-        mean, variance = process.latent(X_new)
-        values = {"latent_mean": mean, "latent_sd": np.sqrt(variance)}
-        if likelihood.targets == "binary":
-            values["p"] = process.predict_proba(X_new)
-    else:
-        mean = process.latent_mean(X_new)
-        values, draws = {"latent_mean": mean, "decision": (mean > 0).astype(np.int64)}, False
-    if draws:
-        rng = np.random.default_rng(random_seed)
-        shape = get_group(idata, "posterior")["f"].shape[:2]
-        stats = get_group(idata, "sample_stats")
-        node = stats["node"].values if "node" in stats else np.zeros(shape, dtype=np.intp)
-        f = np.empty((*shape, X_new.shape[0]))
-        for k, part in enumerate(process.parts):  # each draw at the hyperparameters of its draw of the training cases
-            f[node == k] = part.draw_new(X_new, int(np.count_nonzero(node == k)), rng)
-        drawn = {"f": f, "y": likelihood.sample(f, rng)}
+    draws = draws and process.parts[0].solution.has_variance
+    node = _nodes(idata) if draws else np.zeros((0, 0), dtype=np.intp)
+    check_draws(node.size, X_new.shape[0], "new", FEWER_NEW_DRAWS)
+    size = max(rank_of(part.problem.gram) or part.problem.n for part in process.parts)
+    jointly = X_new.shape[0] if X_new.shape[0] <= LARGEST_JOINT else 0  # more are worked on in blocks
+    with one_thread_if_small(max(size, jointly)):  # draws first, since they may be refused
+        drawn = _draw_new(process, X_new, node, np.random.default_rng(random_seed)) if draws else {}
+    with one_thread_if_small(size):
+        values = _moments(process, X_new)
     groups = predictions_datasets(X_new, features, values, drawn, class_names)
     for name, dataset in groups.items():
         set_group(idata, name, dataset)
     return idata
+
+
+def _moments(process: Posterior | Mixture, X_new: Array) -> dict[str, NDArray[Any]]:
+    """Return what is said of each new case without draws, ``(m,)``, by name."""
+    if not process.parts[0].solution.has_variance:
+        mean = process.latent_mean(X_new)
+        return {"latent_mean": mean, "decision": (mean > 0).astype(np.int64)}
+    if process.problem.likelihood.targets != "binary":
+        mean, variance = process.latent(X_new)
+        return {"latent_mean": mean, "latent_sd": np.sqrt(variance)}
+    mean, variance, proba = process.predictive(X_new)
+    return {"latent_mean": mean, "latent_sd": np.sqrt(variance), "p": proba}
+
+
+def _nodes(idata: Container) -> NDArray[np.intp]:
+    """Return which part of the posterior each draw of the training cases is of, ``(chains, draws)``."""
+    stats = get_group(idata, "sample_stats")
+    if "node" in stats:
+        return np.asarray(stats["node"].values, dtype=np.intp)
+    return np.zeros(get_group(idata, "posterior")["f"].shape[:2], dtype=np.intp)
+
+
+def _draw_new(
+    process: Posterior | Mixture, X_new: Array, node: NDArray[np.intp], rng: np.random.Generator
+) -> dict[str, NDArray[Any]]:
+    """Draw latent values and targets ``(chains, draws, m)``, each at the hyperparameters of its draw at training."""
+    if len(process.parts) == 1:
+        f = process.parts[0].draw_new(X_new, node.size, rng).reshape(*node.shape, -1)
+    else:
+        f = np.empty((*node.shape, X_new.shape[0]))
+        for k, part in enumerate(process.parts):
+            f[node == k] = part.draw_new(X_new, int(np.count_nonzero(node == k)), rng)
+    return {"f": f, "y": draw_targets(process.problem.likelihood, f, rng)}
 
 
 def posterior(idata: Container, *, kernel: Any = None) -> Posterior | Mixture:

@@ -16,13 +16,17 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesgp_mf import kernels, likelihoods
+from bayesgp_mf.assembly import kernel_entries
 from bayesgp_mf.errors import Status, UndefinedQuantityError
 from bayesgp_mf.inputs import as_kernel
 from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.linalg import Correction, DenseCorrection, SiteCorrection
-from bayesgp_mf.lowrank import LowRankCorrection, site_correction
+from bayesgp_mf.lowrank import Gram, LowRankCorrection, LowRankGram, at_pivots, rank_of, site_correction
+from bayesgp_mf.memory import check_draws
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.mixture import Mixture
+from bayesgp_mf.paths import blocks
 from bayesgp_mf.posterior_process import Marginals, Posterior
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import Evidence, Info, Solution
@@ -35,10 +39,12 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Raised when a container of an older version can no longer be read."""
 SAMPLE_DIMS = ("chain", "draw")
+DRAWN_AT_ONCE = 2**22
+"""Values of training or new cases that are drawn at once, with all that is computed on the way: 32 MiB each."""
 TAKEN = {
     *("alpha", "site_variance", "correction", "latent_mean", "latent_sd", "cavity_mean", "cavity_sd", "loo_i", "f"),
     *("log_evidence", "log_evidence_se", "n_iterations", "residual", "node_weight", "node", "chain", "draw", "obs_id"),
-    *("obs_id_other", "feature", "hyper", "start", "iteration", "point"),
+    *("pivot", "rank", "obs_id_other", "feature", "hyper", "start", "iteration", "point"),
 }
 """Names of variables and dimensions, which parameters of a kernel must not have."""
 
@@ -171,19 +177,24 @@ def _drawn_groups(
     problem = posterior.problem
     chains, draws = node.shape
     coords = coords | {"chain": np.arange(chains), "draw": np.arange(draws)}
-    f, log_likelihood = np.empty((chains, draws, problem.n)), np.empty((chains, draws, problem.n))
-    log_p, log_q, smooth = np.empty((chains, draws)), np.empty((chains, draws)), False
+    check_draws(node.size, problem.n, "training", "Fit again with fewer draws.")
+    f, log_likelihood = np.empty((node.size, problem.n)), np.empty((node.size, problem.n))
+    log_p, log_q, smooth = np.empty(node.size), np.empty(node.size), False
+    size = max(1, DRAWN_AT_ONCE // problem.n)
     for k, part in enumerate(posterior.parts):
-        here = node == k
-        f[here], (log_likelihood[here], slope, _), log_p[here], log_q[here] = part.draw(int(here.sum()), rng, marginals)
-        smooth |= bool(np.any(slope))
-        if isinstance(posterior, Mixture):  # the weights of the settings have their evidence in them
-            log_q[here] += part.log_evidence
-    y_drawn = problem.likelihood.sample(f, rng)
+        (here,) = np.nonzero(node.ravel() == k)
+        for drawn in part.draw_in_blocks(here.size, size, rng, marginals) if here.size else ():
+            these, here = here[: len(drawn.f)], here[len(drawn.f) :]
+            f[these], (log_likelihood[these], slope, _), log_p[these], log_q[these] = drawn
+            smooth |= bool(np.any(slope))
+            if isinstance(posterior, Mixture):  # the weights of the settings have their evidence in them
+                log_q[these] += part.log_evidence
+    by_chain = (chains, draws, problem.n)
+    y_drawn = draw_targets(problem.likelihood, f.reshape(by_chain), rng)
     infos = [part.solution.info for part in posterior.parts]
     stats = {
-        "log_p": log_p,
-        "log_q": log_q,
+        "log_p": log_p.reshape(chains, draws),
+        "log_q": log_q.reshape(chains, draws),
         "converged": np.array([info.status is Status.CONVERGED for info in infos])[node],
         "n_iterations": np.array([info.n_iterations for info in infos])[node],
         **sampler_stats,
@@ -196,13 +207,22 @@ def _drawn_groups(
         }
     dims = (*SAMPLE_DIMS, "obs_id")
     groups = {
-        "posterior": xr.Dataset({**hyperparameters, "f": _array(f, dims, coords)}),
+        "posterior": xr.Dataset({**hyperparameters, "f": _array(f.reshape(by_chain), dims, coords)}),
         "posterior_predictive": xr.Dataset({"y": _targets(y_drawn, class_names, dims, coords)}),
         "sample_stats": xr.Dataset({name: _array(values, dims, coords) for name, values in stats.items()}),
     }
     if smooth:  # a step takes two values, of which nothing can be learnt about leaving cases out
-        groups["log_likelihood"] = xr.Dataset({"y": _array(log_likelihood, dims, coords)})
+        groups["log_likelihood"] = xr.Dataset({"y": _array(log_likelihood.reshape(by_chain), dims, coords)})
     return groups
+
+
+def draw_targets(likelihood: Likelihood, f: Array, rng: np.random.Generator) -> NDArray[Any]:
+    """Draw a target for each latent value ``(chains, draws, m)``, some draws at a time; labels as small integers."""
+    rows = f.reshape(-1, f.shape[-1])
+    result = np.empty(rows.shape, dtype=np.int8 if likelihood.targets == "binary" else np.float64)
+    for block in blocks(rows.shape[0], max(1, DRAWN_AT_ONCE // rows.shape[1])):
+        result[block] = likelihood.sample(rows[block], rng)
+    return result.reshape(f.shape)
 
 
 def _summary_variables(posterior: Posterior | Mixture, coords: dict[str, Any]) -> dict[str, xr.DataArray]:
@@ -221,7 +241,8 @@ def _summary_variables(posterior: Posterior | Mixture, coords: dict[str, Any]) -
 
 def _node_variables(posterior: Posterior | Mixture, coords: dict[str, Any]) -> dict[str, xr.DataArray]:
     """What is needed to predict again: of the one setting of the hyperparameters, or of each along ``node``."""
-    parts = [_part_variables(part, coords) for part in posterior.parts]
+    ranks = [rank_of(part.problem.gram) or 0 for part in posterior.parts]
+    parts = [_part_variables(part, max(ranks), coords) for part in posterior.parts]
     if not isinstance(posterior, Mixture):
         return parts[0]
     stacked = {
@@ -233,14 +254,19 @@ def _node_variables(posterior: Posterior | Mixture, coords: dict[str, Any]) -> d
     return {**stacked, "node_weight": xr.DataArray(posterior.weights, dims=("node",))}
 
 
-def _part_variables(part: Posterior, coords: dict[str, Any]) -> dict[str, xr.DataArray]:
-    solution = part.solution
+def _part_variables(part: Posterior, most: int, coords: dict[str, Any]) -> dict[str, xr.DataArray]:
+    """Lay out one setting of the hyperparameters; ``most`` is the largest rank of a Gram matrix of any, 0 for dense."""
+    solution, gram = part.solution, part.problem.gram
     variables = {
         "alpha": _array(solution.alpha, ("obs_id",), coords),
         "n_iterations": xr.DataArray(solution.info.n_iterations),
         "residual": xr.DataArray(solution.info.residual),
         **{name: _parameter(name, np.array(value), (), coords) for name, value in part.kernel.params.items()},
     }
+    if most > 0:  # the Gram matrix of low rank again is that of its pivots; -1 where there are fewer
+        pivots = gram.pivots if isinstance(gram, LowRankGram) else np.empty(0, dtype=np.intp)
+        padded = np.pad(pivots, (0, most - pivots.size), constant_values=-1)
+        variables["pivot"] = xr.DataArray(padded.astype(np.int64), dims=("rank",))
     if not solution.has_variance:
         return variables
     return {
@@ -345,7 +371,7 @@ def _read(idata: Container, fit: xr.Dataset, kernel: Kernel) -> Posterior | Mixt
     t = 2.0 * y - 1.0 if likelihood.targets == "binary" else y
 
     def part(node: xr.Dataset, kernel: Kernel) -> Posterior:
-        problem = Problem(kernel.gram(X), t, likelihood)
+        problem = Problem(_read_gram(node, kernel, X), t, likelihood)
         return Posterior(kernel, X, problem, _read_solution(node, problem, attrs))
 
     if "node" not in fit.dims:
@@ -353,6 +379,17 @@ def _read(idata: Container, fit: xr.Dataset, kernel: Kernel) -> Posterior | Mixt
     nodes = [fit.isel(node=k) for k in range(fit.sizes["node"])]
     parts = (part(node, kernel.replace(**{name: node[name].values for name in kernel.params})) for node in nodes)
     return Mixture(tuple(parts), fit["node_weight"].values)
+
+
+def _read_gram(node: xr.Dataset, kernel: Kernel, X: Array) -> Gram:
+    """Return the Gram matrix of a fit: of low rank, from its pivots, where the fit worked with such a one."""
+    if "pivot" not in node or not np.any(node["pivot"].values >= 0):
+        return kernel.gram(X)
+    pivots = node["pivot"].values
+    pivots = np.asarray(pivots[pivots >= 0], dtype=np.intp)
+    if pivots.max() >= X.shape[0] or np.unique(pivots).size < pivots.size:
+        raise ValueError("pivot does not number different cases")
+    return at_pivots(kernel_entries(kernel, X), kernel.diag(X), pivots)
 
 
 def _read_solution(node: xr.Dataset, problem: Problem, attrs: dict[str, Any]) -> Solution:
@@ -376,7 +413,9 @@ def _read_solution(node: xr.Dataset, problem: Problem, attrs: dict[str, Any]) ->
         correction=correction,
         evidence=evidence,
         cavity=None,
-        info=Info(Status[attrs["status"]], int(node["n_iterations"]), float(node["residual"])),
+        info=Info(
+            Status[attrs["status"]], int(node["n_iterations"]), float(node["residual"]), rank=rank_of(problem.gram)
+        ),
     )
 
 
@@ -392,8 +431,8 @@ def _read_correction(node: xr.Dataset, problem: Problem) -> Correction:
 def predictions_datasets(
     X_new: Array,
     feature_names: NDArray[Any],
-    values: dict[str, Array],
-    draws: dict[str, Array],
+    values: dict[str, NDArray[Any]],
+    draws: dict[str, NDArray[Any]],
     class_names: tuple[str, ...],
 ) -> dict[str, xr.Dataset]:
     """Lay predictions out in the groups ``predictions`` and ``predictions_constant_data``.
@@ -439,7 +478,9 @@ def _array(values: NDArray[Any] | Array, dims: tuple[str, ...], coords: dict[str
     return xr.DataArray(values, dims=dims, coords={name: coords[name] for name in dims})
 
 
-def _targets(t: Array, class_names: tuple[str, ...], dims: tuple[str, ...], coords: dict[str, Any]) -> xr.DataArray:
+def _targets(
+    t: NDArray[Any], class_names: tuple[str, ...], dims: tuple[str, ...], coords: dict[str, Any]
+) -> xr.DataArray:
     """Labels as 0/1 integers, which ArviZ can count, with their names; real targets as they are."""
     if not class_names:
         return _array(t, dims, coords)

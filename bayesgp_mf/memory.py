@@ -1,8 +1,9 @@
-"""What the matrices of n cases need, asked before any of them is made."""
+"""What the matrices of n cases, and draws of them, need, asked before any of them is made."""
 
 from __future__ import annotations
 
 import os
+from typing import Literal
 
 PEAK = 9
 """Dense (n, n) matrices alive at the peak of one fit."""
@@ -10,6 +11,8 @@ ROOTS = 4
 """Root-like (n, r) matrices alive at the peak of one fit whose Gram matrix is of low rank r."""
 KEPT = 7
 """Those alive for each further setting of the hyperparameters that a fit averages over."""
+DRAWN = {"training": 25, "new": 17}
+"""Bytes for each draw of each case: latent value and label, of training cases log-likelihood too, and a sign."""
 
 
 def check_memory(n: int, settings: int = 1, rank: int | None = None) -> None:
@@ -36,6 +39,26 @@ def check_memory(n: int, settings: int = 1, rank: int | None = None) -> None:
         f"{what} need about {needed / 2**30:.0f} GiB for {matrices}, and this machine has "
         f"{available / 2**30:.0f} GiB. {advice}"
     )
+
+
+def check_draws(draws: int, cases: int, kind: Literal["training", "new"], advice: str) -> None:
+    """Raise a MemoryError if draws of many cases would not fit into this machine.
+
+    Parameters
+    ----------
+    draws, cases : int
+        How many, of all chains together.
+    kind : {"training", "new"}
+        Whose values they are.
+    advice : str
+        What to do about it, a sentence.
+    """
+    needed, available = DRAWN[kind] * draws * cases, _available()
+    if needed > available:
+        raise MemoryError(
+            f"{draws} draws of {cases} {kind} cases need about {needed / 2**30:.1f} GiB, and this machine has "
+            f"{available / 2**30:.1f} GiB. {advice}"
+        )
 
 
 def largest_rank(n: int) -> int:

@@ -60,16 +60,29 @@ class Mixture:
 
     def latent(self, X_new: ArrayLike) -> tuple[Array, Array]:
         """Return mean and variance ``(m,)`` of the latent process at new cases, over the settings too."""
-        return self._moments(lambda part: part.latent(X_new))
+        return self._moments(lambda part, _: part.latent(X_new))
 
     def predict_proba(self, X_new: ArrayLike) -> Array:
         """Return the probability ``(m,)`` of the second class, averaged over the settings (1996, eq. 9)."""
         return self._average(lambda part: part.predict_proba(X_new))
 
+    def predictive(self, X_new: ArrayLike) -> tuple[Array, Array, Array]:
+        """Return mean, variance and probability ``(m,)`` at new cases at one go, over the settings."""
+        proba: Array = np.zeros(())
+
+        def ask(part: Posterior, weight: float) -> tuple[Array, Array]:
+            nonlocal proba
+            mean, variance, each = part.predictive(X_new)
+            proba = proba + weight * each
+            return mean, variance
+
+        mean, variance = self._moments(ask)
+        return mean, variance, proba
+
     @cached_property
     def at_training(self) -> tuple[Array, Array]:
         """Mean and variance ``(n,)`` of the latent values of the training cases."""
-        return self._moments(lambda part: part.at_training)
+        return self._moments(lambda part, _: part.at_training)
 
     @property
     def mean_at_training(self) -> Array:
@@ -106,9 +119,14 @@ class Mixture:
     def _average(self, ask: Callable[[Posterior], Array]) -> Array:
         return np.asarray(sum(weight * ask(part) for weight, part in zip(self.weights, self.parts, strict=True)))
 
-    def _moments(self, ask: Callable[[Posterior], tuple[Array, Array]]) -> tuple[Array, Array]:
-        answers = [ask(part) for part in self.parts]
-        means = np.array([mean for mean, _ in answers])
-        mean = self.weights @ means
-        spread = np.array([variance for _, variance in answers]) + (means - mean) ** 2
-        return mean, self.weights @ spread
+    def _moments(self, ask: Callable[[Posterior, float], tuple[Array, Array]]) -> tuple[Array, Array]:
+        """Return mean and variance over the settings, from each one's, of which no two are kept (West, 1979)."""
+        total, mean, spread = 0.0, np.zeros(()), np.zeros(())
+        for weight, part in zip(self.weights, self.parts, strict=True):
+            here, variance = ask(part, float(weight))
+            if weight > 0:
+                total += weight
+                change = here - mean
+                mean = mean + (weight / total) * change
+                spread = spread + weight * (variance + change * (here - mean))
+        return mean, spread / total

@@ -13,9 +13,11 @@ from numpy.typing import ArrayLike
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inputs import as_inputs
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.linalg import cholesky, psd_root
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.linalg import Correction, cholesky, psd_root
 from bayesgp_mf.lowrank import LowRankCorrection, LowRankGram, dense_gram
 from bayesgp_mf.methods import METHODS, check_cavities, check_marginals
+from bayesgp_mf.paths import TooRoughError, blocks, cover, draw_weights, training_basis, values
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import LeaveOneOut, Solution
 from bayesgp_mf.solvers.exact import Cloud, Exact
@@ -23,13 +25,19 @@ from bayesgp_mf.tilted import tilted_values
 from bayesgp_mf.types import Array, Derivs
 
 BLOCK = 4096
-"""New cases handled at once, so that memory stays at n * BLOCK however many there are."""
+"""New cases handled at once, at most."""
+
+LARGEST_BLOCK = 2**24
+"""Covariances of new with training cases that are in memory at once, however many there are of either: 128 MiB."""
 
 MIXED_BLOCK = 128
 """The same where the posterior is a mixture, whose parts are thousands."""
 
 LARGEST_JOINT = 5000
-"""New cases that are drawn jointly; their covariance is a dense matrix."""
+"""New cases that are drawn by their covariance matrix."""
+
+MOST_WAYS = 5000
+"""Ways in which more than those may vary that the training cases do not determine, for which they are drawn jointly."""
 
 Marginals: TypeAlias = Literal["gaussian", "tilted"]
 """What single latent values are drawn from: the Gaussian approximation, or cavity times likelihood."""
@@ -105,6 +113,11 @@ class Posterior:
         return self.solution.evidence.value
 
     @property
+    def _likelihood(self) -> Likelihood:
+        """That of the latent values that `latent` returns."""
+        return self.problem.likelihood
+
+    @property
     def _exact(self) -> Exact | None:
         """The solver, if the posterior is not a Gaussian process but known all the same."""
         solver = METHODS[self.solution.method]
@@ -131,8 +144,7 @@ class Posterior:
             If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
         """
         X_new = self._check(X_new)
-        blocks = (self.kernel.cross(self.X, X_new[block]) for block in _blocks(X_new))
-        return np.concatenate([cross.T @ self.solution.alpha for cross in blocks])
+        return np.concatenate([self._mean(X_new[block]) for block in self._blocks(X_new)])
 
     def latent(self, X_new: ArrayLike) -> tuple[Array, Array]:
         """Return the posterior mean and variance of the latent process at new cases.
@@ -158,11 +170,36 @@ class Posterior:
         """
         X_new = self._check(X_new)
         mean, variance = np.empty(X_new.shape[0]), np.empty(X_new.shape[0])
-        for block in _blocks(X_new):
-            cross = self.kernel.cross(self.X, X_new[block])
-            mean[block] = cross.T @ self.solution.alpha
-            variance[block] = self.kernel.diag(X_new[block]) - self.solution.correction.quadratic_diagonal(cross)
+        for block in self._blocks(X_new):
+            mean[block], taken = self._mean_and_taken(X_new[block])
+            variance[block] = self.kernel.diag(X_new[block]) - taken
         return mean, _nonnegative(variance, self.kernel.diag(X_new))
+
+    def _blocks(self, X_new: Array) -> Iterator[slice]:
+        """Go through new cases in blocks whose covariances with the training cases, or their features, are few."""
+        gram = self.problem.gram
+        rows = gram.rank if isinstance(gram, LowRankGram) else gram.shape[0]
+        return blocks(X_new.shape[0], max(1, min(BLOCK, LARGEST_BLOCK // max(rows, 1))))
+
+    def _features(self, gram: LowRankGram, X_new: Array) -> Array:
+        return gram.features(self.kernel.cross(self.X[gram.pivots], X_new))
+
+    def _mean(self, X_new: Array) -> Array:
+        """Return the posterior mean ``(m,)`` of a block of new cases."""
+        gram, alpha = self.problem.gram, self.solution.alpha
+        if isinstance(gram, LowRankGram):
+            return np.asarray((gram.root.T @ alpha) @ self._features(gram, X_new))
+        return np.asarray(self.kernel.cross(self.X, X_new).T @ alpha)
+
+    def _mean_and_taken(self, X_new: Array) -> tuple[Array, Array]:
+        """Return the posterior mean of a block of new cases, and what the data take from their variances, ``(m,)``."""
+        gram, correction = self.problem.gram, self.solution.correction
+        if isinstance(gram, LowRankGram) and isinstance(correction, LowRankCorrection):
+            features = self._features(gram, X_new)
+            mean = (gram.root.T @ self.solution.alpha) @ features
+            return np.asarray(mean), correction.feature_quadratic_diagonal(features)
+        cross = self.kernel.cross(self.X, X_new)
+        return np.asarray(cross.T @ self.solution.alpha), correction.quadratic_diagonal(cross)
 
     def predict_proba(self, X_new: ArrayLike) -> Array:
         """Return the probability ``(m,)`` of the second class (t = +1) at new cases (2000, eq. 12).
@@ -174,14 +211,30 @@ class Posterior:
         UndefinedQuantityError
             If the likelihood has no classes, or the method no variance.
         """
-        if self._cloud is None:
-            return self.problem.likelihood.predict_proba(*self.latent(X_new))
+        return self.predictive(X_new)[2]
+
+    def predictive(self, X_new: ArrayLike) -> tuple[Array, Array, Array]:
+        """Return the mean and variance of `latent`, and the probability of `predict_proba`, ``(m,)`` each, at one go.
+
+        Raises
+        ------
+        ValueError
+            If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
+        UndefinedQuantityError
+            If the likelihood has no classes, or the method no variance.
+        """
         X_new = self._check(X_new)
+        mean, variance = self.latent(X_new)
+        if self._cloud is None:
+            return mean, variance, self._likelihood.predict_proba(mean, variance)
+        return mean, variance, self._mixed_proba(self._cloud, X_new)
+
+    def _mixed_proba(self, cloud: Cloud, X_new: Array) -> Array:
         likelihood = self.problem.likelihood
         return np.concatenate(
             [
-                self._cloud.predict_proba(likelihood, self.kernel.cross(self.X, block), self.kernel.diag(block))
-                for block in (X_new[part] for part in _blocks(X_new, MIXED_BLOCK))
+                cloud.predict_proba(likelihood, self.kernel.cross(self.X, block), self.kernel.diag(block))
+                for block in (X_new[part] for part in blocks(X_new.shape[0], MIXED_BLOCK))
             ]
         )
 
@@ -242,27 +295,44 @@ class Posterior:
             If the marginals are tilted and the Gram matrix is singular: values that were changed one by one no longer
             satisfy the linear relations between them.
         """
+        return next(self.draw_in_blocks(draws, draws, rng, marginals))
+
+    def draw_in_blocks(
+        self, draws: int, size: int, rng: np.random.Generator, marginals: Marginals = "gaussian"
+    ) -> Iterator[Draws]:
+        """Return the draws of `draw` a few at a time, at most ``size``, so that memory need not hold more of them.
+
+        Exact draws come all at once.
+        """
         # of a Gaussian posterior the solution itself says, in `_tilt`, whether it has cavities
         check_marginals(marginals, None if self._exact is None else self.solution.method)
         if self._exact is not None:
-            return self._draw_exact(self._exact, draws, rng)
-        gram = self.problem.gram
-        root = gram.root if isinstance(gram, LowRankGram) else psd_root(gram)  # A, with K = A A'
+            yield self._draw_exact(self._exact, draws, rng)
+            return
+        root, factor = self._weights()
         rank = root.shape[1]
         mean = root.T @ self.solution.alpha  # of u, since the mean of f is K alpha = A (A' alpha)
-        factor = cholesky(np.eye(rank) - self.solution.correction.quadratic(root))
-        noise = rng.standard_normal((draws, rank))
-        u = mean + noise @ factor.T
-        f = u @ root.T
         constant = 0.5 * rank * np.log(2.0 * np.pi)
-        log_q = -0.5 * np.sum(noise**2, axis=1) - np.sum(np.log(np.diag(factor))) - constant
-        if marginals == "tilted":
-            f, log_slope = self._tilt(f, rank)
-            log_q = log_q - log_slope  # the density of f, and so of u = A^-1 f, is divided by the slope of the map
-            u = np.asarray(np.linalg.solve(root, f.T).T, dtype=np.float64)
-        log_likelihood = self.problem.likelihood.log_prob(self.problem.t, f)
-        log_p = log_likelihood.value.sum(axis=1) - 0.5 * np.sum(u**2, axis=1) - constant
-        return Draws(f, log_likelihood, log_p, log_q)
+        for block in blocks(max(draws, 1), max(size, 1)):
+            noise = rng.standard_normal((min(block.stop, draws) - block.start, rank))
+            u = mean + noise @ factor.T
+            f = u @ root.T
+            log_q = -0.5 * np.sum(noise**2, axis=1) - np.sum(np.log(np.diag(factor))) - constant
+            if marginals == "tilted":
+                f, log_slope = self._tilt(f, rank)
+                log_q = log_q - log_slope  # the density of f, and so of u = A^-1 f, is divided by the slope of the map
+                u = np.asarray(np.linalg.solve(root, f.T).T, dtype=np.float64)
+            log_likelihood = self.problem.likelihood.log_prob(self.problem.t, f)
+            log_p = log_likelihood.value.sum(axis=1) - 0.5 * np.sum(u**2, axis=1) - constant
+            yield Draws(f, log_likelihood, log_p, log_q)
+
+    def _weights(self) -> tuple[Array, Array]:
+        """Return A ``(n, r)`` with K = A A', and the triangular C with the posterior covariance C C' of u, f = A u."""
+        gram, correction = self.problem.gram, self.solution.correction
+        if isinstance(gram, LowRankGram) and isinstance(correction, LowRankCorrection):
+            return gram.root, correction.inverse_factor.T
+        root = gram.root if isinstance(gram, LowRankGram) else psd_root(gram)
+        return root, cholesky(np.eye(root.shape[1]) - correction.quadratic(root))
 
     def _draw_exact(self, solver: Exact, draws: int, rng: np.random.Generator) -> Draws:
         f, log_prior = solver.draw(self.problem, draws, rng)
@@ -290,25 +360,41 @@ class Posterior:
     def draw_new(self, X_new: ArrayLike, draws: int, rng: np.random.Generator) -> Array:
         """Draw latent values ``(draws, m)`` of new cases jointly from the Gaussian posterior, or from the exact one.
 
+        Up to 5000 cases are drawn by their covariance matrix. More of them are values of functions that are drawn as
+        a whole (`paths`): prior covariances are off by at most 1e-8 of the prior variance, and time and memory grow as
+        m, not m^3. That asks for a process that is smooth, at the scale of the cases. Under a Gram matrix of low rank
+        all new cases are drawn so.
+
         Raises
         ------
         ValueError
-            If there are more than 5000 new cases, whose joint covariance would not fit.
+            If there are more than 5000 new cases, and they vary in more than 5000 ways that the training cases do not
+            determine.
         """
         X_new = self._check(X_new)
-        m = X_new.shape[0]
-        if m > LARGEST_JOINT:
+        weights, correction = self._means_and_correction(draws, rng)
+        if X_new.shape[0] <= LARGEST_JOINT and not isinstance(self.problem.gram, LowRankGram):
+            cross = self.kernel.cross(self.X, X_new)
+            root = psd_root(self.kernel.gram(X_new) - correction.quadratic(cross))
+            return np.asarray(weights @ cross + rng.standard_normal((draws, root.shape[1])) @ root.T)
+        known = training_basis(self.kernel, self.X, self.problem.gram)
+        try:
+            basis, noise = cover(known, X_new, MOST_WAYS)
+        except TooRoughError as reason:
             raise ValueError(
-                f"joint draws are limited to {LARGEST_JOINT} new cases at once, got {m}. Predict in parts, or "
-                "without draws: predict(idata, X_new, draws=False)."
-            )
-        cross = self.kernel.cross(self.X, X_new)
-        weights, correction = self.solution.alpha, self.solution.correction
-        if self._exact is not None:
-            cloud = self._exact.draw_cloud(self.problem, draws, rng)
-            weights, correction = cloud.weights, cloud.correction
-        root = psd_root(self.kernel.gram(X_new) - correction.quadratic(cross))
-        return np.asarray(weights @ cross + rng.standard_normal((draws, root.shape[1])) @ root.T)
+                f"joint draws of new cases are limited to {LARGEST_JOINT} at once under a kernel as rough as this: "
+                f"{reason} that the training cases do not determine. Predict in parts, or without draws: "
+                "predict(idata, X_new, draws=False)."
+            ) from reason
+        features = draw_weights(basis, self.X, self.problem.gram, weights, correction, draws, rng)
+        return values(basis, features, noise, X_new, rng)
+
+    def _means_and_correction(self, draws: int, rng: np.random.Generator) -> tuple[Array, Correction]:
+        """Return alpha ``(n,)`` or, of an exact posterior, that of each draw ``(draws, n)``; and R."""
+        if self._exact is None:
+            return self.solution.alpha, self.solution.correction
+        cloud = self._exact.draw_cloud(self.problem, draws, rng)
+        return cloud.weights, cloud.correction
 
     def _check(self, X_new: ArrayLike) -> Array:
         X = as_inputs("X_new", X_new)
@@ -318,10 +404,6 @@ class Posterior:
                 "Pass the same inputs in the same order and scale."
             )
         return X
-
-
-def _blocks(X_new: Array, size: int = BLOCK) -> Iterator[slice]:
-    return (slice(start, start + size) for start in range(0, X_new.shape[0], size))
 
 
 def _nonnegative(variance: Array, prior: Array) -> Array:

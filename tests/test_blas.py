@@ -11,6 +11,8 @@ import pytest
 import scipy.linalg
 from threadpoolctl import threadpool_info, threadpool_limits
 
+import bayesgp_mf as bgp
+from bayesgp_mf import posterior_process
 from bayesgp_mf.blas import SMALL, one_thread_if_small
 
 
@@ -34,6 +36,26 @@ def test_small_work_gets_one_thread_and_large_work_is_left_alone():
     assert blas_threads() == {2}
     with one_thread_if_small(SMALL + 1):
         assert blas_threads() == {2}
+
+
+def test_fit_and_predict_keep_to_one_thread(monkeypatch):
+    seen = set()
+
+    def watched(self, A, B, real=bgp.kernels.Gaussian.cross):
+        seen.update(blas_threads())
+        return real(self, A, B)
+
+    def watched_root(matrix, real=posterior_process.psd_root):
+        seen.update(blas_threads())
+        return real(matrix)
+
+    monkeypatch.setattr(bgp.kernels.Gaussian, "cross", watched)
+    monkeypatch.setattr(posterior_process, "psd_root", watched_root)
+    X = np.random.default_rng(0).standard_normal((10, 2))
+    idata = bgp.fit(X, X[:, 0] > 0, bgp.kernels.Gaussian(), draws=5, random_seed=0)
+    bgp.predict(idata, X, random_seed=0)
+    assert seen == {1}
+    assert blas_threads() == {2}
 
 
 def test_an_error_inside_restores_the_threads():
