@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ from bayesgp_mf.types import Array
 
 PSD_TOLERANCE = 1e-8
 """A Gram matrix may have eigenvalues down to -PSD_TOLERANCE * max(diagonal): rounding, not structure."""
+
+SQUARED = 128
+"""Columns of a matrix that are squared at once."""
 
 SMALL_TRIANGLE = 50
 """Rows up to which a triangular matrix is inverted in one piece."""
@@ -38,6 +41,42 @@ CANCELLATION = 1e-3
 np.empty(2**22 - 2**10)
 
 
+def _lapack(name: str, matrix: Array) -> Callable[..., Any]:
+    """Return a routine of LAPACK for the precision of a matrix."""
+    return cast(Callable[..., Any], getattr(lapack, ("s" if matrix.dtype == np.float32 else "d") + name))
+
+
+def _blas(name: str, matrix: Array) -> Callable[..., Any]:
+    """Return a routine of BLAS for the precision of a matrix."""
+    return cast(Callable[..., Any], getattr(blas, ("s" if matrix.dtype == np.float32 else "d") + name))
+
+
+def times(matrix: Array, vector: Array) -> Array:
+    """Return ``matrix @ vector``, computed in the precision of the matrix."""
+    return np.asarray(matrix @ vector.astype(matrix.dtype, copy=False), dtype=np.float64)
+
+
+def symmetric_times(lower: Array, vector: Array) -> Array:
+    """Return the product ``(n,)`` of a symmetric matrix, given its lower triangle, computed in its precision."""
+    return np.asarray(_blas("symv", lower)(1.0, lower, vector, lower=1), dtype=np.float64)
+
+
+def squared_symmetric_times(lower: Array, vector: Array) -> Array:
+    """Return the product ``(n,)`` of a symmetric matrix whose entries are squared, those of its diagonal left out.
+
+    In blocks of columns: the squares are never there all at once.
+    """
+    n, short = vector.size, vector.astype(lower.dtype, copy=False)
+    result = np.zeros(n)
+    for start in range(0, n, SQUARED):
+        inside = slice(start, min(start + SQUARED, n))
+        block = np.square(lower[start:, inside])
+        np.fill_diagonal(block, 0.0)
+        result[start:] += block @ short[inside]
+        result[inside] += block.T @ short[start:]
+    return result
+
+
 def cholesky(matrix: Array, *, overwrite: bool = False) -> Array:
     """Return the lower Cholesky factor of a symmetric positive-definite matrix ``(n, n)``, in place of it if allowed.
 
@@ -46,7 +85,7 @@ def cholesky(matrix: Array, *, overwrite: bool = False) -> Array:
     NotPositiveDefiniteError
         If the matrix is not positive definite; nothing is added to its diagonal to make it so.
     """
-    factor, info = lapack.dpotrf(matrix, lower=1, clean=1, overwrite_a=overwrite)
+    factor, info = _lapack("potrf", matrix)(matrix, lower=1, clean=1, overwrite_a=overwrite)
     if info != 0:
         raise NotPositiveDefiniteError(
             f"a {matrix.shape[0]} x {matrix.shape[0]} matrix that must be positive definite is not "
@@ -69,15 +108,16 @@ def triangular_inverse(lower: Array, *, overwrite: bool = False) -> Array:
 def _invert_triangle(matrix: Array) -> None:
     n = matrix.shape[0]
     if n <= SMALL_TRIANGLE:
-        matrix[:], info = lapack.dtrtri(matrix, lower=1)
+        matrix[:], info = _lapack("trtri", matrix)(matrix, lower=1)
         if info != 0:
             raise NotPositiveDefiniteError(f"triangular factor has a zero at position {info} of its diagonal")
         return
     first, second = slice(0, n // 2), slice(n // 2, n)
     _invert_triangle(matrix[first, first])
     _invert_triangle(matrix[second, second])
-    product = blas.dtrmm(-1.0, matrix[first, first], matrix[second, first], side=1, lower=1)
-    matrix[second, first] = blas.dtrmm(1.0, matrix[second, second], product, lower=1, overwrite_b=1)
+    multiply = _blas("trmm", matrix)
+    product = multiply(-1.0, matrix[first, first], matrix[second, first], side=1, lower=1)
+    matrix[second, first] = multiply(1.0, matrix[second, second], product, lower=1, overwrite_b=1)
 
 
 def gmres(multiply: Callable[[Array], Array], right: Array, accuracy: float, most: int) -> Array:
@@ -218,7 +258,7 @@ class SiteCorrection:
     Parameters
     ----------
     gram : (n, n) array
-        Gram matrix K.
+        Gram matrix K. In single precision (float32) all work of the order of n^3 is too, at half its time.
     site_precision : (n,) array
         W = 1/omega, in latent units to the power -2; finite, of any sign.
 
@@ -249,7 +289,7 @@ class SiteCorrection:
     def _factor(self) -> Array:
         """The Cholesky factor of B."""
         # K is its own transpose, and in that order of memory each product runs along the columns
-        b_matrix = np.multiply(self._gram.T, self._root_precision[:, None], order="F")
+        b_matrix = np.multiply(self._gram.T, self._root_precision[:, None], order="F", dtype=self._gram.dtype)
         b_matrix *= self._root_precision
         b_matrix.ravel(order="K")[:: b_matrix.shape[0] + 1] += 1.0
         return cholesky(b_matrix, overwrite=True)
@@ -299,7 +339,7 @@ class SiteCorrection:
         if self._says_nothing:
             return shift
         # b - R K b, which is (K + Omega)^-1 times the measured values b/W, but holds for W = 0 too
-        return np.asarray(shift - self.multiply(self._gram @ shift))
+        return np.asarray(shift - self.multiply(times(self._gram, shift)))
 
     def multiply(self, vector: Array) -> Array:
         """Return ``R @ vector`` for ``vector (n,)``."""
@@ -307,7 +347,7 @@ class SiteCorrection:
         if self._is_inverted:
             product = scale * (self._inverse_factor.T @ (self._inverse_factor @ (scale * vector)))
         else:
-            product = scale * lapack.dpotrs(self._factor, scale * vector, lower=1)[0]
+            product = scale * _lapack("potrs", self._factor)(self._factor, scale * vector, lower=1)[0]
         if self._removed is not None:
             product = product - self._removed @ (self._removed.T @ vector)
         return np.asarray(product)
@@ -385,7 +425,9 @@ class SiteCorrection:
 
     def _inverse_lower(self, *, overwrite: bool = False) -> Array:
         """Return the lower triangle of B^-1, with zeros above it; in place of the factor's inverse if allowed."""
-        return np.asarray(lapack.dlauum(self._inverse_factor, lower=1, overwrite_c=overwrite)[0])
+        return np.asarray(
+            _lapack("lauum", self._inverse_factor)(self._inverse_factor, lower=1, overwrite_c=overwrite)[0]
+        )
 
     def covariance_lower(self, cavity_variance: Array) -> Array:
         """Return the lower triangle ``(n, n)`` of the posterior covariance; zeros are above it.

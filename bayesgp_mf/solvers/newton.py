@@ -25,13 +25,13 @@ zero at the solution; half of it along Newton's step is what the log evidence is
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.linalg import blas
 
 from bayesgp_mf.likelihoods.higher import rough_higher_derivatives
-from bayesgp_mf.linalg import SiteCorrection, gmres
+from bayesgp_mf.linalg import SiteCorrection, gmres, squared_symmetric_times, symmetric_times
 from bayesgp_mf.lowrank import LowRankCorrection
 from bayesgp_mf.solvers.sites import State
 from bayesgp_mf.types import Array
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 _Product: TypeAlias = Callable[[Array], Array]
 
 _MOST_PRODUCTS = 30
+_SQUARES_KEPT = 1000  # cases up to which the squared entries of the covariance are kept beside it
 _LEFT_OUT = 10.0  # trace that the columns of a root may leave out, in units in which a site is of order one
 _ROUGHEST = 0.1  # residual of the linear equations, relative to the right-hand side; finer near the solution
 
@@ -121,12 +122,11 @@ def newton_step(
 def _dense_products(correction: SiteCorrection, variance: Array) -> tuple[_Product, _Product]:
     """Return the products of a vector ``(n,)`` with Sigma, and with its squared entries off the diagonal."""
     covariance = correction.covariance_lower(variance)
+    if variance.size > _SQUARES_KEPT:
+        return partial(symmetric_times, covariance), partial(squared_symmetric_times, covariance)
     squared = covariance**2
     squared.ravel(order="K")[:: variance.size + 1] = 0.0
-    return (
-        lambda vector: np.asarray(blas.dsymv(1.0, covariance, vector, lower=1)),
-        lambda vector: np.asarray(blas.dsymv(1.0, squared, vector, lower=1)),
-    )
+    return partial(symmetric_times, covariance), partial(symmetric_times, squared)
 
 
 def _low_rank_products(problem: Problem, correction: LowRankCorrection) -> tuple[_Product, _Product]:
