@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.errors import LowRankError
-from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.kernels.base import Composite
+from bayesgp_mf.kernels import Kernel, is_built_in, leaves
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.lowrank import Entries, LowRankGram, Rows, pivoted_cholesky
 from bayesgp_mf.memory import check_memory, largest_rank
@@ -73,7 +72,7 @@ def assemble(
         if control.gram == "low_rank":
             raise LowRankError(f"Control(gram='low_rank') is not possible: {reason or _why_none(n, gram)}.")
     check_memory(n)
-    return Problem(kernel.gram(X), t, likelihood)
+    return Problem(kernel.gram(X), t, likelihood, covariance=is_built_in(kernel))
 
 
 def kernel_entries(kernel: Kernel, X: Array) -> Entries:
@@ -109,7 +108,7 @@ def _needs_dense(kernel: Kernel, X: Array, t: Array, likelihood: Likelihood, met
             "the kernel has noise of its own for every case (White), so that its Gram matrix has full rank; noise in "
             "the likelihood, Probit(noise_variance=...), is the same model"
         )
-    without = [type(leaf).__name__ for leaf in _leaves(kernel) if type(leaf).cross_vjp is Kernel.cross_vjp]
+    without = [type(leaf).__name__ for leaf in leaves(kernel) if type(leaf).cross_vjp is Kernel.cross_vjp]
     return f"{without[0]} has no method cross_vjp" if without else None
 
 
@@ -127,7 +126,3 @@ def _why_none(n: int, gram: LowRankGram | None) -> str:
         f"leaves out so little that the log evidence is right to {ACCURACY:.0e} nats. The kernel is too rough, or its "
         "length scales are too short: use Control(gram='auto')"
     )
-
-
-def _leaves(kernel: Kernel) -> list[Kernel]:
-    return [*kernel.leaves()] if isinstance(kernel, Composite) else [kernel]

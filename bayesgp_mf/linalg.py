@@ -43,12 +43,12 @@ np.empty(2**22 - 2**10)
 
 def _lapack(name: str, matrix: Array) -> Callable[..., Any]:
     """Return a routine of LAPACK for the precision of a matrix."""
-    return cast(Callable[..., Any], getattr(lapack, ("s" if matrix.dtype == np.float32 else "d") + name))
+    return cast("Callable[..., Any]", getattr(lapack, ("s" if matrix.dtype == np.float32 else "d") + name))
 
 
 def _blas(name: str, matrix: Array) -> Callable[..., Any]:
     """Return a routine of BLAS for the precision of a matrix."""
-    return cast(Callable[..., Any], getattr(blas, ("s" if matrix.dtype == np.float32 else "d") + name))
+    return cast("Callable[..., Any]", getattr(blas, ("s" if matrix.dtype == np.float32 else "d") + name))
 
 
 def times(matrix: Array, vector: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,6 +33,9 @@ class Problem:
         Labels -1/+1, or real targets if ``likelihood.targets == "real"``.
     likelihood : Likelihood
         p(t | f) of one case.
+    covariance : bool
+        Whether the Gram matrix is known to be symmetric and positive semi-definite, as those of this package's kernels
+        are, so that it need not be checked.
 
     Raises
     ------
@@ -48,15 +51,18 @@ class Problem:
     gram: Gram
     t: Array
     likelihood: Likelihood
+    covariance: InitVar[bool] = False
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, covariance: bool) -> None:
         check_likelihood(self.likelihood)
         object.__setattr__(self, "t", as_float_array("t", self.t))
         if isinstance(self.gram, LowRankGram):
             _check_low_rank(self.gram, self.likelihood)
         else:
             object.__setattr__(self, "gram", as_float_array("gram", self.gram))
-            _check_gram(self.gram)
+            _check_square(self.gram)
+            if not covariance:
+                _check_covariance(self.gram)
         _check_targets(self.t, self.gram.shape[0], self.likelihood)
         if self.likelihood.forbids:
             gram = self.dense_gram
@@ -119,12 +125,15 @@ def check_likelihood(likelihood: object) -> None:
         raise ValueError(f"likelihood must be one such as bayesgp_mf.Probit(), got {type(likelihood).__name__}.")
 
 
-def _check_gram(gram: Array) -> None:
+def _check_square(gram: Array) -> None:
     if gram.ndim != 2 or gram.shape[0] != gram.shape[1]:
         raise ValueError(f"gram must be a square matrix (n, n), got shape {gram.shape}.")
     if gram.shape[0] == 0:
         raise ValueError("gram is empty: at least one training case is needed.")
     check_finite("gram", gram, "The kernel overflows at these inputs: rescale them, or change its parameters.")
+
+
+def _check_covariance(gram: Array) -> None:
     if np.any(np.diag(gram) < 0):
         where = int(np.argmin(np.diag(gram)))
         raise NotPositiveDefiniteError(

@@ -136,6 +136,8 @@ class Target:
         vector = log_vector(self.kernel)
         vector[self._free] = log_free
         moved = with_log_vector(self.kernel, vector)
+        if not self.fixed:
+            return moved
         # the logarithm and back is not the identity in the last digit
         return moved.replace(**{name: self.kernel.params[name] for name in self.fixed})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bayesgp_mf.kernels.base import Kernel, Product, Sum
+from bayesgp_mf.kernels.base import Composite, Kernel, Product, Sum
 from bayesgp_mf.kernels.constant import Bias, White
 from bayesgp_mf.kernels.dot import Linear, NeuralNetwork, Polynomial
 from bayesgp_mf.kernels.parameters import log_gradient, log_vector, log_vector_names, with_log_vector
@@ -24,6 +24,8 @@ __all__ = [
     "Sum",
     "White",
     "from_dict",
+    "is_built_in",
+    "leaves",
     "log_gradient",
     "log_vector",
     "log_vector_names",
@@ -45,6 +47,16 @@ _LEAVES = {
     )
 }
 _COMPOSITES: dict[str, type[Sum] | type[Product]] = {"Sum": Sum, "Product": Product}
+
+
+def leaves(kernel: Kernel) -> list[Kernel]:
+    """Return the kernels that a kernel is made of: itself, if it is no sum or product."""
+    return [*kernel.leaves()] if isinstance(kernel, Composite) else [kernel]
+
+
+def is_built_in(kernel: Kernel) -> bool:
+    """Tell whether a kernel is made of this package's own, which are covariance functions at all their parameters."""
+    return all(_LEAVES.get(type(leaf).__name__) is type(leaf) for leaf in leaves(kernel))
 
 
 def from_dict(description: dict[str, Any]) -> Kernel:

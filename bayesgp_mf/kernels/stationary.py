@@ -81,10 +81,10 @@ class Stationary(Leaf):
         With :math:`M = v_0\, \bar K \odot \partial k / \partial r^2`, the sum over pairs
         :math:`\sum_{ij} M_{ij} (x_{il} - x_{jl})^2` is some matrix products for all l at once.
         """
-        squared = squareform(self._squared(X))
-        weights = self._slopes(squared, gram_bar)
-        np.fill_diagonal(weights, 0.0)  # distance zero whatever the length scale; kept out of the rounding
-        return self._pull_back(X, X, weights, float(np.vdot(gram_bar, self.profile(squared))))
+        # each pair once; a case and itself are at distance zero whatever the length scale
+        squared, bar = self._squared(X), squareform(gram_bar, checks=False)
+        variance_bar = float(np.trace(gram_bar) + 2.0 * np.vdot(bar, self.profile(squared)))
+        return self._pull_back(X, X, squareform(self._slopes(squared, bar)), variance_bar)
 
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``cross_bar``, as `gram_vjp` does."""
