@@ -27,11 +27,12 @@ from bayesgp_mf.inferencedata import (
 )
 from bayesgp_mf.inputs import as_inputs, as_kernel, check_same_features, encode_targets, feature_names
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.likelihoods import Likelihood, Probit, Softmax
 from bayesgp_mf.memory import check_memory
 from bayesgp_mf.methods import check_cavities, get_method
 from bayesgp_mf.mixture import Mixture
-from bayesgp_mf.posterior_process import Marginals, Posterior
+from bayesgp_mf.multiclass_process import Process, make_process
+from bayesgp_mf.posterior_process import Marginals
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import Control, Solution
 from bayesgp_mf.tuning import tune
@@ -74,13 +75,15 @@ def fit(
         Inputs, finite; a data frame keeps its column names. They are used as they come: scale them to
         suit the length scales of the kernel.
     y : (n,) array_like
-        Labels: any two distinct values. The larger, or later in the alphabet, is class 1.
+        Labels: any two distinct values. The larger, or later in the alphabet, is class 1. With `Softmax` any number of
+        classes, in sorted order or in that of a pandas Categorical, whose unused categories are classes too.
     kernel : Kernel or pymc.gp.cov.BaseCovariance
         Prior covariance; with ``hyper="evidence"`` its parameters are where the search starts. Of a covariance function
         of PyMC these are its random variables, which bring their distributions as priors; the container cannot hold
         it, so that `predict` wants it again.
     likelihood : Likelihood
-        `Probit` (default, noise variance 1), `Logit`, `Step`, or ``likelihoods.Gaussian`` for real targets.
+        `Probit` (default, noise variance 1), `Logit`, `Step`, `Softmax` for more than two classes (with
+        ``method="laplace"``), or ``likelihoods.Gaussian`` for real targets.
     method : str
         Name of a method: a key of `methods.METHODS`.
     hyper : None, str or Strategy
@@ -161,19 +164,22 @@ def fit(
     names = feature_names("X", X)
     X = as_inputs("X", X)
     t, class_names = encode_targets(y, X.shape[0], likelihood)
+    if isinstance(likelihood, Softmax):
+        likelihood = likelihood.with_classes(class_names)
     strategy = _strategy(hyper, starts)
     _check_counts(draws, chains)
     kernel = as_kernel(kernel, tuned=strategy is not None)
+    _check_kernel_per_class(kernel, likelihood)
     likelihood.to_dict()  # what cannot be saved is refused here, before any work is done
     check_parameter_names(kernel)
-    check_memory(X.shape[0])
-    solver = get_method(method)
+    check_memory(X.shape[0], classes=len(class_names) if likelihood.targets == "classes" else 1)
+    solver = get_method(method, likelihood)
     if marginals not in ("gaussian", "tilted"):
         raise ValueError(f"marginals must be 'gaussian' or 'tilted', got {marginals!r}.")
     if marginals == "tilted":
         check_cavities(method)
     rng = np.random.default_rng(random_seed)
-    posterior: Posterior | Mixture
+    posterior: Process | Mixture
     node, stats = np.zeros((chains, draws), dtype=np.intp), dict[str, Array]()
     extras, attrs = dict[str, xr.DataArray](), {"hyper": "none"}
     with one_thread_if_small(X.shape[0]):
@@ -182,9 +188,9 @@ def fit(
             with np.errstate(over="ignore", invalid="ignore"):  # a kernel that overflows is refused by Problem
                 gram = kernel.gram(X)
             problem = Problem(gram, t, likelihood)
-            posterior = Posterior(kernel, X, problem, solver.solve(problem, replace(control, progress=progress)))
+            posterior = make_process(kernel, X, problem, solver.solve(problem, replace(control, progress=progress)))
         else:
-            judge = solver if evidence_of is None else get_method(evidence_of)
+            judge = solver if evidence_of is None else get_method(evidence_of, likelihood)
             # a point that was not solved has no evidence, whatever the last solution may be
             inner = replace(control, throw=True, progress=False)
             priors = _with_own_priors(kernel, priors or {}, fixed)
@@ -234,10 +240,10 @@ def predict(
     -------
     InferenceData or DataTree
         ``idata`` with the groups ``predictions`` and ``predictions_constant_data``. In ``predictions``, for
-        each case, ``p``, the probability of class 1 integrated over the posterior, ``latent_mean`` and
-        ``latent_sd``; and draws ``f`` and ``y`` (chain, draw, obs_id), jointly over the new cases. For real
-        targets there is no ``p``. A support-vector machine has neither draws nor probabilities, only ``latent_mean``
-        and its sign, the ``decision`` (0 or 1, the class).
+        each case, ``p``, the probability of class 1 (of each class, along ``class``, if there are several) integrated
+        over the posterior, ``latent_mean`` and ``latent_sd``; and draws ``f`` and ``y`` (chain, draw, obs_id), jointly
+        over the new cases. For real targets there is no ``p``. A support-vector machine has neither draws nor
+        probabilities, only ``latent_mean`` and its sign, the ``decision`` (0 or 1, the class).
 
     Raises
     ------
@@ -266,7 +272,7 @@ def predict(
     if process.parts[0].solution.has_variance:
         mean, variance = process.latent(X_new)
         values = {"latent_mean": mean, "latent_sd": np.sqrt(variance)}
-        if likelihood.targets == "binary":
+        if likelihood.targets != "real":
             values["p"] = process.predict_proba(X_new)
     else:
         mean = process.latent_mean(X_new)
@@ -276,7 +282,7 @@ def predict(
         shape = get_group(idata, "posterior")["f"].shape[:2]
         stats = get_group(idata, "sample_stats")
         node = stats["node"].values if "node" in stats else np.zeros(shape, dtype=np.intp)
-        f = np.empty((*shape, X_new.shape[0]))
+        f = np.empty((*shape, *mean.shape))
         for k, part in enumerate(process.parts):  # each draw at the hyperparameters of its draw of the training cases
             f[node == k] = part.draw_new(X_new, int(np.count_nonzero(node == k)), rng)
         drawn = {"f": f, "y": likelihood.sample(f, rng)}
@@ -286,7 +292,7 @@ def predict(
     return idata
 
 
-def posterior(idata: Container, *, kernel: Any = None) -> Posterior | Mixture:
+def posterior(idata: Container, *, kernel: Any = None) -> Process | Mixture:
     """Return the posterior process of a container: functions of arrays instead of labelled data.
 
     Parameters
@@ -298,7 +304,7 @@ def posterior(idata: Container, *, kernel: Any = None) -> Posterior | Mixture:
 
     Returns
     -------
-    Posterior or Mixture
+    Posterior, MulticlassPosterior or Mixture
         With ``latent(X_new)``, ``predict_proba(X_new)`` and ``loo``; for one setting of the hyperparameters also
         ``log_evidence``, ``kernel`` and ``draw``, for an average over several ``parts`` and ``weights``.
 
@@ -334,6 +340,15 @@ def _strategy(hyper: str | Strategy | None, starts: int | None) -> Strategy | No
             "Leave it out; a strategy has options of its own."
         )
     return replace(strategy, starts=starts)
+
+
+def _check_kernel_per_class(kernel: Kernel, likelihood: Likelihood) -> None:
+    """Raise a ValueError if a kernel is one for each class, and the likelihood has a single latent value."""
+    if kernel.per_class and likelihood.targets != "classes":
+        raise ValueError(
+            f"kernels.PerClass has a kernel for each class, and {type(likelihood).__name__} one latent value for each "
+            "case. Use likelihood=bgp.Softmax(), or one kernel."
+        )
 
 
 def _refuse_options(**options: object) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
 from bayesgp_mf.errors import InconsistentDataError, NotPositiveDefiniteError
-from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods import Likelihood, Softmax
 from bayesgp_mf.linalg import is_positive_semidefinite
 from bayesgp_mf.types import Array
 
@@ -25,9 +25,10 @@ class Problem:
     Parameters
     ----------
     gram : (n, n) array_like
-        Gram matrix K, symmetric and positive semi-definite, in squared latent units.
+        Gram matrix K, symmetric and positive semi-definite, in squared latent units. For several classes it is that of
+        each of them, or ``(C, n, n)`` holds one for each.
     t : (n,) array_like
-        Labels -1/+1, or real targets if ``likelihood.targets == "real"``.
+        Labels -1/+1, real targets if ``likelihood.targets == "real"``, or codes 0 to C - 1 if it is "classes".
     likelihood : Likelihood
         p(t | f) of one case.
 
@@ -35,7 +36,7 @@ class Problem:
     ------
     ValueError
         If shapes differ, something is not finite, the Gram matrix is not symmetric, or the labels are
-        not -1/+1.
+        not -1/+1 (or codes of classes).
     NotPositiveDefiniteError
         If the Gram matrix has an eigenvalue below zero by more than rounding.
     InconsistentDataError
@@ -50,8 +51,12 @@ class Problem:
         check_likelihood(self.likelihood)
         object.__setattr__(self, "gram", as_float_array("gram", self.gram))
         object.__setattr__(self, "t", as_float_array("t", self.t))
-        _check_gram(self.gram)
-        _check_targets(self.t, self.gram.shape[0], self.likelihood)
+        if self.likelihood.targets == "classes":
+            _check_codes(self.t, self.likelihood)
+            _check_class_grams(self.gram, self.n_classes)
+        else:
+            _check_gram(self.gram)
+        _check_targets(self.t, self.gram.shape[-1], self.likelihood)
         if self.likelihood.forbids:
             _check_variances(self.gram)
             _check_contradictions(self.gram, self.t)
@@ -61,10 +66,26 @@ class Problem:
         """Number of cases."""
         return int(self.t.shape[0])
 
+    @property
+    def n_classes(self) -> int:
+        """Number of classes with a latent value each; 1 where a case has a single latent value."""
+        if self.likelihood.targets != "classes":
+            return 1
+        known: int | None = getattr(self.likelihood, "n_classes", None)
+        return max(2, int(np.max(self.t, initial=0.0)) + 1) if known is None else known
+
+    @property
+    def latent_shape(self) -> tuple[int, ...]:
+        """Shape of the latent values: ``(n,)``, or ``(n, C)`` for several classes."""
+        return (self.n,) if self.likelihood.targets != "classes" else (self.n, self.n_classes)
+
     def without(self, i: int) -> Problem:
-        """Return the problem without case ``i``; at least one must be left."""
+        """Return the problem without case ``i``; at least one must be left. Classes stay, with or without a case."""
         others = np.delete(np.arange(self.n), i)
-        return Problem(self.gram[np.ix_(others, others)], self.t[others], self.likelihood)
+        likelihood = self.likelihood
+        if isinstance(likelihood, Softmax) and likelihood.n_classes is None:
+            likelihood = likelihood.with_classes(tuple(str(c) for c in range(self.n_classes)))
+        return Problem(self.gram[..., others[:, None], others], self.t[others], likelihood)
 
 
 def as_float_array(name: str, value: ArrayLike) -> Array:
@@ -120,6 +141,32 @@ def _check_gram(gram: Array) -> None:
         raise NotPositiveDefiniteError(
             f"gram must be positive semi-definite, but its smallest eigenvalue is "
             f"{float(np.linalg.eigvalsh(gram)[0]):.3g}. It is no covariance matrix; check the kernel that made it."
+        )
+
+
+def _check_class_grams(gram: Array, n_classes: int) -> None:
+    if gram.ndim == 2:
+        _check_gram(gram)
+        return
+    if gram.ndim != 3 or gram.shape[0] != n_classes:
+        raise ValueError(
+            f"gram must be (n, n) for all classes, or ({n_classes}, n, n) with a matrix for each of the {n_classes} "
+            f"classes, got shape {gram.shape}. Give kernels.PerClass as many kernels as there are classes."
+        )
+    for of_one in gram:
+        _check_gram(of_one)
+
+
+def _check_codes(t: Array, likelihood: Likelihood) -> None:
+    check_finite("t", t)
+    known: int | None = getattr(likelihood, "n_classes", None)
+    whole = np.all((t == np.floor(t)) & (t >= 0))
+    if not whole or (known is not None and np.any(t >= known)):
+        values = np.unique(t)[:5].tolist()
+        highest = "C - 1" if known is None else str(known - 1)
+        raise ValueError(
+            f"t must hold codes 0 to {highest} of classes for {type(likelihood).__name__}, got values such as "
+            f"{values}. bayesgp_mf.fit(X, y, ...) takes any labels and encodes them."
         )
 
 

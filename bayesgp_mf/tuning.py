@@ -12,7 +12,7 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.memory import check_memory
 from bayesgp_mf.methods import Solver
 from bayesgp_mf.mixture import Mixture
-from bayesgp_mf.posterior_process import Posterior
+from bayesgp_mf.multiclass_process import Process, make_process
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.solution import Control
 from bayesgp_mf.types import Array
@@ -24,7 +24,7 @@ class Tuned:
 
     Attributes
     ----------
-    posterior : Posterior or Mixture
+    posterior : Posterior, MulticlassPosterior or Mixture
         At the hyperparameters that were chosen, or averaged over those that were drawn.
     node : (chains, draws) array of int
         Which part of the posterior each draw is to come from.
@@ -34,7 +34,7 @@ class Tuned:
         What the strategy returned.
     """
 
-    posterior: Posterior | Mixture
+    posterior: Process | Mixture
     node: NDArray[np.intp]
     stats: dict[str, Array]
     result: HyperResult
@@ -73,12 +73,12 @@ def tune(
     with progress_bar(f"choosing hyperparameters ({strategy.name})", enabled=progress) as advance:
         result = strategy.choose(target, rng, advance)
     kernels, part_of = _distinct(result.kernels)
-    check_memory(target.t.size, len(kernels))
+    check_memory(target.t.size, len(kernels), target.n_classes)
     with progress_bar("solving at each of them", total=len(kernels), enabled=progress) as advance:
         parts = []
         for kernel in kernels:
             problem = target.problem_at(kernel)
-            parts.append(Posterior(kernel, target.X, problem, solver.solve(problem, control)))
+            parts.append(make_process(kernel, target.X, problem, solver.solve(problem, control)))
             advance(f"{len(parts)} of {len(kernels)}")
     if len(result.kernels) == 1:
         node = np.zeros((chains, draws), dtype=np.intp)

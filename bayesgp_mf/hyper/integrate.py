@@ -139,7 +139,7 @@ class Integrate:
                 f"takes {LARGEST_DESIGN} at most. Take fewer {fewer}; or hyper='nuts', which needs no design, or "
                 "'evidence'."
             )
-        check_memory(target.t.size, nodes)
+        check_memory(target.t.size, nodes, target.n_classes)
 
 
 def _curvature(objective: Objective, mode: Array, advance: Advance) -> Array:

@@ -122,6 +122,11 @@ class Target:
         return lower, upper
 
     @property
+    def n_classes(self) -> int:
+        """Number of classes with a latent value each; 1 where a case has a single latent value."""
+        return getattr(self.likelihood, "n_classes", None) or 1
+
+    @property
     def owners(self) -> NDArray[np.str_]:
         """The name of the parameter that each free entry belongs to, ``(p,)``."""
         return self._owners[self._free]

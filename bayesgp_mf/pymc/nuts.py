@@ -116,7 +116,7 @@ class Nuts:
         ConvergenceWarning
             If trajectories diverged.
         """
-        check_memory(target.t.size, self.chains * self.draws)  # all are kept, and sampling takes long
+        check_memory(target.t.size, self.chains * self.draws, target.n_classes)  # all are kept, and sampling takes long
         target, by_default = with_default_priors(target)
         objective = Objective(target, EvidenceScore(), from_prior=True)
         start = inside(target)

@@ -36,16 +36,11 @@ from bayesgp_mf.likelihoods import Probit
 from bayesgp_mf.likelihoods.higher import higher_derivatives
 from bayesgp_mf.linalg import SiteCorrection
 from bayesgp_mf.problem import Problem
-from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.solution import Control, Evidence, Info, LeaveOneOut, Solution
+from bayesgp_mf.solvers.ascent import climb, uphill
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.solvers.response import linear_response
 from bayesgp_mf.types import Array, Derivs
-
-_SUFFICIENT = 1e-4  # part of the rise promised by the slope that a step must keep (Armijo's rule)
-_SMALLEST_FRACTION = 2.0**-40
-_ROUNDING = 1e-13  # rises below this part of the terms of Psi cannot be seen
-_PATIENCE = 25  # steps without a smaller change before the rest is called rounding
 
 
 class State(NamedTuple):
@@ -241,27 +236,9 @@ def _objective_at(problem: Problem, alpha: Array) -> float:
 
 
 def _climb(problem: Problem, state: State, control: Control) -> tuple[State, Info]:
-    """Return the summit and how the climb went; the residual is the change by the last step."""
+    """Return the summit and how the climb went."""
     scale = np.sqrt(np.diag(problem.gram))  # alpha times it is a pure number
-    residual = smallest = float("inf")
-    last_best = 0
-    with progress_bar("finding the mode", enabled=control.progress) as advance:
-        for iteration in range(1, control.max_iterations + 1):
-            moved = _newton(problem, state)
-            if moved is None:
-                return state, Info(Status.STALLED, iteration, residual)
-            # asinh: a change counts in proportion where alpha is large
-            change = np.arcsinh(scale * moved.alpha) - np.arcsinh(scale * state.alpha)
-            residual = float(np.max(np.abs(change)))
-            state = moved
-            if residual <= control.tolerance:
-                return state, Info(Status.CONVERGED, iteration, residual)
-            if residual < smallest:
-                smallest, last_best = residual, iteration
-            elif iteration - last_best >= _PATIENCE:
-                return state, Info(Status.STALLED, iteration, residual)
-            advance(f"step {iteration}, change {residual:.1e} (tolerance {control.tolerance:.0e})")
-    return state, Info(Status.MAX_ITERATIONS, control.max_iterations, residual)
+    return climb(lambda at: _newton(problem, at), state, scale, control)
 
 
 def _newton(problem: Problem, state: State) -> State | None:
@@ -281,15 +258,13 @@ def _newton(problem: Problem, state: State) -> State | None:
     rise = gram @ direction
     slope = float(residual @ rise)
     terms = float(np.sum(np.abs(derivs.value))) + 0.5 * abs(float(alpha @ f)) + problem.n
-    fraction = 1.0
-    while fraction >= _SMALLEST_FRACTION:
-        trial = alpha + fraction * direction
-        there = f + fraction * rise
-        gain = _objective(problem.likelihood.log_prob(problem.t, there), trial, there) - here
-        if gain >= _SUFFICIENT * fraction * slope - _ROUNDING * terms:
-            return State(trial, there)
-        fraction *= 0.5
-    return None
+
+    def height(fraction: float) -> float:
+        trial, there = alpha + fraction * direction, f + fraction * rise
+        return _objective(problem.likelihood.log_prob(problem.t, there), trial, there)
+
+    fraction = uphill(height, here, slope, terms)
+    return None if fraction is None else State(alpha + fraction * direction, f + fraction * rise)
 
 
 def response_to_mean(problem: Problem, solution: Solution) -> Array:
