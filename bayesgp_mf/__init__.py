@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         UndefinedQuantityError,
     )
     from bayesgp_mf.fitting import fit, posterior, predict
-    from bayesgp_mf.likelihoods import Logit, Probit, Step
+    from bayesgp_mf.likelihoods import Logit, Probit, Softmax, Step
     from bayesgp_mf.methods import solve
     from bayesgp_mf.posterior_process import Posterior
     from bayesgp_mf.problem import Problem
@@ -41,6 +41,7 @@ __all__ = [
     "Posterior",
     "Probit",
     "Problem",
+    "Softmax",
     "Solution",
     "Status",
     "Step",
@@ -73,7 +74,7 @@ _HOMES = {
         "UndefinedQuantityError",
     ),
     "fitting": ("fit", "posterior", "predict"),
-    "likelihoods": ("Logit", "Probit", "Step"),
+    "likelihoods": ("Logit", "Probit", "Softmax", "Step"),
     "methods": ("solve",),
     "posterior_process": ("Posterior",),
     "problem": ("Problem",),

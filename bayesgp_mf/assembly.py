@@ -71,7 +71,7 @@ def assemble(
             return Problem(gram, t, likelihood)
         if control.gram == "low_rank":
             raise LowRankError(f"Control(gram='low_rank') is not possible: {reason or _why_none(n, gram)}.")
-    check_memory(n)
+    check_memory(n, classes=int(np.max(t)) + 1 if likelihood.targets == "classes" else 1)
     return Problem(kernel.gram(X), t, likelihood, covariance=is_built_in(kernel))
 
 
@@ -94,6 +94,8 @@ def _low_rank(
 
 def _needs_dense(kernel: Kernel, X: Array, t: Array, likelihood: Likelihood, method: str) -> str | None:
     """Return why only the dense matrix will do, or None."""
+    if likelihood.targets == "classes":
+        return "several classes need the dense Gram matrix"
     if method not in LOW_RANK_METHODS:
         return f"method {method!r} needs the dense Gram matrix, as all do but {', '.join(LOW_RANK_METHODS)}"
     curvature = _curvature(likelihood, t)

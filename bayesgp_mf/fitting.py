@@ -36,12 +36,13 @@ from bayesgp_mf.inputs import (
     feature_names,
 )
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.likelihoods import Likelihood, Probit, Softmax
 from bayesgp_mf.lowrank import rank_of
 from bayesgp_mf.memory import check_draws
 from bayesgp_mf.methods import check_marginals, get_method
 from bayesgp_mf.mixture import Mixture
-from bayesgp_mf.posterior_process import LARGEST_JOINT, Marginals, Posterior
+from bayesgp_mf.multiclass_process import Process, make_process
+from bayesgp_mf.posterior_process import LARGEST_JOINT, Marginals
 from bayesgp_mf.solution import Control, Solution
 from bayesgp_mf.solvers.svm import svm
 from bayesgp_mf.tuning import tune
@@ -87,13 +88,15 @@ def fit(
         Inputs, finite; a data frame keeps its column names. They are used as they come: scale them to
         suit the length scales of the kernel.
     y : (n,) array_like
-        Labels: any two distinct values. The larger, or later in the alphabet, is class 1.
+        Labels: any two distinct values. The larger, or later in the alphabet, is class 1. With `Softmax` any number of
+        classes, in sorted order or in that of a pandas Categorical, whose unused categories are classes too.
     kernel : Kernel or pymc.gp.cov.BaseCovariance
         Prior covariance; with ``hyper="evidence"`` its parameters are where the search starts. Of a covariance function
         of PyMC these are its random variables, which bring their distributions as priors; the container cannot hold
         it, so that `predict` wants it again.
     likelihood : Likelihood
-        `Probit` (default, noise variance 1), `Logit`, `Step`, or ``likelihoods.Gaussian`` for real targets.
+        `Probit` (default, noise variance 1), `Logit`, `Step`, `Softmax` for more than two classes (with
+        ``method="laplace"``), or ``likelihoods.Gaussian`` for real targets.
     method : str
         Name of a method: a key of `methods.METHODS`.
     hyper : None, str or Strategy
@@ -175,19 +178,23 @@ def fit(
     names = feature_names("X", X)
     X = as_inputs("X", X)
     t, class_names = encode_targets(y, X.shape[0], likelihood)
+    if isinstance(likelihood, Softmax):
+        likelihood = likelihood.with_classes(class_names)
     strategy = _strategy(hyper, starts)
     check_positive_integers(draws=draws, chains=chains)
     kernel = as_kernel(kernel, tuned=strategy is not None)
+    _check_kernel_per_class(kernel, likelihood)
     likelihood.to_dict()  # what cannot be saved is refused here, before any work is done
     check_parameter_names(kernel)
-    solver = get_method(method)
+    solver = get_method(method, likelihood)
     if solver is not svm and (strategy is None or isinstance(strategy, Evidence | LeaveOneOut | Scan)):
-        check_draws(draws * chains, X.shape[0], "training", FEWER_DRAWS)  # other strategies bring their own number
+        values = X.shape[0] * (len(class_names) if likelihood.targets == "classes" else 1)
+        check_draws(draws * chains, values, "training", FEWER_DRAWS)  # other strategies bring their own number
     check_marginals(marginals, method)
     if marginals == "tilted" and control.gram == "auto":
         control = replace(control, gram="dense")  # values changed one by one leave the span of a root of low rank
     rng = np.random.default_rng(random_seed)
-    posterior: Posterior | Mixture
+    posterior: Process | Mixture
     node, stats = np.zeros((chains, draws), dtype=np.intp), dict[str, Array]()
     extras, attrs = dict[str, xr.DataArray](), {"hyper": "none"}
     with one_thread_if_small(X.shape[0]):
@@ -195,9 +202,9 @@ def fit(
             _refuse_options(evidence_of=evidence_of, priors=priors, bounds=bounds, fixed=fixed)
             with np.errstate(over="ignore", invalid="ignore"):  # a kernel that overflows is refused by Problem
                 problem = assemble(kernel, X, t, likelihood, method=method, control=control)
-            posterior = Posterior(kernel, X, problem, solver.solve(problem, replace(control, progress=progress)))
+            posterior = make_process(kernel, X, problem, solver.solve(problem, replace(control, progress=progress)))
         else:
-            judge = solver if evidence_of is None else get_method(evidence_of)
+            judge = solver if evidence_of is None else get_method(evidence_of, likelihood)
             # a point that was not solved has no evidence, whatever the last solution may be
             inner = replace(control, throw=True, progress=False)
             priors = _with_own_priors(kernel, priors or {}, fixed)
@@ -249,10 +256,10 @@ def predict(
     -------
     InferenceData or DataTree
         ``idata`` with the groups ``predictions`` and ``predictions_constant_data``. In ``predictions``, for
-        each case, ``p``, the probability of class 1 integrated over the posterior, ``latent_mean`` and
-        ``latent_sd``; and draws ``f`` and ``y`` (chain, draw, obs_id), jointly over the new cases. For real
-        targets there is no ``p``. A support-vector machine has neither draws nor probabilities, only ``latent_mean``
-        and its sign, the ``decision`` (0 or 1, the class).
+        each case, ``p``, the probability of class 1 (of each class, along ``class``, if there are several) integrated
+        over the posterior, ``latent_mean`` and ``latent_sd``; and draws ``f`` and ``y`` (chain, draw, obs_id), jointly
+        over the new cases. For real targets there is no ``p``. A support-vector machine has neither draws nor
+        probabilities, only ``latent_mean`` and its sign, the ``decision`` (0 or 1, the class).
 
     Raises
     ------
@@ -299,12 +306,12 @@ def predict(
     return idata
 
 
-def _moments(process: Posterior | Mixture, X_new: Array) -> dict[str, NDArray[Any]]:
-    """Return what is said of each new case without draws, ``(m,)``, by name."""
+def _moments(process: Process | Mixture, X_new: Array) -> dict[str, NDArray[Any]]:
+    """Return what is said of each new case without draws, ``(m,)`` or ``(m, C)``, by name."""
     if not process.parts[0].solution.has_variance:
         mean = process.latent_mean(X_new)
         return {"latent_mean": mean, "decision": (mean > 0).astype(np.int64)}
-    if process.problem.likelihood.targets != "binary":
+    if process.problem.likelihood.targets == "real":
         mean, variance = process.latent(X_new)
         return {"latent_mean": mean, "latent_sd": np.sqrt(variance)}
     mean, variance, proba = process.predictive(X_new)
@@ -320,19 +327,20 @@ def _nodes(idata: Container) -> NDArray[np.intp]:
 
 
 def _draw_new(
-    process: Posterior | Mixture, X_new: Array, node: NDArray[np.intp], rng: np.random.Generator
+    process: Process | Mixture, X_new: Array, node: NDArray[np.intp], rng: np.random.Generator
 ) -> dict[str, NDArray[Any]]:
     """Draw latent values and targets ``(chains, draws, m)``, each at the hyperparameters of its draw at training."""
     if len(process.parts) == 1:
-        f = process.parts[0].draw_new(X_new, node.size, rng).reshape(*node.shape, -1)
+        f = process.parts[0].draw_new(X_new, node.size, rng)
+        f = f.reshape(*node.shape, *f.shape[1:])
     else:
-        f = np.empty((*node.shape, X_new.shape[0]))
+        f = np.empty((*node.shape, X_new.shape[0], *process.problem.latent_shape[1:]))
         for k, part in enumerate(process.parts):
             f[node == k] = part.draw_new(X_new, int(np.count_nonzero(node == k)), rng)
     return {"f": f, "y": draw_targets(process.problem.likelihood, f, rng)}
 
 
-def posterior(idata: Container, *, kernel: Any = None) -> Posterior | Mixture:
+def posterior(idata: Container, *, kernel: Any = None) -> Process | Mixture:
     """Return the posterior process of a container: functions of arrays instead of labelled data.
 
     Parameters
@@ -344,7 +352,7 @@ def posterior(idata: Container, *, kernel: Any = None) -> Posterior | Mixture:
 
     Returns
     -------
-    Posterior or Mixture
+    Posterior, MulticlassPosterior or Mixture
         With ``latent(X_new)``, ``predict_proba(X_new)`` and ``loo``; for one setting of the hyperparameters also
         ``log_evidence``, ``kernel`` and ``draw``, for an average over several ``parts`` and ``weights``.
 
@@ -380,6 +388,15 @@ def _strategy(hyper: str | Strategy | None, starts: int | None) -> Strategy | No
             "Leave it out; a strategy has options of its own."
         )
     return replace(strategy, starts=starts)
+
+
+def _check_kernel_per_class(kernel: Kernel, likelihood: Likelihood) -> None:
+    """Raise a ValueError if a kernel is one for each class, and the likelihood has a single latent value."""
+    if kernel.per_class and likelihood.targets != "classes":
+        raise ValueError(
+            f"kernels.PerClass has a kernel for each class, and {type(likelihood).__name__} one latent value for each "
+            "case. Use likelihood=bgp.Softmax(), or one kernel."
+        )
 
 
 def _refuse_options(**options: object) -> None:

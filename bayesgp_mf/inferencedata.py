@@ -26,8 +26,10 @@ from bayesgp_mf.lowrank import Gram, LowRankCorrection, LowRankGram, at_pivots, 
 from bayesgp_mf.memory import check_draws
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.mixture import Mixture
+from bayesgp_mf.multiclass.correction import SoftmaxCorrection
+from bayesgp_mf.multiclass_process import Process, make_process
 from bayesgp_mf.paths import blocks
-from bayesgp_mf.posterior_process import Marginals, Posterior
+from bayesgp_mf.posterior_process import Marginals
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import Evidence, Info, Solution
 from bayesgp_mf.types import Array
@@ -44,7 +46,7 @@ DRAWN_AT_ONCE = 2**22
 TAKEN = {
     *("alpha", "site_variance", "correction", "latent_mean", "latent_sd", "cavity_mean", "cavity_sd", "loo_i", "f"),
     *("log_evidence", "log_evidence_se", "n_iterations", "residual", "node_weight", "node", "chain", "draw", "obs_id"),
-    *("pivot", "rank", "obs_id_other", "feature", "hyper", "start", "iteration", "point"),
+    *("pivot", "rank", "obs_id_other", "feature", "hyper", "start", "iteration", "point", "class", "site_weight"),
 }
 """Names of variables and dimensions, which parameters of a kernel must not have."""
 
@@ -87,7 +89,7 @@ def set_group(idata: Container, name: str, dataset: xr.Dataset) -> None:
 
 
 def to_container(
-    posterior: Posterior | Mixture,
+    posterior: Process | Mixture,
     *,
     class_names: tuple[str, ...],
     feature_names: list[str] | None,
@@ -102,10 +104,10 @@ def to_container(
 
     Parameters
     ----------
-    posterior : Posterior or Mixture
+    posterior : Posterior, MulticlassPosterior or Mixture
         What to convert.
     class_names : tuple of str
-        Names of the labels -1 and +1; empty for real targets.
+        Names of the labels -1 and +1, or of the codes of several classes; empty for real targets.
     feature_names : list of str or None
         Names of the inputs; numbered if None.
     node : (chains, draws) array of int
@@ -125,6 +127,7 @@ def to_container(
     coords: dict[str, Any] = {
         "obs_id": np.arange(problem.n),
         "feature": feature_names or np.arange(first.X.shape[1]),
+        "class": list(class_names),
     }
     groups = {
         "observed_data": xr.Dataset({"y": _targets(problem.t, class_names, ("obs_id",), coords)}),
@@ -165,7 +168,7 @@ def to_container(
 
 
 def _drawn_groups(
-    posterior: Posterior | Mixture,
+    posterior: Process | Mixture,
     class_names: tuple[str, ...],
     node: NDArray[np.intp],
     sampler_stats: dict[str, NDArray[Any]],
@@ -177,8 +180,8 @@ def _drawn_groups(
     problem = posterior.problem
     chains, draws = node.shape
     coords = coords | {"chain": np.arange(chains), "draw": np.arange(draws)}
-    check_draws(node.size, problem.n, "training", "Fit again with fewer draws.")
-    f, log_likelihood = np.empty((node.size, problem.n)), np.empty((node.size, problem.n))
+    check_draws(node.size, int(np.prod(problem.latent_shape)), "training", "Fit again with fewer draws.")
+    f, log_likelihood = np.empty((node.size, *problem.latent_shape)), np.empty((node.size, problem.n))
     log_p, log_q, smooth = np.empty(node.size), np.empty(node.size), False
     size = max(1, DRAWN_AT_ONCE // problem.n)
     for k, part in enumerate(posterior.parts):
@@ -189,8 +192,8 @@ def _drawn_groups(
             smooth |= bool(np.any(slope))
             if isinstance(posterior, Mixture):  # the weights of the settings have their evidence in them
                 log_q[these] += part.log_evidence
-    by_chain = (chains, draws, problem.n)
-    y_drawn = draw_targets(problem.likelihood, f.reshape(by_chain), rng)
+    f = f.reshape(chains, draws, *problem.latent_shape)
+    y_drawn = draw_targets(problem.likelihood, f, rng)
     infos = [part.solution.info for part in posterior.parts]
     stats = {
         "log_p": log_p.reshape(chains, draws),
@@ -205,27 +208,27 @@ def _drawn_groups(
         hyperparameters = {
             name: _parameter(name, values[node], SAMPLE_DIMS, coords) for name, values in _parameters(posterior).items()
         }
-    dims = (*SAMPLE_DIMS, "obs_id")
+    dims = (*SAMPLE_DIMS, "obs_id", "class")
     groups = {
-        "posterior": xr.Dataset({**hyperparameters, "f": _array(f.reshape(by_chain), dims, coords)}),
+        "posterior": xr.Dataset({**hyperparameters, "f": _array(f, dims, coords)}),
         "posterior_predictive": xr.Dataset({"y": _targets(y_drawn, class_names, dims, coords)}),
         "sample_stats": xr.Dataset({name: _array(values, dims, coords) for name, values in stats.items()}),
     }
     if smooth:  # a step takes two values, of which nothing can be learnt about leaving cases out
-        groups["log_likelihood"] = xr.Dataset({"y": _array(log_likelihood.reshape(by_chain), dims, coords)})
+        groups["log_likelihood"] = xr.Dataset({"y": _array(log_likelihood.reshape(chains, draws, -1), dims, coords)})
     return groups
 
 
 def draw_targets(likelihood: Likelihood, f: Array, rng: np.random.Generator) -> NDArray[Any]:
-    """Draw a target for each latent value ``(chains, draws, m)``, some draws at a time; labels as small integers."""
-    rows = f.reshape(-1, f.shape[-1])
-    result = np.empty(rows.shape, dtype=np.int8 if likelihood.targets == "binary" else np.float64)
-    for block in blocks(rows.shape[0], max(1, DRAWN_AT_ONCE // rows.shape[1])):
+    """Draw targets ``(chains, draws, m)`` given latent values, some draws at a time; labels as small integers."""
+    rows = f.reshape(-1, *f.shape[2:])
+    result = np.empty(rows.shape[:2], dtype=np.float64 if likelihood.targets == "real" else np.int16)
+    for block in blocks(rows.shape[0], max(1, DRAWN_AT_ONCE // rows[0].size)):
         result[block] = likelihood.sample(rows[block], rng)
-    return result.reshape(f.shape)
+    return result.reshape(f.shape[:3])
 
 
-def _summary_variables(posterior: Posterior | Mixture, coords: dict[str, Any]) -> dict[str, xr.DataArray]:
+def _summary_variables(posterior: Process | Mixture, coords: dict[str, Any]) -> dict[str, xr.DataArray]:
     """What a fit says of each training case, averaged over the hyperparameters if there are several settings."""
     loo = posterior.loo
     values = {"latent_mean": posterior.mean_at_training, "cavity_mean": loo.mean}
@@ -236,10 +239,10 @@ def _summary_variables(posterior: Posterior | Mixture, coords: dict[str, Any]) -
             "cavity_sd": np.sqrt(loo.variance),
             "loo_i": loo.log_density,
         }
-    return {name: _array(value, ("obs_id",), coords) for name, value in values.items()}
+    return {name: _array(value, ("obs_id", "class"), coords) for name, value in values.items()}
 
 
-def _node_variables(posterior: Posterior | Mixture, coords: dict[str, Any]) -> dict[str, xr.DataArray]:
+def _node_variables(posterior: Process | Mixture, coords: dict[str, Any]) -> dict[str, xr.DataArray]:
     """What is needed to predict again: of the one setting of the hyperparameters, or of each along ``node``."""
     ranks = [rank_of(part.problem.gram) or 0 for part in posterior.parts]
     parts = [_part_variables(part, max(ranks), coords) for part in posterior.parts]
@@ -254,11 +257,11 @@ def _node_variables(posterior: Posterior | Mixture, coords: dict[str, Any]) -> d
     return {**stacked, "node_weight": xr.DataArray(posterior.weights, dims=("node",))}
 
 
-def _part_variables(part: Posterior, most: int, coords: dict[str, Any]) -> dict[str, xr.DataArray]:
+def _part_variables(part: Process, most: int, coords: dict[str, Any]) -> dict[str, xr.DataArray]:
     """Lay out one setting of the hyperparameters; ``most`` is the largest rank of a Gram matrix of any, 0 for dense."""
     solution, gram = part.solution, part.problem.gram
     variables = {
-        "alpha": _array(solution.alpha, ("obs_id",), coords),
+        "alpha": _array(solution.alpha, ("obs_id", "class"), coords),
         "n_iterations": xr.DataArray(solution.info.n_iterations),
         "residual": xr.DataArray(solution.info.residual),
         **{name: _parameter(name, np.array(value), (), coords) for name, value in part.kernel.params.items()},
@@ -300,7 +303,7 @@ def _describe(kernel: Kernel) -> dict[str, Any]:
         return {"program": repr(kernel), "parameters": list(kernel.params)}
 
 
-def from_container(idata: Container, kernel: Any = None) -> Posterior | Mixture:
+def from_container(idata: Container, kernel: Any = None) -> Process | Mixture:
     """Rebuild the posterior from a container made by `to_container`, in memory or from a file.
 
     Parameters
@@ -336,7 +339,9 @@ def from_container(idata: Container, kernel: Any = None) -> Posterior | Mixture:
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(damaged.format(f"{type(error).__name__}, {error}")) from error
     stored, computed = fit["latent_mean"].values, posterior.mean_at_training
-    scale = float(np.max(np.sqrt(posterior.problem.gram.diagonal())))
+    gram = posterior.problem.gram
+    diagonal = np.diagonal(gram, axis1=-2, axis2=-1) if isinstance(gram, np.ndarray) else gram.diagonal()
+    scale = float(np.max(np.sqrt(diagonal)))
     if not np.allclose(stored, computed, rtol=1e-6, atol=1e-6 * scale):  # also false if anything is NaN
         raise ValueError(damaged.format("its posterior mean is not that of its kernel, inputs and weights"))
     return posterior
@@ -363,16 +368,16 @@ def _given_kernel(kernel: Any, description: dict[str, Any], fit: xr.Dataset) -> 
     return found
 
 
-def _read(idata: Container, fit: xr.Dataset, kernel: Kernel) -> Posterior | Mixture:
+def _read(idata: Container, fit: xr.Dataset, kernel: Kernel) -> Process | Mixture:
     attrs = fit.attrs
     likelihood = likelihoods.from_dict(json.loads(attrs["likelihood"]))
     X = np.ascontiguousarray(get_group(idata, "constant_data")["X"].values, dtype=np.float64)
     y = get_group(idata, "observed_data")["y"].values.astype(np.float64)
     t = 2.0 * y - 1.0 if likelihood.targets == "binary" else y
 
-    def part(node: xr.Dataset, kernel: Kernel) -> Posterior:
+    def part(node: xr.Dataset, kernel: Kernel) -> Process:
         problem = Problem(_read_gram(node, kernel, X), t, likelihood)
-        return Posterior(kernel, X, problem, _read_solution(node, problem, attrs))
+        return make_process(kernel, X, problem, _read_solution(node, problem, attrs))
 
     if "node" not in fit.dims:
         return part(fit, kernel)
@@ -393,7 +398,7 @@ def _read_gram(node: xr.Dataset, kernel: Kernel, X: Array) -> Gram:
 
 
 def _read_solution(node: xr.Dataset, problem: Problem, attrs: dict[str, Any]) -> Solution:
-    method = get_method(attrs["method"]).name
+    method = get_method(attrs["method"], problem.likelihood).name
     bound = attrs["evidence_bound"]
     correction: Correction
     evidence: Evidence
@@ -420,6 +425,11 @@ def _read_solution(node: xr.Dataset, problem: Problem, attrs: dict[str, Any]) ->
 
 
 def _read_correction(node: xr.Dataset, problem: Problem) -> Correction:
+    if "site_weight" in node:
+        site_weight = node["site_weight"].values
+        if site_weight.shape != problem.latent_shape or not np.all(site_weight >= 0):  # also false if one is NaN
+            raise ValueError("site_weight is not a number >= 0 for each case and class")
+        return SoftmaxCorrection(problem.dense_gram, site_weight)
     if "site_variance" in node:
         site_variance = node["site_variance"].values
         if np.any(np.isnan(site_variance)) or site_variance.shape != problem.t.shape:
@@ -438,14 +448,15 @@ def predictions_datasets(
     """Lay predictions out in the groups ``predictions`` and ``predictions_constant_data``.
 
     ``values`` are ``(m,)``; ``draws`` are ``(chains, draws, m)``, with targets under the names ``y``
-    and ``decision``; ``class_names`` are those of 0 and 1, empty for real targets.
+    and ``decision``; ``class_names`` are those of 0 and 1, empty for real targets. What there is of each of several
+    classes has them along a last axis.
     """
-    coords: dict[str, Any] = {"obs_id": np.arange(X_new.shape[0]), "feature": feature_names}
+    coords: dict[str, Any] = {"obs_id": np.arange(X_new.shape[0]), "feature": feature_names, "class": list(class_names)}
     for value in draws.values():
         coords = coords | {"chain": np.arange(value.shape[0]), "draw": np.arange(value.shape[1])}
     variables = {}
     for name, value in (values | draws).items():
-        dims = (*SAMPLE_DIMS, "obs_id") if name in draws else ("obs_id",)
+        dims = (*SAMPLE_DIMS, "obs_id", "class") if name in draws else ("obs_id", "class")
         is_target = name in ("y", "decision")
         variables[name] = _targets(value, class_names, dims, coords) if is_target else _array(value, dims, coords)
     return {
@@ -481,10 +492,10 @@ def _array(values: NDArray[Any] | Array, dims: tuple[str, ...], coords: dict[str
 def _targets(
     t: NDArray[Any], class_names: tuple[str, ...], dims: tuple[str, ...], coords: dict[str, Any]
 ) -> xr.DataArray:
-    """Labels as 0/1 integers, which ArviZ can count, with their names; real targets as they are."""
+    """Labels as integers from 0, which ArviZ can count, with their names; real targets as they are."""
     if not class_names:
         return _array(t, dims, coords)
-    return _array((t > 0).astype(np.int64), dims, coords).assign_attrs(class_names=json.dumps(class_names))
+    return _array(np.maximum(t, 0).astype(np.int64), dims, coords).assign_attrs(class_names=json.dumps(class_names))
 
 
 def _parameter(name: str, values: Array, dims: tuple[str, ...], coords: dict[str, Any]) -> xr.DataArray:
@@ -496,6 +507,8 @@ def _parameter(name: str, values: Array, dims: tuple[str, ...], coords: dict[str
 
 
 def _correction_variables(correction: Correction, coords: dict[str, Any]) -> dict[str, xr.DataArray]:
+    if isinstance(correction, SoftmaxCorrection):
+        return {"site_weight": _array(correction.site_weight, ("obs_id", "class"), coords)}
     if isinstance(correction, SiteCorrection | LowRankCorrection):
         with np.errstate(divide="ignore"):  # a site that says nothing has infinite variance
             return {"site_variance": _array(1.0 / correction.site_precision, ("obs_id",), coords)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,17 @@ def check_positive_integers(**options: object) -> None:
     for name, value in options.items():
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
             raise ValueError(f"{name} must be a positive integer, got {value!r}.")
+
+
+def as_new_inputs(X_new: ArrayLike, X: Array) -> Array:
+    """Return new inputs as a finite array ``(m, d)`` with the d of the training inputs ``X``, or raise a ValueError."""
+    new = as_inputs("X_new", X_new)
+    if new.shape[1] != X.shape[1]:
+        raise ValueError(
+            f"X_new has {new.shape[1]} columns, but the model was fitted to {X.shape[1]}. "
+            "Pass the same inputs in the same order and scale."
+        )
+    return new
 
 
 def feature_names(name: str, X: Any) -> list[str] | None:
@@ -98,7 +109,8 @@ def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood) -> tuple[Array,
     ----------
     y : (n,) array_like
         Labels: any two distinct values, of which the larger (or later in the alphabet) becomes +1. For a
-        likelihood with real targets, real numbers.
+        likelihood with real targets, real numbers. For several classes any labels: in sorted order, in that of a pandas
+        Categorical, or in that of ``likelihood.classes``, which may have classes without a case.
     n : int
         Number of cases.
     likelihood : Likelihood
@@ -107,14 +119,15 @@ def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood) -> tuple[Array,
     Returns
     -------
     t : (n,) array
-        Labels -1/+1, or the real targets.
+        Labels -1/+1, the real targets, or codes 0 to C - 1.
     class_names : tuple of str
-        The names of -1 and +1; empty for real targets.
+        The names of -1 and +1, or of the codes; empty for real targets.
 
     Raises
     ------
     ValueError
-        If the shape is wrong, something is missing, or there are not exactly two classes.
+        If the shape is wrong, something is missing, there are not exactly two classes (or fewer than two, where several
+        are allowed), or a label is none of the classes that were given.
     """
     check_likelihood(likelihood)
     labels = np.asarray(y)
@@ -127,13 +140,63 @@ def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood) -> tuple[Array,
         return targets, ()
     # asked of y itself: an array made of a list with None or NaN among its labels holds text
     _check_no_missing(y)
+    known = _known_classes(y, likelihood)
+    if known is not None:
+        return encode_labels(y, known), tuple(str(label) for label in known)
     try:
         classes, codes = np.unique(labels, return_inverse=True)
     except TypeError:  # labels of different types have no order, but their names do
         classes, codes = np.unique(labels.astype(str), return_inverse=True)
+    if likelihood.targets == "classes":
+        _check_some_classes(classes)
+        return codes.astype(np.float64), tuple(str(name) for name in classes)
     if classes.size != 2:
         raise ValueError(_not_two_classes(classes, likelihood))
     return np.where(codes == 1, 1.0, -1.0), tuple(str(name) for name in classes)
+
+
+def encode_labels(y: ArrayLike, classes: Sequence[Any], what: str = "the classes") -> Array:
+    """Return the codes ``(n,)`` of labels, their positions in ``classes``.
+
+    Raises
+    ------
+    ValueError
+        If a label is none of them; the message lists those.
+    """
+    position = {label: k for k, label in enumerate(classes)}
+    labels = np.asarray(y, dtype=object).tolist()
+    unknown = sorted({str(label) for label in labels if label not in position})
+    if unknown:
+        raise ValueError(
+            f"y has labels that are none of {what} {[str(label) for label in classes]}: {unknown[:5]}. Correct the "
+            "labels, drop those cases, or name all classes at the fit: Softmax(classes=...)."
+        )
+    return np.array([position[label] for label in labels], dtype=np.float64)
+
+
+def _known_classes(y: Any, likelihood: Likelihood) -> tuple[Any, ...] | None:
+    """Return the classes that are named beforehand, by the likelihood or by a categorical type, or None."""
+    if likelihood.targets != "classes":
+        return None
+    named: tuple[Any, ...] | None = getattr(likelihood, "classes", None)
+    categories = getattr(getattr(y, "dtype", None), "categories", None)  # of a pandas Categorical, or a Series of one
+    if named is not None or categories is None:
+        return named
+    _check_some_classes(np.asarray(categories))
+    return tuple(categories.tolist())
+
+
+def _check_some_classes(classes: NDArray[Any]) -> None:
+    if classes.size < 2:
+        raise ValueError(
+            f"y must hold two or more classes, got only {[str(c) for c in classes]}. There is nothing to tell apart; "
+            "if others may come, name them: Softmax(classes=...)."
+        )
+    if np.issubdtype(classes.dtype, np.floating) and classes.size > 10 and np.any(classes != np.floor(classes)):
+        raise ValueError(
+            f"y must hold classes for Softmax, got {classes.size} distinct real numbers. Bin them into classes, or "
+            "regress on them with likelihood=bgp.likelihoods.Gaussian(noise_variance)."
+        )
 
 
 def _check_no_missing(y: ArrayLike) -> None:
@@ -157,6 +220,6 @@ def _not_two_classes(classes: NDArray[Any], likelihood: Likelihood) -> str:
             "them into two classes, or regress on them with likelihood=bgp.likelihoods.Gaussian(noise_variance)."
         )
     return (
-        f"y must hold exactly two classes for {name}, got {classes.size}: {shown}. Merge classes, or tell one "
-        f"from the rest: y == {classes.tolist()[0]!r}."
+        f"y must hold exactly two classes for {name}, got {classes.size}: {shown}. Use "
+        f"likelihood=bgp.Softmax() with method='laplace', or tell one from the rest: y == {classes.tolist()[0]!r}."
     )

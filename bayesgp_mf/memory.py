@@ -13,9 +13,11 @@ KEPT = 7
 """Those alive for each further setting of the hyperparameters that a fit averages over."""
 DRAWN = {"training": 25, "new": 17}
 """Bytes for each draw of each case: latent value and label, of training cases log-likelihood too, and a sign."""
+PER_CLASS = 2
+"""Matrices alive besides for each of several classes: its block of the correction, and its own Gram matrix."""
 
 
-def check_memory(n: int, settings: int = 1, rank: int | None = None) -> None:
+def check_memory(n: int, settings: int = 1, rank: int | None = None, classes: int = 1) -> None:
     """Raise a MemoryError if the matrices of ``n`` cases would not fit into this machine.
 
     Parameters
@@ -26,8 +28,11 @@ def check_memory(n: int, settings: int = 1, rank: int | None = None) -> None:
         Hyperparameters that are solved for and kept at the same time.
     rank : int, optional
         Rank of the Gram matrix where a root of low rank stands for it; the default is a dense one.
+    classes : int
+        Classes with a latent value each; 1 where a case has a single one.
     """
-    dense = (PEAK + KEPT * (settings - 1)) * n**2
+    of_classes = PER_CLASS * (classes if classes > 1 else 0)
+    dense = (PEAK + of_classes + (KEPT + of_classes) * (settings - 1)) * n**2
     needed = 8 * (dense if rank is None else (ROOTS + settings - 1) * n * rank)
     available = _available()
     if needed <= available:

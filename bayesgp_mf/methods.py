@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from bayesgp_mf.blas import one_thread_if_small
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.lowrank import GramGradient, LowRankGram
+from bayesgp_mf.multiclass.laplace import multiclass_laplace
 from bayesgp_mf.online.solver import online
 from bayesgp_mf.problem import Problem, as_float_array
 from bayesgp_mf.solution import Control, LeaveOneOut, Solution
@@ -41,17 +42,28 @@ class Solver(Protocol):
 METHODS: dict[str, Solver] = {solver.name: solver for solver in (tap, naive, variational, laplace, online, svm, exact)}
 
 
-def get_method(name: str) -> Solver:
-    """Return a solver by name.
+MULTICLASS: dict[str, Solver] = {solver.name: solver for solver in (multiclass_laplace,)}
+"""The methods that take several classes, with a latent value for each (`likelihoods.Softmax`)."""
+
+
+def get_method(name: str, likelihood: Likelihood | None = None) -> Solver:
+    """Return a solver by name: for ``likelihood``, whose targets may be several classes, if that is given.
 
     Raises
     ------
     ValueError
-        If there is no such method; the message lists those there are.
+        If there is no such method, or it takes no such likelihood; the message lists those there are.
     """
     if not isinstance(name, str) or name not in METHODS:
         raise ValueError(f"method must be one of {sorted(METHODS)}, got {name!r}.")
-    return METHODS[name]
+    if likelihood is None or likelihood.targets != "classes":
+        return METHODS[name]
+    if name not in MULTICLASS:
+        raise ValueError(
+            f"method {name!r} has one latent value for each case, and {type(likelihood).__name__} one for each class. "
+            f"Use one of {sorted(MULTICLASS)}."
+        )
+    return MULTICLASS[name]
 
 
 def check_cavities(name: str) -> None:
@@ -86,9 +98,10 @@ def solve(
     Parameters
     ----------
     gram : (n, n) array_like or LowRankGram
-        Gram matrix, symmetric and positive semi-definite, in squared latent units; it is kept in the form it has.
+        Gram matrix, symmetric and positive semi-definite, in squared latent units; it is kept in the form it has. For
+        several classes also ``(C, n, n)``, one for each.
     t : (n,) array_like
-        Labels -1/+1 (real targets for the Gaussian likelihood).
+        Labels -1/+1 (real targets for the Gaussian likelihood, codes 0 to C - 1 for `Softmax`).
     likelihood : Likelihood
         p(t | f) of one case.
     method : str
@@ -123,4 +136,4 @@ def solve(
         gram = as_float_array("gram", gram)
     problem = Problem(gram, as_float_array("t", t), likelihood)
     with one_thread_if_small(problem.n):
-        return get_method(method).solve(problem, control, start)
+        return get_method(method, likelihood).solve(problem, control, start)

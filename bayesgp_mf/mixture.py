@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from bayesgp_mf.posterior_process import Posterior
+from bayesgp_mf.multiclass_process import Process
 from bayesgp_mf.problem import Problem
-from bayesgp_mf.solution import LeaveOneOut
+from bayesgp_mf.solution import ClassLeaveOneOut, LeaveOneOut
 from bayesgp_mf.types import Array
 
 
@@ -22,7 +22,7 @@ class Mixture:
 
     Attributes
     ----------
-    parts : tuple of Posterior
+    parts : tuple of Posterior or of MulticlassPosterior
         One for each setting of the hyperparameters, of the same training cases.
     weights : (k,) array
         Posterior weights of the settings; they sum to one.
@@ -41,7 +41,7 @@ class Mixture:
     array([0.592])
     """
 
-    parts: tuple[Posterior, ...]
+    parts: tuple[Process, ...]
     weights: Array
 
     @property
@@ -63,14 +63,17 @@ class Mixture:
         return self._moments(lambda part, _: part.latent(X_new))
 
     def predict_proba(self, X_new: ArrayLike) -> Array:
-        """Return the probability ``(m,)`` of the second class, averaged over the settings (1996, eq. 9)."""
+        """Return the probability ``(m,)`` of the second class, averaged over the settings (1996, eq. 9).
+
+        Of several classes, the probabilities ``(m, C)`` of all.
+        """
         return self._average(lambda part: part.predict_proba(X_new))
 
     def predictive(self, X_new: ArrayLike) -> tuple[Array, Array, Array]:
         """Return mean, variance and probability ``(m,)`` at new cases at one go, over the settings."""
         proba: Array = np.zeros(())
 
-        def ask(part: Posterior, weight: float) -> tuple[Array, Array]:
+        def ask(part: Process, weight: float) -> tuple[Array, Array]:
             nonlocal proba
             mean, variance, each = part.predictive(X_new)
             proba = proba + weight * each
@@ -112,14 +115,18 @@ class Mixture:
         total = logsumexp(log_weights, axis=0)
         shares = np.exp(log_weights - total)
         means = np.array([loo.mean for loo in parts])
-        mean = np.sum(shares * means, axis=0)
+        mean = np.einsum("ki,ki...->i...", shares, means)
         spread = np.array([loo.variance for loo in parts]) + (means - mean) ** 2
-        return LeaveOneOut(mean, np.sum(shares * spread, axis=0), -total)
+        variance = np.einsum("ki,ki...->i...", shares, spread)
+        each = [loo.probability for loo in parts if isinstance(loo, ClassLeaveOneOut)]
+        if each:
+            return ClassLeaveOneOut(mean, variance, -total, np.einsum("ki,ki...->i...", shares, np.array(each)))
+        return LeaveOneOut(mean, variance, -total)
 
-    def _average(self, ask: Callable[[Posterior], Array]) -> Array:
+    def _average(self, ask: Callable[[Process], Array]) -> Array:
         return np.asarray(sum(weight * ask(part) for weight, part in zip(self.weights, self.parts, strict=True)))
 
-    def _moments(self, ask: Callable[[Posterior, float], tuple[Array, Array]]) -> tuple[Array, Array]:
+    def _moments(self, ask: Callable[[Process, float], tuple[Array, Array]]) -> tuple[Array, Array]:
         """Return mean and variance over the settings, from each one's, of which no two are kept (West, 1979)."""
         total, mean, spread = 0.0, np.zeros(()), np.zeros(())
         for weight, part in zip(self.weights, self.parts, strict=True):

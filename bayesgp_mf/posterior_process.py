@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.inputs import as_inputs
+from bayesgp_mf.inputs import as_new_inputs
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.linalg import Correction, cholesky, psd_root
@@ -397,13 +397,7 @@ class Posterior:
         return cloud.weights, cloud.correction
 
     def _check(self, X_new: ArrayLike) -> Array:
-        X = as_inputs("X_new", X_new)
-        if X.shape[1] != self.X.shape[1]:
-            raise ValueError(
-                f"X_new has {X.shape[1]} columns, but the model was fitted to {self.X.shape[1]}. "
-                "Pass the same inputs in the same order and scale."
-            )
-        return X
+        return as_new_inputs(X_new, self.X)
 
 
 def _nonnegative(variance: Array, prior: Array) -> Array:

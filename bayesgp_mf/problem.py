@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
 from bayesgp_mf.errors import InconsistentDataError, NotPositiveDefiniteError
-from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods import Likelihood, Softmax
 from bayesgp_mf.linalg import is_positive_semidefinite
 from bayesgp_mf.lowrank import Gram, LowRankGram, dense_gram
 from bayesgp_mf.memory import check_memory
@@ -28,9 +28,9 @@ class Problem:
     ----------
     gram : (n, n) array_like or LowRankGram
         Gram matrix K, symmetric and positive semi-definite, in squared latent units. One of low rank is a covariance by
-        the way it is made.
+        the way it is made. For several classes it is that of each of them, or ``(C, n, n)`` holds one for each.
     t : (n,) array_like
-        Labels -1/+1, or real targets if ``likelihood.targets == "real"``.
+        Labels -1/+1, real targets if ``likelihood.targets == "real"``, or codes 0 to C - 1 if it is "classes".
     likelihood : Likelihood
         p(t | f) of one case.
     covariance : bool
@@ -41,7 +41,8 @@ class Problem:
     ------
     ValueError
         If shapes differ, something is not finite, the Gram matrix is not symmetric, or the labels are
-        not -1/+1; if the Gram matrix is of low rank, and the likelihood a noise-free step.
+        not -1/+1 (or codes of classes); if the Gram matrix is of low rank, and the likelihood a noise-free step or one
+        of several classes.
     NotPositiveDefiniteError
         If the Gram matrix has an eigenvalue below zero by more than rounding.
     InconsistentDataError
@@ -60,10 +61,12 @@ class Problem:
             _check_low_rank(self.gram, self.likelihood)
         else:
             object.__setattr__(self, "gram", as_float_array("gram", self.gram))
-            _check_square(self.gram)
-            if not covariance:
-                _check_covariance(self.gram)
-        _check_targets(self.t, self.gram.shape[0], self.likelihood)
+        if self.likelihood.targets == "classes":
+            _check_codes(self.t, self.likelihood)
+            _check_class_grams(self.dense_gram, self.n_classes, covariance)
+        elif isinstance(self.gram, np.ndarray):
+            _check_gram(self.gram, covariance)
+        _check_targets(self.t, self.gram.shape[-1], self.likelihood)
         if self.likelihood.forbids:
             gram = self.dense_gram
             _check_variances(gram)
@@ -87,10 +90,26 @@ class Problem:
             check_memory(self.n)
         return dense_gram(self.gram)
 
+    @property
+    def n_classes(self) -> int:
+        """Number of classes with a latent value each; 1 where a case has a single latent value."""
+        if self.likelihood.targets != "classes":
+            return 1
+        known: int | None = getattr(self.likelihood, "n_classes", None)
+        return max(2, int(np.max(self.t, initial=0.0)) + 1) if known is None else known
+
+    @property
+    def latent_shape(self) -> tuple[int, ...]:
+        """Shape of the latent values: ``(n,)``, or ``(n, C)`` for several classes."""
+        return (self.n,) if self.likelihood.targets != "classes" else (self.n, self.n_classes)
+
     def without(self, i: int) -> Problem:
-        """Return the problem without case ``i``; at least one must be left."""
+        """Return the problem without case ``i``; at least one must be left. Classes stay, with or without a case."""
         others = np.delete(np.arange(self.n), i)
-        return Problem(self.dense_gram[np.ix_(others, others)], self.t[others], self.likelihood)
+        likelihood = self.likelihood
+        if isinstance(likelihood, Softmax) and likelihood.n_classes is None:
+            likelihood = likelihood.with_classes(tuple(str(c) for c in range(self.n_classes)))
+        return Problem(self.dense_gram[..., others[:, None], others], self.t[others], likelihood)
 
 
 def as_float_array(name: str, value: ArrayLike) -> Array:
@@ -125,6 +144,12 @@ def check_likelihood(likelihood: object) -> None:
         raise ValueError(f"likelihood must be one such as bayesgp_mf.Probit(), got {type(likelihood).__name__}.")
 
 
+def _check_gram(gram: Array, covariance: bool) -> None:
+    _check_square(gram)
+    if not covariance:
+        _check_covariance(gram)
+
+
 def _check_square(gram: Array) -> None:
     if gram.ndim != 2 or gram.shape[0] != gram.shape[1]:
         raise ValueError(f"gram must be a square matrix (n, n), got shape {gram.shape}.")
@@ -152,10 +177,38 @@ def _check_covariance(gram: Array) -> None:
         )
 
 
+def _check_class_grams(gram: Array, n_classes: int, covariance: bool) -> None:
+    if gram.ndim == 2:
+        _check_gram(gram, covariance)
+        return
+    if gram.ndim != 3 or gram.shape[0] != n_classes:
+        raise ValueError(
+            f"gram must be (n, n) for all classes, or ({n_classes}, n, n) with a matrix for each of the {n_classes} "
+            f"classes, got shape {gram.shape}. Give kernels.PerClass as many kernels as there are classes."
+        )
+    for of_one in gram:
+        _check_gram(of_one, covariance)
+
+
+def _check_codes(t: Array, likelihood: Likelihood) -> None:
+    check_finite("t", t)
+    known: int | None = getattr(likelihood, "n_classes", None)
+    whole = np.all((t == np.floor(t)) & (t >= 0))
+    if not whole or (known is not None and np.any(t >= known)):
+        values = np.unique(t)[:5].tolist()
+        highest = "C - 1" if known is None else str(known - 1)
+        raise ValueError(
+            f"t must hold codes 0 to {highest} of classes for {type(likelihood).__name__}, got values such as "
+            f"{values}. bayesgp_mf.fit(X, y, ...) takes any labels and encodes them."
+        )
+
+
 def _check_low_rank(gram: LowRankGram, likelihood: Likelihood) -> None:
     check_finite("gram", gram.root, "The kernel overflows at these inputs: rescale them, or change its parameters.")
     if gram.shape[0] == 0:
         raise ValueError("gram is empty: at least one training case is needed.")
+    if likelihood.targets == "classes":
+        raise ValueError("several classes need the dense Gram matrix: use Control(gram='dense').")
     if likelihood.forbids:
         raise ValueError(
             "a noise-free step likelihood asks for every digit of the Gram matrix, and one of low rank leaves some "

@@ -159,6 +159,28 @@ class LeaveOneOut:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ClassLeaveOneOut(LeaveOneOut):
+    """What the other cases predict for each case, where there are several classes.
+
+    Attributes
+    ----------
+    mean, variance : (n, C) array
+        Of the latent values of the classes, in latent units and their square.
+    log_density : (n,) array
+        Log predictive density of the case's own class, in nats.
+    probability : (n, C) array
+        Of each class; rows sum to one.
+    """
+
+    probability: Array
+
+    def error_count(self, t: Array) -> int:
+        """Return for how many codes ``t (n,)``, 0 to C - 1, another class is more probable."""
+        own = self.probability[np.arange(t.size), t.astype(np.intp)]
+        return int(np.count_nonzero(own < np.max(self.probability, axis=1)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Solution:
     """An approximate posterior at the training cases; it knows nothing about inputs or kernels.
 
@@ -167,7 +189,8 @@ class Solution:
     method : str
         Name of the method that made it.
     alpha : (n,) array
-        Signed weights: the posterior mean at x is k(x)' alpha (2000, eqs. 17 and 31, where t_i alpha_i).
+        Signed weights: the posterior mean at x is k(x)' alpha (2000, eqs. 17 and 31, where t_i alpha_i). Of several
+        classes ``(n, C)``, a column for each.
     correction : Correction
         R, with the posterior covariance k(x,x') - k(x)' R k(x') (2000, eq. 27).
     evidence : Evidence
@@ -185,12 +208,17 @@ class Solution:
     cavity: Cavity | None
     info: Info
 
-    def check_start(self, n: int) -> None:
+    def check_start(self, n: int, *classes: int) -> None:
         """Raise a ValueError if this is no solution of ``n`` cases, from which those can be solved."""
-        if self.alpha.shape != (n,):
-            raise ValueError(f"start has {self.alpha.shape[0]} cases, but the problem has {n}.")
+        if self.alpha.shape != (n, *classes):
+            given, wanted = (" and ".join(_count(shape)) for shape in (self.alpha.shape, (n, *classes)))
+            raise ValueError(f"start has {given}, but the problem has {wanted}.")
 
     @property
     def has_variance(self) -> bool:
         """Whether this is a distribution, with variances and an evidence, rather than a single function."""
         return self.evidence.kind != "none"
+
+
+def _count(shape: tuple[int, ...]) -> list[str]:
+    return [f"{size} {what}" for size, what in zip(shape, ("cases", "classes"), strict=False)]

@@ -13,7 +13,7 @@ from bayesgp_mf.lowrank import rank_of
 from bayesgp_mf.memory import check_memory
 from bayesgp_mf.methods import Solver
 from bayesgp_mf.mixture import Mixture
-from bayesgp_mf.posterior_process import Posterior
+from bayesgp_mf.multiclass_process import Process, make_process
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.solution import Control
 from bayesgp_mf.types import Array
@@ -25,7 +25,7 @@ class Tuned:
 
     Attributes
     ----------
-    posterior : Posterior or Mixture
+    posterior : Posterior, MulticlassPosterior or Mixture
         At the hyperparameters that were chosen, or averaged over those that were drawn.
     node : (chains, draws) array of int
         Which part of the posterior each draw is to come from.
@@ -35,7 +35,7 @@ class Tuned:
         What the strategy returned.
     """
 
-    posterior: Posterior | Mixture
+    posterior: Process | Mixture
     node: NDArray[np.intp]
     stats: dict[str, Array]
     result: HyperResult
@@ -75,12 +75,12 @@ def tune(
         result = strategy.choose(target, rng, advance)
     kernels, part_of = _distinct(result.kernels)
     with progress_bar("solving at each of them", total=len(kernels), enabled=progress) as advance:
-        parts: list[Posterior] = []
+        parts: list[Process] = []
         for kernel in kernels:
             problem = target.problem_at(kernel, solver)
             if not parts:
-                check_memory(target.t.size, len(kernels), rank_of(problem.gram))
-            parts.append(Posterior(kernel, target.X, problem, solver.solve(problem, control)))
+                check_memory(target.t.size, len(kernels), rank_of(problem.gram), target.n_classes)
+            parts.append(make_process(kernel, target.X, problem, solver.solve(problem, control)))
             advance(f"{len(parts)} of {len(kernels)}")
     if len(result.kernels) == 1:
         node = np.zeros((chains, draws), dtype=np.intp)

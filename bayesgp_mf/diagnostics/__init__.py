@@ -8,6 +8,7 @@ log scores and calibration.
 from __future__ import annotations
 
 from bayesgp_mf.diagnostics.agreement import Agreement, Compared, agreement
+from bayesgp_mf.diagnostics.class_scores import ClassScores, class_scores
 from bayesgp_mf.diagnostics.importance import Importance, importance
 from bayesgp_mf.diagnostics.orthant import LogProbability, log_orthant_probability, sample_orthant
 from bayesgp_mf.diagnostics.orthant_chains import sample_orthant_chains
@@ -17,11 +18,13 @@ from bayesgp_mf.diagnostics.scores import CalibrationTable, calibration_table, e
 __all__ = [
     "Agreement",
     "CalibrationTable",
+    "ClassScores",
     "Compared",
     "Importance",
     "LogProbability",
     "agreement",
     "calibration_table",
+    "class_scores",
     "error_count",
     "exact_loo",
     "importance",

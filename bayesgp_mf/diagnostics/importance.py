@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +21,7 @@ LARGEST_K = 0.7
 """Above this the weights have a tail that no affordable number of draws averages out (Vehtari et al. 2024)."""
 FEWEST_EFFECTIVE = 100.0
 """Fewer effective draws than these leave errors that are as uncertain as what they are of."""
+_OF_CASES = ("mean", "mean_error", "sd", "sd_error")
 FEWEST_WEIGHTS = 25
 """Draws with a weight that leave five in the tail, the fewest that ArviZ fits."""
 EQUAL = 1e-9
@@ -41,7 +42,8 @@ class Importance:
     ess : float
         How many draws of the exact posterior they are worth.
     mean, sd : (n,) array
-        Of the latent values at the training cases under the exact posterior, in latent units.
+        Of the latent values at the training cases under the exact posterior, in latent units; ``(n, C)`` for several
+        classes.
     mean_error, sd_error : (n,) array
         Their standard errors.
     log_evidence : float or None
@@ -88,7 +90,8 @@ class Importance:
 
     def to_dataset(self) -> xr.Dataset:
         """Return all numbers as a data set, with the dimension obs_id."""
-        variables = {name: ("obs_id", getattr(self, name)) for name in ("mean", "mean_error", "sd", "sd_error")}
+        dims = ("obs_id", "class")[: self.mean.ndim]
+        variables = {name: (dims, getattr(self, name)) for name in _OF_CASES}
         scalars = {name: getattr(self, name) for name in ("pareto_k", "ess", "log_evidence", "log_evidence_error")}
         return xr.Dataset(
             {**variables, **{name: value for name, value in scalars.items() if value is not None}},
@@ -153,7 +156,11 @@ def importance(idata: Container) -> Importance:
         )
     stats = get_group(idata, "sample_stats")
     f = get_group(idata, "posterior")["f"].values
-    return weigh(f.reshape(-1, f.shape[-1]), (stats["log_p"] - stats["log_q"]).values.ravel(), "node" not in fit.dims)
+    cases = f.shape[2:]  # (n,), or (n, C) for several classes
+    log_weights = (stats["log_p"] - stats["log_q"]).values.ravel()
+    found = weigh(f.reshape(log_weights.size, -1), log_weights, "node" not in fit.dims)
+    each = {name: getattr(found, name).reshape(cases) for name in _OF_CASES}
+    return replace(found, **each)
 
 
 def weigh(f: Array, log_weights: Array, has_evidence: bool = True) -> Importance:

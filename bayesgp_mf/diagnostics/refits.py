@@ -11,16 +11,19 @@ from joblib import Parallel, delayed, parallel_config
 from bayesgp_mf.blas import one_thread_if_small
 from bayesgp_mf.errors import ConvergenceError
 from bayesgp_mf.inputs import check_positive_integers
-from bayesgp_mf.methods import get_method
+from bayesgp_mf.methods import Solver, get_method
+from bayesgp_mf.multiclass.gram import prior_variance, times_gram
+from bayesgp_mf.multiclass.response import case_covariances, class_correction, class_predictions
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.progress import progress_bar
-from bayesgp_mf.solution import Control, LeaveOneOut
+from bayesgp_mf.solution import Control, LeaveOneOut, Solution
+from bayesgp_mf.types import Array
 from bayesgp_mf.undefined import LeaveOneOutFields
 
 
 class _Prediction(NamedTuple):
-    mean: float
-    variance: float | None  # None for a method that has none
+    mean: float | Array  # one number, or one for each class (C,)
+    variance: float | Array | None  # None for a method that has none; of several classes their covariance (C, C)
 
 
 def exact_loo(
@@ -38,7 +41,7 @@ def exact_loo(
     Parameters
     ----------
     problem : Problem
-        Gram matrix ``(n, n)``, targets ``(n,)``, likelihood.
+        Gram matrix ``(n, n)``, targets ``(n,)``, likelihood. Several classes stay as many, with or without a case.
     method : str
         Name of a method: a key of `methods.METHODS`.
     control : Control
@@ -53,7 +56,8 @@ def exact_loo(
     -------
     LeaveOneOut
         Means, variances ``(n,)`` in latent units and log predictive densities ``(n,)`` in nats; ``error_count(t)``
-        counts the errors. For the support-vector machine only the means; the rest raises.
+        counts the errors. For the support-vector machine only the means; the rest raises. For several classes means and
+        variances are ``(n, C)``, and there are probabilities.
 
     Raises
     ------
@@ -73,7 +77,7 @@ def exact_loo(
     >>> loo.error_count(problem.t)
     0
     """
-    get_method(method)
+    get_method(method, problem.likelihood)
     check_positive_integers(processes=processes)
     with progress_bar("leaving one out", total=problem.n, enabled=progress) as advance:
         predictions = []
@@ -84,6 +88,8 @@ def exact_loo(
     if any(prediction.variance is None for prediction in predictions):
         return LeaveOneOutFields(method, mean)
     variance = np.array([prediction.variance for prediction in predictions])
+    if problem.likelihood.targets == "classes":
+        return class_predictions(problem, mean, variance)
     return LeaveOneOut(mean, variance, problem.likelihood.log_partition(problem.t, mean, variance).value)
 
 
@@ -99,16 +105,32 @@ def _all_predictions(problem: Problem, method: str, control: Control, processes:
 
 
 def _predict_without(problem: Problem, method: str, control: Control, i: int) -> _Prediction:
+    solver = get_method(method, problem.likelihood)
+    if problem.likelihood.targets == "classes":
+        return _predict_class_without(problem, solver, control, i)
     prior = float(problem.gram.diagonal()[i])
-    solver = get_method(method)
     if problem.n == 1:  # what is left is the prior
         return _Prediction(0.0, prior if solver.solve(problem, control).has_variance else None)
-    try:
-        solution = solver.solve(problem.without(i), control)
-    except ConvergenceError as error:
-        raise ConvergenceError(f"without case {i}: {error}", error.status) from error
+    solution = _solve_without(problem, solver, control, i)
     cross = np.delete(problem.gram[np.array([i])][0], i)
     mean = float(cross @ solution.alpha)
     if not solution.has_variance:
         return _Prediction(mean, None)
     return _Prediction(mean, prior - float(solution.correction.quadratic_diagonal(cross[:, None])[0]))
+
+
+def _solve_without(problem: Problem, solver: Solver, control: Control, i: int) -> Solution:
+    try:
+        return solver.solve(problem.without(i), control)
+    except ConvergenceError as error:
+        raise ConvergenceError(f"without case {i}: {error}", error.status) from error
+
+
+def _predict_class_without(problem: Problem, solver: Solver, control: Control, i: int) -> _Prediction:
+    prior = prior_variance(problem.dense_gram, problem.n_classes)[i]
+    if problem.n == 1:  # what is left is the prior
+        return _Prediction(np.zeros(prior.size), np.diag(prior))
+    solution = _solve_without(problem, solver, control, i)
+    cross = np.delete(problem.dense_gram[..., i], i, axis=-1)[..., None]
+    covariance = case_covariances(class_correction(solution), prior[None], cross)
+    return _Prediction(times_gram(solution.alpha, cross)[0], covariance[0])

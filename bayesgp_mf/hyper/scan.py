@@ -75,7 +75,7 @@ class Scan:
         ConvergenceError
             If no point of the grid had a solution.
         """
-        if target.likelihood.targets != "binary":
+        if target.likelihood.targets == "real":
             raise ValueError("hyper='scan' counts wrong labels, and these targets are real numbers; use hyper='loo'.")
         axes = self._axes(target)
         shape = tuple(len(axis) for axis in axes)

@@ -59,8 +59,8 @@ class LeaveOneOut(_Search):
     """The highest sum of leave-one-out log predictive densities, each of which is analytic, plus the log prior.
 
     The gradient is exact for tap, naive, variational and laplace, for online learning to its fixed point, and for
-    regression (`loo_gradient`). For a single online sweep, and for exact classification, it is that of central
-    differences: 2p + 1 solutions for each point of the search.
+    regression (`loo_gradient`). For a single online sweep, for exact classification, and for several classes, it is
+    that of central differences: 2p + 1 solutions for each point of the search.
 
     Parameters
     ----------

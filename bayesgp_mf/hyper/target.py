@@ -127,6 +127,11 @@ class Target:
         return lower, upper
 
     @property
+    def n_classes(self) -> int:
+        """Number of classes with a latent value each; 1 where a case has a single latent value."""
+        return getattr(self.likelihood, "n_classes", None) or 1
+
+    @property
     def owners(self) -> NDArray[np.str_]:
         """The name of the parameter that each free entry belongs to, ``(p,)``."""
         return self._owners[self._free]
@@ -158,10 +163,10 @@ class Target:
     def check_memory(self, settings: int) -> None:
         """Raise a MemoryError if solutions at several hyperparameters would not fit into this machine together."""
         try:
-            check_memory(self.t.size, settings)
+            check_memory(self.t.size, settings, classes=self.n_classes)
         except MemoryError:
             # unless the Gram matrix is of low rank: at the start, and so at kernels nearby
-            check_memory(self.t.size, settings, rank_of(self.problem_at(self.kernel).gram))
+            check_memory(self.t.size, settings, rank_of(self.problem_at(self.kernel).gram), self.n_classes)
 
     def problem_at(self, kernel: Kernel, solver: Solver | None = None) -> Problem:
         """Return the inference problem under a kernel, for the target's own solver or for another one.

@@ -8,6 +8,7 @@ from bayesgp_mf.kernels.base import Composite, Kernel, Product, Sum
 from bayesgp_mf.kernels.constant import Bias, White
 from bayesgp_mf.kernels.dot import Linear, NeuralNetwork, Polynomial
 from bayesgp_mf.kernels.parameters import log_gradient, log_vector, log_vector_names, with_log_vector
+from bayesgp_mf.kernels.per_class import PerClass
 from bayesgp_mf.kernels.stationary import Gaussian, Matern32, Matern52, RationalQuadratic
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Matern32",
     "Matern52",
     "NeuralNetwork",
+    "PerClass",
     "Polynomial",
     "Product",
     "RationalQuadratic",
@@ -46,7 +48,11 @@ _LEAVES = {
         White,
     )
 }
-_COMPOSITES: dict[str, type[Sum] | type[Product]] = {"Sum": Sum, "Product": Product}
+_COMPOSITES: dict[str, type[Sum] | type[Product] | type[PerClass]] = {
+    "Sum": Sum,
+    "Product": Product,
+    "PerClass": PerClass,
+}
 
 
 def leaves(kernel: Kernel) -> list[Kernel]:

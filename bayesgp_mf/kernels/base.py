@@ -18,7 +18,14 @@ class Kernel(abc.ABC):
 
     A concrete kernel has a constructor that takes its parameters by name, and the abstract methods below.
     ``+`` and ``*`` make sums and products.
+
+    Attributes
+    ----------
+    per_class : bool
+        Whether `gram`, `cross` and `diag` have a leading axis, with an entry for each class: so `PerClass`.
     """
+
+    per_class: ClassVar[bool] = False
 
     @property
     @abc.abstractmethod
@@ -134,6 +141,11 @@ class Composite(Kernel):
         for term in terms:
             if not isinstance(term, Kernel):
                 raise TypeError(f"{type(self).__name__} takes kernels, got {type(term).__name__}.")
+            if term.per_class:
+                raise TypeError(
+                    f"{type(self).__name__} takes kernels of one process, and {type(term).__name__} has one for each "
+                    "class. Add or multiply inside: PerClass(a + b, c + d)."
+                )
             flat += term.terms if type(term) is type(self) else [term]
         self.terms = flat
 

@@ -9,13 +9,15 @@ from bayesgp_mf.likelihoods.gaussian import Gaussian
 from bayesgp_mf.likelihoods.logit import Logit
 from bayesgp_mf.likelihoods.probit import Probit, Step
 from bayesgp_mf.likelihoods.quadrature import Quadrature
+from bayesgp_mf.likelihoods.softmax import Softmax
 
-__all__ = ["Gaussian", "Likelihood", "Logit", "Probit", "Quadrature", "Step", "from_dict"]
+__all__ = ["Gaussian", "Likelihood", "Logit", "Probit", "Quadrature", "Softmax", "Step", "from_dict"]
 
-_BY_NAME: dict[str, type[Probit] | type[Gaussian] | type[Logit]] = {
+_BY_NAME: dict[str, type[Probit] | type[Gaussian] | type[Logit] | type[Softmax]] = {
     "Probit": Probit,
     "Gaussian": Gaussian,
     "Logit": Logit,
+    "Softmax": Softmax,
 }
 
 

@@ -20,13 +20,15 @@ class Likelihood(Protocol):
 
     Attributes
     ----------
-    targets : {"binary", "real"}
-        Whether ``t`` holds labels -1/+1 or real numbers.
+    targets : {"binary", "real", "classes"}
+        Whether ``t`` holds labels -1/+1, real numbers, or codes 0 to C - 1 of several classes. With several classes
+        each case has a latent value for each of them, along a last axis: where a case has one number below, it has a
+        vector ``(C,)`` of means and of first derivatives, and a matrix ``(C, C)`` of covariances and of second ones.
     """
 
     @property
-    def targets(self) -> Literal["binary", "real"]:
-        """Whether ``t`` holds labels -1/+1 or real numbers."""
+    def targets(self) -> Literal["binary", "real", "classes"]:
+        """Whether ``t`` holds labels -1/+1, real numbers, or codes of classes."""
 
     @property
     def forbids(self) -> bool:

@@ -55,7 +55,7 @@ class Shifted:
             )
 
     @property
-    def targets(self) -> Literal["binary", "real"]:
+    def targets(self) -> Literal["binary", "real", "classes"]:
         """Those of the likelihood."""
         return self.likelihood.targets
 

@@ -23,9 +23,15 @@ from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, NotPositi
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.shifted import Shifted
 from bayesgp_mf.methods import get_method
-from bayesgp_mf.problem import Problem, check_likelihood
+from bayesgp_mf.problem import Problem
 from bayesgp_mf.pymc.mean import check_mean, mean_gradient
-from bayesgp_mf.pymc.parameters import check_differentiable, check_parameters, parameter_gradient, with_parameters
+from bayesgp_mf.pymc.parameters import (
+    check_differentiable,
+    check_parameters,
+    check_single_latent,
+    parameter_gradient,
+    with_parameters,
+)
 from bayesgp_mf.solution import Control, Solution
 from bayesgp_mf.types import Array
 
@@ -59,7 +65,7 @@ class Inference(Op):  # type: ignore[misc]
         method: str = "tap",
         control: Control = Control(),
     ) -> None:
-        check_likelihood(likelihood)
+        check_single_latent(likelihood)
         self.likelihood = likelihood
         self.parameters = tuple(parameters)
         self.with_mean = with_mean

@@ -46,11 +46,21 @@ def split_parameters(likelihood: Likelihood, given: Mapping[str, Any]) -> tuple[
     ValueError
         If the likelihood has no parameter of a name, or refuses a value.
     """
-    check_likelihood(likelihood)
+    check_single_latent(likelihood)
     check_parameters(likelihood, tuple(given))
     tensors = {name: value for name, value in given.items() if isinstance(value, Variable)}
     numbers = {name: value for name, value in given.items() if name not in tensors}
     return with_parameters(likelihood, numbers), tensors
+
+
+def check_single_latent(likelihood: Likelihood) -> None:
+    """Raise a ValueError if a case has no single latent value under what is given as a likelihood."""
+    check_likelihood(likelihood)
+    if likelihood.targets == "classes":
+        raise ValueError(
+            f"models of PyMC here have one latent value for each case, and {type(likelihood).__name__} has one for "
+            "each class. Use bayesgp_mf.fit(..., hyper='nuts'), which samples the hyperparameters with PyMC."
+        )
 
 
 def with_parameters(likelihood: Likelihood, values: Mapping[str, Any]) -> Likelihood:

@@ -43,15 +43,12 @@ from bayesgp_mf.lowrank import (
     site_correction,
 )
 from bayesgp_mf.problem import Problem
-from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.solution import Control, Evidence, Info, LeaveOneOut, Solution
+from bayesgp_mf.solvers.ascent import SMALLEST_FRACTION, climb
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.solvers.line_search import first_that_rises
 from bayesgp_mf.solvers.response import linear_response
 from bayesgp_mf.types import Array, Derivs
-
-_SMALLEST_FRACTION = 2.0**-40
-_PATIENCE = 25  # steps without a smaller change before the rest is called rounding
 
 
 class State(NamedTuple):
@@ -251,27 +248,9 @@ def _objective_at(problem: Problem, alpha: Array) -> float:
 
 
 def _climb(problem: Problem, state: State, control: Control) -> tuple[State, Info]:
-    """Return the summit and how the climb went; the residual is the change by the last step."""
+    """Return the summit and how the climb went."""
     scale = np.sqrt(problem.gram.diagonal())  # alpha times it is a pure number
-    residual = smallest = float("inf")
-    last_best = 0
-    with progress_bar("finding the mode", enabled=control.progress) as advance:
-        for iteration in range(1, control.max_iterations + 1):
-            moved = _newton(problem, state)
-            if moved is None:
-                return state, Info(Status.STALLED, iteration, residual)
-            # asinh: a change counts in proportion where alpha is large
-            change = np.arcsinh(scale * moved.alpha) - np.arcsinh(scale * state.alpha)
-            residual = float(np.max(np.abs(change)))
-            state = moved
-            if residual <= control.tolerance:
-                return state, Info(Status.CONVERGED, iteration, residual)
-            if residual < smallest:
-                smallest, last_best = residual, iteration
-            elif iteration - last_best >= _PATIENCE:
-                return state, Info(Status.STALLED, iteration, residual)
-            advance(f"step {iteration}, change {residual:.1e} (tolerance {control.tolerance:.0e})")
-    return state, Info(Status.MAX_ITERATIONS, control.max_iterations, residual)
+    return climb(lambda at: _newton(problem, at), state, scale, control)
 
 
 def _newton(problem: Problem, state: State) -> State | None:
@@ -297,7 +276,7 @@ def _newton(problem: Problem, state: State) -> State | None:
         value = _objective(problem.likelihood.log_prob(problem.t, there), trial, there)
         return State(trial, there), value - here
 
-    return first_that_rises(at, slope, terms, _SMALLEST_FRACTION)
+    return first_that_rises(at, slope, terms, SMALLEST_FRACTION)
 
 
 def response_to_mean(problem: Problem, solution: Solution) -> Array:

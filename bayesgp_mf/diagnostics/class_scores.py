@@ -1,0 +1,76 @@
+"""How good probabilities of several classes are, once the labels are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bayesgp_mf.inputs import encode_labels
+from bayesgp_mf.problem import as_float_array, check_finite
+
+SUM_TOLERANCE = 1e-6
+
+
+class ClassScores(NamedTuple):
+    """What probabilities of several classes are worth.
+
+    Attributes
+    ----------
+    cases : int
+        How many there are.
+    errors : int
+        Those whose label is not the most probable class.
+    log_score : float
+        Mean log probability of the labels, in nats; higher is better.
+    brier_score : float
+        Mean over cases of the summed squared differences between probabilities and what came; lower is better.
+    """
+
+    cases: int
+    errors: int
+    log_score: float
+    brier_score: float
+
+
+def class_scores(labels: ArrayLike, probabilities: ArrayLike, class_names: Sequence[Any]) -> ClassScores:
+    """Score the probabilities of several classes.
+
+    Parameters
+    ----------
+    labels : (m,) array_like
+        What came: for each case one of ``class_names``.
+    probabilities : (m, C) array_like
+        Of each class, in the order of ``class_names``; such as ``p`` of the group ``predictions``.
+    class_names : sequence
+        The classes, such as the coordinate ``class`` of ``p``.
+
+    Raises
+    ------
+    ValueError
+        If a label is none of the classes, the shapes differ, or rows are no probabilities.
+
+    Examples
+    --------
+    >>> from bayesgp_mf.diagnostics import class_scores
+    >>> class_scores(["a", "c"], [[0.5, 0.3, 0.2], [0.6, 0.2, 0.2]], ["a", "b", "c"]).errors
+    1
+    """
+    p = as_float_array("probabilities", probabilities)
+    codes = encode_labels(labels, list(class_names), "the classes of the fit").astype(np.intp)
+    if codes.size == 0 or p.shape != (codes.size, len(class_names)):
+        raise ValueError(
+            f"probabilities must have a row for each of {codes.size} labels and a column for each of "
+            f"{len(class_names)} classes, got shape {p.shape}."
+        )
+    check_finite("probabilities", p)
+    if np.any(p < 0) or np.max(np.abs(p.sum(axis=1) - 1.0)) > SUM_TOLERANCE:
+        raise ValueError("each row of probabilities must hold numbers >= 0 that sum to one. Pass those of all classes.")
+    own = p[np.arange(codes.size), codes]
+    with np.errstate(divide="ignore"):  # a label that was given no chance scores minus infinity
+        log_score = float(np.mean(np.log(own)))
+    came = np.arange(p.shape[1]) == codes[:, None]
+    errors = int(np.count_nonzero(own < p.max(axis=1)))
+    return ClassScores(codes.size, errors, log_score, float(np.mean(np.sum((p - came) ** 2, axis=1))))

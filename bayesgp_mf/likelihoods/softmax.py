@@ -1,0 +1,144 @@
+"""The softmax likelihood: one of several classes, with one latent value for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import log_softmax, softmax
+
+from bayesgp_mf.likelihoods.softmax_integral import class_predictions, class_probabilities, log_class_density
+from bayesgp_mf.types import Array, Derivs
+
+_BLOCK = 2**18  # cases drawn together, so that memory stays bounded
+
+
+@dataclass(frozen=True, slots=True)
+class Softmax:
+    r"""Softmax likelihood of C classes.
+
+    .. math:: p(t = c|f) = \pi_c = e^{f_c} / \sum_d e^{f_d}
+
+    as Barber & Williams [1]_ have it for more than two classes (section 3; [2]_, eq. 3.33). Each class has a latent
+    function of its own; a constant added to all of them changes nothing. For two classes it is `Logit` of f_1 - f_0,
+    whose prior variance is the sum of theirs: a kernel here is one of twice the variance there.
+
+    Latent values have the class along their last axis: ``(n, C)``.
+
+    Parameters
+    ----------
+    classes : sequence, optional
+        All classes there are, in order, for labels that need not hold each of them; a class without an example is
+        predicted from its prior. By default the classes are those that occur, sorted, or the categories of a pandas
+        Categorical.
+
+    Raises
+    ------
+    ValueError
+        If the classes are fewer than two, or not distinct.
+
+    Notes
+    -----
+    Averages over a Gaussian are integrated numerically (`likelihoods.softmax_integral`) until their estimated error is
+    at most 1e-4 in a probability, and 3e-4 nats in a log density; what is not reached is an error. For two classes they
+    are those of `Logit`, exact to 1e-11.
+
+    References
+    ----------
+    .. [1] Barber, D., & Williams, C. K. I. (1996). Gaussian processes for Bayesian classification via hybrid
+       Monte Carlo. NIPS 9.
+    .. [2] Rasmussen, C. E., & Williams, C. K. I. (2006). Gaussian Processes for Machine Learning. MIT Press.
+       Section 3.5. http://gaussianprocess.org/gpml/
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesgp_mf.likelihoods import Softmax
+    >>> mean, covariance = np.array([[1.0, 0.0, 0.0]]), 4.0 * np.eye(3)[None]
+    >>> Softmax().predict_proba(mean, covariance).round(3)
+    array([[0.458, 0.271, 0.271]])
+    """
+
+    classes: tuple[Any, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.classes is None:
+            return
+        if isinstance(self.classes, str) or not isinstance(self.classes, Iterable):
+            raise ValueError(f"classes must be a sequence of labels such as ('a', 'b', 'c'), got {self.classes!r}.")
+        given = self.classes.tolist() if isinstance(self.classes, np.ndarray) else list(self.classes)
+        names = [str(label) for label in given]
+        if len(names) < 2 or len(set(names)) < len(names):
+            raise ValueError(f"classes must be two or more, with names that differ, got {names}.")
+        object.__setattr__(self, "classes", tuple(given))
+
+    @property
+    def n_classes(self) -> int | None:
+        """Number of classes C, or None where the labels decide."""
+        return None if self.classes is None else len(self.classes)
+
+    @property
+    def targets(self) -> Literal["classes"]:
+        """Codes 0 to C - 1."""
+        return "classes"
+
+    @property
+    def log_concave(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def forbids(self) -> bool:
+        """No latent value has likelihood zero."""
+        return False
+
+    def with_classes(self, classes: tuple[str, ...]) -> Softmax:
+        """Return the likelihood with its classes named."""
+        return replace(self, classes=classes)
+
+    def log_density(self, t: Array, f: Array) -> Array:
+        """Return log p(t|f) ``(..., n)`` in nats, for codes ``t (n,)`` and latent values ``f (..., n, C)``."""
+        codes = np.broadcast_to(t, f.shape[:-1]).astype(np.intp)
+        return np.asarray(np.take_along_axis(log_softmax(f, axis=-1), codes[..., None], axis=-1)[..., 0])
+
+    def log_prob(self, t: Array, f: Array) -> Derivs:
+        r"""Return log p(t|f) ``(..., n)`` in nats, and its derivatives in f, ``(..., n, C)`` and ``(..., n, C, C)``.
+
+        They are :math:`e_t - \pi` and :math:`-W = \pi \pi^T - \mathrm{diag}(\pi)` (GPML, eq. 3.38).
+        """
+        pi = softmax(f, axis=-1)
+        own = np.arange(f.shape[-1]) == np.asarray(t)[..., None]
+        curvature = pi[..., :, None] * pi[..., None, :] - pi[..., :, None] * np.eye(f.shape[-1])
+        return Derivs(self.log_density(t, f), own - pi, curvature)
+
+    def log_partition(self, t: Array, mean: Array, covariance: Array) -> Derivs:
+        """Return the log of E p(t|f), f ~ N(mean, covariance), and its derivatives in mean, with a class axis each.
+
+        ``mean (m, C)``, ``covariance (m, C, C)``; `softmax_integral.log_class_density` says more.
+        """
+        return log_class_density(t, mean, covariance)
+
+    def predict_proba(self, mean: Array, covariance: Array) -> Array:
+        """Return E p(t=c|f) ``(m, C)`` for f ~ N(mean, covariance), ``mean (m, C)``, ``covariance (m, C, C)``."""
+        return class_probabilities(mean, covariance)
+
+    def predictions(self, t: Array, mean: Array, covariance: Array) -> tuple[Array, Array]:
+        """Return the value of `log_partition` ``(m,)``, without derivatives, and `predict_proba` ``(m, C)``."""
+        return class_predictions(t, mean, covariance)
+
+    def sample(self, f: Array, rng: np.random.Generator) -> Array:
+        """Draw a class, 0 to C - 1, for each vector of latent values ``f (..., C)``."""
+        flat = f.reshape(-1, f.shape[-1])
+        levels, codes = rng.random(flat.shape[0]), np.empty(flat.shape[0])
+        for start in range(0, flat.shape[0], _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            below = np.cumsum(softmax(flat[rows], axis=-1), axis=-1)[:, :-1]
+            codes[rows] = np.sum(levels[rows, None] > below, axis=-1)
+        return codes.reshape(f.shape[:-1])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the name, and the names of the classes where they are known."""
+        named = {} if self.classes is None else {"classes": [str(label) for label in self.classes]}
+        return {"likelihood": "Softmax", **named}

@@ -1,0 +1,196 @@
+r"""The correction R of several classes, without a matrix of C n rows.
+
+The posterior covariance of class c at x and class d at x' is
+
+.. math:: \delta_{cd}\, k_c(x, x') - k_c(x)^T R_{cd}\, k_d(x'), \qquad R = (K + W^{-1})^{-1},
+
+with K block-diagonal, a block for each class, and W one matrix of C rows for each case. A likelihood that does not
+change when a constant is added to all latent values of a case makes sites of the form
+
+.. math:: W_i = \mathrm{diag}(w_i) - w_i w_i^T / s_i, \qquad s_i = \textstyle\sum_c w_{ic}.
+
+For Laplace's approximation of a softmax, w is pi and s is one ([1]_, eq. 3.38). They are the limit of measurements of
+all classes with the precisions w whose common offset is unknown, so that ([1]_, eq. 3.47)
+
+.. math::
+    R = E - E\,\mathbf{1}\, M^{-1} \mathbf{1}^T E, \quad
+    E_c = D_c^{1/2} (I + D_c^{1/2} K_c D_c^{1/2})^{-1} D_c^{1/2}, \quad M = \sum_c E_c,
+
+where :math:`D_c = \mathrm{diag}(w_{\cdot c})` and **1** stacks C identity matrices. R has no component along common
+offsets, :math:`R\,\mathbf{1} = 0`. And from :math:`\det(I + K D - K D \mathbf{1} S^{-1} \mathbf{1}^T D)`,
+
+.. math:: \log\det(I + K W) = \sum_c \log\det(I + K_c D_c) + \log\det M - \sum_i \log s_i .
+
+References
+----------
+.. [1] Rasmussen, C. E., & Williams, C. K. I. (2006). Gaussian Processes for Machine Learning. MIT Press. Section 3.5,
+   algorithms 3.3 and 3.4. http://gaussianprocess.org/gpml/
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from bayesgp_mf.linalg import Correction, SiteCorrection, cholesky, triangular_inverse
+from bayesgp_mf.multiclass.gram import of_class, times_gram
+from bayesgp_mf.types import Array
+
+
+@runtime_checkable
+class ClassCorrection(Correction, Protocol):
+    """What a posterior of several classes asks of its correction R.
+
+    The members it shares with `linalg.Correction` have the class as an axis before that of the cases: what is
+    ``(m, m)`` there is ``(C, m, C, m)``.
+    """
+
+    @property
+    def log_det(self) -> float:
+        """Log determinant of I + K W, in nats."""
+
+    def multiply(self, values: Array) -> Array:
+        """Return R times ``values (..., n, C)``."""
+
+    def weights(self, shift: Array) -> Array:
+        """Return ``b - R K b`` for ``b (..., n, C)``."""
+
+    def blocks(self, cross: Array) -> Array:
+        """Return k_c' R_cd k_d ``(m, C, C)`` of each new case, for ``cross (n, m)`` or ``(C, n, m)``."""
+
+    def class_block(self, c: int) -> Array:
+        """Return the block R_cc ``(n, n)``."""
+
+    def noise(self, scores: Array) -> Array:
+        """Return R e ``(..., n, C)`` for standard normal ``scores``, where e has the covariance of the sites."""
+
+    def site_precision(self) -> Array:
+        """Return W ``(n, C, C)``."""
+
+
+class _Blocks(NamedTuple):
+    each: list[Array]  # E_c (n, n)
+    inverse_factor: Array  # L^-1 (n, n), where L L' = M
+    log_det: float
+
+
+class SoftmaxCorrection:
+    r"""R for sites diag(w_i) - w_i w_i' / sum(w_i).
+
+    The factors are computed when something first needs them: O(C n^3) operations, and C + 1 matrices of n rows.
+
+    Parameters
+    ----------
+    gram : (n, n) or (C, n, n) array
+        Gram matrix of all classes, or of each.
+    site_weight : (n, C) array
+        w >= 0, in latent units to the power -2; at least one of each case is positive.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        When the factors are first needed, if M is singular.
+    """
+
+    def __init__(self, gram: Array, site_weight: Array) -> None:
+        self._gram = gram
+        self.site_weight = site_weight
+
+    @cached_property
+    def _blocks(self) -> _Blocks:
+        each, log_det = [], 0.0
+        total = np.zeros(self._gram.shape[-2:])
+        for c in range(self.site_weight.shape[1]):
+            of_one = SiteCorrection(of_class(self._gram, c), self.site_weight[:, c])
+            log_det += of_one.log_det
+            each.append(of_one.dense())
+            total += each[-1]
+        factor = cholesky(total, overwrite=True)
+        log_det += 2.0 * float(np.sum(np.log(np.diag(factor))))
+        log_det -= float(np.sum(np.log(np.sum(self.site_weight, axis=1))))
+        return _Blocks(each, triangular_inverse(factor, overwrite=True), log_det)
+
+    @property
+    def log_det(self) -> float:
+        """Log determinant of I + K W, in nats."""
+        return self._blocks.log_det
+
+    def multiply(self, values: Array) -> Array:
+        """Return R times ``values (..., n, C)``."""
+        return self._without_common(self._times_each(values))
+
+    def weights(self, shift: Array) -> Array:
+        """Return ``b - R K b`` for ``b (..., n, C)``: the weights alpha = b - W K alpha under sites with shifts b."""
+        return np.asarray(shift - self.multiply(times_gram(shift, self._gram)))
+
+    def _times_each(self, values: Array) -> Array:
+        """Return E times ``values (..., n, C)``."""
+        return np.stack([values[..., c] @ block for c, block in enumerate(self._blocks.each)], axis=-1)
+
+    def _without_common(self, product: Array) -> Array:
+        """Return ``E v - E 1 M^-1 1' E v`` from ``E v (..., n, C)``."""
+        inverse_factor = self._blocks.inverse_factor
+        common = (np.sum(product, axis=-1) @ inverse_factor.T) @ inverse_factor
+        return np.stack([product[..., c] - common @ block for c, block in enumerate(self._blocks.each)], axis=-1)
+
+    def blocks(self, cross: Array) -> Array:
+        """Return k_c' R_cd k_d ``(m, C, C)`` of each new case, for ``cross (n, m)`` or ``(C, n, m)``."""
+        n_classes = self.site_weight.shape[1]
+        common, own = [], []  # L^-1 E_c k_c, and k_c' E_c k_c
+        for c, block in enumerate(self._blocks.each):
+            of_one = of_class(cross, c)
+            product = block @ of_one
+            own.append(np.einsum("ij,ij->j", of_one, product))
+            common.append(self._blocks.inverse_factor @ product)
+        result = np.empty((cross.shape[-1], n_classes, n_classes))
+        for c in range(n_classes):
+            for d in range(c + 1):
+                result[:, c, d] = result[:, d, c] = -np.einsum("ij,ij->j", common[c], common[d])
+            result[:, c, c] += own[c]
+        return result
+
+    def quadratic(self, cross: Array) -> Array:
+        """Return k_c' R_cd k_d ``(C, m, C, m)`` for ``cross (n, m)`` or ``(C, n, m)``: for few cases, as in tests."""
+        common, n_classes = [], self.site_weight.shape[1]
+        result = np.zeros((n_classes, cross.shape[-1], n_classes, cross.shape[-1]))
+        for c, block in enumerate(self._blocks.each):
+            product = block @ of_class(cross, c)
+            result[c, :, c] = of_class(cross, c).T @ product
+            common.append(self._blocks.inverse_factor @ product)
+        for c in range(n_classes):
+            for d in range(n_classes):
+                result[c, :, d] -= common[c].T @ common[d]
+        return result
+
+    def quadratic_diagonal(self, cross: Array) -> Array:
+        """Return k_c' R_cc k_c ``(C, m)`` of each new case, for ``cross (n, m)`` or ``(C, n, m)``."""
+        return np.array(np.diagonal(self.blocks(cross), axis1=1, axis2=2).T)
+
+    def dense(self) -> Array:
+        """Return ``R (C, n, C, n)``, for tests: nothing else makes a matrix of so many rows."""
+        return self.quadratic(np.eye(self.site_weight.shape[0]))
+
+    def class_block(self, c: int) -> Array:
+        """Return the block R_cc ``(n, n)``."""
+        block = self._blocks.each[c]
+        common = self._blocks.inverse_factor @ block
+        return np.asarray(block - common.T @ common)
+
+    def noise(self, scores: Array) -> Array:
+        """Return R e ``(..., n, C)`` for standard normal ``scores``, where e has the covariance of the sites.
+
+        That is 1/w for each class: common offsets, which R removes, may have any variance.
+        """
+        root = np.sqrt(self.site_weight)
+        # E / sqrt(w) = sqrt(w) (I + ...)^-1, which is zero where w is
+        scaled = np.divide(scores, root, out=np.zeros_like(scores), where=np.broadcast_to(root > 0, scores.shape))
+        return self.multiply(scaled)
+
+    def site_precision(self) -> Array:
+        """Return W ``(n, C, C)``."""
+        w = self.site_weight
+        total = np.sum(w, axis=1)
+        outer = w[:, :, None] * w[:, None, :] / total[:, None, None]
+        return np.asarray(w[:, :, None] * np.eye(w.shape[1]) - outer)

@@ -1,0 +1,215 @@
+r"""Laplace's approximation for several classes: a Gaussian at the mode of the posterior under a softmax.
+
+The mode maximises, over f = K alpha with a latent function for each class ([1]_, eq. 3.34),
+
+.. math:: \Psi = \sum_i \log \pi_{i t_i} - \tfrac12 \sum_c \alpha_c^T K_c \alpha_c
+
+so that :math:`\alpha = y - \pi` there, with y one in the column of the case's class (eq. 3.35). With
+:math:`W_i = \mathrm{diag}(\pi_i) - \pi_i \pi_i^T` (eq. 3.38), Newton's step is that of the binary method
+(`solvers.laplace`), :math:`\alpha \leftarrow \alpha + (I - R K)(y - \pi - \alpha)`, with the R of
+`multiclass.correction` ([1]_, algorithm 3.3). It goes uphill, and a line search along it makes it converge from
+anywhere.
+
+References
+----------
+.. [1] Rasmussen, C. E., & Williams, C. K. I. (2006). Gaussian Processes for Machine Learning. MIT Press. Section 3.5.
+   http://gaussianprocess.org/gpml/
+.. [2] Barber, D., & Williams, C. K. I. (1996). Gaussian processes for Bayesian classification via hybrid
+   Monte Carlo. NIPS 9.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import log_softmax
+
+from bayesgp_mf.errors import Status
+from bayesgp_mf.multiclass.correction import SoftmaxCorrection
+from bayesgp_mf.multiclass.gram import prior_variance, times_gram
+from bayesgp_mf.multiclass.response import case_covariances, class_correction, class_linear_response
+from bayesgp_mf.problem import Problem
+from bayesgp_mf.solution import ClassLeaveOneOut, Control, Evidence, Info, Solution
+from bayesgp_mf.solvers.ascent import SMALLEST_FRACTION, climb
+from bayesgp_mf.solvers.driver import require_solved
+from bayesgp_mf.solvers.line_search import first_that_rises
+from bayesgp_mf.types import Array
+
+
+class State(NamedTuple):
+    """What the next step needs.
+
+    Attributes
+    ----------
+    alpha : (n, C) array
+        Weights, in latent units to the power -1.
+    latent : (n, C) array
+        The latent values K alpha.
+    """
+
+    alpha: Array
+    latent: Array
+
+
+@dataclass(frozen=True, slots=True)
+class MulticlassLaplace:
+    """Laplace's approximation to the posterior and the evidence of several classes.
+
+    O(C n^3) operations for each step, and C + 2 matrices of n rows in memory.
+
+    Parameters
+    ----------
+    name : str
+        The name users call it by.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> problem = bgp.Problem(np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([0.0, 2.0]), bgp.Softmax(("a", "b", "c")))
+    >>> multiclass_laplace.solve(problem).alpha.round(4)
+    array([[ 0.4461, -0.1756, -0.2705],
+           [-0.2705, -0.1756,  0.4461]])
+    """
+
+    name: str = "laplace"
+
+    def init(self, problem: Problem) -> State:
+        """Return the mode before any data: zero."""
+        zero = np.zeros((problem.n, problem.n_classes))
+        return State(zero, zero)
+
+    def step(self, problem: Problem, state: State) -> State:
+        """Return the state after one Newton step, shortened until Psi rises; the same state if it cannot."""
+        moved = _newton(problem, state)
+        return state if moved is None else moved
+
+    def finish(self, problem: Problem, state: State, info: Info) -> Solution:
+        r"""Return the solution at a state: weights, correction and the evidence.
+
+        The log evidence (GPML, eq. 3.44; 1996, eq. 10) is
+
+        .. math:: \sum_i \log \pi_{i t_i} - \tfrac12 \sum_c \alpha_c^T K_c \alpha_c - \tfrac12 \log \det(I + K W).
+        """
+        f = times_gram(state.alpha, problem.dense_gram)
+        log_pi = log_softmax(f, axis=1)
+        correction = SoftmaxCorrection(problem.dense_gram, np.exp(log_pi))
+        value = _objective(problem.t, log_pi, state.alpha, f) - 0.5 * correction.log_det
+        return Solution(self.name, state.alpha, correction, Evidence(value, "laplace"), None, info)
+
+    def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
+        """Find the mode of the posterior and the Gaussian at it.
+
+        Parameters
+        ----------
+        problem : Problem
+            Gram matrix ``(n, n)`` or ``(C, n, n)``, codes ``(n,)``, softmax likelihood.
+        control : Control
+            Tolerance, largest number of Newton steps, and whether to raise if they were not enough.
+        start : Solution, optional
+            Warm start with the same n and C; the default starts from f = 0.
+
+        Returns
+        -------
+        Solution
+            With ``alpha (n, C)``, ``info.status`` saying whether the mode was reached, and ``cavity`` None.
+
+        Raises
+        ------
+        ConvergenceError
+            If ``control.throw`` and the mode was not reached.
+        ValueError
+            If ``start`` has another number of cases or classes.
+        """
+        control.check_scheme(self.name)
+        first = self.init(problem)
+        state = first
+        if start is not None:
+            start.check_start(*first.alpha.shape)
+            state = State(start.alpha, times_gram(start.alpha, problem.dense_gram))
+        state, info = _climb(problem, state, control)
+        if start is not None and info.status is not Status.CONVERGED:  # a start far out can be lost in rounding
+            state, info = _climb(problem, first, control)
+        require_solved(self.name, problem, info, control)
+        return self.finish(problem, state, info)
+
+    def gram_gradient(self, problem: Problem, solution: Solution) -> Array:
+        r"""Return the derivative of the log evidence with respect to the Gram matrix, or to that of each class.
+
+        ``(n, n)``, summed over the classes, where they share a kernel, and ``(C, n, n)`` where they do not; symmetric.
+
+        Notes
+        -----
+        As in the binary method, with :math:`s_i` the derivative of :math:`-\tfrac12 \log\det(I + K W)` in the latent
+        values of case i at fixed K. Since :math:`\partial \pi_a / \partial f_c = W_{ac}`,
+
+        .. math:: s_i = -\tfrac12 W_i\, [\mathrm{diag}(\Sigma_i) - 2 \Sigma_i \pi_i],
+
+        with Sigma_i the posterior covariance of the case's classes. The mode changes by
+        :math:`(I + K W)^{-1} dK\, \alpha` (1996, section 3, from its eq. 5), so that
+
+        .. math::
+            \frac{d \log p(t)}{dK_c} = \tfrac12 (\alpha_c \alpha_c^T - R_{cc})
+            + \tfrac12 (u_c \alpha_c^T + \alpha_c u_c^T), \quad u = (I - R K)\, s.
+        """
+        correction, gram = class_correction(solution), problem.dense_gram
+        u = correction.weights(_pull_on_mode(problem, solution))
+        alpha = solution.alpha
+        result = np.zeros_like(gram)
+        for c in range(problem.n_classes):
+            part = result if gram.ndim == 2 else result[c]
+            cross = np.outer(u[:, c] + 0.5 * alpha[:, c], alpha[:, c])
+            part += cross
+            part += cross.T
+            part -= correction.class_block(c)
+        result *= 0.5
+        return result
+
+    def leave_one_out(self, problem: Problem, solution: Solution) -> ClassLeaveOneOut:
+        """Return the leave-one-out predictions by linear response."""
+        return class_linear_response(problem, solution)
+
+
+def _objective(t: Array, log_pi: Array, alpha: Array, f: Array) -> float:
+    """Return Psi in nats, from log probabilities, weights and latent values ``(n, C)``."""
+    own = log_pi[np.arange(t.size), t.astype(np.intp)]
+    return float(np.sum(own)) - 0.5 * float(np.sum(alpha * f))
+
+
+def _climb(problem: Problem, state: State, control: Control) -> tuple[State, Info]:
+    scale = np.sqrt(prior_variance(problem.dense_gram, problem.n_classes))  # alpha times it is a pure number
+    return climb(lambda at: _newton(problem, at), state, scale, control)
+
+
+def _newton(problem: Problem, state: State) -> State | None:
+    """Return the state after Newton's step, shortened until Psi rises enough, or None if it cannot."""
+    (alpha, f), t = state, problem.t
+    log_pi = log_softmax(f, axis=1)
+    pi = np.exp(log_pi)
+    residual = -pi - alpha
+    residual[np.arange(t.size), t.astype(np.intp)] += 1.0
+    direction = SoftmaxCorrection(problem.dense_gram, pi).weights(residual)
+    rise = times_gram(direction, problem.dense_gram)
+    here = _objective(t, log_pi, alpha, f)
+
+    def at(fraction: float) -> tuple[State, float]:
+        trial, there = alpha + fraction * direction, f + fraction * rise
+        return State(trial, there), _objective(t, log_softmax(there, axis=1), trial, there) - here
+
+    terms = abs(here) + float(np.sum(np.abs(alpha * f))) + problem.n
+    return first_that_rises(at, float(np.sum(residual * rise)), terms, SMALLEST_FRACTION)
+
+
+def _pull_on_mode(problem: Problem, solution: Solution) -> Array:
+    """Return s ``(n, C)`` of `MulticlassLaplace.gram_gradient`."""
+    correction = class_correction(solution)
+    sigma = case_covariances(correction, prior_variance(problem.dense_gram, problem.n_classes), problem.dense_gram)
+    pi = np.exp(log_softmax(times_gram(solution.alpha, problem.dense_gram), axis=1))
+    inner = np.diagonal(sigma, axis1=1, axis2=2) - 2.0 * np.einsum("icd,id->ic", sigma, pi)
+    return np.asarray(-0.5 * pi * (inner - np.sum(pi * inner, axis=1, keepdims=True)))  # -W inner / 2
+
+
+multiclass_laplace = MulticlassLaplace()
+"""Laplace's approximation for several classes, as a registered method."""

@@ -1,0 +1,225 @@
+"""The softmax likelihood: its integrals against brute force, its derivatives against differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import log_softmax, softmax
+
+from bayesgp_mf import likelihoods
+from bayesgp_mf.errors import ConvergenceError
+from bayesgp_mf.likelihoods import Logit, Softmax, softmax_integral
+from bayesgp_mf.likelihoods.softmax_integral import class_predictions, class_probabilities, log_class_density
+
+
+def gaussians(n_classes: int, sd: float, n: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Means and covariances like those of posteriors: independent classes, a common offset, and something besides."""
+    rng = np.random.default_rng(seed)
+    own = np.eye(n_classes) * rng.uniform(0.3, 1.0, (n, n_classes))[:, None, :]
+    mixed = 0.4 * rng.standard_normal((n, n_classes, n_classes)) / np.sqrt(n_classes)
+    covariance = sd**2 * (own + mixed @ np.swapaxes(mixed, 1, 2) + rng.uniform(0.0, 2.0, (n, 1, 1)))
+    return sd * rng.standard_normal((n, n_classes)), covariance
+
+
+def by_product_rule(mean: np.ndarray, covariance: np.ndarray, nodes: int = 80) -> np.ndarray:
+    """Probabilities of three classes on a dense product of Gauss-Hermite rules over the two differences."""
+    x, w = np.polynomial.hermite_e.hermegauss(nodes)
+    difference = np.array([[-1.0, 1.0, 0.0], [-1.0, 0.0, 1.0]])
+    root = np.linalg.cholesky(difference @ covariance @ difference.T)
+    z = np.stack(np.meshgrid(x, x, indexing="ij"), axis=-1).reshape(-1, 2)
+    f = np.column_stack([np.zeros(nodes**2), difference @ mean + z @ root.T])
+    return np.outer(w, w).ravel() @ softmax(f, axis=1) / (2.0 * np.pi)
+
+
+@pytest.mark.parametrize("sd", [0.1, 1.0, 2.5])
+def test_three_classes_agree_with_a_dense_product_rule(sd):
+    mean, covariance = gaussians(3, sd)
+    found = class_probabilities(mean, covariance)
+    expected = np.array([by_product_rule(m, c) for m, c in zip(mean, covariance, strict=True)])
+    np.testing.assert_allclose(found, expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("n_classes", [4, 6, 9])
+def test_more_classes_agree_with_draws(n_classes):
+    mean, covariance = gaussians(n_classes, 2.0, n=2)
+    found, rng = class_probabilities(mean, covariance), np.random.default_rng(1)
+    for i in range(2):
+        each = softmax(rng.multivariate_normal(mean[i], covariance[i], size=200_000), axis=1)
+        error = each.std(axis=0) / np.sqrt(each.shape[0])
+        assert np.all(np.abs(each.mean(axis=0) - found[i]) < 4.5 * error + 1e-4)
+        assert np.any(np.abs(softmax(mean[i]) - found[i]) > 20 * error)  # at the mean itself it would be noticed
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-14)
+
+
+def test_two_classes_are_those_of_logit():
+    mean, covariance = gaussians(2, 3.0)
+    difference = mean[:, 1] - mean[:, 0]
+    variance = covariance[:, 0, 0] + covariance[:, 1, 1] - 2 * covariance[:, 0, 1]
+    t = np.array([0.0, 1.0, 1.0, 0.0])
+    found = Softmax().log_partition(t, mean, covariance)
+    expected = Logit().log_partition(2 * t - 1, difference, variance)
+    np.testing.assert_allclose(found.value, expected.value, rtol=1e-13)
+    np.testing.assert_allclose(found.d1[:, 1], expected.d1, rtol=1e-13)
+    np.testing.assert_allclose(found.d1.sum(axis=1), 0.0, atol=1e-14)
+    np.testing.assert_allclose(found.d2[:, 0, 1], -expected.d2, rtol=1e-13)
+    np.testing.assert_allclose(class_probabilities(mean, covariance)[:, 1], Logit().predict_proba(difference, variance))
+
+
+def test_without_variance_it_is_the_softmax_itself():
+    mean, covariance = 5.0 * gaussians(5, 1.0)[0], np.zeros((4, 5, 5))
+    t = np.array([0.0, 1.0, 2.0, 4.0])
+    found, exact = Softmax().log_partition(t, mean, covariance), Softmax().log_prob(t, mean)
+    for part in range(3):
+        np.testing.assert_allclose(found[part], exact[part], rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(class_probabilities(mean, covariance), softmax(mean, axis=1), atol=1e-7)
+
+
+def test_a_common_offset_of_any_variance_changes_nothing():
+    mean, covariance = gaussians(4, 1.5)
+    shifted = class_probabilities(mean + 7.0, covariance + 30.0)
+    np.testing.assert_allclose(shifted, class_probabilities(mean, covariance), atol=1e-6)
+
+
+def test_the_order_of_the_classes_does_not_matter():
+    mean, covariance = gaussians(4, 1.5)
+    order = np.array([2, 0, 3, 1])
+    found = class_probabilities(mean[:, order], covariance[:, order][:, :, order])
+    np.testing.assert_allclose(found, class_probabilities(mean, covariance)[:, order], atol=1e-4)
+
+
+@pytest.mark.parametrize("n_classes", [3, 5])
+def test_derivatives_are_those_of_differences(n_classes):
+    mean, covariance = gaussians(n_classes, 1.5)
+    t = np.array([0.0, 1.0, 2.0, 1.0])
+    found, step = log_class_density(t, mean, covariance), 1e-3
+    for c in range(n_classes):
+        move = step * (np.arange(n_classes) == c)
+        ahead, behind = (log_class_density(t, mean + sign * move, covariance) for sign in (1.0, -1.0))
+        np.testing.assert_allclose((ahead.value - behind.value) / (2 * step), found.d1[:, c], atol=2e-5)
+        np.testing.assert_allclose((ahead.d1 - behind.d1) / (2 * step), found.d2[:, :, c], atol=2e-5)
+    assert np.max(np.abs(found.d1)) > 0.1  # there is something to compare
+
+
+def test_heat_equation():
+    """A derivative in the covariance is half a second derivative in the mean."""
+    mean, covariance = gaussians(3, 1.0)
+    t, step = np.array([0.0, 1.0, 2.0, 1.0]), 1e-3
+    direction = np.outer([1.0, 0.5, -0.2], [1.0, 0.5, -0.2])
+    ahead, behind = (log_class_density(t, mean, covariance + sign * step * direction).value for sign in (1.0, -1.0))
+    _, d1, d2 = log_class_density(t, mean, covariance)
+    expected = 0.5 * np.einsum("kcd,cd->k", d2 + d1[:, :, None] * d1[:, None, :], direction)
+    np.testing.assert_allclose((ahead - behind) / (2 * step), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("gap", [20.0, 60.0])
+def test_an_unlikely_label_keeps_its_digits(gap):
+    """With independent unit variances E pi_t is about exp(-gap + 1/2 + 1/2) / 2, by the log-normal mean."""
+    mean = np.array([[-gap, 0.0, 0.0]])
+    covariance = 0.01 * np.eye(3)[None]
+    value = log_class_density(np.array([0.0]), mean, covariance).value[0]
+    rng = np.random.default_rng(0)
+    others = np.logaddexp.reduce(0.1 * rng.standard_normal((2, 100_000)), axis=0)
+    expected = -gap + 0.005 + np.log(np.mean(np.exp(-others)))
+    np.testing.assert_allclose(value, expected, atol=1e-3)
+
+
+def test_dependent_classes_are_integrated_by_points(monkeypatch):
+    """Where little is independent, Smolyak's levels give up and Sobol's points go on; both are right."""
+    rng = np.random.default_rng(2)
+    mixed = rng.standard_normal((1, 4, 2))
+    mean, covariance = rng.standard_normal((1, 4)), mixed @ np.swapaxes(mixed, 1, 2) + 0.05 * np.eye(4)
+    monkeypatch.setattr(softmax_integral, "LEVELS", 0)
+    found = class_probabilities(mean, covariance)[0]
+    each = softmax(rng.multivariate_normal(mean[0], covariance[0], size=200_000), axis=1)
+    assert np.all(np.abs(each.mean(axis=0) - found) < 4.5 * each.std(axis=0) / np.sqrt(each.shape[0]) + 1e-4)
+    monkeypatch.setattr(softmax_integral, "LAST", softmax_integral.FIRST)
+    with pytest.raises(ConvergenceError, match=r"probability of 1 cases \(the first is 0\).*less variance"):
+        class_probabilities(mean, 100.0 * covariance)
+
+
+@pytest.mark.parametrize("n_classes", [3, 4, 7])
+@pytest.mark.parametrize("own", [0.0, 1e-6, 0.1, 3.0])
+def test_the_split_of_a_covariance_adds_up(n_classes, own):
+    """diag(s) + B B' gives all differences the same covariance as V, whatever V; s is not given away."""
+    rng = np.random.default_rng(0)
+    mixed = rng.standard_normal((6, n_classes, 2))
+    covariance = mixed @ np.swapaxes(mixed, 1, 2) + own * np.eye(n_classes)
+    cases = softmax_integral._split(np.zeros((6, n_classes)), covariance)
+    again = cases.variance[:, :, None] * np.eye(n_classes) + cases.shared @ np.swapaxes(cases.shared, 1, 2)
+    basis = softmax_integral.contrast_basis(n_classes)
+    np.testing.assert_allclose(basis.T @ again @ basis, basis.T @ covariance @ basis, atol=1e-9)
+    assert np.all(cases.variance >= 0)
+    if own == 3.0:
+        assert np.median(cases.variance) > 2.0
+
+
+@pytest.mark.parametrize(("grade", "level", "degree"), [((1, 1, 1), 3, 7), ((1, 2, 3), 4, 9), ((1, 1, 2, 4), 1, 3)])
+def test_sparse_rules_are_exact_for_their_degree(grade, level, degree):
+    rule = softmax_integral._sparse_rule(grade, level)
+    z = rule.points[0]
+    np.testing.assert_allclose(rule.weights.sum(), 1.0)
+    moments = {2: 1.0, 4: 3.0, 6: 15.0, 8: 105.0}
+    for power, moment in moments.items():
+        found = rule.weights @ z[:, 0] ** power
+        if power <= degree:
+            np.testing.assert_allclose(found, moment, rtol=1e-12)
+    np.testing.assert_allclose(rule.weights @ z**2, 1.0, rtol=1e-12)  # along every axis, whatever its grade
+    if level > 2:
+        np.testing.assert_allclose(rule.weights @ (z[:, 0] ** 2 * z[:, 1] ** 2), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(rule.weights @ z, 0.0, atol=1e-12)
+
+
+def test_many_classes():
+    rng = np.random.default_rng(0)
+    mean, covariance = gaussians(20, 1.0, n=1)
+    each = softmax(rng.multivariate_normal(mean[0], covariance[0], size=100_000), axis=1)
+    found = class_probabilities(mean, covariance)[0]
+    assert np.all(np.abs(each.mean(axis=0) - found) < 4.5 * each.std(axis=0) / np.sqrt(each.shape[0]) + 1e-4)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_no_covariance_is_refused(n_classes):
+    covariance = np.ones((1, n_classes, n_classes)) - 2.0 * np.eye(n_classes)
+    with pytest.raises(ArithmeticError, match="not positive semi-definite"):
+        class_probabilities(np.zeros((1, n_classes)), covariance)
+    with pytest.raises(ArithmeticError, match="not positive semi-definite"):
+        class_probabilities(np.zeros((1, n_classes)), np.full((1, n_classes, n_classes), np.nan))
+
+
+def test_predictions_are_both():
+    mean, covariance = gaussians(5, 1.0)
+    t = np.array([4.0, 0.0, 1.0, 2.0])
+    log_density, probability = class_predictions(t, mean, covariance)
+    np.testing.assert_allclose(log_density, log_class_density(t, mean, covariance).value, atol=3e-4)
+    np.testing.assert_allclose(probability, class_probabilities(mean, covariance), atol=1e-4)
+
+
+def test_log_prob_and_its_derivatives():
+    rng, t = np.random.default_rng(0), np.array([0.0, 2.0])
+    f, step = rng.standard_normal((3, 2, 4)), 1e-5
+    value, d1, d2 = Softmax().log_prob(t, f)
+    np.testing.assert_allclose(value[:, 1], log_softmax(f, axis=-1)[:, 1, 2])
+    for c in range(4):
+        move = step * (np.arange(4) == c)
+        ahead, behind = (Softmax().log_prob(t, f + sign * move) for sign in (1.0, -1.0))
+        np.testing.assert_allclose((ahead.value - behind.value) / (2 * step), d1[..., c], atol=1e-9)
+        np.testing.assert_allclose((ahead.d1 - behind.d1) / (2 * step), d2[..., c], atol=1e-9)
+
+
+def test_draws_have_the_probabilities():
+    f = np.broadcast_to(np.array([0.0, 1.0, -1.0]), (50_000, 3))
+    drawn = Softmax().sample(f, np.random.default_rng(0))
+    share = np.bincount(drawn.astype(int), minlength=3) / drawn.size
+    np.testing.assert_allclose(share, softmax([0.0, 1.0, -1.0]), atol=4 * 0.5 / np.sqrt(drawn.size))
+
+
+def test_it_survives_its_description():
+    for likelihood in (Softmax(), Softmax(("a", "b", "c"))):
+        assert likelihoods.from_dict(likelihood.to_dict()) == likelihood
+    assert Softmax(np.array([1, 2, 5])).to_dict()["classes"] == ["1", "2", "5"]
+
+
+@pytest.mark.parametrize("classes", ["abc", 3, ("a",), ("a", "a"), (1, "1")])
+def test_bad_classes_are_refused(classes):
+    with pytest.raises(ValueError, match="classes must be"):
+        Softmax(classes)
