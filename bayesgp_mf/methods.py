@@ -13,6 +13,7 @@ from bayesgp_mf.blas import one_thread_if_small
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.lowrank import GramGradient, LowRankGram
 from bayesgp_mf.multiclass.laplace import multiclass_laplace
+from bayesgp_mf.multiclass.star_tap import star_tap
 from bayesgp_mf.online.solver import online
 from bayesgp_mf.problem import Problem, as_float_array
 from bayesgp_mf.solution import Control, LeaveOneOut, Solution
@@ -42,7 +43,7 @@ class Solver(Protocol):
 METHODS: dict[str, Solver] = {solver.name: solver for solver in (tap, naive, variational, laplace, online, svm, exact)}
 
 
-MULTICLASS: dict[str, Solver] = {solver.name: solver for solver in (multiclass_laplace,)}
+MULTICLASS: dict[str, Solver] = {solver.name: solver for solver in (star_tap, multiclass_laplace)}
 """The methods that take several classes, with a latent value for each (`likelihoods.Softmax`)."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -16,7 +16,9 @@ from bayesgp_mf.linalg import psd_root
 from bayesgp_mf.methods import check_cavities, get_method
 from bayesgp_mf.multiclass.correction import ClassCorrection
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
+from bayesgp_mf.multiclass.nearest import nearest_case_probabilities
 from bayesgp_mf.multiclass.response import case_covariances, class_correction, softmax_of
+from bayesgp_mf.multiclass.star_tap import StarTap
 from bayesgp_mf.posterior_process import LARGEST_JOINT, Draws, Marginals, Posterior
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import LeaveOneOut, Solution
@@ -130,18 +132,41 @@ class MulticlassPosterior:
     def predict_proba(self, X_new: ArrayLike) -> Array:
         """Return the probabilities ``(m, C)`` of the classes at new cases; rows sum to one.
 
+        Those of TAP are not quite averages over its Gaussian posterior: the observed case that tells most of a new one
+        has a known distribution that is far from Gaussian where the prior is wide (`multiclass.nearest`). That takes
+        O(C^2 n^2) for each new case.
+
         Raises
         ------
         ValueError
             If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
         """
-        return self.problem.likelihood.predict_proba(*self.latent_covariance(X_new))
+        return self.predictive(X_new)[2]
 
     def predictive(self, X_new: ArrayLike) -> tuple[Array, Array, Array]:
         """Return means, variances and probabilities ``(m, C)`` at new cases at one go."""
         mean, covariance = self.latent_covariance(X_new)
-        proba = self.problem.likelihood.predict_proba(mean, covariance)
+        if self._tap is None:
+            proba = self.problem.likelihood.predict_proba(mean, covariance)
+        else:
+            proba = self._by_nearest_cases(self._tap, as_new_inputs(X_new, self.X))
         return mean, np.array(np.diagonal(covariance, axis1=1, axis2=2)), proba
+
+    @property
+    def _tap(self) -> StarTap | None:
+        """The solver, if it knows more of the observed cases than the Gaussian posterior says."""
+        solver = get_method(self.solution.method, self.problem.likelihood)
+        return solver if isinstance(solver, StarTap) else None
+
+    def _by_nearest_cases(self, solver: StarTap, X_new: Array) -> Array:
+        n_classes = self.problem.n_classes
+        solution = replace(self.solution, cavity=solver.cavity(self.problem, self.solution))
+        result = np.empty((X_new.shape[0], n_classes))
+        for block in _blocks(X_new.shape[0], BLOCK):
+            cross, prior = self.kernel.cross(self.X, X_new[block]), self.kernel.diag(X_new[block])
+            prior = np.array(np.broadcast_to(prior, (n_classes, prior.shape[-1])).T)
+            result[block] = nearest_case_probabilities(self.problem, solution, cross, prior)
+        return result
 
     @cached_property
     def _covariance_at_training(self) -> Array:
@@ -161,6 +186,9 @@ class MulticlassPosterior:
     @property
     def log_density_at_training(self) -> Array:
         """Log of the predictive density ``(n,)`` of each target when all targets, its own too, are known."""
+        if self._tap is not None:  # the average of the softmax under cavity times likelihood is e_t - alpha
+            own = np.take_along_axis(self.solution.alpha, self.problem.t.astype(np.intp)[:, None], axis=1)[:, 0]
+            return np.asarray(np.log1p(-own))
         likelihood, at = softmax_of(self.problem), (self.mean_at_training, self._covariance_at_training)
         return likelihood.predictions(self.problem.t, *at)[0]
 

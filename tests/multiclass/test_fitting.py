@@ -230,7 +230,7 @@ def test_labels_of_any_type():
         ({"y": [None, *Y[1:]]}, "1 of 24 are missing"),
         ({"y": Y[:-1]}, r"y must have shape \(24,\)"),
         ({"likelihood": bgp.Softmax(("ash", "birch"))}, r"none of the classes \['ash', 'birch'\]: \['cedar'\]"),
-        ({"method": "tap"}, r"method 'tap' has one latent value .* Use one of \['laplace'"),
+        ({"method": "naive"}, r"method 'naive' has one latent value .* Use one of \['laplace', 'tap'\]"),
         ({"method": "laplas"}, "method must be one of"),
         ({"likelihood": bgp.Probit(), "method": "tap"}, r"exactly two classes .*likelihood=bgp.Softmax\(\)"),
         ({"likelihood": bgp.Softmax}, r"write it with \(\)"),

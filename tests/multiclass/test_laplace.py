@@ -269,7 +269,7 @@ def test_bad_problems_are_refused():
         bgp.Problem(np.ones((2, 2, 2)), [0, 2], bgp.Softmax())
     with pytest.raises(NotPositiveDefiniteError, match="positive semi-definite"):
         bgp.Problem(np.stack([np.eye(2), np.eye(2), np.array([[1.0, 2.0], [2.0, 1.0]])]), [0, 2], bgp.Softmax())
-    with pytest.raises(ValueError, match="method 'tap' has one latent value for each case, and Softmax one"):
-        bgp.solve(np.eye(2), [0, 1], bgp.Softmax(), method="tap")
+    with pytest.raises(ValueError, match="method 'naive' has one latent value for each case, and Softmax one"):
+        bgp.solve(np.eye(2), [0, 1], bgp.Softmax(), method="naive")
     assert get_method("laplace", bgp.Softmax()) is multiclass_laplace
     assert get_method("laplace", bgp.Logit()) is laplace

@@ -12,6 +12,7 @@ from types import ModuleType
 from validation.page import Block, Figures, Section, Table, render
 from validation.tables import (
     crabs_2000_table_2,
+    glass_1996_table_2,
     laplace_1996_table_1,
     likelihoods_by_quadrature,
     online_1999_figure_2,
@@ -43,6 +44,7 @@ TABLES: tuple[ModuleType, ...] = (
     pima_1999_table_1,
     pima_1999_figure_1,
     laplace_1996_table_1,
+    glass_1996_table_2,
     online_1999_figure_2,
     thesis_figure_2_1,
     likelihoods_by_quadrature,

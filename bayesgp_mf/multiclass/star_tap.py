@@ -1,0 +1,306 @@
+r"""TAP for several classes with sites of the softmax's own form: C numbers for each case, O(C n^3) for each step.
+
+A site of `tap` is any matrix W_i that does not see a common offset. At its solution these matrices are very nearly
+
+.. math:: W_i = \mathrm{diag}(w_i) - w_i w_i^T / \textstyle\sum_c w_{ic},
+
+the form that Laplace's sites have, and those of nested expectation propagation ([1]_); for three classes every W_i
+is of it. Here they are made so: w has the diagonal that moment matching asks for, and b the tilted mean. All latent
+means are matched exactly, and covariances as far as w can. Nothing then needs a matrix of more than n rows
+(`correction.SoftmaxCorrection`).
+
+References
+----------
+.. [1] Riihimaki, J., Jylanki, P., & Vehtari, A. (2013). Nested expectation propagation for Gaussian process
+   classification with a multinomial probit likelihood. JMLR 14, 75-109.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
+from bayesgp_mf.likelihoods.softmax_tilted import FEWEST, Tilted, points_for, tilted, tilted_probabilities
+from bayesgp_mf.multiclass.correction import SoftmaxCorrection
+from bayesgp_mf.multiclass.gram import prior_variance, times_gram
+from bayesgp_mf.multiclass.response import case_covariances
+from bayesgp_mf.multiclass.tap import DAMPING, ROUGH, check_variances, symmetric_root
+from bayesgp_mf.problem import Problem
+from bayesgp_mf.solution import Cavity, ClassLeaveOneOut, Control, Evidence, Info, Solution
+from bayesgp_mf.solvers.driver import fixed_point, require_solved
+from bayesgp_mf.types import Array
+
+_HALVINGS = 60  # of the interval for the logarithm of the sum of w
+_HEAVIEST = 7.0  # its upper end: a class whose weight is some thousand times the others' is as good as any heavier
+
+
+class State(NamedTuple):
+    """What the next step needs: the site of each case.
+
+    Attributes
+    ----------
+    weight : (n, C) array
+        w >= 0, in latent units to the power -2.
+    shift : (n, C) array
+        b, which sums to zero over the classes, in latent units to the power -1.
+    """
+
+    weight: Array
+    shift: Array
+
+
+class _Posterior(NamedTuple):
+    """Weights alpha ``(n, C)``, R, the cavities ``(n, C)`` and ``(n, C, C)``, and log det(I + V W) of all cases."""
+
+    alpha: Array
+    correction: SoftmaxCorrection
+    mean: Array
+    covariance: Array
+    log_det_own: float
+
+
+@dataclass(frozen=True, slots=True)
+class StarTap:
+    """TAP for several classes, with C numbers for each site.
+
+    Parameters
+    ----------
+    name : str
+        The name users call it by.
+    points : int, optional
+        As for `tap.MulticlassTap`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> problem = bgp.Problem(np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([0.0, 2.0]), bgp.Softmax(("a", "b", "c")))
+    >>> star_tap.solve(problem).alpha.round(3)
+    array([[ 0.491, -0.201, -0.29 ],
+           [-0.29 , -0.201,  0.491]])
+    """
+
+    name: str = "tap"
+    points: int | None = None
+
+    def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
+        """Solve the equations of a problem.
+
+        Parameters
+        ----------
+        problem : Problem
+            Gram matrix ``(n, n)`` or ``(C, n, n)``, codes ``(n,)``, softmax likelihood.
+        control : Control
+            Tolerance, largest number of steps, and whether to raise if they were not enough.
+        start : Solution, optional
+            Warm start by this method, or Laplace's, with the same n and C; the default starts from the prior.
+
+        Returns
+        -------
+        Solution
+            With ``alpha (n, C)``, cavities ``(n, C)`` and ``(n, C, C)``, and ``info.status``.
+
+        Raises
+        ------
+        ConvergenceError
+            If ``control.throw`` and the equations were not solved.
+        NotPositiveDefiniteError
+            If a case has no prior variance.
+        ValueError
+            If ``start`` has another number of cases or classes, or no sites of this form.
+        """
+        control.check_scheme(self.name)
+        check_variances(problem)
+        points, steps = self._points(problem), 0
+        if start is not None:
+            start.check_start(problem.n, problem.n_classes)
+            state = _sites_of(problem, start)
+        else:
+            state = self._first(problem)
+        if start is None and points > FEWEST:
+            rough = replace(control, tolerance=max(ROUGH, control.tolerance))
+            state, info = _iterate(problem, state, rough, FEWEST)
+            steps = info.n_iterations
+        state, info = _iterate(problem, state, control, points)
+        info = replace(info, n_iterations=info.n_iterations + steps)
+        require_solved(self.name, problem, info, control)
+        return self._finish(problem, state, info, points)
+
+    def gram_gradient(self, problem: Problem, solution: Solution) -> Array:
+        """Return (alpha_c alpha_c' - R_cc)/2, summed over the classes where they share a kernel.
+
+        It is the derivative of the log evidence as far as sites of this form can match covariances.
+        """
+        correction, gram = _sites(solution), problem.dense_gram
+        result = np.zeros_like(gram)
+        for c in range(problem.n_classes):
+            part = result if gram.ndim == 2 else result[c]
+            part += np.outer(solution.alpha[:, c], solution.alpha[:, c])
+            part -= correction.class_block(c)
+        result *= 0.5
+        return result
+
+    def leave_one_out(self, problem: Problem, solution: Solution) -> ClassLeaveOneOut:
+        """Return the leave-one-out predictions: the cavities are what the other cases say."""
+        mean, covariance = self.cavity(problem, solution)
+        points = self._points(problem)
+        return ClassLeaveOneOut(
+            mean=mean,
+            variance=np.array(np.diagonal(covariance, axis1=1, axis2=2)),
+            log_density=_tilted(problem, mean, covariance, points).log_partition,
+            probability=tilted_probabilities(mean, covariance, points),
+        )
+
+    def cavity(self, problem: Problem, solution: Solution) -> Cavity:
+        """Return the cavities ``(n, C)`` and ``(n, C, C)`` of a solution, which one that was read from a file lacks."""
+        if solution.cavity is not None:
+            return solution.cavity
+        latent = times_gram(solution.alpha, problem.dense_gram)
+        mean, covariance, _ = _cavities(problem, _sites(solution), solution.alpha, latent)
+        return Cavity(mean, covariance)
+
+    def _points(self, problem: Problem) -> int:
+        return points_for(problem.n_classes) if self.points is None else self.points
+
+    def _first(self, problem: Problem) -> State:
+        """Return the sites at the prior."""
+        prior = prior_variance(problem.dense_gram, problem.n_classes)
+        mean, covariance = np.zeros_like(prior), prior[:, :, None] * np.eye(problem.n_classes)
+        return _site_of(mean, covariance, _tilted(problem, mean, covariance, FEWEST))
+
+    def _finish(self, problem: Problem, state: State, info: Info, points: int) -> Solution:
+        posterior = _posterior(problem, state)
+        alpha, correction = posterior.alpha, posterior.correction
+        found = _tilted(problem, posterior.mean, posterior.covariance, points)
+        value = float(np.sum(found.log_partition)) - 0.5 * float(np.sum(alpha * times_gram(alpha, problem.dense_gram)))
+        value += 0.5 * float(np.einsum("ic,icd,id->", alpha, posterior.covariance, alpha))
+        value -= 0.5 * correction.log_det - 0.5 * posterior.log_det_own
+        cavity = Cavity(posterior.mean, posterior.covariance)
+        return Solution(self.name, alpha, correction, Evidence(value, "ep"), cavity, info)
+
+
+def star_weights(diagonal: Array) -> Array:
+    """Return w ``(n, C)`` such that diag(w) - w w'/sum(w) has a given diagonal.
+
+    With s the sum and p = w/s that is :math:`p_c (1 - p_c) = D_c / s`: of the two roots the lower one for all classes
+    but, where their sum would stay below one, that with the largest D_c. What is left is one equation for s.
+
+    Parameters
+    ----------
+    diagonal : (n, C) array
+        D >= 0, no entry above the sum of the others.
+    """
+    top = np.max(diagonal, axis=1, keepdims=True)
+    scaled = diagonal / top
+    largest = np.argmax(diagonal, axis=1)
+
+    def shares(log_s: Array) -> Array:
+        """Return the lower roots p at s = 4 exp(log_s) times the largest D."""
+        ratio = scaled * np.exp(-log_s)[:, None]
+        return np.asarray(0.5 * ratio / (1.0 + np.sqrt(np.maximum(1.0 - ratio, 0.0))))
+
+    each = np.arange(diagonal.shape[0])
+    upper = np.sum(shares(np.zeros(diagonal.shape[0])), axis=1) < 1.0
+    low, high = np.zeros(diagonal.shape[0]), np.full(diagonal.shape[0], _HEAVIEST)
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        p = shares(middle)
+        own = p[each, largest]
+        others = np.sum(p, axis=1) - own
+        # all lower roots fall with s; one less the largest falls slower than the others do
+        beyond = np.where(upper, others >= own, own + others < 1.0)
+        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
+    p = shares(0.5 * (low + high))
+    p[each[upper], largest[upper]] = 1.0 - p[each[upper], largest[upper]]
+    return np.asarray(p * 4.0 * np.exp(0.5 * (low + high))[:, None] * top)
+
+
+def _star(weight: Array) -> Array:
+    """Return W ``(n, C, C)``."""
+    outer = weight[:, :, None] * weight[:, None, :] / np.sum(weight, axis=1)[:, None, None]
+    return np.asarray(weight[:, :, None] * np.eye(weight.shape[1]) - outer)
+
+
+def _tilted(problem: Problem, mean: Array, covariance: Array, points: int) -> Tilted:
+    basis = contrast_basis(problem.n_classes)
+    return tilted(problem.t, mean @ basis, basis.T @ covariance @ basis, points)
+
+
+def _site_of(mean: Array, covariance: Array, found: Tilted) -> State:
+    """Return the sites at cavities ``(n, C)`` and ``(n, C, C)``."""
+    basis = contrast_basis(mean.shape[1])
+    weight = star_weights(np.einsum("ca,iab,cb->ic", basis, found.precision, basis))
+    gradient = found.gradient @ basis.T
+    tilted_mean = mean + np.einsum("icd,id->ic", covariance, gradient)
+    return State(weight, np.einsum("icd,id->ic", _star(weight), tilted_mean) + gradient)
+
+
+def _posterior(problem: Problem, state: State) -> _Posterior:
+    """Return the posterior and the cavities under given sites."""
+    correction = SoftmaxCorrection(problem.dense_gram, state.weight)
+    alpha = correction.weights(state.shift)
+    mean, covariance, own = _cavities(problem, correction, alpha, times_gram(alpha, problem.dense_gram))
+    return _Posterior(alpha, correction, mean, covariance, own)
+
+
+def _cavities(
+    problem: Problem, correction: SoftmaxCorrection, alpha: Array, latent: Array
+) -> tuple[Array, Array, float]:
+    """Return means ``(n, C)`` and covariances ``(n, C, C)`` of the cavities, and log det(I + V W) of all cases."""
+    sigma = case_covariances(correction, prior_variance(problem.dense_gram, problem.n_classes), problem.dense_gram)
+    basis = contrast_basis(problem.n_classes)
+    root = symmetric_root(basis.T @ _star(correction.site_weight) @ basis)
+    remaining = np.eye(problem.n_classes - 1) - root @ (basis.T @ sigma @ basis) @ root
+    through = sigma @ basis @ root
+    # V = (Sigma^-1 - W)^-1
+    covariance = sigma + through @ np.linalg.solve(remaining, np.swapaxes(through, 1, 2))
+    covariance = 0.5 * (covariance + np.swapaxes(covariance, 1, 2))
+    mean = latent - np.einsum("icd,id->ic", covariance, alpha)
+    return mean, covariance, -float(np.sum(np.linalg.slogdet(remaining)[1]))
+
+
+def _sites(solution: Solution) -> SoftmaxCorrection:
+    if not isinstance(solution.correction, SoftmaxCorrection):
+        raise ValueError(f"this needs a solution with C numbers for each site, got one of {solution.method!r}.")
+    return solution.correction
+
+
+def _sites_of(problem: Problem, solution: Solution) -> State:
+    """Return the state that gave a solution, to start the next problem from."""
+    weight = _sites(solution).site_weight
+    latent = times_gram(solution.alpha, problem.dense_gram)
+    # b = W (K alpha) + alpha, since alpha = b - W K alpha
+    return State(weight, np.einsum("icd,id->ic", _star(weight), latent) + solution.alpha)
+
+
+def _iterate(problem: Problem, first: State, control: Control, points: int) -> tuple[State, Info]:
+    """Iterate from a state to a fixed point, in units in which the tolerance of `Control` is meant."""
+    n, n_classes = first.weight.shape
+    scale = np.sqrt(np.mean(prior_variance(problem.dense_gram, n_classes), axis=1))[:, None]
+
+    # any roots, whatever their signs, are weights: every mixture of states is a posterior
+    def pack(state: State) -> Array:
+        return np.asarray(np.arcsinh(scale * np.concatenate([np.sqrt(state.weight), state.shift], axis=1)).ravel())
+
+    def unpack(x: Array) -> State:
+        entries = np.sinh(x.reshape(n, -1)) / scale
+        return State(entries[:, :n_classes] ** 2, entries[:, n_classes:])
+
+    def update(x: Array) -> Array:
+        old = unpack(x)
+        posterior = _posterior(problem, old)
+        found = _tilted(problem, posterior.mean, posterior.covariance, points)
+        new = _site_of(posterior.mean, posterior.covariance, found)
+        part = [(1.0 - DAMPING) * a + DAMPING * b for a, b in zip(old, new, strict=True)]
+        return pack(State(*part))
+
+    # the tolerance is meant for a whole step
+    x, info = fixed_point(update, pack(first), replace(control, tolerance=DAMPING * control.tolerance))
+    return unpack(x), replace(info, residual=info.residual / DAMPING)
+
+
+star_tap = StarTap()
+"""TAP for several classes, as a registered method."""

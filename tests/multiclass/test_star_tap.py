@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bayesgp_mf as bgp
+from bayesgp_mf.errors import NotPositiveDefiniteError
+from bayesgp_mf.methods import METHODS, get_method
+from bayesgp_mf.multiclass.correction import SoftmaxCorrection
+from bayesgp_mf.multiclass.laplace import multiclass_laplace
+from bayesgp_mf.multiclass.star_tap import StarTap, star_tap, star_weights
+from bayesgp_mf.multiclass.tap import multiclass_tap
+from tests.multiclass.test_tap import softmax_problem
+
+
+def test_weights_are_found_from_the_diagonal():
+    weight = np.random.default_rng(0).gamma(0.5, size=(500, 6))
+    weight[0] = 1.0
+    weight[1] = [100.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    diagonal = weight * (1.0 - weight / weight.sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(star_weights(diagonal), weight, rtol=1e-9)
+    assert np.abs(star_weights(1.01 * diagonal) / weight - 1.0).min() > 1e-3  # the comparison can fail
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_up_to_three_classes_the_form_is_no_restriction(n_classes):
+    problem = softmax_problem(10, n_classes, per_class=n_classes == 3)
+    ours, general = star_tap.solve(problem), multiclass_tap.solve(problem)
+    assert ours.evidence.value == pytest.approx(general.evidence.value, abs=1e-9)
+    np.testing.assert_allclose(ours.alpha, general.alpha, atol=1e-7)
+    np.testing.assert_allclose(ours.correction.site_precision(), general.correction.site_precision(), atol=1e-7)
+    np.testing.assert_allclose(ours.cavity.variance, general.cavity.variance, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_classes", [4, 6])
+def test_with_more_classes_the_restriction_is_hardly_seen(n_classes):
+    problem = softmax_problem(14, n_classes, variance=10.0)
+    ours, general = (type(s)(points=3).solve(problem) for s in (star_tap, multiclass_tap))
+    assert ours.evidence.value == pytest.approx(general.evidence.value, abs=1e-3)
+    np.testing.assert_allclose(ours.alpha, general.alpha, atol=5e-4)
+    assert abs(multiclass_laplace.solve(problem).evidence.value - general.evidence.value) > 0.05
+
+
+def test_two_classes_are_binary_tap():
+    problem = softmax_problem(12, 2)
+    binary = bgp.Problem(2.0 * problem.gram, 2.0 * problem.t - 1.0, bgp.Logit())
+    ours, theirs = star_tap.solve(problem), METHODS["tap"].solve(binary)
+    assert ours.evidence.value == pytest.approx(theirs.evidence.value, abs=1e-9)
+    np.testing.assert_allclose(ours.alpha[:, 1], theirs.alpha, atol=1e-7)
+
+
+@pytest.mark.parametrize(("n_classes", "tolerance"), [(3, 1e-6), (4, 1e-2)])
+@pytest.mark.parametrize("per_class", [False, True])
+def test_gradient_is_that_of_the_evidence(per_class, n_classes, tolerance):
+    problem = softmax_problem(7, n_classes, per_class=per_class)
+    gradient = star_tap.gram_gradient(problem, star_tap.solve(problem))
+    factor = np.random.default_rng(4).standard_normal(problem.gram.shape)
+    direction, step = factor @ np.swapaxes(factor, -1, -2), 1e-4
+    values = [
+        star_tap.solve(bgp.Problem(problem.gram + s * direction, problem.t, problem.likelihood)).evidence.value
+        for s in (step, -step)
+    ]
+    assert np.sum(gradient * direction) == pytest.approx((values[0] - values[1]) / (2.0 * step), rel=tolerance)
+
+
+def test_a_warm_start_leads_to_the_same_place():
+    problem = softmax_problem(10, 4)
+    cold = star_tap.solve(problem)
+    for start in (cold, multiclass_laplace.solve(problem)):
+        np.testing.assert_allclose(star_tap.solve(problem, start=start).alpha, cold.alpha, atol=1e-7)
+    assert star_tap.solve(problem, start=cold).info.n_iterations < cold.info.n_iterations / 3
+
+
+def test_leaving_out_is_the_cavity():
+    problem = softmax_problem(8, 3)
+    solution = star_tap.solve(problem)
+    loo, general = star_tap.leave_one_out(problem, solution), multiclass_tap.solve(problem)
+    np.testing.assert_allclose(loo.log_density, multiclass_tap.leave_one_out(problem, general).log_density, atol=1e-7)
+    own = loo.probability[np.arange(8), problem.t.astype(int)]
+    np.testing.assert_allclose(np.exp(loo.log_density), own, atol=1e-6)
+
+
+def test_it_is_the_registered_method_and_goes_through_a_container():
+    assert get_method("tap", bgp.Softmax()) is star_tap
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((15, 2))
+    y = np.array(["p", "q", "r"])[(X @ np.array([[1.0, -1.0, 0.0], [0.5, 0.5, -1.0]])).argmax(axis=1)]
+    idata = bgp.fit(X, y, bgp.kernels.Gaussian(1.0, 3.0), bgp.Softmax(), method="tap", draws=20, random_seed=1)
+    assert idata["fit"].attrs["evidence_kind"] == "ep"
+    again = bgp.posterior(idata)
+    assert isinstance(again.solution.correction, SoftmaxCorrection)
+    assert again.solution.cavity is None
+    np.testing.assert_allclose(again.loo.log_density, idata["fit"]["loo_i"].values, atol=1e-7)
+
+
+def test_what_it_refuses():
+    problem = softmax_problem(5, 3)
+    with pytest.raises(ValueError, match="C numbers for each site"):
+        star_tap.solve(problem, start=multiclass_tap.solve(problem))
+    gram = problem.gram.copy()
+    gram[0] = gram[:, 0] = 0.0
+    with pytest.raises(NotPositiveDefiniteError, match="case 0 is zero"):
+        StarTap().solve(bgp.Problem(gram, problem.t, problem.likelihood))
+    with pytest.raises(bgp.ConvergenceError):
+        star_tap.solve(problem, bgp.Control(max_iterations=2))
