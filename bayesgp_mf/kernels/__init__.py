@@ -26,8 +26,6 @@ __all__ = [
     "Sum",
     "White",
     "from_dict",
-    "is_built_in",
-    "leaves",
     "log_gradient",
     "log_vector",
     "log_vector_names",
