@@ -342,13 +342,22 @@ def test_times_at_fixed_hyperparameters(alone, monkeypatch):
 
 
 def test_goals_of_times_are_ratios_of_medians():
-    rows = (Row(scaling.CHOLESKY, (0.1, 0.1, 9.0)), Row(scaling.TAP, (1.5,)), Row(scaling.FROM_INPUTS, (2.0,)))
+    rows = (
+        Row(scaling.CHOLESKY, (0.1, 0.1, 9.0)),
+        Row(scaling.TAP, (1.5,), numbers={EVIDENCE: -3.0}),
+        Row(scaling.FROM_INPUTS, (2.0,)),
+        Row(scaling.SEARCH, (1.0,), numbers={EVIDENCE: -3.00001}),
+    )
     met = Benchmark("n", (*rows, Row(scaling.EP, (201.0,)), Row(scaling.LAPLACE, (1.9,))))
     values = {goal.name: (goal.value, goal.met) for goal in scaling.goals({1000: met})}
     assert values["TAP at n = 1000, K given"] == (pytest.approx(15.0), True)
     assert values["TAP at n = 2000, K given"] == (None, None)
     assert values["scikit-learn's Laplace over TAP, from inputs, n = 1000"] == (pytest.approx(0.95), False)
     assert values["GPy's EP over TAP, from inputs, n = 1000"] == (pytest.approx(100.5), True)
+    assert values["GPy's EP over TAP, as in a search, n = 1000"] == (pytest.approx(201.0), True)
+    off = "{}: log evidence off that of tolerance 1e-6, n = 1000"
+    assert values[off.format(scaling.SEARCH)][0] == pytest.approx(1e-5)
+    assert values[off.format(scaling.EP)] == (None, None)
 
 
 def test_evidence_of_a_peer_must_be_that_of_the_same_model():
