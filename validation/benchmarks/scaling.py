@@ -57,7 +57,7 @@ REMARK = (
     "time, as fit makes it, and for GPy the gradient too; where it is given, so is the check that it is a covariance. "
     f"A search over hyperparameters ends a solution when the log evidence is known to {KNOWN:g} nats; how far off it "
     "is, and GPy's, stands below. The log score is the mean log probability of 1000 held-out labels. Evidences are of "
-    "three kinds: that of expectation propagation (tap, the papers' scheme, GPy), Laplace's with a probit (GPBoost) and "
+    "three kinds: that of expectation propagation (tap, the scheme, GPy), Laplace's with a probit (GPBoost) and "
     "Laplace's with a logistic function (scikit-learn)."
 )
 
