@@ -16,7 +16,7 @@ from bayesgp_mf.assembly import assemble
 from bayesgp_mf.blas import one_thread_if_small
 from bayesgp_mf.errors import ConvergenceWarning
 from bayesgp_mf.hyper import Evidence, LeaveOneOut, Prior, Scan, Strategy, Target, get_strategy
-from bayesgp_mf.hyper.result import Record
+from bayesgp_mf.hyper.result import HyperResult, Record
 from bayesgp_mf.inferencedata import (
     check_parameter_names,
     draw_targets,
@@ -191,8 +191,10 @@ def fit(
         values = X.shape[0] * (len(class_names) if likelihood.targets == "classes" else 1)
         check_draws(draws * chains, values, "training", FEWER_DRAWS)  # other strategies bring their own number
     check_marginals(marginals, method)
-    if marginals == "tilted" and control.gram == "auto":
-        control = replace(control, gram="dense")  # values changed one by one leave the span of a root of low rank
+    if marginals == "tilted":  # values changed one by one leave the span of a root of low rank
+        if control.gram == "low_rank":
+            raise ValueError("marginals='tilted' needs the dense Gram matrix. Use Control(gram='dense'), or 'auto'.")
+        control = replace(control, gram="dense")
     rng = np.random.default_rng(random_seed)
     posterior: Process | Mixture
     node, stats = np.zeros((chains, draws), dtype=np.intp), dict[str, Array]()
@@ -216,7 +218,7 @@ def fit(
             extras = _record_variables(tuned.result.record, target.names)
             attrs = {"hyper": strategy.name, "hyper_judged_by": judge.name}
             if strategy.name == "evidence" and judge is solver:
-                _compare_with_search(posterior.parts[0].solution, float(extras["hyper_log_evidence"].max()))
+                _compare_with_search(posterior.parts[0].solution, tuned.result)
         return to_container(
             posterior,
             class_names=class_names,
@@ -412,9 +414,11 @@ def _with_own_priors(kernel: Kernel, priors: Mapping[str, Prior], fixed: Collect
     return {**own, **priors} if own else priors  # what is malformed is for Target to refuse
 
 
-def _compare_with_search(solution: Solution, search: float) -> None:
+def _compare_with_search(solution: Solution, result: HyperResult) -> None:
     """Warn if the equations at the tuned hyperparameters, solved from the prior, have another solution."""
-    value = solution.evidence.value
+    ends = {name: result.record[name][1] for name in ("hyper_log_evidence", "hyper_log_prior") if name in result.record}
+    best = np.argmax(sum(ends.values()))  # with the prior: that is what was searched for
+    search, value = float(ends["hyper_log_evidence"][best]), solution.evidence.value
     if abs(value - search) > SAME_EVIDENCE:
         warnings.warn(
             f"at the tuned hyperparameters the log evidence is {value:.3f} nats, but the search, which went from "

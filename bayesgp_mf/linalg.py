@@ -1,4 +1,4 @@
-r"""The only Cholesky factorisations in the package, and the correction R they give.
+r"""Cholesky factorisations of dense matrices, and the correction R they give.
 
 Every approximation ends in a posterior covariance of one form (thesis, parametrisation lemma, eq. 33, whose R is
 minus this one):

@@ -174,3 +174,19 @@ def test_interruption_is_not_swallowed(monkeypatch):
     monkeypatch.setitem(METHODS, "tap", Interrupted("tap", METHODS["tap"].rule))
     with pytest.raises(KeyboardInterrupt):
         bgp.fit(TOY.X, TOY.y, KERNEL, hyper="evidence", random_seed=0)
+
+
+def test_a_search_with_priors_is_compared_at_its_own_end():
+    """Of several starts that with the highest evidence need not be the one that won: the prior counts too."""
+    priors = {"lengthscale": bgp.hyper.LogNormal(1.5, 0.3)}
+    for seed in range(6):
+        toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 4.0), n=30, random_seed=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", bgp.ConvergenceWarning)
+            idata = bgp.fit(
+                toy.X, toy.y, bgp.kernels.Gaussian(1.0), hyper="evidence", priors=priors, draws=1, random_seed=seed
+            )
+        fit = get_group(idata, "fit")
+        total = fit["hyper_log_evidence"].values + fit["hyper_log_prior"].values
+        found = float(fit["hyper_log_evidence"].values[np.argmax(total)])
+        assert float(fit["log_evidence"]) == pytest.approx(found, abs=1e-3)
