@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +30,7 @@ from validation.glass.setting import Setting, load
 from validation.hyperposterior.sampling import Settings, run_chain
 from validation.hyperposterior.statistics import statistics
 from validation.reference import default_sampler
+from validation.versions import versions_of
 
 PACKAGES = ("bayesgp-mf", "numpy", "scipy", "arviz", "pymc", "pytensor", "numba", "nutpie")
 CHAIN_FILES = Path("reports/glass/chains")
@@ -88,7 +87,7 @@ def summarise(setting: Setting, chains: Sequence[xr.Dataset]) -> xr.Dataset:
             "latent_r_hat_max": float(r_hat.max()),
             "latent_ess_bulk_min": float(bulk.min()),
             "latent_ess_tail_min": float(tail.min()),
-            "versions": json.dumps({"python": platform.python_version()} | {name: version(name) for name in PACKAGES}),
+            "versions": json.dumps(versions_of(PACKAGES)),
         },
     )
 
