@@ -44,6 +44,8 @@ ROUNDING = 100 * float(np.finfo(np.float64).eps)
 """What is left of a variance counts as rounding below this part of the largest."""
 LOOSE = 8.0
 """Largest rest that is left at first, in units of the average that may be left; most are well below the largest."""
+UNEXPLAINED = 3.0
+"""What is left of a diagonal may differ by so much more than rounding from what is left of the columns there."""
 CANDIDATES = 1000
 """Cases among which pivots are looked for at once."""
 
@@ -205,7 +207,7 @@ def rank_of(gram: Gram) -> int | None:
 def pivoted_cholesky(
     entries: Entries, diagonal: Array, tolerance: float, most: int, first: NDArray[np.intp] | None = None
 ) -> LowRankGram | None:
-    """Return a Gram matrix in low-rank form, or None if that would take more than ``most`` columns.
+    """Return a Gram matrix in low-rank form, or None if there is none with at most ``most`` columns.
 
     Parameters
     ----------
@@ -225,6 +227,8 @@ def pivoted_cholesky(
     -----
     Pivots are looked for among a part of the cases, by LAPACK's pivoted Cholesky of what is left of their block; then
     all cases are updated at once, and those with the largest rest are the next part. O(n r^2) time, O(n r) memory.
+
+    There is none, too, where columns do not explain the diagonal: where it has noise in it that they have not.
     """
     n = diagonal.size
     rounding = ROUNDING * float(np.max(diagonal, initial=0.0))
@@ -233,8 +237,16 @@ def pivoted_cholesky(
     candidates = np.linspace(0, n - 1, size).astype(np.intp) if first is None else first
     root, rest = np.empty((n, 0)), diagonal.copy()
     pivots: NDArray[np.intp] = np.empty(0, dtype=np.intp)
+    by_rest = False  # whether the candidates are those of which most is left
     while rest.sum() > tolerance and rest.max() > rounding:
-        chosen, factor = _pivots_among(candidates, entries, root, smallest)
+        chosen, factor, left = _pivots_among(candidates, entries, root, smallest)
+        if np.any(rest[candidates] - left > max(0.5 * smallest, UNEXPLAINED * rounding)):
+            return None  # noise that no column has
+        if by_rest and not chosen.size:
+            if smallest <= rounding:
+                break  # what is left is rounding, though by a little more
+            smallest = max(smallest / LOOSE, rounding)
+            continue
         if pivots.size + chosen.size > most:
             return None
         if first is None and not pivots.size and 2 * chosen.size > size and size < n:  # too few to choose among
@@ -245,7 +257,7 @@ def pivoted_cholesky(
         rest = _less(rest, added, diagonal.max())
         root = np.concatenate([root, added], axis=1) if pivots.size else added
         pivots = np.concatenate([pivots, chosen])
-        candidates = np.argpartition(rest, -size)[-size:]
+        candidates, by_rest = np.argpartition(rest, -size)[-size:], True
         if rest[candidates].max() <= smallest:  # but together they are more than may be left out
             smallest = max(smallest / LOOSE, rounding)
         candidates = candidates[rest[candidates] > smallest]
@@ -277,12 +289,13 @@ def _less(diagonal: Array, columns: Array, largest: float) -> Array:
 
 def _pivots_among(
     candidates: NDArray[np.intp], entries: Entries, root: Array, smallest: float
-) -> tuple[NDArray[np.intp], Array]:
-    """Return those of some cases that make good pivots, and the factor of what is left of their block."""
+) -> tuple[NDArray[np.intp], Array, Array]:
+    """Return those of some cases that make good pivots, the factor of what is left of their block, and its diagonal."""
     known = root[candidates]
     block = np.asfortranarray(entries(candidates, candidates) - known @ known.T)
+    left = np.diagonal(block).copy()
     factor, order, rank, _ = lapack.dpstrf(block, lower=1, tol=smallest, overwrite_a=1)
-    return candidates[order[:rank] - 1], np.tril(factor[:rank, :rank])
+    return candidates[order[:rank] - 1], np.tril(factor[:rank, :rank]), left
 
 
 def _columns(entries: Entries, pivots: NDArray[np.intp], factor: Array, root: Array) -> Array:

@@ -37,7 +37,8 @@ class Control:
         compare with. It needs hundreds of steps, each of which costs less; raise ``max_iterations``.
     evidence_tolerance : float
         In nats. Where positive, a mean-field method may stop sooner: when its log evidence, judged by how it changed in
-        the last steps, is known to this. Enough for a search over hyperparameters. 0 (the default) never does.
+        the last steps, is known to this. Enough for a search over hyperparameters. 0 (the default) never does; nor
+        does TAP on a Gram matrix of low rank whose steps leave out some of its columns, and so cannot judge.
     gram : {"auto", "dense", "low_rank"}
         How `fit` keeps the Gram matrix. "auto" keeps a root of low rank where there is one that leaves out too little
         to matter, and that pays (`assembly.assemble`); "low_rank" raises where there is none.

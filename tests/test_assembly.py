@@ -5,7 +5,7 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.assembly import SMALLEST, assemble
-from bayesgp_mf.errors import InconsistentDataError, LowRankError
+from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, LowRankError
 from bayesgp_mf.hyper import Target
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.scores import EvidenceScore, LooScore
@@ -142,6 +142,59 @@ class TestGradient:
         assert abs(wrong - right[0]) > 0.1 * abs(right[0])
 
 
+class Noisy(Gaussian):
+    """A kernel of a user, with noise of its own on all cases but the first."""
+
+    def diag(self, X):
+        return super().diag(X) + 1e-3 * (np.arange(X.shape[0]) > 0)
+
+
+class TestLargePriorVariance:
+    @pytest.mark.parametrize("scale", [300.0, 1000.0])
+    def test_linear_kernels_of_large_inputs(self, scale):
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((SMALLEST, 4))
+        t = np.where(X[:, 0] + 0.5 * rng.standard_normal(SMALLEST) > 0, 1.0, -1.0)
+        kernel, tap = Linear() + Bias(), METHODS["tap"]
+        problem = assemble(kernel, scale * X, t, bgp.Probit(), method="tap", control=Control())
+        found = tap.solve(problem)
+        assert found.info.rank == 5
+        # a weight of the inputs as they are is as large; the dense matrix takes hundreds of steps, and gets there
+        same = assemble(Linear(scale**2) + Bias(), X, t, bgp.Probit(), method="tap", control=Control())
+        assert found.evidence.value == pytest.approx(tap.solve(same).evidence.value, abs=1e-6)
+        few, control = slice(0, N), Control(gram="dense")
+        dense = assemble(kernel, scale * X[few], t[few], bgp.Probit(), method="tap", control=control)
+        sparse = assemble(kernel, scale * X[few], t[few], bgp.Probit(), method="tap", control=LOW)
+        assert tap.solve(sparse).evidence.value == pytest.approx(tap.solve(dense).evidence.value, abs=1e-6)
+
+    def test_gaussian_kernel(self):
+        X, t = data(2)
+        values = []
+        for control in (Control(gram="low_rank"), Control(gram="dense")):
+            problem = assemble(Gaussian(1.5, 3e5), X, t, bgp.Probit(), method="tap", control=control)
+            values.append(METHODS["tap"].solve(problem, control).evidence.value)
+        assert values[0] == pytest.approx(values[1], abs=1e-6)
+
+    def test_where_it_does_not_converge_the_error_names_the_dense_matrix(self):
+        X, t = data(2)
+        control = Control(gram="low_rank", max_iterations=3)
+        problem = assemble(Gaussian(), X, t, bgp.Probit(), method="tap", control=control)
+        with pytest.raises(ConvergenceError, match=rf"root of rank {problem.gram.rank}; Control\(gram='dense'\)"):
+            METHODS["tap"].solve(problem, control)
+
+
+class TestEvidenceTolerance:
+    @pytest.mark.parametrize("variance", [1.0, 30.0, 1000.0])
+    def test_holds_on_a_root(self, variance):
+        X, t = data(2, SMALLEST)
+        tap, start = METHODS["tap"], None
+        for scale in (1.0, 1.3, 1.8, 2.5):
+            problem = assemble(Gaussian(scale, variance), X, t, bgp.Probit(), method="tap", control=Control())
+            start = tap.solve(problem, Control(tolerance=1e-6, evidence_tolerance=1e-5), start)
+            exact = tap.solve(problem, Control(tolerance=1e-8), start)
+            assert abs(start.evidence.value - exact.evidence.value) < 1e-5
+
+
 class TestChoice:
     def problem(self, kernel=Gaussian(), n=SMALLEST, d=2, likelihood=bgp.Probit(), method="tap", gram="auto"):
         X, t = data(d, n)
@@ -157,6 +210,12 @@ class TestChoice:
         ("changes", "reason"),
         [
             ({"kernel": Gaussian() + White(0.1)}, r"noise of its own for every case \(White\)"),
+            ({"kernel": Linear() + White(1e-4)}, r"noise of its own for every case \(White\)"),
+            ({"kernel": Bias() + White(1e-6)}, r"noise of its own for every case \(White\)"),
+            ({"kernel": Gaussian() + White(1e-8)}, r"noise of its own for every case \(White\)"),
+            ({"kernel": Gaussian(1.0, 1e6) + White(0.5)}, r"noise of its own for every case \(White\)"),
+            ({"kernel": Gaussian() + Gaussian() * White(0.1)}, r"noise of its own for every case \(White\)"),
+            ({"kernel": Noisy()}, r"differ by 0.001 for case 1\), as if it had noise"),
             ({"kernel": Gaussian(0.05)}, "more than n/2 = 500 columns"),
             ({"kernel": Matern52(0.3)}, "too rough"),
             ({"likelihood": bgp.Step(flip=0.1)}, "step without latent noise"),
@@ -179,6 +238,16 @@ class TestChoice:
             self.problem(kernel=Plain() + Bias(), gram="low_rank")
         with pytest.raises(NotImplementedError, match="Plain has no cross_vjp"):
             Plain().cross_vjp(np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1)))
+
+    @pytest.mark.parametrize("name", ["gram", "cross", "gram_vjp"])
+    def test_an_inherited_cross_vjp_is_not_used_beside_a_newer_method(self, name):
+        newer = type("Newer", (Gaussian,), {name: lambda self, *args: getattr(Gaussian, name)(self, *args)})
+        assert isinstance(self.problem(kernel=newer()).gram, np.ndarray)
+        with pytest.raises(LowRankError, match="Newer has no method cross_vjp, or one that is older"):
+            self.problem(kernel=newer() * Bias(), gram="low_rank")
+        own = type("Own", (newer,), {"cross_vjp": lambda self, A, B, bar: Gaussian.cross_vjp(self, A, B, bar)})
+        assert isinstance(self.problem(kernel=own()).gram, LowRankGram)
+        assert isinstance(self.problem(kernel=type("Renamed", (own,), {})()).gram, LowRankGram)
 
     def test_a_prior_that_says_nothing_is_dense(self):
         X, t = data(2)
@@ -204,8 +273,10 @@ class TestChoice:
         with pytest.raises(MemoryError, match="1000 training cases need"):
             self.problem(gram="dense")
         assert isinstance(self.problem().gram, LowRankGram)
-        with pytest.raises(MemoryError, match="1000 training cases need"):  # a root is too large, too
+        with pytest.raises(MemoryError, match=r"1000 training cases need .*but the root would have more than n/3"):
             self.problem(kernel=Gaussian(0.2))
+        with pytest.raises(MemoryError, match=r"1000 training cases need .*but the kernel has noise of its own"):
+            self.problem(kernel=Gaussian() + White())
         with pytest.raises(MemoryError, match="1000 training cases need"):
             _ = self.problem().dense_gram
 
@@ -277,8 +348,32 @@ class TestDoor:
         with pytest.raises(MemoryError):  # not even the first point
             objective(rough)
         assert objective(target.start) is not None
-        assert objective(rough) is None
-        assert isinstance(objective.last_failure, MemoryError)
+        for _ in range(2):  # also from the prior, as after a point without a solution, or at another start
+            assert objective(rough) is None
+            assert isinstance(objective.last_failure, MemoryError)
+
+    @pytest.mark.parametrize("from_prior", [False, True])
+    def test_a_search_turns_back_where_low_rank_was_asked_for(self, from_prior):
+        X, t = data(2)
+        target = Target(X, t, bgp.Probit(), Gaussian(), METHODS["tap"], Control(gram="low_rank"))
+        objective = Objective(target, EvidenceScore(), from_prior=from_prior)
+        rough = target.free_logarithms(Gaussian(0.05))
+        with pytest.raises(LowRankError):
+            objective(rough)
+        assert objective(target.start) is not None
+        for _ in range(2):
+            assert objective(rough) is None
+            assert isinstance(objective.last_failure, LowRankError)
+
+    def test_a_scan_passes_over_rough_kernels(self):
+        X, t = data(2)
+        scan = bgp.hyper.Scan({"lengthscale": [0.05, 1.0]})
+        target = Target(X, t, bgp.Probit(), Gaussian(), METHODS["tap"], Control(gram="low_rank"))
+        result = scan.choose(target, np.random.default_rng(0), lambda text: None)
+        assert float(result.kernels[0].params["lengthscale"]) == 1.0
+        assert int(result.record["hyper_n_failures"][1]) == 1
+        with pytest.raises(LowRankError, match="too rough"):
+            bgp.hyper.Scan({"lengthscale": [0.05]}).choose(target, np.random.default_rng(0), lambda text: None)
 
     def test_solve_takes_either_form(self):
         X, t = data(2)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from bayesgp_mf.assembly import kernel_entries
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.kernels import Bias, Gaussian, Linear
+from bayesgp_mf.kernels import Bias, Gaussian, Linear, White
 from bayesgp_mf.linalg import SiteCorrection
 from bayesgp_mf.lowrank import LowRankCorrection, RootGradient, at_pivots, pivoted_cholesky, site_correction
 from bayesgp_mf.solvers.fixed_variance import _by_factor
@@ -53,6 +53,36 @@ class TestPivotedCholesky:
         assert low_rank(Linear() + Bias(), X).rank == 5
         X[:, 3] = X[:, 0] - 2.0 * X[:, 1]
         assert low_rank(Linear(), X).rank == 3
+
+    @pytest.mark.parametrize("first", [None, np.arange(50)])
+    @pytest.mark.parametrize(
+        "kernel",
+        [
+            Linear() + White(1e-4),
+            Bias() + White(1e-6),
+            Gaussian() + White(1e-8),
+            Gaussian() + White(1e-9),
+            Gaussian(1.0, 1e6) + White(0.5),
+        ],
+        ids=repr,
+    )
+    def test_noise_that_no_column_has_ends_it_after_some_columns(self, kernel, first):
+        X, asked = inputs(n=1200), []
+
+        def entries(rows, columns):
+            asked.append(columns.size)
+            return kernel.cross(X[rows], X[columns])
+
+        assert pivoted_cholesky(entries, kernel.diag(X), 1e-7, 1200, first) is None
+        assert len(asked) < 60  # it used to go on for ever, or to take a few columns at a time
+
+    def test_a_first_part_that_says_nothing_is_no_noise(self):
+        X = inputs(n=1200)
+        X[:50] = 0.0
+        assert low_rank(Linear(), X, first=np.arange(50)).rank == 2
+        X[:] = 0.0
+        X[1] = [1.0, 2.0]  # not among the cases at which it looks first, of 2400
+        assert low_rank(Linear(), np.concatenate([X, 0.0 * X])).rank == 1
 
     def test_repeated_inputs_add_no_columns(self):
         X, kernel = inputs(n=40), Gaussian()

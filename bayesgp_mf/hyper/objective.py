@@ -56,6 +56,7 @@ class Objective:
         self._control = replace(score.control(target.solver, target.control), throw=True, progress=False)
         self._from_prior = from_prior
         self._last: Solution | None = None
+        self._any_solved = False
         self.n_evaluations = 0
         self.n_failures = 0
         self.last_failure: Exception | None = None
@@ -122,12 +123,12 @@ class Objective:
         except (ConvergenceError, NotPositiveDefiniteError, InconsistentDataError) as reason:
             self.last_failure = reason
             return None
-        except (MemoryError, LowRankError) as reason:  # a rougher kernel than those of low rank before it
-            if self._last is None:
+        except (MemoryError, LowRankError) as reason:  # a rougher kernel than one that was solved before
+            if not self._any_solved:
                 raise
             self.last_failure = reason
             return None
-        self._last = solution
+        self._last, self._any_solved = solution, True
         return scored
 
     def _differences(self, log_free: Array) -> Array | None:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from bayesgp_mf.errors import (
     ConvergenceError,
     InconsistentDataError,
+    LowRankError,
     NotPositiveDefiniteError,
     Status,
 )
@@ -23,6 +24,8 @@ from bayesgp_mf.types import Array
 
 DEFAULT_FACTORS = tuple(float(f) for f in np.geomspace(0.1, 10.0, 13))
 """By which all length scales are multiplied where no grid is given."""
+NO_SOLUTION = (ConvergenceError, NotPositiveDefiniteError, InconsistentDataError, MemoryError, LowRankError)
+"""What can be wrong at a point of the grid while others have a solution."""
 
 
 class _Counted(NamedTuple):
@@ -74,6 +77,8 @@ class Scan:
         ------
         ConvergenceError
             If no point of the grid had a solution.
+        MemoryError, LowRankError
+            If none had for want of memory, or of a Gram matrix of low rank where that was asked for.
         """
         if target.likelihood.targets == "real":
             raise ValueError("hyper='scan' counts wrong labels, and these targets are real numbers; use hyper='loo'.")
@@ -89,10 +94,12 @@ class Scan:
                 counted[index] = _count(target, kernel)
                 kernels[index] = kernel
                 advance(f"{counted[index].errors} leave-one-out errors of {target.t.size}")
-            except (ConvergenceError, NotPositiveDefiniteError, InconsistentDataError) as failure:
+            except NO_SOLUTION as failure:
                 reason = failure
                 advance("no solution")
         if not counted:
+            if isinstance(reason, MemoryError | LowRankError):
+                raise reason
             raise ConvergenceError(
                 f"the inner solver found no solution at any of {np.prod(shape)} points of the grid. Try other length "
                 f"scales, or allow noise in the likelihood. The last reason: {reason}",

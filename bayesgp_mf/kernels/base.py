@@ -60,7 +60,8 @@ class Kernel(abc.ABC):
         """Return sum_ij cross_bar_ij dk(a_i, b_j)/dtheta for each parameter, in the shapes of `params`.
 
         ``cross_bar (a, b)`` is the derivative of some number with respect to `cross`. A kernel without this method is
-        never worked with by a Gram matrix of low rank.
+        never worked with by a Gram matrix of low rank; nor is one that inherits it and has a `gram`, `cross` or
+        `gram_vjp` of its own, of which the inherited method knows nothing.
         """
         raise NotImplementedError(f"{type(self).__name__} has no cross_vjp; use Control(gram='dense').")
 

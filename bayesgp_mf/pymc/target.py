@@ -13,6 +13,7 @@ from pytensor.gradient import DisconnectedType
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 
+from bayesgp_mf.errors import LowRankError
 from bayesgp_mf.hyper import EvidenceScore, Objective, Target
 from bayesgp_mf.hyper.result import Advance
 from bayesgp_mf.hyper.scores import KNOWN
@@ -71,7 +72,7 @@ class LogTarget(Op):  # type: ignore[misc]
         try:
             with np.errstate(all="ignore"):  # far out something may overflow; what comes of it is checked
                 answer = Objective(self.target, EvidenceScore(KNOWN))(inputs[0])
-        except FAILURES:
+        except (*FAILURES, MemoryError, LowRankError):  # the last two: a rougher kernel than that of the start
             pass  # counted below
         value, gradient = (-np.inf, np.zeros(inputs[0].shape)) if answer is None else answer
         with self._counting:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, NotPositiveDefiniteError, Status
-from bayesgp_mf.lowrank import GramGradient, RootGradient
+from bayesgp_mf.lowrank import GramGradient, RootGradient, rank_of
 from bayesgp_mf.problem import Problem, explain_infeasible
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.solution import Control, Info
@@ -88,9 +88,11 @@ def require_solved(name: str, problem: Problem, info: Info, control: Control) ->
     if reason is not None:
         raise InconsistentDataError(reason)
     if control.throw:
+        rank = rank_of(problem.gram)
+        low_rank = "" if rank is None else f" on a root of rank {rank}; Control(gram='dense') keeps the whole matrix"
         raise ConvergenceError(
             f"{name}: {info.status.value} (residual {info.residual:.2g} after {info.n_iterations} steps, "
-            f"tolerance {control.tolerance:.2g})",
+            f"tolerance {control.tolerance:.2g}{low_rank})",
             info.status,
         )
 

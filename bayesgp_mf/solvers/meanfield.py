@@ -31,7 +31,7 @@ import numpy as np
 
 from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
 from bayesgp_mf.linalg import times
-from bayesgp_mf.lowrank import Gram, GramGradient, LowRankGram, Sites, rank_of, site_correction
+from bayesgp_mf.lowrank import Gram, GramGradient, LowRankCorrection, LowRankGram, Sites, rank_of, site_correction
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import Cavity, Control, Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.solvers.driver import require_determined, require_solved
@@ -315,11 +315,20 @@ class _Equations:
     def _posterior(self, state: State, extra_noise: float) -> Posterior:
         problem, gram = self.problem, self._gram
         correction = site_correction(gram, state.precision)
-        alpha = correction.weights(state.shift) if state.alpha is None else state.alpha
+        known: Array | None = None
+        if state.alpha is not None:
+            alpha = state.alpha
+        elif isinstance(correction, LowRankCorrection):
+            # K alpha would magnify the rounding of alpha by the prior variances over those of the posterior
+            known = correction.covariance_times(state.shift)
+            alpha = state.shift - state.precision * known
+        else:
+            alpha = correction.weights(state.shift)
         variance = self.rule.cavity_variance(correction)
         if not np.all((variance > 0) | (gram.diagonal() == 0)):  # a value is certain only if it was so beforehand
             raise NotPositiveDefiniteError("a cavity variance is not positive: the sites contradict each other")
-        known = gram @ alpha if isinstance(gram, LowRankGram) else times(gram, alpha)
+        if known is None:
+            known = gram @ alpha if isinstance(gram, LowRankGram) else times(gram, alpha)
         mean = known - variance * alpha  # 2000, eqs. 19 and 26
         # latent noise in the likelihood is variance of the value that it sees (2000, appendix A)
         derivs = problem.likelihood.log_partition(problem.t, mean, variance + extra_noise)

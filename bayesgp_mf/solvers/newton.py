@@ -55,12 +55,13 @@ class NewtonStep(NamedTuple):
     ----------
     move : State
         The change of the sites.
-    evidence_error : float
-        By how much the log evidence of the present sites is off, in nats, summed over cases in absolute values.
+    evidence_error : float or None
+        By how much the log evidence of the present sites is off, in nats, summed over cases in absolute values. None
+        where the direction is that of a part of the columns of a root: it does not see what the others would change.
     """
 
     move: State
-    evidence_error: float
+    evidence_error: float | None
 
 
 def newton_step(
@@ -92,7 +93,8 @@ def newton_step(
     d3, d4 = rough_higher_derivatives(problem.likelihood, problem.t, mean, variance + extra_noise, derivs)
     gamma, g = 1.0 + precision * variance, 1.0 / (1.0 + variance * d2)
     if isinstance(correction, LowRankCorrection):
-        covariance_times, squared_times = _low_rank_products(problem, correction)
+        rank = _rank_for_direction(problem, correction)
+        covariance_times, squared_times = _low_rank_products(correction, rank)
     else:
         covariance_times, squared_times = _dense_products(correction, variance)
     by_variance = 0.5 * d4 + d1 * d3
@@ -113,10 +115,13 @@ def newton_step(
     right = (residual.precision + respond(np.zeros(problem.n), constant)[0]) / precision
     dw = precision * gmres(multiply, right, min(_ROUGHEST, accuracy), _MOST_PRODUCTS)
     _, u, dm, dvariance = respond(dw, constant)
+    move = State(dw, u + latent * dw)
+    if isinstance(correction, LowRankCorrection) and rank < correction.gram.rank:
+        return NewtonStep(move, None)
     # the evidence would change by half its slope along the step; in absolute values, lest large errors cancel
     slope_mean, slope_variance = d1 - alpha, 0.5 * (d2 + d1**2 - alpha**2 + precision / gamma)
     evidence_error = 0.5 * float(np.sum(np.abs(slope_mean * dm + slope_variance * dvariance)))
-    return NewtonStep(State(dw, u + latent * dw), evidence_error)
+    return NewtonStep(move, evidence_error)
 
 
 def _dense_products(correction: SiteCorrection, variance: Array) -> tuple[_Product, _Product]:
@@ -129,14 +134,19 @@ def _dense_products(correction: SiteCorrection, variance: Array) -> tuple[_Produ
     return partial(symmetric_times, covariance), partial(symmetric_times, squared)
 
 
-def _low_rank_products(problem: Problem, correction: LowRankCorrection) -> tuple[_Product, _Product]:
-    """Return the same for a Gram matrix of low rank, by those columns of its root that carry nearly all of it.
+def _rank_for_direction(problem: Problem, correction: LowRankCorrection) -> int:
+    """Return how many columns of a root of low rank carry nearly all of it."""
+    prior = problem.likelihood.log_partition(problem.t, np.zeros(problem.n), problem.gram.diagonal())
+    return correction.gram.leading_rank(_LEFT_OUT / float(np.max(np.abs(prior.d2))))
+
+
+def _low_rank_products(correction: LowRankCorrection, rank: int) -> tuple[_Product, _Product]:
+    """Return the same for a Gram matrix of low rank, by the first columns of its root.
 
     A product with the squared entries takes O(n k^2) for k columns, which would be as much as a plain step for all of
     them. The direction of the step need not be exact; the equations that it leads to are.
     """
-    prior = problem.likelihood.log_partition(problem.t, np.zeros(problem.n), problem.gram.diagonal())
-    root = correction.leading_covariance_root(correction.gram.leading_rank(_LEFT_OUT / float(np.max(np.abs(prior.d2)))))
+    root = correction.leading_covariance_root(rank)
     own = np.einsum("ij,ij->i", root, root) ** 2
 
     def squared_times(vector: Array) -> Array:
