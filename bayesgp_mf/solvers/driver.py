@@ -88,8 +88,10 @@ def require_solved(name: str, problem: Problem, info: Info, control: Control) ->
     if reason is not None:
         raise InconsistentDataError(reason)
     if control.throw:
+        several = problem.likelihood.targets == "classes"
+        what = info.status.for_classes(name) if several else info.status.value
         raise ConvergenceError(
-            f"{name}: {info.status.value} (residual {info.residual:.2g} after {info.n_iterations} steps, "
+            f"{name}: {what} (residual {info.residual:.2g} after {info.n_iterations} steps, "
             f"tolerance {control.tolerance:.2g})",
             info.status,
         )
