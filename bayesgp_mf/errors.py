@@ -23,6 +23,15 @@ class Status(enum.Enum):
         "Add noise (Probit(noise_variance=...), Step(flip=...) or a White kernel)."
     )
 
+    def for_classes(self, method: str) -> str:
+        """Return the sentence where there are several classes, whose likelihood has no noise to add."""
+        sentence = str(self.value)
+        if self is Status.CONVERGED:
+            return sentence
+        other = "" if method == "laplace" else "method='laplace', "
+        what = sentence.partition(". ")[0]
+        return f"{what}. Use {other}a larger Control(tolerance=...), or a kernel of less variance."
+
 
 class ConvergenceError(RuntimeError):
     """A fixed point was not reached, so there is no result."""

@@ -37,6 +37,7 @@ from bayesgp_mf.inputs import (
 )
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit, Softmax
+from bayesgp_mf.likelihoods.softmax_tilted import check_number_of_classes
 from bayesgp_mf.lowrank import rank_of
 from bayesgp_mf.memory import check_draws
 from bayesgp_mf.methods import check_marginals, get_method
@@ -96,7 +97,7 @@ def fit(
         it, so that `predict` wants it again.
     likelihood : Likelihood
         `Probit` (default, noise variance 1), `Logit`, `Step`, `Softmax` for more than two classes (with
-        ``method="laplace"``), or ``likelihoods.Gaussian`` for real targets.
+        ``method="tap"`` or "laplace"), or ``likelihoods.Gaussian`` for real targets.
     method : str
         Name of a method: a key of `methods.METHODS`.
     hyper : None, str or Strategy
@@ -121,7 +122,7 @@ def fit(
     marginals : {"gaussian", "tilted"}
         Whether the draws of single latent values come from the Gaussian approximation, or from cavity times likelihood,
         whose shape is that of the exact posterior (2000, fig. 1). "tilted" is there for "tap", "naive" and
-        "variational", and needs an invertible Gram matrix.
+        "variational", needs an invertible Gram matrix, and is not for `Softmax`.
     random_seed : int, numpy.random.Generator or None
         Source of all randomness: draws, and random starts.
     control : Control
@@ -191,6 +192,8 @@ def fit(
         values = X.shape[0] * (len(class_names) if likelihood.targets == "classes" else 1)
         check_draws(draws * chains, values, "training", FEWER_DRAWS)  # other strategies bring their own number
     check_marginals(marginals, method)
+    if likelihood.targets == "classes":
+        _check_several_classes(len(class_names), (method, evidence_of), marginals)
     if marginals == "tilted":  # values changed one by one leave the span of a root of low rank
         if control.gram == "low_rank":
             raise ValueError("marginals='tilted' needs the dense Gram matrix. Use Control(gram='dense'), or 'auto'.")
@@ -259,9 +262,10 @@ def predict(
     InferenceData or DataTree
         ``idata`` with the groups ``predictions`` and ``predictions_constant_data``. In ``predictions``, for
         each case, ``p``, the probability of class 1 (of each class, along ``class``, if there are several) integrated
-        over the posterior, ``latent_mean`` and ``latent_sd``; and draws ``f`` and ``y`` (chain, draw, obs_id), jointly
-        over the new cases. For real targets there is no ``p``. A support-vector machine has neither draws nor
-        probabilities, only ``latent_mean`` and its sign, the ``decision`` (0 or 1, the class).
+        over the posterior (by TAP with several classes, over more than its Gaussian: `multiclass.nearest`),
+        ``latent_mean`` and ``latent_sd``; and draws ``f`` and ``y`` (chain, draw, obs_id), jointly over the new cases.
+        For real targets there is no ``p``. A support-vector machine has neither draws nor probabilities, only
+        ``latent_mean`` and its sign, the ``decision`` (0 or 1, the class).
 
     Raises
     ------
@@ -295,7 +299,8 @@ def predict(
     X_new = as_inputs("X_new", X_new)
     draws = draws and process.parts[0].solution.has_variance
     node = _nodes(idata) if draws else np.zeros((0, 0), dtype=np.intp)
-    check_draws(node.size, X_new.shape[0], "new", FEWER_NEW_DRAWS)
+    n_values = X_new.shape[0] * int(np.prod(process.problem.latent_shape[1:]))  # of each class
+    check_draws(node.size, n_values, "new", FEWER_NEW_DRAWS)
     size = max(rank_of(part.problem.gram) or part.problem.n for part in process.parts)
     jointly = X_new.shape[0] if X_new.shape[0] <= LARGEST_JOINT else 0  # more are worked on in blocks
     with one_thread_if_small(max(size, jointly)):  # draws first, since they may be refused
@@ -398,6 +403,17 @@ def _check_kernel_per_class(kernel: Kernel, likelihood: Likelihood) -> None:
         raise ValueError(
             f"kernels.PerClass has a kernel for each class, and {type(likelihood).__name__} one latent value for each "
             "case. Use likelihood=bgp.Softmax(), or one kernel."
+        )
+
+
+def _check_several_classes(n_classes: int, methods: tuple[str | None, ...], marginals: str) -> None:
+    """Raise a ValueError for what several classes do not have, before a search begins."""
+    if "tap" in methods:
+        check_number_of_classes(n_classes)
+    if marginals == "tilted":
+        raise ValueError(
+            "marginals='tilted' are of one latent value for each case, and Softmax has one for each class. Use "
+            "marginals='gaussian'; the probabilities p of predict have the shape that TAP knows all the same."
         )
 
 

@@ -153,7 +153,9 @@ def to_container(
             "bayesgp_mf_format": FORMAT,
             "method": first.solution.method,
             "status": status.name,
-            "status_message": status.value,
+            "status_message": status.for_classes(first.solution.method)
+            if first.problem.likelihood.targets == "classes"
+            else status.value,
             "evidence_kind": first.solution.evidence.kind,
             "evidence_bound": first.solution.evidence.bound or "none",
             "marginals": marginals,

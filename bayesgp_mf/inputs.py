@@ -156,15 +156,23 @@ def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood) -> tuple[Array,
 
 
 def encode_labels(y: ArrayLike, classes: Sequence[Any], what: str = "the classes") -> Array:
-    """Return the codes ``(n,)`` of labels, their positions in ``classes``.
+    """Return the codes ``(n,)`` of labels, their positions in ``classes``; as text where none matches as it is.
 
     Raises
     ------
     ValueError
-        If a label is none of them; the message lists those.
+        If a label is none of them (the message lists those), or no label at all.
     """
-    position = {label: k for k, label in enumerate(classes)}
-    labels = np.asarray(y, dtype=object).tolist()
+    given = np.asarray(y, dtype=object)
+    if given.ndim != 1:
+        raise ValueError(f"y must be a sequence of labels, one for each case, got shape {given.shape}.")
+    labels, position = given.tolist(), {label: k for k, label in enumerate(classes)}
+    try:
+        known = [label in position for label in labels]
+    except TypeError as error:
+        raise ValueError(f"y must hold labels such as text or numbers ({error}).") from error
+    if not any(known):  # classes are saved as text, and are told apart as text
+        labels, position = [str(label) for label in labels], {str(label): k for k, label in enumerate(classes)}
     unknown = sorted({str(label) for label in labels if label not in position})
     if unknown:
         raise ValueError(
@@ -221,5 +229,5 @@ def _not_two_classes(classes: NDArray[Any], likelihood: Likelihood) -> str:
         )
     return (
         f"y must hold exactly two classes for {name}, got {classes.size}: {shown}. Use "
-        f"likelihood=bgp.Softmax() with method='laplace', or tell one from the rest: y == {classes.tolist()[0]!r}."
+        f"likelihood=bgp.Softmax(), or tell one from the rest: y == {classes.tolist()[0]!r}."
     )

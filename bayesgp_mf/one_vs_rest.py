@@ -34,6 +34,9 @@ from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.solution import Control
 from bayesgp_mf.types import Array
 
+AVERAGING = ("hmc", "integrate", "nuts")
+"""Names of strategies that end in many kernels."""
+
 
 @dataclass(frozen=True, eq=False)
 class OneVsRest:
@@ -168,7 +171,7 @@ def fit_one_vs_rest(
     if kernel.per_class:
         raise ValueError("one-vs-rest takes a kernel for two classes, got PerClass: every classifier starts from it.")
     check_memory(X.shape[0], len(class_names))
-    strategy = None if hyper is None else get_strategy(hyper) if isinstance(hyper, str) else hyper
+    strategy = _one_kernel_strategy(hyper)
     if strategy is None and priors:
         raise ValueError("priors are for hyperparameters that are tuned: give hyper='evidence', or leave them out.")
     rng, posteriors = np.random.default_rng(random_seed), []
@@ -185,6 +188,16 @@ def fit_one_vs_rest(
             posteriors.append(Posterior(own, X, problem, solver.solve(problem, control)))
             advance(name)
     return OneVsRest(class_names, tuple(posteriors))
+
+
+def _one_kernel_strategy(hyper: Any) -> Strategy | None:
+    """Return a strategy, unless it is known to average over kernels."""
+    name = hyper if isinstance(hyper, str) else getattr(hyper, "name", None)
+    if name in AVERAGING:
+        raise ValueError(
+            f"one-vs-rest wants one kernel for each classifier, and hyper={name!r} averages over many. Use 'evidence'."
+        )
+    return None if hyper is None else get_strategy(hyper)
 
 
 def _only(kernels: tuple[Any, ...], name: str) -> Any:

@@ -95,3 +95,16 @@ def test_what_it_refuses():
         fit_one_vs_rest(X, y, KERNEL, priors=PRIORS)
     with pytest.raises(ValueError, match="one kernel for each"):
         fit_one_vs_rest(X, y, KERNEL, hyper="integrate", priors=PRIORS)
+
+
+@pytest.mark.parametrize("hyper", ["hmc", "nuts", "integrate", bgp.hyper.Integrate()])
+def test_averages_are_refused_before_any_search(hyper, monkeypatch):
+    monkeypatch.setattr("bayesgp_mf.one_vs_rest.Target", None)
+    with pytest.raises(ValueError, match=r"averages over many\. Use 'evidence'"):
+        fit_one_vs_rest(*three_classes(), KERNEL, hyper=hyper)
+
+
+@pytest.mark.parametrize("hyper", [3, "evidenc", Evidence])
+def test_what_is_no_strategy_is_refused(hyper):
+    with pytest.raises(ValueError, match="hyper must be None, one of"):
+        fit_one_vs_rest(*three_classes(), KERNEL, hyper=hyper)

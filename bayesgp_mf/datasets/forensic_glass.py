@@ -68,7 +68,7 @@ def load_forensic_glass(*, fold: int | None = None, standardise: bool = True) ->
        https://doi.org/10.1017/CBO9780511812651
     .. [2] Venables, W. N., & Ripley, B. D. (2002). Modern Applied Statistics with S, 4th edition.
        Springer. https://doi.org/10.1007/978-0-387-21706-2
-    .. [3] Barber, D., & Williams, C. K. I. (1997). Gaussian processes for Bayesian classification via
+    .. [3] Barber, D., & Williams, C. K. I. (1996). Gaussian processes for Bayesian classification via
        hybrid Monte Carlo. Advances in Neural Information Processing Systems 9. Section 3.
     .. [4] German, B. (1987). Glass Identification. UCI Machine Learning Repository.
        https://doi.org/10.24432/C5WW2P

@@ -68,7 +68,7 @@ def load_pima(*, standardise: bool = True) -> Dataset:
        Symposium on Computer Applications in Medical Care, 261-265.
     .. [2] Ripley, B. D. (1996). Pattern Recognition and Neural Networks. Cambridge University Press.
        https://doi.org/10.1017/CBO9780511812651
-    .. [3] Barber, D., & Williams, C. K. I. (1997). Gaussian processes for Bayesian classification via
+    .. [3] Barber, D., & Williams, C. K. I. (1996). Gaussian processes for Bayesian classification via
        hybrid Monte Carlo. Advances in Neural Information Processing Systems 9. Section 3.
     .. [4] Opper, M., & Winther, O. (2000). Gaussian processes for classification: mean-field
        algorithms. Neural Computation 12(11), 2655-2684. https://doi.org/10.1162/089976600300014881

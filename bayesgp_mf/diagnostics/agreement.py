@@ -176,8 +176,8 @@ def agreement(first: Container, second: Container) -> Agreement:
     Raises
     ------
     ValueError
-        If a container has no such draws or too few, they are not of the same cases, or labels or predictions are of
-        different ones.
+        If a container has no such draws or too few, or is of several classes, they are not of the same cases, or
+        labels or predictions are of different ones.
 
     Notes
     -----
@@ -241,6 +241,8 @@ def _draws(name: str, idata: Container) -> xr.DataArray:
     if "posterior" not in group_names(idata) or "f" not in get_group(idata, "posterior"):
         raise ValueError(f"{name} has no draws of f in a group posterior (groups: {group_names(idata)}). {advice}")
     f = get_group(idata, "posterior")["f"]
+    if f.ndim == 4 and "class" in f.dims:
+        raise ValueError(f"{name} is a fit of several classes, which agreement does not compare: f has {f.dims}.")
     if f.ndim != 3 or f.dims[:2] != SAMPLE_DIMS:
         raise ValueError(f"f of {name} must have dimensions chain, draw and one for the cases, got {f.dims}. {advice}")
     if f.shape[1] < FEWEST or not np.all(np.isfinite(f.values)) or np.any(np.ptp(f.values, axis=(0, 1)) == 0):

@@ -35,22 +35,22 @@ class ClassScores(NamedTuple):
     brier_score: float
 
 
-def class_scores(labels: ArrayLike, probabilities: ArrayLike, class_names: Sequence[Any]) -> ClassScores:
+def class_scores(labels: ArrayLike, probabilities: ArrayLike, class_names: Sequence[Any] | ArrayLike) -> ClassScores:
     """Score the probabilities of several classes.
 
     Parameters
     ----------
     labels : (m,) array_like
-        What came: for each case one of ``class_names``.
+        What came: for each case one of ``class_names``, or what has such a name as text: a container has text.
     probabilities : (m, C) array_like
         Of each class, in the order of ``class_names``; such as ``p`` of the group ``predictions``.
-    class_names : sequence
+    class_names : sequence or DataArray
         The classes, such as the coordinate ``class`` of ``p``.
 
     Raises
     ------
     ValueError
-        If a label is none of the classes, the shapes differ, or rows are no probabilities.
+        If a label is none of the classes, two classes have one name, the shapes differ, or rows are no probabilities.
 
     Examples
     --------
@@ -59,11 +59,14 @@ def class_scores(labels: ArrayLike, probabilities: ArrayLike, class_names: Seque
     1
     """
     p = as_float_array("probabilities", probabilities)
-    codes = encode_labels(labels, list(class_names), "the classes of the fit").astype(np.intp)
-    if codes.size == 0 or p.shape != (codes.size, len(class_names)):
+    names = np.asarray(class_names, dtype=object)  # of a DataArray, too
+    if names.ndim != 1 or len({str(name) for name in names.tolist()}) < names.size:
+        raise ValueError(f"class_names must be a sequence of names that differ, got {names.tolist()!r}.")
+    codes = encode_labels(labels, names.tolist(), "the classes of the fit").astype(np.intp)
+    if codes.size == 0 or p.shape != (codes.size, names.size):
         raise ValueError(
             f"probabilities must have a row for each of {codes.size} labels and a column for each of "
-            f"{len(class_names)} classes, got shape {p.shape}."
+            f"{names.size} classes, got shape {p.shape}."
         )
     check_finite("probabilities", p)
     if np.any(p < 0) or np.max(np.abs(p.sum(axis=1) - 1.0)) > SUM_TOLERANCE:

@@ -17,7 +17,8 @@ COARSE, FINE = 56, 220
 """Points of the trapezoidal rule: errors below 1e-9, and below 1e-11, of the logarithm up to slopes of ten."""
 _REACH = {COARSE: 7.5, FINE: 9.5}  # on either side of the mode; exp(-7.5**2 / 2) is below 1e-12
 _WIDE = 3.0  # s above which a uniform grid would step over the bend of the sigmoid
-_STEPS = 12  # to the mode, which only has to be near
+_STEPS = 200  # of Newton's method to the mode, at most; some ten do
+_STILL = 1e-8  # a last step so small leaves the mode off by rounding
 
 
 class Discrete(NamedTuple):
@@ -72,23 +73,29 @@ def discretise(c: Array, s: Array, points: int = COARSE) -> Discrete:
 
 
 def _mode(c: Array, s: Array) -> Array:
-    """Return x where the density is largest, by Newton's method between bounds: x = s sigma(-(c + s x))."""
-    low, high = np.zeros(c.shape), np.array(s)
-    x = 0.5 * high
+    """Return x where the density is largest: x = s sigma(-(c + s x)).
+
+    It is found to rounding, since the grid is around it: the sum would else be no smooth function of c and s. With
+    x = s sigma(y) the equation is y + c + s^2 sigma(y) = 0, whose left side rises, and is convex below y = 0 and
+    concave above. So Newton's method comes to the solution from one side, from y = 0 or a bound beyond it.
+    """
+    square = s**2
+    y = np.where(c + 0.5 * square > 0, np.minimum(0.0, -c), np.maximum(0.0, -c - square))
     for _ in range(_STEPS):
-        wrong = expit(-(c + s * x))
-        beyond = x - s * wrong
-        low, high = np.where(beyond < 0, x, low), np.where(beyond >= 0, x, high)
-        step = x - beyond / (1.0 + s**2 * wrong * (1.0 - wrong))
-        x = np.where((step > low) & (step < high), step, 0.5 * (low + high))
-    return np.asarray(x)
+        p = expit(y)
+        step = (y + c + square * p) / (1.0 + square * p * (1.0 - p))
+        y = y - step
+        if np.all(np.abs(step) <= _STILL * (1.0 + np.abs(y))):
+            break
+    return np.asarray(s * expit(y))
 
 
 def gauss_rule(density: Discrete, points: int) -> tuple[Array, Array]:
     """Return nodes and weights ``(..., points)`` that integrate polynomials up to degree 2 points - 1 exactly.
 
     By Stieltjes' recursion over the grid, and the eigenvalues of the matrix of its coefficients (G. H. Golub & J. H.
-    Welsch, 1969, Math. Comp. 23, 221-230).
+    Welsch, 1969, Math. Comp. 23, 221-230). It is for few points, up to some 16 from `COARSE`: with more the polynomials
+    lose their orthogonality to rounding, and nodes no longer are smooth functions of c and s.
     """
     x, weight, _ = density
     jacobi = np.zeros((*x.shape[:-1], points, points))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Set
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ from scipy.special import log_softmax, softmax
 from bayesgp_mf.likelihoods.softmax_integral import class_predictions, class_probabilities, log_class_density
 from bayesgp_mf.types import Array, Derivs
 
+_MISSING = ("None", "nan", "NaT", "<NA>")  # how Python, NumPy and pandas write what is missing
 _BLOCK = 2**18  # cases drawn together, so that memory stays bounded
 
 
@@ -37,7 +38,7 @@ class Softmax:
     Raises
     ------
     ValueError
-        If the classes are fewer than two, or not distinct.
+        If the classes are fewer than two, or not distinct, one is missing (None, NaN), or they have no order (a set).
 
     Notes
     -----
@@ -66,9 +67,13 @@ class Softmax:
     def __post_init__(self) -> None:
         if self.classes is None:
             return
-        if isinstance(self.classes, str) or not isinstance(self.classes, Iterable):
+        if isinstance(self.classes, str | Set) or not isinstance(self.classes, Iterable):  # a set has no order
             raise ValueError(f"classes must be a sequence of labels such as ('a', 'b', 'c'), got {self.classes!r}.")
         given = self.classes.tolist() if isinstance(self.classes, np.ndarray) else list(self.classes)
+        if not all(
+            isinstance(label, Hashable) and (isinstance(label, str) or str(label) not in _MISSING) for label in given
+        ):
+            raise ValueError(f"classes must be labels such as text or numbers, none of them missing, got {given!r}.")
         names = [str(label) for label in given]
         if len(names) < 2 or len(set(names)) < len(names):
             raise ValueError(f"classes must be two or more, with names that differ, got {names}.")

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.special import log_softmax, ndtri, softmax
 
 from bayesgp_mf.cube import scrambled_points
-from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
+from bayesgp_mf.likelihoods.softmax_integral import class_probabilities, contrast_basis
 from bayesgp_mf.likelihoods.softmax_tilted import tilted_probabilities
 from bayesgp_mf.multiclass.correction import ClassCorrection
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
@@ -35,7 +35,12 @@ from bayesgp_mf.solution import Solution
 from bayesgp_mf.types import Array
 
 LOG2_POINTS = 12
-"""Logarithm to base 2 of Sobol's points; the average over them differs from the integral by some 1e-3."""
+"""Logarithm to base 2 of Sobol's points.
+
+Near observed cases the average over them differs from the integral by some 1e-4 with three classes, and by up to 4e-3
+with six and a prior variance of 95. Far from all cases, where it must be zero, the difference that it makes is zero.
+"""
+_CERTAIN = 1e-13  # a variance below this part of the prior one is none
 
 
 class _Normal(NamedTuple):
@@ -75,7 +80,8 @@ def nearest_case_probabilities(
     -----
     Softmax averages over the Gaussian posterior, plus the difference that the tilted distribution makes, by
     Sobol's points in 2 (C - 1) dimensions. The nearest case is that with the largest correlation in the posterior;
-    where it changes from one to another, probabilities may jump a little.
+    where it changes from one to another, probabilities may jump a little. A case without variance, such as that at the
+    origin under a linear kernel, has the softmax of its latent mean.
     """
     if solution.cavity is None:
         raise ValueError(f"this needs the cavities of method 'tap', got a solution of method {solution.method!r}.")
@@ -90,9 +96,14 @@ def nearest_case_probabilities(
         )
     )
     mean, covariance = times_gram(solution.alpha, cross), case_covariances(correction, prior, cross)
-    result = tilted_probabilities(mean, covariance, points)
     new = _Normal(*_in_contrasts(mean, covariance, basis))
-    for j in range(result.shape[0]):
+    # without variance there is nothing to tell of, and no inverse
+    certain = np.linalg.eigvalsh(new.covariance)[:, 0] <= _CERTAIN * np.max(prior, axis=1)
+    result = np.empty_like(mean)
+    if np.any(certain):
+        result[certain] = class_probabilities(mean[certain], covariance[certain])
+    result[~certain] = tilted_probabilities(mean[~certain], covariance[~certain], points)
+    for j in np.flatnonzero(~certain):
         shared = basis.T @ _between(problem, correction, cross[..., j]) @ basis
         i = _most_correlated(shared, own.covariance, new.covariance[j])
         result[j] += _difference(
@@ -133,8 +144,13 @@ def _difference(code: int, cavity: _Normal, own: _Normal, new: _Normal, shared: 
     observed = own.mean + z[:, :size] @ np.linalg.cholesky(own.covariance).T
     slope = np.linalg.solve(own.covariance, shared).T
     values, vectors = np.linalg.eigh(new.covariance - slope @ shared)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))  # of a covariance that is zero at an observed input
-    probability = softmax((new.mean + (observed - own.mean) @ slope.T + z[:, size:] @ root.T) @ basis.T, axis=1)
+    root = vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T  # of a covariance that is zero at an observed input
+    probability = softmax((new.mean + (observed - own.mean) @ slope.T + z[:, size:] @ root) @ basis.T, axis=1)
+    # the same of a case of which the observed one tells nothing changes nothing, but for the error of the average
+    values, vectors = np.linalg.eigh(new.covariance)
+    apart = softmax((new.mean + z[:, size:] @ (vectors * np.sqrt(values) @ vectors.T)) @ basis.T, axis=1)
+    untold = 1.0 - np.trace(np.linalg.solve(new.covariance, slope @ shared)) / size
+    probability -= untold * apart
     off = observed - cavity.mean
     # softmax times cavity, over the Gaussian posterior that the points are from
     log_weight = log_softmax(observed @ basis.T, axis=1)[:, code] + 0.5 * np.sum(z[:, :size] ** 2, axis=1)

@@ -23,7 +23,14 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
-from bayesgp_mf.likelihoods.softmax_tilted import FEWEST, Tilted, points_for, tilted, tilted_probabilities
+from bayesgp_mf.likelihoods.softmax_tilted import (
+    FEWEST,
+    Tilted,
+    check_number_of_classes,
+    points_for,
+    tilted,
+    tilted_probabilities,
+)
 from bayesgp_mf.multiclass.correction import SoftmaxCorrection
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
 from bayesgp_mf.multiclass.response import case_covariances
@@ -110,9 +117,11 @@ class StarTap:
         NotPositiveDefiniteError
             If a case has no prior variance.
         ValueError
-            If ``start`` has another number of cases or classes, or no sites of this form.
+            If there are more than ten classes, or ``start`` has another number of cases or classes, or
+            no sites of this form.
         """
         control.check_scheme(self.name)
+        check_number_of_classes(problem.n_classes)
         check_variances(problem)
         points, steps = self._points(problem), 0
         if start is not None:

@@ -28,7 +28,14 @@ import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
-from bayesgp_mf.likelihoods.softmax_tilted import FEWEST, Tilted, points_for, tilted, tilted_probabilities
+from bayesgp_mf.likelihoods.softmax_tilted import (
+    FEWEST,
+    Tilted,
+    check_number_of_classes,
+    points_for,
+    tilted,
+    tilted_probabilities,
+)
 from bayesgp_mf.multiclass.block_correction import BlockCorrection
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
 from bayesgp_mf.multiclass.response import case_covariances
@@ -160,13 +167,15 @@ class MulticlassTap:
         NotPositiveDefiniteError
             If a case has no prior variance, or its integral is too coarse.
         ValueError
-            If ``start`` has another number of cases or classes, or is of another method.
+            If there are more than ten classes, or ``start`` has another number of cases or classes, or
+            is of another method.
 
         Notes
         -----
         O((C - 1)^3 n^3) for each step, and for each case an integral with q^(C - 2) nodes.
         """
         control.check_scheme(self.name)
+        check_number_of_classes(problem.n_classes)
         check_class_memory(problem.n, problem.n_classes)
         check_variances(problem)
         state, points, steps = self.init(problem), self._points(problem), 0

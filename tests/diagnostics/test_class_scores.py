@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from bayesgp_mf.diagnostics import class_scores
 
@@ -31,3 +32,29 @@ def test_by_hand():
 def test_bad_input(labels, probabilities, message):
     with pytest.raises(ValueError, match=message):
         class_scores(labels, probabilities, ["a", "b", "c"])
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"), [([0, 1], "01"), ([False, True], ["False", "True"]), ([0.5, 1.5], ["0.5", "1.5"])]
+)
+def test_names_are_those_of_a_container_as_text(labels, names):
+    p = [[0.9, 0.1], [0.2, 0.8]]
+    named = xr.DataArray(list(names), dims="class")
+    assert class_scores(labels, p, named) == class_scores(["a", "b"], p, ["a", "b"])
+    assert class_scores(labels[::-1], p, named.values).errors == 2
+
+
+@pytest.mark.parametrize(
+    ("labels", "names", "message"),
+    [
+        (["a"], ["a", "a"], "names that differ"),
+        (["1"], [1, "1"], "names that differ"),
+        ([["a"]], ["a", "b"], r"one for each case, got shape \(1, 1\)"),
+        ([{"a": 1}], ["a", "b"], "text or numbers"),
+        ([None], ["a", "b"], "none of the classes"),
+        (["a"], "ab", "class_names must be a sequence"),
+    ],
+)
+def test_labels_and_names_that_are_none(labels, names, message):
+    with pytest.raises(ValueError, match=message):
+        class_scores(labels, [[0.3, 0.7]], names)

@@ -2,14 +2,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.special import log_softmax, ndtri, softmax
+from scipy.special import expit, log_softmax, ndtri, softmax
 from scipy.stats import qmc
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.likelihoods import Logit
-from bayesgp_mf.likelihoods.logistic_normal import discretise, gauss_rule
+from bayesgp_mf.likelihoods.logistic_normal import _mode, discretise, gauss_rule
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
-from bayesgp_mf.likelihoods.softmax_tilted import log_partition, tilted, tilted_probabilities
+from bayesgp_mf.likelihoods.softmax_tilted import (
+    check_number_of_classes,
+    log_partition,
+    tilted,
+    tilted_probabilities,
+)
 
 
 def gaussians(n, n_classes, scale, seed=0):
@@ -130,3 +135,39 @@ def test_gauss_rule_has_the_moments_of_its_density(c, s):
         assert np.sum(weights * (nodes - centre) ** power) == pytest.approx(exact, abs=1e-9 * spread)
     beyond = np.sum(density.weight * (density.x - centre) ** 10)
     assert np.sum(weights * (nodes - centre) ** 10) < 0.999 * beyond  # and no more than it promises
+
+
+@pytest.mark.parametrize("n_classes", [3, 4, 6])
+@pytest.mark.parametrize("scale", [10.0, 100.0])
+def test_the_integral_is_a_smooth_function(n_classes, scale):
+    """Second differences over steps of 1e-9 are rounding: no node jumps, also of labels that surprise."""
+    t, mean, covariance = gaussians({3: 150, 4: 150, 6: 20}[n_classes], n_classes, scale, seed=5)
+    basis = contrast_basis(n_classes)
+    centre, inner = mean @ basis, basis.T @ covariance @ basis
+    value = [log_partition(t, centre + 1e-9 * k, inner * (1.0 + 1e-9 * k)) for k in range(3)]
+    assert np.abs(np.diff(value, 2, axis=0)).max() < 1e-12
+    assert np.abs(np.diff(value, axis=0)).max() > 1e-11  # it was moved
+
+
+def test_three_classes_are_integrated_to_full_accuracy():
+    _, mean, covariance = gaussians(60, 3, 100.0)
+    basis = contrast_basis(3)
+    centre, inner = mean @ basis, basis.T @ covariance @ basis
+    each = [log_partition(np.full(60, c), centre, inner) for c in range(3)]
+    np.testing.assert_allclose(np.exp(each).sum(axis=0), 1.0, atol=1e-8)
+
+
+@pytest.mark.parametrize("s", [0.01, 1.0, 7.6, 50.0, 1e4])
+def test_the_grid_is_around_the_mode(s):
+    c = s * np.concatenate([np.linspace(-4.0, 4.0, 41), [-100.0, 100.0]])
+    x = _mode(c, np.full(c.shape, s))
+    np.testing.assert_allclose(x, s * expit(-(c + s * x)), rtol=1e-7, atol=1e-13 * (1.0 + s**2))
+    for sign in (-1.0, 1.0):  # the slope of the log density changes its sign there
+        beyond = x + sign * 1e-6 * (1.0 + s)
+        assert np.all(sign * (beyond - s * expit(-(c + s * beyond))) > 0)
+
+
+def test_many_classes_are_refused():
+    with pytest.raises(ValueError, match=r"beyond 10 classes, and there are 11.*laplace.*fit_one_vs_rest"):
+        check_number_of_classes(11)
+    check_number_of_classes(10)

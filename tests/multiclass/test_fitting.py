@@ -290,3 +290,35 @@ def test_memory_counts_classes():
         check_memory(2 * n, classes=1000)
     with pytest.raises(MemoryError):
         check_memory(n, classes=1000)
+
+
+def test_labels_may_be_told_as_text():
+    codes = np.unique(Y, return_inverse=True)[1]
+    idata = bgp.predict(fit(y=codes), X[:5], draws=False)
+    p = get_group(idata, "predictions")["p"]
+    assert bgp.diagnostics.class_scores(codes[:5], p.values, p["class"].values).cases == 5
+    again = fit(y=codes, likelihood=bgp.posterior(idata).problem.likelihood)
+    np.testing.assert_array_equal(get_group(again, "fit")["alpha"].values, get_group(idata, "fit")["alpha"].values)
+
+
+@pytest.mark.parametrize("classes", [{"a", "b"}, ("a", None), (1.0, float("nan")), (["a"], ["b"])])
+def test_classes_without_order_or_missing_are_refused(classes):
+    with pytest.raises(ValueError, match="classes must be"):
+        bgp.Softmax(classes)
+
+
+def test_tilted_marginals_are_refused_before_any_search(monkeypatch):
+    monkeypatch.setattr("bayesgp_mf.fitting.tune", None)
+    with pytest.raises(ValueError, match=r"Softmax has one for each class\. Use marginals='gaussian'"):
+        fit(method="tap", hyper="evidence", marginals="tilted")
+
+
+def test_draws_of_new_cases_are_counted_for_every_class(idata, monkeypatch):
+    monkeypatch.setattr("bayesgp_mf.memory._available", lambda: 16 * 80 * 1000 * 2)
+    with pytest.raises(MemoryError, match="80 draws of 3000"):
+        bgp.predict(idata, np.zeros((1000, 2)))
+
+
+def test_agreement_does_not_compare_several_classes(idata):
+    with pytest.raises(ValueError, match="several classes, which agreement does not compare"):
+        bgp.diagnostics.agreement(idata, idata)

@@ -98,3 +98,22 @@ def test_predict_goes_this_way_also_from_a_file(tmp_path):
     again = bgp.posterior(arviz.from_netcdf(str(tmp_path / "tap.nc")))
     np.testing.assert_allclose(again.predict_proba(X_new), found, atol=1e-6)
     np.testing.assert_allclose(again.loo.log_density, posterior.loo.log_density, atol=1e-6)
+
+
+def test_where_nothing_is_told_nothing_is_changed():
+    kernel = bgp.kernels.Gaussian(1.0, 95.0)
+    problem = bgp.Problem(kernel.gram(X), CODES.astype(float), bgp.Softmax(("a", "b", "c")))
+    far = nearest_case_probabilities(problem, star_tap.solve(problem), kernel.cross(X, [[1e6]]), np.full((1, 3), 95.0))
+    np.testing.assert_allclose(far, 1.0 / 3.0, atol=1e-10)
+
+
+def test_a_new_case_without_variance_is_certain():
+    linear = bgp.kernels.Linear(1.0)
+    problem = bgp.Problem(linear.gram(X + 1.0), CODES.astype(float), bgp.Softmax(("a", "b", "c")))
+    solution, new = star_tap.solve(problem), np.array([[0.0], [1.5], [1e-3]])
+    cross, prior = linear.cross(X + 1.0, new), np.repeat(linear.diag(new)[:, None], 3, axis=1)
+    found = nearest_case_probabilities(problem, solution, cross, prior)
+    np.testing.assert_allclose(found[0], 1.0 / 3.0, atol=1e-12)
+    np.testing.assert_allclose(found[2], 1.0 / 3.0, atol=1e-3)  # and it is the limit
+    np.testing.assert_allclose(found[1:], nearest_case_probabilities(problem, solution, cross[:, 1:], prior[1:]))
+    assert np.abs(found[1] - 1.0 / 3.0).max() > 0.03

@@ -103,3 +103,40 @@ def test_what_it_refuses():
         StarTap().solve(bgp.Problem(gram, problem.t, problem.likelihood))
     with pytest.raises(bgp.ConvergenceError):
         star_tap.solve(problem, bgp.Control(max_iterations=2))
+
+
+@pytest.mark.parametrize("n_classes", [3, 4])
+@pytest.mark.parametrize(("variance", "lengthscale"), [(10.0, 0.3), (30.0, 0.3), (100.0, 0.3), (100.0, 1.0)])
+def test_it_converges_where_kernels_are_ordinary(n_classes, variance, lengthscale):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((40, 2))
+    codes = (X @ rng.standard_normal((2, n_classes)) + 0.3 * rng.standard_normal((40, n_classes))).argmax(axis=1)
+    gram = bgp.kernels.Gaussian(lengthscale, variance).gram(X)
+    solution = bgp.solve(gram, codes, bgp.Softmax(tuple(range(n_classes))))
+    assert solution.info.n_iterations < 60
+
+
+@pytest.mark.parametrize(("n_classes", "tolerance"), [(2, 1e-12), (3, 1e-7), (4, 1e-3)])
+@pytest.mark.parametrize("variance", [200.0, 400.0, 1e4])
+def test_a_single_case_has_the_evidence_of_a_guess(n_classes, tolerance, variance):
+    solution = bgp.solve([[variance]], [0], bgp.Softmax(tuple(range(n_classes))))
+    assert solution.evidence.value == pytest.approx(-np.log(n_classes), abs=tolerance)
+
+
+def test_many_classes_are_refused_before_memory_runs_out():
+    likelihood = bgp.Softmax(tuple(range(30)))
+    with pytest.raises(ValueError, match=r"beyond 10 classes, and there are 30.*laplace.*fit_one_vs_rest"):
+        bgp.solve(2.0 * np.eye(30), np.arange(30.0), likelihood)
+    kernel, X = bgp.kernels.Gaussian(), np.arange(30.0)[:, None]
+    for options in ({"hyper": "evidence"}, {"method": "laplace", "hyper": "evidence", "evidence_of": "tap"}):
+        with pytest.raises(ValueError, match="beyond 10 classes"):
+            bgp.fit(X, np.arange(30), kernel, likelihood, progress=False, **options)
+
+
+def test_advice_for_several_classes_is_not_that_for_two():
+    with pytest.raises(
+        bgp.ConvergenceError, match=r"Use method='laplace', a larger Control\(tolerance=...\), or"
+    ) as error:
+        star_tap.solve(softmax_problem(8, 3), bgp.Control(max_iterations=2))
+    assert "Probit" not in str(error.value)
+    assert error.value.status.name == "MAX_ITERATIONS"

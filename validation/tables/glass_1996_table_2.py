@@ -228,7 +228,8 @@ def _error_entries(study: Study) -> Iterator[Entry]:
         LAPLACE: "a kernel for each class, 60 hyperparameters; in the paper some 24 hours",
         SHARED: "the same ten hyperparameters for all classes; with separate ones the evidence is much higher",
         HMC: f"averaged over {DRAWN} draws a fold; {study.accepted:.0%} of the proposals accepted",
-        TAP: "at the hyperparameters of Laplace, MAP",
+        TAP: f"at the hyperparameters of Laplace, MAP; averages over its Gaussian by {COARSE} nodes for each variable, "
+        f"at a tolerance of {ROUGH.tolerance:g}, and not by the nearest case as predict has it",
         REST: "logistic, a kernel for each class by binary TAP's evidence and the same prior; no joint model",
     }
     for name, note in notes.items():
