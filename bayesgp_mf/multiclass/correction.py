@@ -194,3 +194,14 @@ class SoftmaxCorrection:
         total = np.sum(w, axis=1)
         outer = w[:, :, None] * w[:, None, :] / total[:, None, None]
         return np.asarray(w[:, :, None] * np.eye(w.shape[1]) - outer)
+
+
+def explicit_gradient(correction: ClassCorrection, alpha: Array, gram: Array) -> Array:
+    """Return (alpha_c alpha_c' - R_cc)/2 for each class ``(C, n, n)``, or their sum ``(n, n)`` where they share K."""
+    result = np.zeros_like(gram)
+    for c, weights in enumerate(alpha.T):
+        part = of_class(result, c)
+        part += np.outer(weights, weights)
+        part -= correction.class_block(c)
+    result *= 0.5
+    return result

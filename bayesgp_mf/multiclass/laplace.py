@@ -27,8 +27,8 @@ import numpy as np
 from scipy.special import log_softmax
 
 from bayesgp_mf.errors import Status
-from bayesgp_mf.multiclass.correction import SoftmaxCorrection
-from bayesgp_mf.multiclass.gram import prior_variance, times_gram
+from bayesgp_mf.multiclass.correction import SoftmaxCorrection, explicit_gradient
+from bayesgp_mf.multiclass.gram import of_class, prior_variance, times_gram
 from bayesgp_mf.multiclass.response import case_covariances, class_correction, class_linear_response
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import ClassLeaveOneOut, Control, Evidence, Info, Solution
@@ -154,17 +154,13 @@ class MulticlassLaplace:
             \frac{d \log p(t)}{dK_c} = \tfrac12 (\alpha_c \alpha_c^T - R_{cc})
             + \tfrac12 (u_c \alpha_c^T + \alpha_c u_c^T), \quad u = (I - R K)\, s.
         """
-        correction, gram = class_correction(solution), problem.dense_gram
+        correction, alpha = class_correction(solution), solution.alpha
+        result = explicit_gradient(correction, alpha, problem.dense_gram)
         u = correction.weights(_pull_on_mode(problem, solution))
-        alpha = solution.alpha
-        result = np.zeros_like(gram)
         for c in range(problem.n_classes):
-            part = result if gram.ndim == 2 else result[c]
-            cross = np.outer(u[:, c] + 0.5 * alpha[:, c], alpha[:, c])
+            part, cross = of_class(result, c), np.outer(0.5 * u[:, c], alpha[:, c])
             part += cross
             part += cross.T
-            part -= correction.class_block(c)
-        result *= 0.5
         return result
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> ClassLeaveOneOut:

@@ -31,7 +31,7 @@ from bayesgp_mf.likelihoods.softmax_tilted import (
     tilted,
     tilted_probabilities,
 )
-from bayesgp_mf.multiclass.correction import SoftmaxCorrection
+from bayesgp_mf.multiclass.correction import SoftmaxCorrection, explicit_gradient
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
 from bayesgp_mf.multiclass.response import case_covariances
 from bayesgp_mf.multiclass.tap import DAMPING, ROUGH, check_variances, symmetric_root
@@ -143,14 +143,7 @@ class StarTap:
 
         It is the derivative of the log evidence as far as sites of this form can match covariances.
         """
-        correction, gram = _sites(solution), problem.dense_gram
-        result = np.zeros_like(gram)
-        for c in range(problem.n_classes):
-            part = result if gram.ndim == 2 else result[c]
-            part += np.outer(solution.alpha[:, c], solution.alpha[:, c])
-            part -= correction.class_block(c)
-        result *= 0.5
-        return result
+        return explicit_gradient(_sites(solution), solution.alpha, problem.dense_gram)
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> ClassLeaveOneOut:
         """Return the leave-one-out predictions: the cavities are what the other cases say."""

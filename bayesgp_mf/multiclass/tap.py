@@ -37,6 +37,7 @@ from bayesgp_mf.likelihoods.softmax_tilted import (
     tilted_probabilities,
 )
 from bayesgp_mf.multiclass.block_correction import BlockCorrection
+from bayesgp_mf.multiclass.correction import explicit_gradient
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
 from bayesgp_mf.multiclass.response import case_covariances
 from bayesgp_mf.problem import Problem
@@ -198,14 +199,7 @@ class MulticlassTap:
         It is (alpha_c alpha_c' - R_cc)/2 for class c: the evidence is stationary in the sites, up to the error of the
         integrals.
         """
-        correction, gram = _blocks_of(solution), problem.dense_gram
-        result = np.zeros_like(gram)
-        for c in range(problem.n_classes):
-            part = result if gram.ndim == 2 else result[c]
-            part += np.outer(solution.alpha[:, c], solution.alpha[:, c])
-            part -= correction.class_block(c)
-        result *= 0.5
-        return result
+        return explicit_gradient(_blocks_of(solution), solution.alpha, problem.dense_gram)
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> ClassLeaveOneOut:
         """Return the leave-one-out predictions: the cavities are what the other cases say."""
