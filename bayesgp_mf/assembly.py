@@ -11,8 +11,9 @@ from bayesgp_mf.errors import LowRankError
 from bayesgp_mf.kernels import Kernel, White, is_built_in, leaves
 from bayesgp_mf.kernels.base import Composite
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.lowrank import ROUNDING, Entries, LowRankGram, Rows, pivoted_cholesky
+from bayesgp_mf.lowrank import LowRankGram
 from bayesgp_mf.memory import check_memory, largest_rank
+from bayesgp_mf.pivoting import ROUNDING, Entries, Rows, pivoted_cholesky
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import Control
 from bayesgp_mf.types import Array

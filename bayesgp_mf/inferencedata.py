@@ -22,13 +22,14 @@ from bayesgp_mf.inputs import as_kernel
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.linalg import Correction, DenseCorrection, SiteCorrection
-from bayesgp_mf.lowrank import Gram, LowRankCorrection, LowRankGram, at_pivots, rank_of, site_correction
+from bayesgp_mf.lowrank import Gram, LowRankCorrection, LowRankGram, rank_of, site_correction
 from bayesgp_mf.memory import check_draws
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.mixture import Mixture
 from bayesgp_mf.multiclass.correction import SoftmaxCorrection
 from bayesgp_mf.multiclass_process import Process, make_process
 from bayesgp_mf.paths import blocks
+from bayesgp_mf.pivoting import at_pivots
 from bayesgp_mf.posterior_process import Marginals
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import Evidence, Info, Solution

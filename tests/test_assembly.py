@@ -386,6 +386,6 @@ class TestDoor:
         X, t = data(2, 60)
         kernel = Gaussian(0.3)
         gram = assemble(kernel, X, t, bgp.Probit(), method="tap", control=Control(gram="dense")).gram
-        low = bgp.lowrank.pivoted_cholesky(bgp.assembly.kernel_entries(kernel, X), kernel.diag(X), 1e-13, 60)
+        low = bgp.pivoting.pivoted_cholesky(bgp.assembly.kernel_entries(kernel, X), kernel.diag(X), 1e-13, 60)
         sparse, dense = (METHODS[method].solve(bgp.Problem(g, t, bgp.Probit())) for g in (low, gram))
         np.testing.assert_allclose(sparse.alpha, dense.alpha, atol=1e-6)

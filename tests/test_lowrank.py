@@ -9,7 +9,8 @@ from bayesgp_mf.assembly import kernel_entries
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.kernels import Bias, Gaussian, Linear, White
 from bayesgp_mf.linalg import SiteCorrection
-from bayesgp_mf.lowrank import LowRankCorrection, RootGradient, at_pivots, pivoted_cholesky, site_correction
+from bayesgp_mf.lowrank import LowRankCorrection, RootGradient, site_correction
+from bayesgp_mf.pivoting import at_pivots, pivoted_cholesky
 from bayesgp_mf.solvers.fixed_variance import _by_factor
 
 N = 300
@@ -95,9 +96,9 @@ class TestPivotedCholesky:
         assert low_rank(kernel, X, most=rank) is not None
 
     def test_many_cases_are_searched_in_parts(self, monkeypatch):
-        monkeypatch.setattr("bayesgp_mf.lowrank.CANDIDATES", 20)
+        monkeypatch.setattr("bayesgp_mf.pivoting.CANDIDATES", 20)
         monkeypatch.setattr("bayesgp_mf.lowrank.BLOCK", 32)
-        monkeypatch.setattr("bayesgp_mf.lowrank.PANEL", 8)
+        monkeypatch.setattr("bayesgp_mf.pivoting.PANEL", 8)
         X, kernel = inputs(), Gaussian(0.7, 2.0)
         gram = low_rank(kernel, X, 1e-7)
         assert np.trace(kernel.gram(X) - gram.dense()) < 1e-7
