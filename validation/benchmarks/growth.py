@@ -82,10 +82,14 @@ class Growth:
             middle = np.exp(np.mean(np.log(seconds[-FITTED:])) - power * np.mean(np.log(last)))
             ax.plot(sizes, seconds, marker, color=color, markersize=5, label=f"{name}: slope {power:.1f}", zorder=3)
             ax.plot(last, middle * last**power, color=color, linewidth=1.4, zorder=2)
-        ticks = sorted(self.tables)
+        counts = sorted(self.tables)
         ax.set(xscale="log", yscale="log", xlabel="cases", ylabel="median time, s")
-        ax.set_xticks(ticks, [str(n) for n in ticks])
+        ax.set_xticks(counts, [str(n) for n in counts])
         ax.minorticks_off()
+        low, high = ax.get_ylim()
+        if high < 100.0 * low:  # too few powers of ten to read it by
+            ticks = [k * 10.0**p for p in range(-9, 9) for k in (1, 2, 5) if low <= k * 10.0**p <= high]
+            ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
         ax.grid(color="#e2e2e2", linewidth=0.6)
         for side in ("top", "right"):
             ax.spines[side].set_visible(False)
