@@ -31,7 +31,7 @@ hyperposterior: $(STAMP)  ## hyperparameters of Pima by NUTS on an evidence, aga
 
 PEERS := scikit-learn gpboost GPy pytest-benchmark
 
-bench: $(STAMP)  ## time and memory beside scikit-learn, GPy and GPBoost, write reports/bench.md (a quarter of an hour)
+bench: $(STAMP)  ## time and memory beside scikit-learn, GPy and GPBoost, write reports/bench.md (seven minutes and more)
 	@$(BIN)/python -m pip install --quiet -e ".[bench]" || for peer in $(PEERS); do \
 		$(BIN)/python -m pip install --quiet $$peer || echo "$$peer cannot be installed: it is left out"; done
 	$(BIN)/python -m validation.benchmarks $(ARGS)
