@@ -328,15 +328,15 @@ def test_times_at_fixed_hyperparameters(alone, monkeypatch):
     monkeypatch.setattr(scaling, "N_TEST", 10)
     told = []
     small, large, growth, goals = scaling.benchmarks(told.append)
-    assert len(told) == 16
-    names = [scaling.CHOLESKY, scaling.TAP, scaling.FROM_INPUTS, scaling.SCHEME]
+    assert len(told) == 20
+    names = [scaling.CHOLESKY, scaling.TAP, scaling.FROM_INPUTS, scaling.SEARCH, scaling.SCHEME]
     assert [row.name for row in large.rows] == names
     assert small.remarks == ()
     assert large.remarks[1:] == peers.absences(*peers.PEERS)
     data = problems.from_prior(scaling.KERNEL, 40, 10, scaling.D)
     exact = bgp.solve(scaling.KERNEL.gram(data.X), data.t, bgp.Probit()).evidence.value
     for row in large.rows[1:]:
-        assert row.numbers[EVIDENCE] == pytest.approx(exact, abs=1e-6)
+        assert row.numbers[EVIDENCE] == pytest.approx(exact, abs=1e-5)
     assert [row["name"] for row in growth.to_dict()["rows"]] == names
     assert all(goal.met is None for goal in goals.goals)  # other sizes, and no peers
 
