@@ -34,7 +34,7 @@ def check_memory(n: int, settings: int = 1, rank: int | None = None, classes: in
     of_classes = PER_CLASS * (classes if classes > 1 else 0)
     dense = (PEAK + of_classes + (KEPT + of_classes) * (settings - 1)) * n**2
     needed = 8 * (dense if rank is None else (ROOTS + settings - 1) * n * rank)
-    available = _available()
+    available = available_bytes()
     if needed <= available:
         return
     what = f"{n} training cases" if settings == 1 else f"{n} training cases at {settings} settings of hyperparameters"
@@ -58,7 +58,7 @@ def check_draws(draws: int, cases: int, kind: Literal["training", "new"], advice
     advice : str
         What to do about it, a sentence.
     """
-    needed, available = DRAWN[kind] * draws * cases, _available()
+    needed, available = DRAWN[kind] * draws * cases, available_bytes()
     if needed > available:
         raise MemoryError(
             f"{draws} draws of {cases} {kind} cases need about {needed / 2**30:.1f} GiB, and this machine has "
@@ -68,10 +68,10 @@ def check_draws(draws: int, cases: int, kind: Literal["training", "new"], advice
 
 def largest_rank(n: int) -> int:
     """Return the largest rank of a Gram matrix of ``n`` cases for which the work on its root fits into this machine."""
-    return int(min(n, _available() / (ROOTS * 8 * n)))
+    return int(min(n, available_bytes() / (ROOTS * 8 * n)))
 
 
-def _available() -> float:
+def available_bytes() -> float:
     """Return the bytes of memory of this machine."""
     if not hasattr(os, "sysconf"):  # Windows does not tell
         return float("inf")

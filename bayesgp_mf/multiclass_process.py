@@ -19,6 +19,7 @@ from bayesgp_mf.multiclass.gram import prior_variance, times_gram
 from bayesgp_mf.multiclass.nearest import nearest_case_probabilities
 from bayesgp_mf.multiclass.response import case_covariances, class_correction, softmax_of
 from bayesgp_mf.multiclass.star_tap import StarTap
+from bayesgp_mf.paths import blocks
 from bayesgp_mf.posterior_process import LARGEST_JOINT, Draws, Marginals, Posterior
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import LeaveOneOut, Solution
@@ -94,7 +95,7 @@ class MulticlassPosterior:
             If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
         """
         X_new = as_new_inputs(X_new, self.X)
-        crosses = (self.kernel.cross(self.X, X_new[block]) for block in _blocks(X_new.shape[0], BLOCK))
+        crosses = (self.kernel.cross(self.X, X_new[block]) for block in blocks(X_new.shape[0], BLOCK))
         return np.concatenate([times_gram(self.solution.alpha, cross) for cross in crosses])
 
     def latent(self, X_new: ArrayLike) -> tuple[Array, Array]:
@@ -122,12 +123,16 @@ class MulticlassPosterior:
         n_classes = self.problem.n_classes
         mean = np.empty((X_new.shape[0], n_classes))
         covariance = np.empty((X_new.shape[0], n_classes, n_classes))
-        for block in _blocks(X_new.shape[0], BLOCK):
-            cross, prior = self.kernel.cross(self.X, X_new[block]), self.kernel.diag(X_new[block])
+        for block, cross, prior in self._prior_covariances(X_new):
             mean[block] = times_gram(self.solution.alpha, cross)
-            prior = np.array(np.broadcast_to(prior, (n_classes, prior.shape[-1])).T)
             covariance[block] = case_covariances(self._correction, prior, cross)
         return mean, covariance
+
+    def _prior_covariances(self, X_new: Array) -> Iterator[tuple[slice, Array, Array]]:
+        """Go through new cases in blocks, with their covariances with the training cases and their variances (m, C)."""
+        for block in blocks(X_new.shape[0], BLOCK):
+            cross, prior = self.kernel.cross(self.X, X_new[block]), self.kernel.diag(X_new[block])
+            yield block, cross, np.array(np.broadcast_to(prior, (self.problem.n_classes, prior.shape[-1])).T)
 
     def predict_proba(self, X_new: ArrayLike) -> Array:
         """Return the probabilities ``(m, C)`` of the classes at new cases; rows sum to one.
@@ -159,12 +164,9 @@ class MulticlassPosterior:
         return solver if isinstance(solver, StarTap) else None
 
     def _by_nearest_cases(self, solver: StarTap, X_new: Array) -> Array:
-        n_classes = self.problem.n_classes
         solution = replace(self.solution, cavity=solver.cavity(self.problem, self.solution))
-        result = np.empty((X_new.shape[0], n_classes))
-        for block in _blocks(X_new.shape[0], BLOCK):
-            cross, prior = self.kernel.cross(self.X, X_new[block]), self.kernel.diag(X_new[block])
-            prior = np.array(np.broadcast_to(prior, (n_classes, prior.shape[-1])).T)
+        result = np.empty((X_new.shape[0], self.problem.n_classes))
+        for block, cross, prior in self._prior_covariances(X_new):
             result[block] = nearest_case_probabilities(self.problem, solution, cross, prior)
         return result
 
@@ -232,7 +234,7 @@ class MulticlassPosterior:
         white = [of_class_root(roots, c).T @ self.solution.alpha[:, c] for c in range(n_classes)]
         f, log_likelihood = np.empty((draws, n, n_classes)), np.empty((draws, n))
         log_p, log_q = np.empty(draws), np.empty(draws)
-        for block in _blocks(draws, max(1, _ENTRIES // (n * n_classes))):
+        for block in blocks(draws, max(1, _ENTRIES // (n * n_classes))):
             count = log_p[block].size
             u = [rng.standard_normal((count, of_class_root(roots, c).shape[1])) for c in range(n_classes)]
             pull = self._pull(_times_roots(u, roots), rng)
@@ -277,7 +279,7 @@ class MulticlassPosterior:
         roots = self._roots(_joined(self.problem.dense_gram, cross, self.kernel.gram(X_new)))
         mean = times_gram(self.solution.alpha, cross)
         f = np.empty((draws, m, n_classes))
-        for block in _blocks(draws, max(1, _ENTRIES // ((n + m) * n_classes))):
+        for block in blocks(draws, max(1, _ENTRIES // ((n + m) * n_classes))):
             count = f[block].shape[0]
             u = [rng.standard_normal((count, of_class_root(roots, c).shape[1])) for c in range(n_classes)]
             prior = _times_roots(u, roots)
@@ -318,7 +320,3 @@ def _joined(gram: Array, cross: Array, new: Array) -> Array:
     upper = np.concatenate([gram, cross], axis=-1)
     lower = np.concatenate([np.swapaxes(cross, -1, -2), new], axis=-1)
     return np.concatenate([upper, lower], axis=-2)
-
-
-def _blocks(count: int, size: int) -> Iterator[slice]:
-    return (slice(start, start + size) for start in range(0, count, size))

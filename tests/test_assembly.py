@@ -269,7 +269,7 @@ class TestChoice:
             Control(gram="sparse")
 
     def test_too_many_cases_for_a_dense_matrix_are_refused_before_any_work(self, monkeypatch):
-        monkeypatch.setattr("bayesgp_mf.memory._available", lambda: 8.0 * SMALLEST**2)
+        monkeypatch.setattr("bayesgp_mf.memory.available_bytes", lambda: 8.0 * SMALLEST**2)
         with pytest.raises(MemoryError, match="1000 training cases need"):
             self.problem(gram="dense")
         assert isinstance(self.problem().gram, LowRankGram)
@@ -284,7 +284,7 @@ class TestChoice:
         X, t = data(2, SMALLEST)
         target = Target(X, t, bgp.Probit(), Gaussian(), METHODS["tap"])
         rank = target.problem_at(Gaussian()).gram.rank
-        monkeypatch.setattr("bayesgp_mf.memory._available", lambda: 8.0 * SMALLEST * rank * 24)
+        monkeypatch.setattr("bayesgp_mf.memory.available_bytes", lambda: 8.0 * SMALLEST * rank * 24)
         target.check_memory(20)
         with pytest.raises(MemoryError, match=rf"at 22 settings of hyperparameters need .* for roots of rank {rank}"):
             target.check_memory(22)
@@ -343,7 +343,7 @@ class TestDoor:
         X, t = data(2, SMALLEST)
         target = Target(X, t, bgp.Probit(), Gaussian(), METHODS["tap"])
         objective = Objective(target, EvidenceScore())
-        monkeypatch.setattr("bayesgp_mf.memory._available", lambda: 8.0 * SMALLEST * 4 * 200)
+        monkeypatch.setattr("bayesgp_mf.memory.available_bytes", lambda: 8.0 * SMALLEST * 4 * 200)
         rough = target.free_logarithms(Gaussian(0.2))
         with pytest.raises(MemoryError):  # not even the first point
             objective(rough)

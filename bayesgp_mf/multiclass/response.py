@@ -103,12 +103,16 @@ def class_linear_response(problem: Problem, solution: Solution) -> ClassLeaveOne
             f"method {solution.method!r}: rounding leaves no leave-one-out covariance of case {worst}, whose prior "
             f"variance is {prior[worst].max():.3g}. Use a kernel with less variance."
         )
-    through = sigma @ factor
-    covariance = sigma + through @ np.linalg.solve(remaining, np.swapaxes(through, 1, 2))
-    covariance = 0.5 * (covariance + np.swapaxes(covariance, 1, 2))
+    covariance = without_own_site(sigma, sigma @ factor, remaining)
     latent = times_gram(solution.alpha, problem.dense_gram)
     mean = latent - np.einsum("icd,id->ic", covariance, solution.alpha)
     return class_predictions(problem, mean, covariance)
+
+
+def without_own_site(sigma: Array, through: Array, remaining: Array) -> Array:
+    """Return (Sigma^-1 - F F')^-1 ``(n, C, C)``, without a difference, given Sigma F and I - F' Sigma F."""
+    covariance = sigma + through @ np.linalg.solve(remaining, np.swapaxes(through, 1, 2))
+    return np.asarray(0.5 * (covariance + np.swapaxes(covariance, 1, 2)))
 
 
 def class_predictions(problem: Problem, mean: Array, covariance: Array) -> ClassLeaveOneOut:

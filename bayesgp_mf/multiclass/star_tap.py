@@ -18,6 +18,7 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -28,13 +29,18 @@ from bayesgp_mf.likelihoods.softmax_tilted import (
     Tilted,
     check_number_of_classes,
     points_for,
-    tilted,
-    tilted_probabilities,
 )
 from bayesgp_mf.multiclass.correction import SoftmaxCorrection, explicit_gradient
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
-from bayesgp_mf.multiclass.response import case_covariances
-from bayesgp_mf.multiclass.tap import DAMPING, ROUGH, check_variances, symmetric_root
+from bayesgp_mf.multiclass.response import case_covariances, without_own_site
+from bayesgp_mf.multiclass.tap import (
+    DAMPING,
+    cavity_predictions,
+    check_variances,
+    rough_then_fine,
+    symmetric_root,
+    tilted_at,
+)
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import Cavity, ClassLeaveOneOut, Control, Evidence, Info, Solution
 from bayesgp_mf.solvers.driver import fixed_point, require_solved
@@ -123,18 +129,12 @@ class StarTap:
         control.check_scheme(self.name)
         check_number_of_classes(problem.n_classes)
         check_variances(problem)
-        points, steps = self._points(problem), 0
-        if start is not None:
-            start.check_start(problem.n, problem.n_classes)
-            state = _sites_of(problem, start)
+        iterate, points = partial(_iterate, problem), self._points(problem)
+        if start is None:
+            state, info = rough_then_fine(iterate, self._first(problem), control, points)
         else:
-            state = self._first(problem)
-        if start is None and points > FEWEST:
-            rough = replace(control, tolerance=max(ROUGH, control.tolerance))
-            state, info = _iterate(problem, state, rough, FEWEST)
-            steps = info.n_iterations
-        state, info = _iterate(problem, state, control, points)
-        info = replace(info, n_iterations=info.n_iterations + steps)
+            start.check_start(problem.n, problem.n_classes)
+            state, info = iterate(_sites_of(problem, start), control, points)
         require_solved(self.name, problem, info, control)
         return self._finish(problem, state, info, points)
 
@@ -147,14 +147,7 @@ class StarTap:
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> ClassLeaveOneOut:
         """Return the leave-one-out predictions: the cavities are what the other cases say."""
-        mean, covariance = self.cavity(problem, solution)
-        points = self._points(problem)
-        return ClassLeaveOneOut(
-            mean=mean,
-            variance=np.array(np.diagonal(covariance, axis1=1, axis2=2)),
-            log_density=_tilted(problem, mean, covariance, points).log_partition,
-            probability=tilted_probabilities(mean, covariance, points),
-        )
+        return cavity_predictions(problem, self.cavity(problem, solution), self._points(problem))
 
     def cavity(self, problem: Problem, solution: Solution) -> Cavity:
         """Return the cavities ``(n, C)`` and ``(n, C, C)`` of a solution, which one that was read from a file lacks."""
@@ -171,12 +164,12 @@ class StarTap:
         """Return the sites at the prior."""
         prior = prior_variance(problem.dense_gram, problem.n_classes)
         mean, covariance = np.zeros_like(prior), prior[:, :, None] * np.eye(problem.n_classes)
-        return _site_of(mean, covariance, _tilted(problem, mean, covariance, FEWEST))
+        return _site_of(mean, covariance, tilted_at(problem, mean, covariance, FEWEST))
 
     def _finish(self, problem: Problem, state: State, info: Info, points: int) -> Solution:
         posterior = _posterior(problem, state)
         alpha, correction = posterior.alpha, posterior.correction
-        found = _tilted(problem, posterior.mean, posterior.covariance, points)
+        found = tilted_at(problem, posterior.mean, posterior.covariance, points)
         value = float(np.sum(found.log_partition)) - 0.5 * float(np.sum(alpha * times_gram(alpha, problem.dense_gram)))
         value += 0.5 * float(np.einsum("ic,icd,id->", alpha, posterior.covariance, alpha))
         value -= 0.5 * correction.log_det - 0.5 * posterior.log_det_own
@@ -226,11 +219,6 @@ def _star(weight: Array) -> Array:
     return np.asarray(weight[:, :, None] * np.eye(weight.shape[1]) - outer)
 
 
-def _tilted(problem: Problem, mean: Array, covariance: Array, points: int) -> Tilted:
-    basis = contrast_basis(problem.n_classes)
-    return tilted(problem.t, mean @ basis, basis.T @ covariance @ basis, points)
-
-
 def _site_of(mean: Array, covariance: Array, found: Tilted) -> State:
     """Return the sites at cavities ``(n, C)`` and ``(n, C, C)``."""
     basis = contrast_basis(mean.shape[1])
@@ -257,9 +245,7 @@ def _cavities(
     root = symmetric_root(basis.T @ _star(correction.site_weight) @ basis)
     remaining = np.eye(problem.n_classes - 1) - root @ (basis.T @ sigma @ basis) @ root
     through = sigma @ basis @ root
-    # V = (Sigma^-1 - W)^-1
-    covariance = sigma + through @ np.linalg.solve(remaining, np.swapaxes(through, 1, 2))
-    covariance = 0.5 * (covariance + np.swapaxes(covariance, 1, 2))
+    covariance = without_own_site(sigma, through, remaining)
     mean = latent - np.einsum("icd,id->ic", covariance, alpha)
     return mean, covariance, -float(np.sum(np.linalg.slogdet(remaining)[1]))
 
@@ -294,7 +280,7 @@ def _iterate(problem: Problem, first: State, control: Control, points: int) -> t
     def update(x: Array) -> Array:
         old = unpack(x)
         posterior = _posterior(problem, old)
-        found = _tilted(problem, posterior.mean, posterior.covariance, points)
+        found = tilted_at(problem, posterior.mean, posterior.covariance, points)
         new = _site_of(posterior.mean, posterior.covariance, found)
         part = [(1.0 - DAMPING) * a + DAMPING * b for a, b in zip(old, new, strict=True)]
         return pack(State(*part))

@@ -20,9 +20,10 @@ The state is a symmetric root S of W, and b. Every such state is a proper poster
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -36,10 +37,11 @@ from bayesgp_mf.likelihoods.softmax_tilted import (
     tilted,
     tilted_probabilities,
 )
+from bayesgp_mf.memory import available_bytes
 from bayesgp_mf.multiclass.block_correction import BlockCorrection
 from bayesgp_mf.multiclass.correction import explicit_gradient
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
-from bayesgp_mf.multiclass.response import case_covariances
+from bayesgp_mf.multiclass.response import case_covariances, without_own_site
 from bayesgp_mf.problem import Problem
 from bayesgp_mf.solution import Cavity, ClassLeaveOneOut, Control, Evidence, Info, Solution
 from bayesgp_mf.solvers.driver import fixed_point, require_solved
@@ -179,16 +181,15 @@ class MulticlassTap:
         check_number_of_classes(problem.n_classes)
         check_class_memory(problem.n, problem.n_classes)
         check_variances(problem)
-        state, points, steps = self.init(problem), self._points(problem), 0
-        if start is not None:
+        if start is None:
+            first = self.init(problem)
+        else:
             start.check_start(problem.n, problem.n_classes)
-            state = _sites_of(problem, start)
-        elif points > FEWEST:
-            rough = replace(control, tolerance=max(ROUGH, control.tolerance))
-            state, info = _iterate(problem, state, rough, FEWEST)
-            steps = info.n_iterations
-        state, info = _iterate(problem, state, control, points)
-        info = replace(info, n_iterations=info.n_iterations + steps)
+            first = _sites_of(problem, start)
+        iterate, points = partial(_iterate, problem), self._points(problem)
+        state, info = (
+            rough_then_fine(iterate, first, control, points) if start is None else iterate(first, control, points)
+        )
         require_solved(self.name, problem, info, control)
         return self.finish(problem, state, info)
 
@@ -204,26 +205,47 @@ class MulticlassTap:
     def leave_one_out(self, problem: Problem, solution: Solution) -> ClassLeaveOneOut:
         """Return the leave-one-out predictions: the cavities are what the other cases say."""
         # a solution that was read from a file has its sites, from which they follow
-        mean, covariance = solution.cavity or cavities(problem, _blocks_of(solution), solution.alpha)
-        basis, points = contrast_basis(problem.n_classes), self._points(problem)
-        found = tilted(problem.t, mean @ basis, basis.T @ covariance @ basis, points)
-        return ClassLeaveOneOut(
-            mean=mean,
-            variance=np.array(np.diagonal(covariance, axis1=1, axis2=2)),
-            log_density=found.log_partition,
-            probability=tilted_probabilities(mean, covariance, points),
-        )
+        cavity = solution.cavity or Cavity(*cavities(problem, _blocks_of(solution), solution.alpha))
+        return cavity_predictions(problem, cavity, self._points(problem))
 
     def _points(self, problem: Problem) -> int:
         return points_for(problem.n_classes) if self.points is None else self.points
 
 
+S = TypeVar("S")
+
+
+def rough_then_fine(
+    iterate: Callable[[S, Control, int], tuple[S, Info]], first: S, control: Control, points: int
+) -> tuple[S, Info]:
+    """Iterate from a state far from the solution: at first roughly, with the fewest nodes for each integral."""
+    if points <= FEWEST:
+        return iterate(first, control, points)
+    near, rough = iterate(first, replace(control, tolerance=max(ROUGH, control.tolerance)), FEWEST)
+    state, info = iterate(near, control, points)
+    return state, replace(info, n_iterations=info.n_iterations + rough.n_iterations)
+
+
+def tilted_at(problem: Problem, mean: Array, covariance: Array, points: int) -> Tilted:
+    """Return what the softmax makes of Gaussians ``(n, C)`` and ``(n, C, C)`` of all latent values of a case."""
+    basis = contrast_basis(problem.n_classes)
+    return tilted(problem.t, mean @ basis, basis.T @ covariance @ basis, points)
+
+
+def cavity_predictions(problem: Problem, cavity: Cavity, points: int) -> ClassLeaveOneOut:
+    """Return what the cavities say of the cases' own classes: of TAP they are its leave-one-out predictions."""
+    mean, covariance = cavity
+    return ClassLeaveOneOut(
+        mean=mean,
+        variance=np.array(np.diagonal(covariance, axis1=1, axis2=2)),
+        log_density=tilted_at(problem, mean, covariance, points).log_partition,
+        probability=tilted_probabilities(mean, covariance, points),
+    )
+
+
 def check_class_memory(n: int, n_classes: int) -> None:
     """Raise a MemoryError if TAP's matrices of ``n`` cases and some classes would not fit into this machine."""
-    if not hasattr(os, "sysconf"):  # Windows does not tell
-        return
-    needed = PEAK * 8 * (n * (n_classes - 1)) ** 2
-    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    needed, available = PEAK * 8 * (n * (n_classes - 1)) ** 2, available_bytes()
     if needed > available:
         raise MemoryError(
             f"method 'tap' with {n} cases of {n_classes} classes needs about {needed / 2**30:.0f} GiB for matrices of "
@@ -325,9 +347,7 @@ def cavities(problem: Problem, correction: BlockCorrection, alpha: Array) -> tup
     prior = prior_variance(problem.dense_gram, problem.n_classes)
     sigma = case_covariances(correction, prior, problem.dense_gram)
     basis, root = contrast_basis(problem.n_classes), correction.site_root
-    through = sigma @ basis @ root
-    covariance = sigma + through @ np.linalg.solve(correction.remaining(), np.swapaxes(through, 1, 2))
-    covariance = 0.5 * (covariance + np.swapaxes(covariance, 1, 2))
+    covariance = without_own_site(sigma, sigma @ basis @ root, correction.remaining())
     return times_gram(alpha, problem.dense_gram) - np.einsum("icd,id->ic", covariance, alpha), covariance
 
 

@@ -314,7 +314,7 @@ def test_tilted_marginals_are_refused_before_any_search(monkeypatch):
 
 
 def test_draws_of_new_cases_are_counted_for_every_class(idata, monkeypatch):
-    monkeypatch.setattr("bayesgp_mf.memory._available", lambda: 16 * 80 * 1000 * 2)
+    monkeypatch.setattr("bayesgp_mf.memory.available_bytes", lambda: 16 * 80 * 1000 * 2)
     with pytest.raises(MemoryError, match="80 draws of 3000"):
         bgp.predict(idata, np.zeros((1000, 2)))
 
