@@ -13,7 +13,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +27,7 @@ from bayesgp_mf.linalg import psd_root
 from validation.arviz_calls import convergence
 from validation.glass.recorded import PATH
 from validation.glass.setting import Setting, load
+from validation.hyperposterior.chain_files import all_chains, sampling_attributes, to_dataset
 from validation.hyperposterior.sampling import Settings, run_chain
 from validation.hyperposterior.statistics import statistics
 from validation.reference import default_sampler
@@ -53,15 +54,7 @@ def sample_chain(setting: Setting, settings: Settings, chain: int) -> xr.Dataset
     samples = run_chain(softmax_model(setting), settings, settings.seed + chain)
     f = samples.posterior["f"].values[0]
     f -= f.mean(axis=-1, keepdims=True)
-    counts = {name: ("draw", samples.stats[name].values[0].astype(np.int64)) for name in ("n_steps", "diverging")}
-    return xr.Dataset(
-        {"f": (("draw", "case", "class"), f.astype(np.float32)), **counts},
-        attrs={
-            "settings": json.dumps(asdict(settings)),
-            "seconds": samples.seconds,
-            "seconds_with_compilation": samples.seconds_with_compilation,
-        },
-    )
+    return to_dataset(samples, settings, {"f": (("draw", "case", "class"), f.astype(np.float32))})
 
 
 def summarise(setting: Setting, chains: Sequence[xr.Dataset]) -> xr.Dataset:
@@ -73,20 +66,14 @@ def summarise(setting: Setting, chains: Sequence[xr.Dataset]) -> xr.Dataset:
     for name, draws in {"p": softmax(f, axis=-1), "f": f}.items():
         found = statistics(draws.reshape(*draws.shape[:2], -1))
         recorded |= {f"{name}_{key}": (dims, value.reshape(shape)) for key, value in found._asdict().items()}
-    r_hat, bulk, tail = convergence(xr.DataArray(f.reshape(*f.shape[:2], -1), dims=(*SAMPLE_DIMS, "quantity")))
+    latent = convergence(xr.DataArray(f.reshape(*f.shape[:2], -1), dims=(*SAMPLE_DIMS, "quantity")))
     return xr.Dataset(
         recorded,
         coords={"class": list(setting.class_names)},
         attrs={
             "model": "forensic glass; softmax of six processes with the kernel of validation.glass.setting",
             "observed": setting.observed,
-            "settings": chains[0].attrs["settings"],
-            "seconds": [float(chain.attrs["seconds"]) for chain in chains],
-            "leapfrog_steps": [int(chain["n_steps"].sum()) for chain in chains],
-            "divergences": int(sum(chain["diverging"].sum() for chain in chains)),
-            "latent_r_hat_max": float(r_hat.max()),
-            "latent_ess_bulk_min": float(bulk.min()),
-            "latent_ess_tail_min": float(tail.min()),
+            **sampling_attributes(chains, latent),
             "versions": json.dumps(versions_of(PACKAGES)),
         },
     )
@@ -99,22 +86,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.sampler, options.draws, options.tune, options.chains, options.target_accept, options.seed, sites=False
     )
     setting = load()
-    options.chain_files.mkdir(parents=True, exist_ok=True)
-    paths = [options.chain_files / f"chain_{chain}.nc" for chain in range(settings.chains)]
     # once, out here: more threads would only wait for each other
     with ThreadpoolController().limit(limits=1, user_api="blas"):
-        for chain, path in enumerate(paths):
-            if path.exists():
-                _say(f"{path} is there already.")
-                continue
-            _say(f"Chain {chain + 1} of {settings.chains} ...")
-            found = sample_chain(setting, settings, chain)
-            found.to_netcdf(path, engine="h5netcdf")
-            _say(f"  {found.attrs['seconds']:.0f} s, {int(found['n_steps'].sum())} leapfrog steps")
-        chains = [xr.load_dataset(path, engine="h5netcdf") for path in paths]
-        for chain_found, path in zip(chains, paths, strict=True):
-            if json.loads(chain_found.attrs["settings"]) != asdict(settings):
-                raise ValueError(f"{path} was drawn with {chain_found.attrs['settings']}, not with {asdict(settings)}.")
+        chains = all_chains(options.chain_files, settings, partial(sample_chain, setting, settings), _say)
         record = summarise(setting, chains)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     encoding = {name: {"zlib": True, "dtype": "float32"} for name in record.data_vars}

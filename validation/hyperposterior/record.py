@@ -11,7 +11,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf.inferencedata import SAMPLE_DIMS, get_group
 from bayesgp_mf.types import Array
 from validation.arviz_calls import convergence
+from validation.hyperposterior.chain_files import all_chains, sampling_attributes, to_dataset
 from validation.hyperposterior.joint import joint_model, probabilities, sites_at
 from validation.hyperposterior.recorded import PATH
 from validation.hyperposterior.sampling import Settings, run_chain
@@ -41,15 +42,7 @@ def sample_chain(split: Split, settings: Settings, chain: int) -> xr.Dataset:
     model = joint_model(split.X, split.t, sites)
     samples = run_chain(model, settings, settings.seed + chain)
     kept = {name: (("draw", f"{name}_dim"), samples.posterior[name].values[0]) for name in ("log_parameters", "h")}
-    counts = {name: ("draw", samples.stats[name].values[0].astype(np.int64)) for name in ("n_steps", "diverging")}
-    return xr.Dataset(
-        kept | counts,
-        attrs={
-            "settings": json.dumps(asdict(settings)),
-            "seconds_with_compilation": samples.seconds_with_compilation,
-            "seconds": samples.seconds,
-        },
-    )
+    return to_dataset(samples, settings, kept)
 
 
 def most_probable(split: Split) -> Array:
@@ -94,20 +87,13 @@ def summarise(split: Split, chains: Sequence[xr.Dataset], thin: int) -> xr.Datas
         for name, values in all_values._asdict().items()
     }
     kept = draws.isel(draw=slice(None, None, thin)).astype(np.float32)
-    r_hat, bulk, tail = convergence(latent)
     return xr.Dataset(
         recorded | {"log_parameters": kept},
         attrs={
             "model": "Pima; Gaussian kernel, log w_l and log v_0 ~ N(-3, 3^2); probit likelihood, noise variance 1",
-            "settings": chains[0].attrs["settings"],
+            **sampling_attributes(chains, convergence(latent)),
             "thin": thin,
-            "seconds": [float(chain.attrs["seconds"]) for chain in chains],
             "seconds_with_compilation": [float(chain.attrs["seconds_with_compilation"]) for chain in chains],
-            "leapfrog_steps": [int(chain["n_steps"].sum()) for chain in chains],
-            "divergences": int(sum(chain["diverging"].sum() for chain in chains)),
-            "latent_r_hat_max": float(r_hat.max()),
-            "latent_ess_bulk_min": float(bulk.min()),
-            "latent_ess_tail_min": float(tail.min()),
             "versions": json.dumps(versions_of(PACKAGES)),
         },
     )
@@ -125,18 +111,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sites=not options.prior_white,
     )
     split = load()
-    options.chain_files.mkdir(parents=True, exist_ok=True)
-    paths = [options.chain_files / f"chain_{chain}.nc" for chain in range(settings.chains)]
     # once, out here: more threads would only wait for each other
     with ThreadpoolController().limit(limits=1, user_api="blas"):
-        for chain, path in enumerate(paths):
-            if path.exists():
-                _say(f"{path} is there already.")
-                continue
-            _say(f"Chain {chain + 1} of {settings.chains} ...")
-            sample_chain(split, settings, chain).to_netcdf(path, engine="h5netcdf")
-        chains = [xr.load_dataset(path, engine="h5netcdf") for path in paths]
-        _check_settings(chains, paths, settings)
+        chains = all_chains(options.chain_files, settings, partial(sample_chain, split, settings), _say)
         record = summarise(split, chains, options.thin)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     record.to_netcdf(options.output, engine="h5netcdf", encoding={name: {"zlib": True} for name in record.data_vars})
@@ -144,13 +121,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say(f"{name:20} {record[name].values.round(3)}")
     _say(f"Wrote {options.output}: {options.output.stat().st_size / 1024:.0f} KiB")
     return 0
-
-
-def _check_settings(chains: Sequence[xr.Dataset], paths: Sequence[Path], settings: Settings) -> None:
-    for chain, path in zip(chains, paths, strict=True):
-        found = json.loads(chain.attrs["settings"])
-        if found != asdict(settings):
-            raise ValueError(f"{path} was drawn with {found}, not with {asdict(settings)}: remove it, or give those.")
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
