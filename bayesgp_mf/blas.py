@@ -27,12 +27,16 @@ def one_thread_if_small(n: int) -> Iterator[None]:
         yield
         return
     try:
-        with _controller().limit(limits=1, user_api="blas"):
+        # to ask costs far less than to set and restore what is so already
+        if all(library.num_threads == 1 for library in _blas().lib_controllers):
             yield
+        else:
+            with _blas().limit(limits=1):
+                yield
     finally:
         _limit_is_set.release()
 
 
 @cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()  # looks through all loaded libraries: once is enough
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController().select(user_api="blas")  # looks through all loaded libraries: once is enough

@@ -12,8 +12,10 @@ here adds jitter: a matrix that has no factor is an error.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property
+from types import ModuleType
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -43,12 +45,17 @@ np.empty(2**22 - 2**10)
 
 def _lapack(name: str, matrix: Array) -> Callable[..., Any]:
     """Return a routine of LAPACK for the precision of a matrix."""
-    return cast("Callable[..., Any]", getattr(lapack, ("s" if matrix.dtype == np.float32 else "d") + name))
+    return _routine(lapack, name, matrix.dtype.char)
 
 
 def _blas(name: str, matrix: Array) -> Callable[..., Any]:
     """Return a routine of BLAS for the precision of a matrix."""
-    return cast("Callable[..., Any]", getattr(blas, ("s" if matrix.dtype == np.float32 else "d") + name))
+    return _routine(blas, name, matrix.dtype.char)
+
+
+@cache
+def _routine(library: ModuleType, name: str, precision: str) -> Callable[..., Any]:
+    return cast("Callable[..., Any]", getattr(library, ("s" if precision == "f" else "d") + name))
 
 
 def times(matrix: Array, vector: Array) -> Array:
@@ -77,15 +84,17 @@ def squared_symmetric_times(lower: Array, vector: Array) -> Array:
     return result
 
 
-def cholesky(matrix: Array, *, overwrite: bool = False) -> Array:
+def cholesky(matrix: Array, *, overwrite: bool = False, is_lower: bool = False) -> Array:
     """Return the lower Cholesky factor of a symmetric positive-definite matrix ``(n, n)``, in place of it if allowed.
+
+    Only the lower triangle is read; ``is_lower`` says that there are zeros above it already.
 
     Raises
     ------
     NotPositiveDefiniteError
         If the matrix is not positive definite; nothing is added to its diagonal to make it so.
     """
-    factor, info = _lapack("potrf", matrix)(matrix, lower=1, clean=1, overwrite_a=overwrite)
+    factor, info = _lapack("potrf", matrix)(matrix, lower=1, clean=not is_lower, overwrite_a=overwrite)
     if info != 0:
         raise NotPositiveDefiniteError(
             f"a {matrix.shape[0]} x {matrix.shape[0]} matrix that must be positive definite is not "
@@ -120,6 +129,18 @@ def _invert_triangle(matrix: Array) -> None:
     matrix[second, first] = multiply(1.0, matrix[second, second], product, lower=1, overwrite_b=1)
 
 
+def symmetric(lower: Array) -> Array:
+    """Return the symmetric matrix with a lower triangle that has zeros above it."""
+    result = lower + lower.T
+    result.ravel(order="K")[:: lower.shape[0] + 1] *= 0.5
+    return np.asarray(result)
+
+
+def _gram_of_lower(lower: Array) -> Array:
+    """Return the lower triangle ``(n, n)`` of T'T for a lower triangular T, in place of it; zeros are above it."""
+    return np.asarray(_lapack("lauum", lower)(lower, lower=1, overwrite_c=1)[0])
+
+
 def gmres(multiply: Callable[[Array], Array], right: Array, accuracy: float, most: int) -> Array:
     """Return x ``(n,)`` with A x near ``right (n,)``, by generalised minimal residuals.
 
@@ -142,24 +163,24 @@ def gmres(multiply: Callable[[Array], Array], right: Array, accuracy: float, mos
     (n,) array
         x; NaN if a product overflows.
     """
-    length = float(np.linalg.norm(right))
+    length = math.sqrt(right @ right)
     if length == 0.0:
         return np.zeros_like(right)
-    basis = np.zeros((most + 1, right.size))
+    basis = np.empty((most + 1, right.size))
     basis[0] = right / length
     # the Hessenberg matrix of the products in the basis, turned upper triangular by rotations as it grows
     triangle, target = np.zeros((most, most)), [length]
     rotations: list[tuple[float, float]] = []
     for k in range(most):
         known, image = basis[: k + 1], multiply(basis[k])
-        if not np.all(np.isfinite(image)):
+        if not np.isfinite(image).all():
             return np.full_like(right, np.nan)
         column = known @ image
         image = image - column @ known
-        below = float(np.linalg.norm(image))
+        below = math.sqrt(image @ image)
         for i, (cosine, sine) in enumerate(rotations):
             column[i : i + 2] = cosine * column[i] + sine * column[i + 1], cosine * column[i + 1] - sine * column[i]
-        corner = float(np.hypot(column[k], below))
+        corner = math.hypot(column[k], below)
         if corner == 0.0:  # A is singular on what was found: nothing more to gain
             break
         rotations.append((column[k] / corner, below / corner))
@@ -199,7 +220,7 @@ def pivoted_root(matrix: Array, threshold: float) -> tuple[Array, NDArray[np.int
 
 def is_positive_semidefinite(gram: Array) -> bool:
     """Tell whether the smallest eigenvalue exceeds ``-PSD_TOLERANCE * max(diagonal)``."""
-    scale = float(np.max(np.diag(gram), initial=0.0))
+    scale = float(gram.diagonal().max(initial=0.0))
     shifted = gram.copy(order="F")
     shifted.ravel(order="K")[:: gram.shape[0] + 1] += PSD_TOLERANCE * (scale if scale > 0 else 1.0)
     return bool(lapack.dpotrf(shifted, lower=1, clean=0, overwrite_a=1)[1] == 0)
@@ -277,22 +298,21 @@ class SiteCorrection:
     def log_det(self) -> float:
         """Log determinant of I + K W, in nats."""
         _, negative = self._negative_sites
-        known = -np.log(np.diag(self._inverse_factor)) if self._is_inverted else np.log(np.diag(self._factor))
-        return 2.0 * float(np.sum(known)) + negative
+        known = -np.log(self._inverse_factor.diagonal()) if self._is_inverted else np.log(self._factor.diagonal())
+        return 2.0 * float(known.sum()) + negative
 
     @property
     def _says_nothing(self) -> bool:
         """Whether R is zero, as before any data."""
-        return not self.site_precision.any()
+        return not np.count_nonzero(self.site_precision)
 
     @cached_property
     def _factor(self) -> Array:
         """The Cholesky factor of B."""
-        # K is its own transpose, and in that order of memory each product runs along the columns
-        b_matrix = np.multiply(self._gram.T, self._root_precision[:, None], order="F", dtype=self._gram.dtype)
-        b_matrix *= self._root_precision
+        b_matrix = np.asarray(_blas("syr", self._gram)(1.0, self._root_precision, lower=1))
+        b_matrix *= self._gram.T  # which K is too, and in the same order of memory
         b_matrix.ravel(order="K")[:: b_matrix.shape[0] + 1] += 1.0
-        return cholesky(b_matrix, overwrite=True)
+        return cholesky(b_matrix, overwrite=True, is_lower=True)
 
     @cached_property
     def _inverse_factor(self) -> Array:
@@ -308,9 +328,9 @@ class SiteCorrection:
     @cached_property
     def _negative_sites(self) -> tuple[Array | None, float]:
         """Return G of R = A'A - G G', None where no site is negative, and what it adds to the log determinant."""
-        (negative,) = np.nonzero(self.site_precision < 0)
-        if negative.size == 0:
+        if not np.count_nonzero(self.site_precision < 0):
             return None, 0.0
+        (negative,) = np.nonzero(self.site_precision < 0)
         root = np.sqrt(-self.site_precision[negative])
         cross = self._gram[:, negative]
         # U Sigma_P U with Sigma_P the covariance under the positive sites alone
@@ -347,7 +367,9 @@ class SiteCorrection:
         if self._is_inverted:
             product = scale * (self._inverse_factor.T @ (self._inverse_factor @ (scale * vector)))
         else:
-            product = scale * _lapack("potrs", self._factor)(self._factor, scale * vector, lower=1)[0]
+            solve = _blas("trsv", self._factor)  # twice: LAPACK's own is meant for many right-hand sides
+            halfway = solve(self._factor, scale * vector, lower=1, overwrite_x=1)
+            product = scale * solve(self._factor, halfway, lower=1, trans=1, overwrite_x=1)
         if self._removed is not None:
             product = product - self._removed @ (self._removed.T @ vector)
         return np.asarray(product)
@@ -387,21 +409,31 @@ class SiteCorrection:
         form cancels where a site says little, the second where it says much; each row takes the other.
         A result that is not positive means that the sites are not those of a valid approximation.
         """
-        precision, prior = self.site_precision, np.diag(self._gram)
+        precision, prior = self.site_precision, self._gram.diagonal()
         if self._says_nothing:
             return prior.copy()
-        variance = np.empty_like(prior)
-        informative = np.abs(precision) * prior > CANCELLATION
+        informative = self._informative
+        if informative.all():
+            return np.asarray(1.0 / self.diagonal() - 1.0 / precision)
+        variance, weak = np.empty_like(prior), ~informative
         variance[informative] = 1.0 / self.diagonal()[informative] - 1.0 / precision[informative]
-        if not informative.all():
-            weak = ~informative
-            sigma = prior[weak] - self.quadratic_diagonal(self._gram[:, weak])
-            variance[weak] = sigma / (1.0 - precision[weak] * sigma)
+        sigma = prior[weak] - self.quadratic_diagonal(self._gram[:, weak])
+        variance[weak] = sigma / (1.0 - precision[weak] * sigma)
         return variance
 
+    @property
+    def _informative(self) -> NDArray[np.bool_]:
+        """Which sites ``(n,)`` say so much that a difference from 1/W does not cancel."""
+        return np.asarray(np.abs(self.site_precision) * self._gram.diagonal() > CANCELLATION)
+
     def covariance_diagonal(self) -> Array:
-        """Return the posterior variances ``(n,)`` under all sites, Sigma_ii."""
-        return np.asarray(np.diag(self._gram) - self.quadratic_diagonal(self._gram))
+        r"""Return the posterior variances ``(n,)`` under all sites, Sigma_ii.
+
+        That is :math:`\omega_i - \omega_i^2 R_{ii}`, unless a site says so little that this would cancel.
+        """
+        if self._informative.all():
+            return np.asarray((1.0 - self.diagonal() / self.site_precision) / self.site_precision)
+        return np.asarray(self._gram.diagonal() - self.quadratic_diagonal(self._gram))
 
     def rows(self, which: NDArray[np.intp]) -> Array:
         """Return the rows ``(k, n)`` of R with the given numbers ``(k,)``."""
@@ -413,21 +445,19 @@ class SiteCorrection:
 
     def dense(self) -> Array:
         """Return ``R (n, n)``."""
-        result = self._inverse_lower()
-        result *= self._root_precision
-        result *= self._root_precision[:, None]
-        diagonal = np.diag(result).copy()
-        result = result + result.T  # zeros are above the diagonal
-        np.fill_diagonal(result, diagonal)
+        result = symmetric(_gram_of_lower(self._half()))
         if self._removed is not None:
             result -= self._removed @ self._removed.T
         return result
 
-    def _inverse_lower(self, *, overwrite: bool = False) -> Array:
-        """Return the lower triangle of B^-1, with zeros above it; in place of the factor's inverse if allowed."""
-        return np.asarray(
-            _lapack("lauum", self._inverse_factor)(self._inverse_factor, lower=1, overwrite_c=overwrite)[0]
-        )
+    def gradient(self, left: Array, right: Array) -> Array:
+        """Return ``(left right' + right left' - R) / 2``, ``(n, n)``, for ``left`` and ``right (n,)``."""
+        lower = _gram_of_lower(self._half())
+        lower *= -0.5
+        result = symmetric(_blas("syr2", lower)(0.5, left, right, lower=1, a=lower, overwrite_a=1))
+        if self._removed is not None:
+            result += 0.5 * (self._removed @ self._removed.T)
+        return result
 
     def covariance_lower(self, cavity_variance: Array) -> Array:
         """Return the lower triangle ``(n, n)`` of the posterior covariance; zeros are above it.
@@ -444,14 +474,16 @@ class SiteCorrection:
         ValueError
             If a site says nothing, or is negative: it is found by dividing by them.
         """
-        if not np.all(self.site_precision > 0):
+        if not (self.site_precision > 0).all():
             raise ValueError("the covariance follows from R only where every site has a positive precision.")
-        scale = 1.0 / self._root_precision
-        covariance = self._inverse_lower(overwrite=True)
+        half = self._inverse_factor
         del self._inverse_factor
-        covariance *= -scale
-        covariance *= scale[:, None]
-        covariance.ravel(order="K")[:: scale.size + 1] = cavity_variance / (1.0 + self.site_precision * cavity_variance)
+        half /= self._root_precision
+        covariance = _gram_of_lower(half)
+        np.negative(covariance, out=covariance)
+        covariance.ravel(order="K")[:: cavity_variance.size + 1] = cavity_variance / (
+            1.0 + self.site_precision * cavity_variance
+        )
         return covariance
 
 

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.linalg import SiteCorrection, cholesky, triangular_inverse
+from bayesgp_mf.linalg import SiteCorrection, cholesky, symmetric, triangular_inverse
 from bayesgp_mf.types import Array
 
 BLOCK = 1024
@@ -207,13 +207,6 @@ def weighted_square(root: Array, weights: Array) -> Array:
     return result
 
 
-def symmetric(lower: Array) -> Array:
-    """Return the symmetric matrix with a lower triangle that has zeros above it."""
-    result = lower + lower.T
-    np.fill_diagonal(result, lower.diagonal())
-    return np.asarray(result)
-
-
 class LowRankCorrection:
     r"""``R = (K + Omega)^{-1}`` of sites on a Gram matrix K = L L' of low rank.
 
@@ -248,7 +241,7 @@ class LowRankCorrection:
         precision.ravel(order="K")[:: self.gram.rank + 1] += 1.0
         if not np.all(np.isfinite(precision)):
             raise NotPositiveDefiniteError("the sites are too strong to be added up")
-        return cholesky(precision, overwrite=True)
+        return cholesky(precision, overwrite=True, is_lower=True)
 
     @cached_property
     def inverse_factor(self) -> Array:

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 import scipy.linalg
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 import bayesgp_mf as bgp
 from bayesgp_mf import posterior_process
@@ -36,6 +36,17 @@ def test_small_work_gets_one_thread_and_large_work_is_left_alone():
     assert blas_threads() == {2}
     with one_thread_if_small(SMALL + 1):
         assert blas_threads() == {2}
+
+
+def test_one_thread_that_is_there_already_is_left_alone(monkeypatch):
+    def refuse(*args, **kwargs):
+        raise AssertionError("there is nothing to limit")
+
+    monkeypatch.setattr(ThreadpoolController, "limit", refuse)
+    with threadpool_limits(1, user_api="blas"), one_thread_if_small(3):
+        assert blas_threads() == {1}
+    with pytest.raises(AssertionError, match="nothing to limit"), one_thread_if_small(3):
+        pass
 
 
 def test_fit_and_predict_keep_to_one_thread(monkeypatch):

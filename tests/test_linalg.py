@@ -29,6 +29,7 @@ def test_cholesky_rebuilds_the_matrix_and_refuses_an_indefinite_one():
     factor = cholesky(matrix)
     np.testing.assert_allclose(factor @ factor.T, matrix, rtol=1e-13)
     assert np.all(np.triu(factor, 1) == 0)
+    np.testing.assert_array_equal(cholesky(np.tril(matrix), is_lower=True), factor)
     np.testing.assert_allclose(triangular_inverse(factor) @ factor, np.eye(5), atol=1e-13)
     with pytest.raises(NotPositiveDefiniteError, match="5 x 5"):
         cholesky(matrix - 100 * np.eye(5))
@@ -80,6 +81,10 @@ def test_site_correction_is_the_inverse_of_gram_plus_site_variance(rank, negativ
     quadratic = cross.T @ expected @ cross
     np.testing.assert_allclose(correction.quadratic(cross), quadratic, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(correction.quadratic_diagonal(cross), np.diag(quadratic), rtol=1e-8, atol=1e-10)
+    left, right = vector, vector[::-1] ** 2
+    gradient = 0.5 * (np.outer(left, right) + np.outer(right, left) - expected)
+    np.testing.assert_allclose(correction.gradient(left, right), gradient, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(correction.gradient(left, right), correction.gradient(left, right).T)
     dense = DenseCorrection(expected)
     np.testing.assert_allclose(dense.quadratic(cross), quadratic, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(dense.quadratic_diagonal(cross), np.diag(quadratic), rtol=1e-8, atol=1e-10)
@@ -98,11 +103,24 @@ def test_cavity_variance_is_what_is_left_without_the_own_site(negative):
         np.testing.assert_allclose(cavity[i], covariance[i, i], rtol=1e-9)
 
 
-def test_cavity_variance_of_weak_sites_does_not_cancel():
+def test_variances_of_weak_sites_do_not_cancel():
     # sites of precision 1e-12: 1/R_ii - omega_i would keep four digits
     gram = random_gram(6, 6, 6)
-    cavity = SiteCorrection(gram, np.full(6, 1e-12)).cavity_variance()
-    np.testing.assert_allclose(cavity, np.diag(gram), rtol=1e-10)
+    correction = SiteCorrection(gram, np.full(6, 1e-12))
+    np.testing.assert_allclose(correction.cavity_variance(), np.diag(gram), rtol=1e-10)
+    np.testing.assert_allclose(correction.covariance_diagonal(), np.diag(gram), rtol=1e-10)
+
+
+@pytest.mark.parametrize("negative", [0, 2])
+@pytest.mark.parametrize("weak", [False, True])
+def test_diagonal_of_the_posterior_covariance(negative, weak):
+    n = 8
+    gram = random_gram(4, n, 5)
+    precision = site_precisions(5, n, gram, negative)
+    if not weak:
+        precision[:6] = np.abs(precision[:6]) + 0.1
+    expected = np.diag(np.linalg.solve(np.eye(n) + gram * precision, gram))
+    np.testing.assert_allclose(SiteCorrection(gram, precision).covariance_diagonal(), expected, rtol=1e-9)
 
 
 def test_sites_that_leave_no_posterior_are_refused():

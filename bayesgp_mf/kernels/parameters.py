@@ -27,7 +27,7 @@ def positive(name: str, value: ArrayLike, *, vector: bool = False, zero_allowed:
         expected = "a number or a sequence with one entry for each input" if vector else "one number"
         raise ValueError(f"{name} must be {expected}, got an array of shape {array.shape}.")
     allowed = array >= 0 if zero_allowed else array > 0
-    if not (np.all(np.isfinite(array)) and np.all(allowed)):
+    if not (np.isfinite(array).all() and allowed.all()):
         sign = ">= 0" if zero_allowed else "> 0"
         raise ValueError(f"{name} must be finite and {sign}, got {array.tolist()}.")
     array.setflags(write=False)
@@ -60,11 +60,12 @@ def with_log_vector(kernel: Kernel, vector: ArrayLike) -> Kernel:
         If the length is not that of `log_vector`.
     """
     values = np.exp(np.asarray(vector, dtype=np.float64))
-    expected = log_vector(kernel).shape
+    arrays = _arrays(kernel)
+    expected = (int(sum(np.count_nonzero(value > 0) for value in arrays.values())),)
     if values.shape != expected:
         raise ValueError(f"the log vector of this kernel has shape {expected}, got {values.shape}.")
     replaced, position = {}, 0
-    for name, old in _arrays(kernel).items():
+    for name, old in arrays.items():
         new = old.copy()
         count = int(np.count_nonzero(old > 0))
         new[old > 0] = values[position : position + count]

@@ -78,33 +78,37 @@ class Stationary(Leaf):
     def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
         r"""Return the pull-back of ``gram_bar``; for the length scales without any (n, n, d) array.
 
-        With :math:`M = v_0\, \bar K \odot \partial k / \partial r^2`, the sum over pairs
+        With :math:`M = \bar K \odot \partial k / \partial r^2`, the sum over pairs
         :math:`\sum_{ij} M_{ij} (x_{il} - x_{jl})^2` is some matrix products for all l at once.
         """
         # each pair once; a case and itself are at distance zero whatever the length scale
         squared, bar = self._squared(X), squareform(gram_bar, checks=False)
-        variance_bar = float(np.trace(gram_bar) + 2.0 * np.vdot(bar, self.profile(squared)))
-        return self._pull_back(X, X, squareform(self._slopes(squared, bar)), variance_bar)
+        profile, slope = self._profile_and_slope(squared)
+        variance_bar = float(gram_bar.trace() + 2.0 * np.vdot(bar, profile))
+        slope *= bar
+        slopes, a = squareform(slope), X - X.mean(axis=0)
+        pairs = slopes.sum(axis=1) @ a**2 - np.einsum("il,il->l", a, slopes @ a)
+        return self._by_name(2.0 * pairs, variance_bar)
 
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``cross_bar``, as `gram_vjp` does."""
         squared = np.asarray(cdist(self._scaled(A), self._scaled(B), "sqeuclidean"))
-        variance_bar = float(np.vdot(cross_bar, self.profile(squared)))
-        return self._pull_back(A, B, self._slopes(squared, cross_bar), variance_bar)
-
-    def _slopes(self, squared: Array, bar: Array) -> Array:
-        """Return M."""
-        slopes = self.slope(squared)
-        slopes *= bar
-        slopes *= self.params["variance"]
-        return slopes
-
-    def _pull_back(self, A: Array, B: Array, slopes: Array, variance_bar: float) -> dict[str, Array]:
-        lengthscale, centre = self.params["lengthscale"], A.mean(axis=0)
+        profile, slope = self._profile_and_slope(squared)
+        variance_bar = float(np.vdot(cross_bar, profile))
+        slope *= cross_bar
+        centre = A.mean(axis=0)
         a, b = A - centre, B - centre
-        pairs = slopes.sum(axis=1) @ a**2 + slopes.sum(axis=0) @ b**2 - 2.0 * np.einsum("il,il->l", a, slopes @ b)
+        pairs = slope.sum(axis=1) @ a**2 + slope.sum(axis=0) @ b**2 - 2.0 * np.einsum("il,il->l", a, slope @ b)
+        return self._by_name(pairs, variance_bar)
+
+    def _profile_and_slope(self, squared: Array) -> tuple[Array, Array]:
+        """Return both, at the cost of one where the slope follows from the profile."""
+        return self.profile(squared), self.slope(squared)
+
+    def _by_name(self, pairs: Array, variance_bar: float) -> dict[str, Array]:
+        lengthscale, variance = self.params["lengthscale"], self.params["variance"]
         return {
-            "lengthscale": reduce_like(lengthscale, -2.0 * pairs / lengthscale**3),
+            "lengthscale": reduce_like(lengthscale, -2.0 * variance * pairs / lengthscale**3),
             "variance": np.asarray(variance_bar),
         }
 
@@ -134,7 +138,11 @@ class Gaussian(Stationary):
 
     def slope(self, squared: Array) -> Array:
         """Return -exp(-r^2/2)/2."""
-        return -0.5 * np.exp(-0.5 * squared)
+        return -0.5 * self.profile(squared)
+
+    def _profile_and_slope(self, squared: Array) -> tuple[Array, Array]:
+        profile = self.profile(squared)
+        return profile, -0.5 * profile
 
 
 class Matern32(Stationary):

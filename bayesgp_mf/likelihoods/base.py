@@ -68,5 +68,5 @@ def check_variance(name: str, value: float, *, zero_allowed: bool) -> float:
 
 def check_gaussian_variance(variance: Array) -> None:
     """Raise a ValueError if the variance of a Gaussian to integrate against is negative or NaN."""
-    if not np.all(variance >= 0):
+    if not (np.asarray(variance) >= 0).all():
         raise ValueError(f"variance must be >= 0, got {float(np.min(variance)):.3g}.")

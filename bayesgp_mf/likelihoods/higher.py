@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayesgp_mf.likelihoods.base import Likelihood
+from bayesgp_mf.likelihoods.logit import Logit
 from bayesgp_mf.likelihoods.probit import Probit
 from bayesgp_mf.likelihoods.shifted import Shifted
 from bayesgp_mf.types import Array, Derivs
@@ -32,6 +33,8 @@ def higher_derivatives(
         return higher_derivatives(likelihood.likelihood, t, likelihood.offset + mean, variance, derivs)
     if isinstance(likelihood, Probit):
         return likelihood.higher_derivatives(t, mean, variance, derivs)
+    if isinstance(likelihood, Logit) and not variance.any():
+        return likelihood.higher_derivatives_of_log_prob(mean, derivs)
     d2 = derivs.d2
     # the curvature says on what scale log Z changes
     at_zero = likelihood.log_partition(t, np.zeros_like(mean), variance).d2

@@ -3,10 +3,11 @@ r"""The logistic likelihood, integrated over a Gaussian on a grid that follows b
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import expit, log_expit, logsumexp
+from scipy.special import expit, log_expit
 
 from bayesgp_mf.types import Array, Derivs
 
@@ -104,6 +105,16 @@ class Logit:
             value[block], d1[block], d2[block] = _partition(z[block], spread[block])
         return Derivs(value.reshape(shape), (sign * d1).reshape(shape), d2.reshape(shape))
 
+    def higher_derivatives_of_log_prob(self, f: Array, derivs: Derivs) -> tuple[Array, Array]:
+        r"""Return the third and fourth derivative in f of `log_prob`, given its answer ``derivs``.
+
+        With :math:`d_2 = -\sigma(f)\, \sigma(-f)` and :math:`\sigma(f) - \sigma(-f) = \tanh(f/2)`, whatever the label,
+
+        .. math:: d_3 = -d_2 \tanh(f/2), \quad d_4 = d_2\, [\tanh^2(f/2) + 2 d_2].
+        """
+        slope = np.tanh(0.5 * f)
+        return -derivs.d2 * slope, derivs.d2 * (slope**2 + 2.0 * derivs.d2)
+
     def predict_proba(self, mean: Array, variance: Array) -> Array:
         """Return P(t = +1) when f ~ N(mean, variance); elementwise."""
         return np.asarray(np.exp(self.log_partition(np.float64(1.0), mean, variance).value))  # type: ignore[arg-type]
@@ -144,26 +155,32 @@ def _unlikely(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
 def _integrate(mean: Array, scale: Array, points: int) -> tuple[Array, Array, Array]:
     """Return the same with a number of points, given the standard deviations."""
     f, x, log_step = _grid(mean, scale, points)
-    small = np.exp(-np.abs(f))  # all of log sigma(f), sigma(f) and sigma(-f) follow from it, to full accuracy
+    small = np.exp(-np.abs(f))  # both sigma(f) and sigma(-f) follow from it, to full accuracy
     likely = 1.0 / (1.0 + small)
-    right, wrong = np.where(f > 0, (likely, small * likely), (small * likely, likely))
-    log_terms = np.minimum(f, 0.0) - np.log1p(small) - 0.5 * x**2 + log_step
-    value = logsumexp(log_terms, axis=1)
-    weight = np.exp(log_terms - value[:, None])
-    centred = right - np.sum(weight * right, axis=1, keepdims=True)
-    d1 = np.sum(weight * wrong, axis=1)
-    d2 = np.sum(weight * centred**2, axis=1) - np.sum(weight * right * wrong, axis=1)
+    unlikely, positive = small * likely, f > 0
+    right, wrong = np.where(positive, likely, unlikely), np.where(positive, unlikely, likely)
+    exponent = np.minimum(f, 0.0) - 0.5 * x**2 + log_step  # of the integrand over ``likely``: e^min(f, 0) is the rest
+    largest = exponent.max(axis=1, keepdims=True)
+    weight = likely * np.exp(exponent - largest)
+    total = weight.sum(axis=1, keepdims=True)
+    weight /= total
+    d1 = _average(weight, wrong)
+    d2 = _average(weight, (right - _average(weight, right)[:, None]) ** 2) - _average(weight, right * wrong)
     # where the label says much, d2 is all but -1/variance, and what it is more than that must keep its digits
-    x_mean = np.sum(weight * x, axis=1, keepdims=True)
-    tilted = np.sum(weight * (x - x_mean) ** 2, axis=1)  # variance of f after the label over that before
+    tilted = _average(weight, (x - _average(weight, x)[:, None]) ** 2)  # variance of f after the label over that before
     much = tilted < 0.5
     d2[much] = (tilted[much] - 1.0) / scale[much] ** 2
-    return np.asarray(value - 0.5 * np.log(2.0 * np.pi)), d1, d2
+    return np.asarray((largest + np.log(total))[:, 0] - 0.5 * np.log(2.0 * np.pi)), d1, d2
+
+
+def _average(weight: Array, values: Array) -> Array:
+    """Return the averages ``(k,)`` of values ``(k, points)`` under weights that sum to one."""
+    return np.asarray(np.einsum("ij,ij->i", weight, values))
 
 
 def _grid(mean: Array, scale: Array, points: int) -> tuple[Array, Array, Array]:
     """Return f, x = (f - mean)/scale and the log of the step in x at the nodes, each ``(k, points)``."""
-    unit = np.linspace(-1.0, 1.0, points)
+    unit = _unit_grid(points)
     mode = _mode(mean, scale)[:, None]
     mean, scale = mean[:, None], scale[:, None]
     # x first: from f it would be lost to rounding where the Gaussian is narrow
@@ -181,11 +198,25 @@ def _grid(mean: Array, scale: Array, points: int) -> tuple[Array, Array, Array]:
     return f, x, log_step
 
 
+@cache
+def _unit_grid(points: int) -> Array:
+    grid = np.linspace(-1.0, 1.0, points)
+    grid.setflags(write=False)
+    return grid
+
+
 def _mode(mean: Array, scale: Array) -> Array:
-    """Return x ``(k,)`` where sigma(mean + scale x) N(x | 0, 1) is largest, to 1/64, by bisection."""
-    low, high = np.zeros_like(scale), scale.copy()  # x = scale sigma(-f) lies between
-    for _ in range(int(np.log2(1.0 + 64.0 * float(scale.max()))) + 1):
-        x = 0.5 * (low + high)
-        beyond = x > scale * expit(-(mean + scale * x))
-        low, high = np.where(beyond, low, x), np.where(beyond, x, high)
-    return np.asarray(0.5 * (low + high))
+    """Return x ``(k,)`` where sigma(mean + scale x) N(x | 0, 1) is largest, to 1/64 or better.
+
+    There f = mean + scale^2 sigma(-f), which Newton's method solves from f = 0, below which sigma(-f) is concave, and
+    above which it is convex: it gets nearer with each step, and never beyond.
+    """
+    variance, f = scale**2, np.zeros_like(scale)
+    if np.isinf(variance).any():
+        raise OverflowError("a Gaussian to integrate against has an infinite variance")
+    enough, step = np.minimum(scale, 1.0) / 64.0, np.full_like(scale, np.inf)
+    while (np.abs(step) > enough).any():  # false for NaN, which a mean may be
+        wrong = expit(-f)
+        step = (mean + variance * wrong - f) / (1.0 + variance * wrong * expit(f))
+        f += step
+    return np.asarray((f - mean) / scale)

@@ -2,6 +2,7 @@ r"""Probit and step likelihoods with label noise, exact far into both tails."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,6 +16,8 @@ from bayesgp_mf.types import Array, Derivs
 _FRACTION_FROM = 5.0  # for z below minus this, the continued fraction beats the closed form ...
 _FRACTION_TERMS = 40  # ... and this many terms leave nothing above rounding (checked against mpmath)
 
+_ROOT_OF_TWO_OVER_PI, _ROOT_OF_HALF = math.sqrt(2.0 / math.pi), math.sqrt(0.5)
+
 
 def hazard(z: Array) -> tuple[Array, Array]:
     r"""Return :math:`\rho = \phi(z)/\Phi(z)` and :math:`\rho + z`, both to full relative accuracy.
@@ -22,8 +25,8 @@ def hazard(z: Array) -> tuple[Array, Array]:
     For z << 0, rho is close to -z and their sum would cancel; Laplace's continued fraction
     rho - x = 1/(x + 2/(x + 3/(x + ...))) with x = -z gives it directly.
     """
-    rho = np.array(np.sqrt(2.0 / np.pi) / erfcx(-z / np.sqrt(2.0)))
-    total = np.array(rho + z)
+    rho = np.asarray(_ROOT_OF_TWO_OVER_PI / erfcx(-_ROOT_OF_HALF * z))
+    total = np.asarray(rho + z)
     tail = z < -_FRACTION_FROM
     if tail.any():
         x = -z[tail]
@@ -114,8 +117,8 @@ class Probit:
         """
         check_gaussian_variance(variance)
         total_variance = variance + self.noise_variance
-        certain = total_variance == 0
-        if np.any(certain):
+        certain = np.asarray(total_variance == 0)
+        if certain.any():
             return self._with_certain_values(t, mean, variance, certain)
         scale = np.sqrt(total_variance)
         z = np.asarray(t * mean / scale)
@@ -142,15 +145,19 @@ class Probit:
             s^2 = \lambda + v.
         """
         total_variance = variance + self.noise_variance
-        certain = total_variance == 0  # there all derivatives are zero
-        scale = np.sqrt(np.where(certain, 1.0, total_variance))
+        certain = total_variance == 0
+        if certain.any():  # there all derivatives are zero
+            known = self.higher_derivatives(t, mean, np.where(certain, 1.0, variance), derivs)
+            third, fourth = (np.where(certain, 0.0, value) for value in known)
+            return third, fourth
+        scale = np.sqrt(total_variance)
         z, rho = t * mean / scale, t * derivs.d1 * scale
-        known = (z < 0) & (rho > 0)  # where the sum would cancel, the second derivative has it
-        total = np.where(known, -derivs.d2 * scale**2 / np.where(known, rho, 1.0), rho + z)
+        cancels = (z < 0) & (rho > 0)  # there the second derivative has the sum
+        total = np.where(cancels, -derivs.d2 * total_variance / np.where(cancels, rho, 1.0), rho + z)
         slope, bend = 1.0 - rho * total, total**2 + rho * total - 1.0
-        third = t * rho * bend / scale**3
-        fourth = rho * (2.0 * total * slope - rho * total**2 + rho * slope - total * bend) / scale**4
-        return np.where(certain, 0.0, third), np.where(certain, 0.0, fourth)
+        third = t * rho * bend / (total_variance * scale)
+        fourth = rho * (2.0 * total * slope - rho * total**2 + rho * slope - total * bend) / total_variance**2
+        return third, fourth
 
     def _with_certain_values(self, t: Array, mean: Array, variance: Array, certain: NDArray[np.bool_]) -> Derivs:
         """Answer `log_partition` where a step meets a value without variance: its derivatives are zero there."""

@@ -71,6 +71,7 @@ class Inference(Op):  # type: ignore[misc]
         self.with_mean = with_mean
         self.method = get_method(method).name
         self.control = control
+        self._control = replace(control, throw=True, progress=False)
         check_parameters(likelihood, self.parameters)
         if with_mean:
             check_mean(self.method, likelihood)
@@ -128,7 +129,7 @@ class Inference(Op):  # type: ignore[misc]
         """Return the problem and its solution, or raise one of `FAILURES`; the inputs are those of the operation."""
         mean, values = (inputs[0], inputs[1:]) if self.with_mean else (None, inputs)
         likelihood = self.likelihood_at(values)
-        if not np.all(np.isfinite(gram)):
+        if not np.isfinite(gram).all():
             raise ArithmeticError("the covariance function overflows at these hyperparameters.")
         if likelihood.forbids and not np.all(np.diag(gram) > 0.0):
             raise ArithmeticError("a latent value has no prior variance, so that a step has no side to place it on.")
@@ -137,8 +138,7 @@ class Inference(Op):  # type: ignore[misc]
                 raise ArithmeticError("the mean function overflows at these hyperparameters.")
             likelihood = Shifted(likelihood, np.asarray(mean, dtype=np.float64))
         problem = Problem(gram, t, likelihood)
-        control = replace(self.control, throw=True, progress=False)
-        return problem, get_method(self.method).solve(problem, control)
+        return problem, get_method(self.method).solve(problem, self._control)
 
 
 class LogEvidence(Inference):
@@ -220,7 +220,7 @@ class LogEvidence(Inference):
             _log.info("no solution, so the log evidence is -inf: %s", reason)
             results = [-np.inf, *[np.zeros(np.shape(value)) for value in (gram, *others)], 0.0]
         for storage, result in zip(output_storage, results, strict=True):
-            storage[0] = np.array(result, dtype=np.float64, order="C")
+            storage[0] = np.asarray(result, dtype=np.float64, order="C")
 
     def _value_and_gradient(self, gram: Array, t: Array, others: Sequence[Array]) -> list[float | Array]:
         problem, solution = self.solve(gram, t, *others)
@@ -233,7 +233,7 @@ class LogEvidence(Inference):
             *([mean_gradient(problem, solution)] if self.with_mean else []),
             *slopes,
         ]
-        if not all(np.all(np.isfinite(result)) for result in results):
+        if not all(np.isfinite(result).all() for result in results):
             raise ArithmeticError("the log evidence or its gradient overflows.")
         return [*results, 1.0]
 

@@ -43,16 +43,15 @@ def climb(newton: Callable[[S], S | None], state: S, scale: Array, control: Cont
         Tolerance and largest number of steps.
     """
     residual = smallest = float("inf")
-    last_best = 0
+    last_best, here = 0, np.arcsinh(scale * state.alpha)  # asinh: a change counts in proportion where alpha is large
     with progress_bar("finding the mode", enabled=control.progress) as advance:
         for iteration in range(1, control.max_iterations + 1):
             moved = newton(state)
             if moved is None:
                 return state, Info(Status.STALLED, iteration, residual)
-            # asinh: a change counts in proportion where alpha is large
-            change = np.arcsinh(scale * moved.alpha) - np.arcsinh(scale * state.alpha)
-            residual = float(np.max(np.abs(change)))
-            state = moved
+            there = np.arcsinh(scale * moved.alpha)
+            residual = float(np.abs(there - here).max())
+            state, here = moved, there
             if residual <= control.tolerance:
                 return state, Info(Status.CONVERGED, iteration, residual)
             if residual < smallest:

@@ -197,7 +197,7 @@ def _change(update: Callable[[Array], Array], x: Array) -> Array | None:
             change = update(x) - x
     except NotPositiveDefiniteError:
         return None
-    return change if np.all(np.isfinite(change)) else None
+    return change if np.isfinite(change).all() else None
 
 
 def _never(change: Array) -> bool:

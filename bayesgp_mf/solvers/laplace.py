@@ -50,6 +50,9 @@ from bayesgp_mf.solvers.line_search import first_that_rises
 from bayesgp_mf.solvers.response import linear_response
 from bayesgp_mf.types import Array, Derivs
 
+SAME_SITES = 1e-12
+"""Sites that the last step moved by no more than this part of the largest are those of its own factor."""
+
 
 class State(NamedTuple):
     """What the next step needs.
@@ -60,10 +63,16 @@ class State(NamedTuple):
         Weights, in latent units to the power -1; the latent values are K alpha.
     latent : (n,) array or None
         K alpha, where it is known already: computed anew in each step, its rounding would shake the last digits.
+    derivs : Derivs or None
+        log p(t|f) there, where it is known already.
+    correction : Sites or None
+        That of the state before, whose factor led here.
     """
 
     alpha: Array
     latent: Array | None = None
+    derivs: Derivs | None = None
+    correction: Sites | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +129,9 @@ class Laplace:
         """
         f = problem.gram @ state.alpha
         derivs = problem.likelihood.log_prob(problem.t, f)
-        correction = site_correction(problem.gram, -derivs.d2)
+        correction = state.correction
+        if correction is None or not _are_sites_of(correction, -derivs.d2):
+            correction = site_correction(problem.gram, -derivs.d2)
         try:
             log_det = correction.log_det
         except NotPositiveDefiniteError as error:
@@ -198,15 +209,14 @@ class Laplace:
             \frac{d \log p(t)}{dK} = \tfrac12 (\alpha \alpha^T - R) + \tfrac12 (u \alpha^T + \alpha u^T),
             \quad u = (I - R K)\, s, \quad s_i = \tfrac12 \Sigma_{ii} l'''_i.
 
-        l''' is a central difference of the likelihood's own second derivative (`likelihoods.higher`).
+        l''' has a closed form, or is a central difference of the likelihood's own second derivative
+        (`likelihoods.higher`).
         """
         correction, response = _sites(solution), response_to_mean(problem, solution)
         if isinstance(correction, LowRankCorrection):
             left = 0.5 * np.stack([solution.alpha + response, solution.alpha], axis=1)
             return correction.gradient(left, correction.gram.root.T @ np.stack([solution.alpha, response], axis=1))
-        cross = np.outer(response, solution.alpha)
-        fixed = np.outer(solution.alpha, solution.alpha) - correction.dense()
-        return np.asarray(0.5 * (fixed + cross + cross.T))
+        return correction.gradient(0.5 * solution.alpha + response, solution.alpha)
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> LeaveOneOut:
         """Return the leave-one-out predictions by linear response, with omega = 1/W at the mode.
@@ -231,6 +241,12 @@ def _check_curvature(problem: Problem) -> None:
             )
 
 
+def _are_sites_of(correction: Sites, precision: Array) -> bool:
+    """Tell whether a correction is that of sites, but for what rounding does to them."""
+    moved = np.abs(correction.site_precision - precision).max()
+    return bool(moved <= SAME_SITES * np.abs(precision).max())
+
+
 def _sites(solution: Solution) -> Sites:
     if not isinstance(solution.correction, SiteCorrection | LowRankCorrection):
         raise ValueError(f"this needs a solution of method 'laplace', but this one was made by {solution.method!r}.")
@@ -239,7 +255,7 @@ def _sites(solution: Solution) -> Sites:
 
 def _objective(derivs: Derivs, alpha: Array, f: Array) -> float:
     """Return Psi = log p(t|f) - alpha' K alpha / 2 in nats."""
-    return float(np.sum(derivs.value)) - 0.5 * float(alpha @ f)
+    return float(derivs.value.sum() - 0.5 * (alpha @ f))
 
 
 def _objective_at(problem: Problem, alpha: Array) -> float:
@@ -257,24 +273,26 @@ def _newton(problem: Problem, state: State) -> State | None:
     """Return the state after Newton's step, shortened until Psi rises enough, or None if it cannot."""
     gram, alpha = problem.gram, state.alpha
     f = gram @ alpha if state.latent is None else state.latent
-    derivs = problem.likelihood.log_prob(problem.t, f)
+    derivs = problem.likelihood.log_prob(problem.t, f) if state.derivs is None else state.derivs
     here = _objective(derivs, alpha, f)
     precision = -derivs.d2
     # the step from alpha to (I - R K) b, less (I - R K)(W f + alpha) = alpha, which would only add rounding
     residual = derivs.d1 - alpha
+    correction = site_correction(gram, precision)
     try:
-        direction = site_correction(gram, precision).weights(residual)
+        direction = correction.weights(residual)
     except NotPositiveDefiniteError:
         # between the summits of a likelihood that is not log-concave; this direction still leads up
-        direction = site_correction(gram, np.maximum(precision, 0.0)).weights(residual)
+        correction = site_correction(gram, np.maximum(precision, 0.0))
+        direction = correction.weights(residual)
     rise = gram @ direction
     slope = float(residual @ rise)
-    terms = float(np.sum(np.abs(derivs.value))) + 0.5 * abs(float(alpha @ f)) + problem.n
+    terms = float(np.abs(derivs.value).sum()) + 0.5 * abs(float(alpha @ f)) + problem.n
 
     def at(fraction: float) -> tuple[State, float]:
         trial, there = alpha + fraction * direction, f + fraction * rise
-        value = _objective(problem.likelihood.log_prob(problem.t, there), trial, there)
-        return State(trial, there), value - here
+        known = problem.likelihood.log_prob(problem.t, there)
+        return State(trial, there, known, correction), _objective(known, trial, there) - here
 
     return first_that_rises(at, slope, terms, SMALLEST_FRACTION)
 

@@ -305,7 +305,7 @@ class _Equations:
         """Return what follows from a state, at the cost of one factorisation unless it was asked for last."""
         if self._last is not None:
             last, noise, posterior = self._last
-            if noise == extra_noise and all(map(np.array_equal, last[:2], state[:2])):
+            if noise == extra_noise and (last is state or all(map(np.array_equal, last[:2], state[:2]))):
                 return posterior
         self._last = None  # an error leaves nothing behind
         posterior = self._posterior(state, extra_noise)
@@ -325,7 +325,9 @@ class _Equations:
         else:
             alpha = correction.weights(state.shift)
         variance = self.rule.cavity_variance(correction)
-        if not np.all((variance > 0) | (gram.diagonal() == 0)):  # a value is certain only if it was so beforehand
+        positive = variance > 0
+        # a value is certain only if it was so beforehand
+        if not positive.all() and not (positive | (gram.diagonal() == 0)).all():
             raise NotPositiveDefiniteError("a cavity variance is not positive: the sites contradict each other")
         if known is None:
             known = gram @ alpha if isinstance(gram, LowRankGram) else times(gram, alpha)
@@ -352,7 +354,7 @@ class _Equations:
         """Return the log evidence; where the equations do not hold yet, it is off by the order of the square."""
         alpha, correction, (mean, variance), derivs = posterior
         # alpha' K alpha is alpha' (m + lambda alpha)
-        return float(np.sum(derivs.value) - 0.5 * (alpha @ mean) - self.rule.site_term(correction, variance))
+        return float(derivs.value.sum() - 0.5 * (alpha @ mean) - self.rule.site_term(correction, variance))
 
     def evidence_is_known(self, tolerance: float) -> Callable[[Array], bool] | None:
         """Return a judge of changes that says when the log evidence is known to ``tolerance``, or None for zero.

@@ -86,7 +86,7 @@ def newton_step(
     """
     precision = state.precision
     alpha, correction, (mean, variance), derivs = posterior
-    if not np.all(precision > 0):
+    if not (precision > 0).all():
         return None
     latent = mean + variance * alpha
     _, d1, d2 = derivs
@@ -100,13 +100,14 @@ def newton_step(
     by_variance = 0.5 * d4 + d1 * d3
     off = mean + variance * d1 - latent  # zero at the solution
     constant = (residual.shift - latent * residual.precision) - off * residual.precision
+    by_others_in_u, square, gain = 0.5 * d3 * g, -(gamma**2), -(g**2)
 
     def respond(dw: Array, start: Array | float) -> tuple[Array, Array, Array, Array]:
         """Return dW', u, which is ``start`` plus what follows from dW, and the cavities' dm and dlambda."""
-        by_others = -(gamma**2) * squared_times(dw)
-        u = start + off * dw + 0.5 * d3 * g * by_others
+        by_others = square * squared_times(dw)
+        u = start + off * dw + by_others_in_u * by_others
         dm = gamma * covariance_times(u) - variance * u - alpha * by_others
-        return -(g**2) * (d3 * dm + by_variance * by_others), u, dm, by_others
+        return gain * (d3 * dm + by_variance * by_others), u, dm, by_others
 
     def multiply(dw_relative: Array) -> Array:
         # in relative changes, in which sites of different strength count the same

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.linalg import cholesky, triangular_inverse
+from bayesgp_mf.linalg import cholesky, symmetric, triangular_inverse
 from bayesgp_mf.lowrank import (
     Gram,
     GramGradient,
@@ -25,7 +25,6 @@ from bayesgp_mf.lowrank import (
     RootGradient,
     Sites,
     dense_gram,
-    symmetric,
     weighted_square,
 )
 from bayesgp_mf.solution import EvidenceKind, Solution
@@ -86,13 +85,11 @@ class Tap(Rule):
 
     def gram_gradient(self, solution: Solution) -> GramGradient:
         """Return (alpha alpha' - (K + Omega)^-1)/2: the evidence is stationary in the sites."""
-        if isinstance(solution.correction, LowRankCorrection):
+        correction = site_form(solution)
+        if isinstance(correction, LowRankCorrection):
             alpha = solution.alpha[:, None]
-            return solution.correction.gradient(0.5 * alpha, solution.correction.gram.root.T @ alpha)
-        gradient = np.outer(solution.alpha, solution.alpha)
-        gradient -= solution.correction.dense()
-        gradient *= 0.5
-        return gradient
+            return correction.gradient(0.5 * alpha, correction.gram.root.T @ alpha)
+        return correction.gradient(0.5 * solution.alpha, solution.alpha)
 
 
 class Naive(Rule):

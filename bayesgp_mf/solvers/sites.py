@@ -76,9 +76,15 @@ def iterate_sites(
     def pack(state: State) -> Array:
         return np.asarray(np.arcsinh(np.concatenate(state[:2]) / units))
 
+    known: tuple[Array, State] | None = None
+
     def unpack(x: Array) -> State:
-        sites = units * np.sinh(x)
-        return State(sites[:n], sites[n:])
+        # the same state for the same array, so that what follows from it is known to be the same
+        nonlocal known
+        if known is None or known[0] is not x:
+            sites = units * np.sinh(x)
+            known = x, State(sites[:n], sites[n:])
+        return known[1]
 
     def newton_in_units(x: Array, change: Array) -> Array | None:
         if newton is None:

@@ -57,6 +57,23 @@ def test_closed_form_holds_in_the_tails(flip):
         np.testing.assert_allclose(derivative, expected, rtol=1e-6, atol=1e-9)
 
 
+def test_closed_form_of_a_sigmoid():
+    """At variance zero, where its log partition function is the log of the sigmoid itself."""
+    f, t = np.repeat([-60.0, -3.0, -0.1, 0.0, 2.0, 50.0], 2), np.tile([1.0, -1.0], 6)
+    derivs = bgp.Logit().log_prob(t, f)
+    found = higher_derivatives(bgp.Logit(), t, f, np.zeros(12), derivs)
+    with mpmath.workdps(60):
+        for order, derivative in zip((3, 4), found, strict=True):
+            expected = [
+                float(mpmath.diff(lambda x, sign=sign: -mpmath.log(1 + mpmath.exp(-sign * x)), at, order))
+                for sign, at in zip(t, f, strict=True)
+            ]
+            np.testing.assert_allclose(derivative, expected, rtol=1e-13, atol=1e-70)  # of the differences
+    variance = np.full(12, 1e-4)  # which has no such form
+    averaged = higher_derivatives(bgp.Logit(), t, f, variance, bgp.Logit().log_partition(t, f, variance))
+    np.testing.assert_allclose(averaged, found, atol=1e-4)
+
+
 @FUNCTIONS
 def test_a_prior_mean_shifts_them(function, tolerance):
     offset = np.array([0.5, -2.0, 0.0, 1.0, 3.0])

@@ -235,6 +235,19 @@ def test_steps_by_hand_climb_to_the_same_mode():
     np.testing.assert_allclose(by_hand.alpha, solution.alpha, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.parametrize("tolerance", [1e-1, 1e-4, 1e-9])
+def test_the_sites_are_those_of_the_mode(tolerance, monkeypatch):
+    """The factor of the last step serves for them where that step was too small to see, and only there."""
+    made = []
+    real = laplace_module.site_correction
+    monkeypatch.setattr(laplace_module, "site_correction", lambda *args: made.append(None) or real(*args))
+    problem = make_problem(Logit(), n=30, scale=20.0)
+    solution = laplace.solve(problem, bgp.Control(tolerance=tolerance))
+    curvature = -problem.likelihood.log_prob(problem.t, problem.gram @ solution.alpha).d2
+    np.testing.assert_allclose(solution.correction.site_precision, curvature, atol=1e-12)
+    assert len(made) == solution.info.n_iterations + (tolerance > 1e-8)
+
+
 def test_warm_starts_take_fewer_steps_and_end_in_the_same_place():
     problem = make_problem(Logit(), n=30, scale=20.0)
     cold = laplace.solve(problem)
