@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesgp_mf.inferencedata import arviz_major, from_container, get_group
+from bayesgp_mf.arviz_version import arviz_major
+from bayesgp_mf.inferencedata import from_container, get_group
 from bayesgp_mf.undefined import undefined
 
 if TYPE_CHECKING:

@@ -104,8 +104,9 @@ def fit(
         How the parameters of the kernel are chosen. None keeps them as given; "evidence" and "loo" maximise the log
         evidence or the leave-one-out log predictive density, "scan" takes the fewest leave-one-out errors on a grid,
         "hmc" draws them by the papers' hybrid Monte Carlo, "nuts" by PyMC's sampler (the strategy is `pymc.Nuts`),
-        "integrate" averages over a few nodes around the mode. A
-        strategy from `hyper`, such as ``hyper.Evidence(starts=5)``, has options. The likelihood is kept as given.
+        "surrogate" averages over draws from a Gaussian process that has learned evidence times prior, corrected by
+        weights, and "integrate" over a few nodes around the mode. A strategy from `hyper`, such as
+        ``hyper.Evidence(starts=5)``, has options. The likelihood is kept as given.
     evidence_of : str, optional
         The method by which hyperparameters are judged, if not ``method``: the papers' hybrid (2000, section 9).
     priors : mapping of str to Prior, optional

@@ -16,6 +16,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesgp_mf import kernels, likelihoods
+from bayesgp_mf.arviz_version import arviz_major
 from bayesgp_mf.assembly import kernel_entries
 from bayesgp_mf.errors import Status, UndefinedQuantityError
 from bayesgp_mf.inputs import as_kernel
@@ -50,12 +51,6 @@ TAKEN = {
     *("pivot", "rank", "obs_id_other", "feature", "hyper", "start", "iteration", "point", "class", "site_weight"),
 }
 """Names of variables and dimensions, which parameters of a kernel must not have."""
-
-
-@cache
-def arviz_major() -> int:
-    """Return the major version of the installed ArviZ (0 for 0.2x) without importing it."""
-    return int(importlib.metadata.version("arviz").split(".")[0])
 
 
 def make_container(groups: dict[str, xr.Dataset]) -> Container:

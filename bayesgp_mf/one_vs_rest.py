@@ -34,7 +34,7 @@ from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.solution import Control
 from bayesgp_mf.types import Array
 
-AVERAGING = ("hmc", "integrate", "nuts")
+AVERAGING = ("hmc", "integrate", "nuts", "surrogate")
 """Names of strategies that end in many kernels."""
 
 

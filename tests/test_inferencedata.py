@@ -12,7 +12,8 @@ import pytest
 import xarray as xr
 
 import bayesgp_mf as bgp
-from bayesgp_mf.inferencedata import arviz_major, get_group, group_names, make_container
+from bayesgp_mf.arviz_version import arviz_major
+from bayesgp_mf.inferencedata import get_group, group_names, make_container
 
 GROUPS = {
     "posterior",

@@ -14,7 +14,7 @@ import arviz as az
 import numpy as np
 import xarray as xr
 
-from bayesgp_mf.inferencedata import arviz_major
+from bayesgp_mf.arviz_version import arviz_major
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:

@@ -10,22 +10,16 @@ import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
-from bayesgp_mf.diagnostics.monte_carlo import smoothed_log_weights
 from bayesgp_mf.inferencedata import fit_group, get_group, group_names
+from bayesgp_mf.pareto import FEWEST_WEIGHTS, LARGEST_K, largest_k, smooth
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
     from bayesgp_mf.inferencedata import Container
 
-LARGEST_K = 0.7
-"""Above this the weights have a tail that no affordable number of draws averages out (Vehtari et al. 2024)."""
 FEWEST_EFFECTIVE = 100.0
 """Fewer effective draws than these leave errors that are as uncertain as what they are of."""
 _OF_CASES = ("mean", "mean_error", "sd", "sd_error")
-FEWEST_WEIGHTS = 25
-"""Draws with a weight that leave five in the tail, the fewest that ArviZ fits."""
-EQUAL = 1e-9
-"""Log weights that differ by less, in nats, differ by rounding."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +64,7 @@ class Importance:
     @property
     def largest_k(self) -> float:
         """The largest shape that so many draws allow, at most 0.7."""
-        return min(1.0 - 1.0 / math.log10(self.n_draws), LARGEST_K)
+        return largest_k(self.n_draws)
 
     def __str__(self) -> str:
         found = f"Pareto k-hat {self.pareto_k:.2f}, {self.ess:.0f} effective of {self.n_draws} draws"
@@ -176,7 +170,7 @@ def weigh(f: Array, log_weights: Array, has_evidence: bool = True) -> Importance
             f"none of {n_draws} draws is possible under the exact posterior: each contradicts some label. Fit with "
             "marginals='tilted'."
         )
-    log_smoothed, k = _smooth(log_weights[some])
+    log_smoothed, k = smooth(log_weights[some])
     log_total = float(logsumexp(log_smoothed))
     weights = np.exp(log_smoothed - log_total)
     values = f[some]
@@ -194,14 +188,3 @@ def weigh(f: Array, log_weights: Array, has_evidence: bool = True) -> Importance
         error = math.sqrt(max(float(weights @ weights) - 1.0 / n_draws, 0.0) * n_draws / (n_draws - 1.0))
     ess = 1.0 / float(weights @ weights)
     return Importance(k, n_draws, ess, mean, mean_error, sd, sd_error, log_evidence, error)
-
-
-def _smooth(log_weights: Array) -> tuple[Array, float]:
-    """Return smoothed log weights on the scale of the given ones, and k-hat."""
-    if log_weights.size < FEWEST_WEIGHTS:
-        return log_weights, math.inf
-    if float(np.ptp(log_weights)) < EQUAL:
-        return log_weights, -math.inf
-    smoothed, k = smoothed_log_weights(log_weights)
-    smallest = int(np.argmin(log_weights))  # far from the tail, so that only the normalisation has changed it
-    return smoothed + (log_weights[smallest] - smoothed[smallest]), k

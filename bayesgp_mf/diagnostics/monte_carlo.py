@@ -5,12 +5,10 @@ Arrays are ``(chain, draw, case)``; results are ``(case,)``.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 
-from bayesgp_mf.inferencedata import SAMPLE_DIMS, arviz_major
+from bayesgp_mf.inferencedata import SAMPLE_DIMS
 from bayesgp_mf.types import Array
 
 
@@ -41,24 +39,3 @@ def quantile_and_error(draws: xr.DataArray, level: float) -> tuple[Array, Array]
 
     quantile = draws.quantile(level, dim=SAMPLE_DIMS).values
     return quantile, az.mcse(xr.Dataset({"x": draws}), method="quantile", prob=level)["x"].values
-
-
-def smoothed_log_weights(log_weights: Array) -> tuple[Array, float]:
-    """Return Pareto-smoothed log importance weights ``(draws,)``, whose exponentials sum to one, and k-hat [1]_.
-
-    References
-    ----------
-    .. [1] Vehtari, A., Simpson, D., Gelman, A., Yao, Y., & Gabry, J. (2024). Pareto smoothed importance sampling.
-       Journal of Machine Learning Research 25(72), 1-58.
-    """
-    answer: tuple[Any, Any]
-    if arviz_major() < 1:
-        import arviz as az
-
-        with np.errstate(over="ignore"):  # of a sum whose inverse is then zero, as it should be
-            answer = az.psislw(log_weights)
-    else:
-        from arviz_stats.base import array_stats
-
-        answer = array_stats.psislw(-log_weights)  # it takes log likelihoods, whose inverses are weights
-    return np.asarray(answer[0]), float(answer[1])

@@ -12,6 +12,7 @@ from bayesgp_mf.hyper.result import HyperResult, Strategy
 from bayesgp_mf.hyper.scan import Scan
 from bayesgp_mf.hyper.scores import EvidenceScore, LooScore
 from bayesgp_mf.hyper.search import Evidence, LeaveOneOut
+from bayesgp_mf.hyper.surrogate import Surrogate
 from bayesgp_mf.hyper.target import Target
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Run",
     "Scan",
     "Strategy",
+    "Surrogate",
     "Target",
     "get_strategy",
 ]

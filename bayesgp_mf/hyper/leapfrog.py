@@ -74,24 +74,30 @@ class Dynamics:
         """Return where a trajectory ends, and with which momentum, or None if it came where there is no density."""
         for _ in range(self.steps):
             momentum = momentum + 0.5 * self.step_size * point.gradient
-            x, momentum = self._move(point.x, momentum)
+            x, momentum = reflect(point.x + self.step_size * momentum, momentum, self.lower, self.upper)
             there = self.point(x)
             if there is None:
                 return None
             point, momentum = there, momentum + 0.5 * self.step_size * there.gradient
         return point, momentum
 
-    def _move(self, x: Array, momentum: Array) -> tuple[Array, Array]:
-        x = x + self.step_size * momentum
-        if not np.all(np.isfinite(x)):  # nothing to reflect; the density says that there is none
-            return x, momentum
-        while True:
-            over, under = x > self.upper, x < self.lower
-            hit = over | under
-            if not hit.any():
-                return x, momentum
-            x = np.where(over, 2.0 * self.upper - x, np.where(under, 2.0 * self.lower - x, x))
-            momentum = np.where(hit, -momentum, momentum)
+
+def reflect(x: Array, momentum: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
+    """Return where positions ``(..., p)`` that went through walls are, reflected from these, and the momenta.
+
+    What is not finite stays as it is; the density says that there is none.
+    """
+    outside = np.isfinite(x) & ((x > upper) | (x < lower))
+    if not outside.any():
+        return x, momentum
+    between_two = np.isfinite(upper - lower)
+    width = np.where(between_two, upper - lower, 1.0)
+    along = np.mod(np.where(outside & between_two, x - lower, 0.0), 2.0 * width)  # there and back
+    back = along > width
+    folded = np.minimum(np.where(between_two, lower, 0.0) + np.where(back, 2.0 * width - along, along), upper)
+    one_wall = np.where(x > upper, 2.0 * upper - x, 2.0 * lower - x)
+    turned = outside & (back | ~between_two)
+    return np.where(outside, np.where(between_two, folded, one_wall), x), np.where(turned, -momentum, momentum)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

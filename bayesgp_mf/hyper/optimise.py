@@ -92,7 +92,7 @@ def maximise(
     runs = []
     for k in range(starts):
         start = first if k == 0 else first + START_SPREAD * rng.standard_normal(first.size)
-        runs.append(_descend(objective, start, advance))
+        runs.append(descend(objective, start, advance))
     best = max(runs, key=lambda run: run.value)
     if not np.isfinite(best.value):
         raise no_solution(objective, f"any of {starts} starting points")
@@ -112,7 +112,8 @@ def no_solution(objective: Objective, where: str) -> ConvergenceError:
     return error
 
 
-def _descend(objective: Objective, start: Array, advance: Callable[[str], None]) -> Run:
+def descend(objective: Objective, start: Array, advance: Callable[[str], None]) -> Run:
+    """Return one descent, of the negative objective, from a point ``(p,)`` or the nearest one within the bounds."""
     objective.forget()
     target, noun = objective.target, objective.score.noun
     start = np.clip(start, target.lower, target.upper)

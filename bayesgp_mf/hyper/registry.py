@@ -9,9 +9,11 @@ from bayesgp_mf.hyper.integrate import Integrate
 from bayesgp_mf.hyper.result import Strategy
 from bayesgp_mf.hyper.scan import Scan
 from bayesgp_mf.hyper.search import Evidence, LeaveOneOut
+from bayesgp_mf.hyper.surrogate import Surrogate
 
 HYPER: dict[str, Strategy] = {
-    strategy.name: strategy for strategy in (Evidence(), LeaveOneOut(), Scan(), HybridMonteCarlo(), Integrate())
+    strategy.name: strategy
+    for strategy in (Evidence(), LeaveOneOut(), Scan(), HybridMonteCarlo(), Integrate(), Surrogate())
 }
 
 # `bayesgp_mf.pymc` lies above this layer and needs seconds to import: by name, and only when it is asked for

@@ -5,24 +5,22 @@ from __future__ import annotations
 import numbers
 import time
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import numpy as np
 from joblib import cpu_count
-from numpy.typing import NDArray
 
 from bayesgp_mf.errors import ConvergenceWarning
-from bayesgp_mf.hyper import EvidenceScore, HyperResult, LogNormal, Objective, Prior, Target
+from bayesgp_mf.hyper import EvidenceScore, HyperResult, Objective, Target
+from bayesgp_mf.hyper.default_priors import with_default_priors
 from bayesgp_mf.hyper.optimise import no_solution
 from bayesgp_mf.hyper.result import Advance
 from bayesgp_mf.inputs import check_positive_integers
 from bayesgp_mf.pymc.chains import Chains, Sampling, run_chains
 from bayesgp_mf.types import Array
 
-DEFAULT_SD = 1.5
-"""Of the logarithm of a parameter that has neither prior nor bounds, around where it starts."""
 SAMPLERS = ("pymc", "nutpie")
 """PyMC's samplers that can call back to Python; the others compile the density for JAX."""
 USUAL_STEPS = 7
@@ -153,32 +151,6 @@ class Nuts:
             if steps * (time.perf_counter() - began) < WORTH_SECONDS:
                 return 1
         return min(self.chains, int(cpu_count()))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Around:
-    """The prior of a parameter for which none is given: log-normal, each entry around where it starts.
-
-    Parameters
-    ----------
-    centre : (k,) array
-        Logarithms of the entries at the start.
-    """
-
-    centre: Array
-
-    def log_density(self, log_value: Array) -> tuple[Array, Array]:
-        """Return the log density with respect to log theta and its derivative in log theta; elementwise."""
-        return LogNormal(0.0, DEFAULT_SD).log_density(log_value - self.centre)
-
-
-def with_default_priors(target: Target) -> tuple[Target, NDArray[np.bool_]]:
-    """Return the target with a prior for each parameter that has neither prior nor bounds, and which those are."""
-    by_default = ~np.isin(target.owners, [*target.priors, *target.bounds])
-    added: dict[str, Prior] = {
-        name: Around(target.start[target.owners == name]) for name in np.unique(target.owners[by_default]).tolist()
-    }
-    return replace(target, priors={**target.priors, **added}), by_default
 
 
 def inside(target: Target) -> Array:

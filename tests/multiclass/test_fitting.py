@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 import bayesgp_mf as bgp
+from bayesgp_mf.arviz_version import arviz_major
 from bayesgp_mf.hyper import HybridMonteCarlo, Integrate, LogNormal
-from bayesgp_mf.inferencedata import arviz_major, get_group, group_names
+from bayesgp_mf.inferencedata import get_group, group_names
 from bayesgp_mf.kernels import Gaussian, Matern32, PerClass
 from bayesgp_mf.memory import check_memory
 from bayesgp_mf.multiclass_process import MulticlassPosterior
