@@ -18,6 +18,7 @@ from validation.benchmarks import hyperposterior as benchmark
 from validation.hyperposterior import __main__ as command
 from validation.hyperposterior import importance, record, recorded
 from validation.hyperposterior.approximate import Sampled
+from validation.hyperposterior.averaged import Averaged
 from validation.hyperposterior.importance import Weighted
 from validation.hyperposterior.joint import REST, SHIFTED, Sites, joint_model, probabilities, sites_at
 from validation.hyperposterior.recorded import Recorded
@@ -276,7 +277,7 @@ def made_up():
     return draws, statistics(draws), statistics(p)
 
 
-def study(shift=0.0, p_shift=0.0):
+def study(shift=0.0, p_shift=0.0, averaged_shift=0.0, averaged_p_shift=0.0, pareto_k=0.2):
     """A study of made-up draws; those of TAP are moved by ``shift`` posterior standard deviations."""
     draws, parameters, p = made_up()
     settings = {"sampler": "nutpie", "draws": 600, "tune": 100, "chains": 4, "seed": 1}
@@ -286,7 +287,9 @@ def study(shift=0.0, p_shift=0.0):
     tap = Sampled("tap", draws + by, moved, p._replace(mean=p.mean + p_shift), 50.0, 10000, 0)
     weights = Weighted(draws.reshape(-1, 8)[:50], 0.1 * np.random.default_rng(6).standard_normal(50))
     sampled = {"tap": tap, "laplace": replace(tap, method="laplace")}
-    return Study(reference, sampled, dict.fromkeys(sampled, weights), bgp.pymc.Nuts())
+    nodes = (draws + 2.0 * averaged_shift * (np.arange(8) == 5)).reshape(-1, 8)
+    averaged = Averaged(nodes, np.full(len(nodes), 1.0 / len(nodes)), p.mean + averaged_p_shift, pareto_k, 5.0, 900)
+    return Study(reference, sampled, dict.fromkeys(sampled, weights), averaged, bgp.pymc.Nuts())
 
 
 def failed(made):
@@ -302,6 +305,12 @@ def test_verdicts():
     assert name.startswith("means of log parameters")
     assert [name.split(":")[1] for name in failed(study(p_shift=0.021))] == [" largest difference", " mean difference"]
     assert not study(shift=0.2).passed
+    [name] = failed(study(averaged_shift=0.2))
+    assert name.startswith("TAP by the surrogate: means and sds")
+    assert failed(study(averaged_p_shift=-0.021)) == [
+        "TAP by the surrogate: probabilities of test cases, largest difference"
+    ]
+    assert failed(study(pareto_k=0.71)) == ["TAP by the surrogate: Pareto k-hat"]
 
 
 def test_the_page_has_the_verdict_and_every_parameter(tmp_path):
@@ -313,7 +322,7 @@ def test_the_page_has_the_verdict_and_every_parameter(tmp_path):
     assert all(page.count(name) >= 4 for name in parameter_names())
     assert "0.15 and the Monte-Carlo error were allowed" in page
     assert page.count('class="FAIL"') == 3  # in the summary, and in the tables of TAP and of Laplace
-    assert "1 of 11 checks failed" in page
+    assert "1 of 15 checks failed" in page
 
 
 def test_sites_are_constants_of_the_model():
@@ -336,3 +345,32 @@ def test_the_benchmark_is_of_time_by_effective_draw(monkeypatch):
     assert ess[2] == ess.min() < 100
     assert row.median == pytest.approx(8.0 / ess.min())
     assert "2800 gradients after tuning, 0 divergences" in row.note
+
+
+def test_errors_of_weighted_nodes_are_those_of_equal_ones_repeated():
+    """A node of weight two is two nodes; errors are those of as many as the weights are worth."""
+    nodes = np.random.default_rng(9).standard_normal((300, 8)) * np.arange(1.0, 9.0)
+    equal = Averaged(nodes, np.full(300, 1 / 300), np.empty(0), 0.0, 10.0, 300)
+    np.testing.assert_allclose(equal.mean, nodes.mean(axis=0), atol=1e-12)
+    np.testing.assert_allclose(equal.sd, nodes.std(axis=0))
+    np.testing.assert_allclose(equal.mean_error, nodes.std(axis=0) / np.sqrt(300))
+    np.testing.assert_allclose(equal.sd_error, equal.sd / np.sqrt(600), rtol=0.2)  # of normal numbers
+    np.testing.assert_allclose(equal.ess, 300)
+    assert equal.ess_per_second == pytest.approx(30.0)
+    double = np.where(np.arange(300) < 100, 2.0, 1.0) / 400
+    unequal = Averaged(nodes, double, np.empty(0), 0.0, 10.0, 300)
+    repeated = np.concatenate([nodes[:100], nodes])
+    np.testing.assert_allclose(unequal.mean, repeated.mean(axis=0), atol=1e-12)
+    np.testing.assert_allclose(unequal.sd, repeated.std(axis=0))
+    assert 1 / np.sum(double**2) == pytest.approx(unequal.ess.mean(), rel=0.15)
+
+
+def test_the_benchmark_divides_by_the_worst_average(monkeypatch):
+    nodes = np.random.default_rng(9).standard_normal((300, 8))
+    weights = np.exp(0.5 * nodes[:, 3] ** 2)  # which makes the averages of one parameter worse than others
+    made = Averaged(nodes, weights / weights.sum(), np.empty(0), 0.3, 6.0, 400)
+    monkeypatch.setattr(benchmark, "average", lambda *given: made)
+    row = benchmark.surrogate_row(None, "tap", lambda note: None)
+    assert made.ess[3] == made.ess.min() < 0.7 * np.median(made.ess)
+    assert row.median == pytest.approx(6.0 / made.ess[3])
+    assert "400 solutions, 15.0 ms each, k-hat 0.30" in row.note

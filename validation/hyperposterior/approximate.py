@@ -13,7 +13,7 @@ from bayesgp_mf.hyper import Target
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.pymc import Nuts
 from bayesgp_mf.types import Array
-from validation.hyperposterior.setting import LIKELIHOOD, log_parameters_of
+from validation.hyperposterior.setting import LIKELIHOOD, log_parameters_at
 from validation.hyperposterior.statistics import Statistics, statistics
 from validation.tables.crabs_and_pima import PRIORS, laplace_start
 from validation.tables.selection import Split
@@ -75,9 +75,7 @@ def sample(split: Split, method: str, nuts: Nuts, seed: int, advance: Callable[[
     found = nuts.choose(target, np.random.default_rng(seed), advance)
     seconds = time.perf_counter() - started
     by_chain = (found.chains, len(found.kernels) // found.chains)
-    params = [kernel.params for kernel in found.kernels]
-    lengthscale, variance = (np.array([each[name] for each in params]) for name in ("lengthscale", "variance"))
-    log_parameters = log_parameters_of(lengthscale, variance).reshape(*by_chain, -1)
+    log_parameters = log_parameters_at(found.kernels).reshape(*by_chain, -1)
     each_p: list[Array] = []
     for kernel in found.kernels:
         problem = target.problem_at(kernel)

@@ -48,7 +48,14 @@ def summary(study: Study) -> Table:
 
 def sections(study: Study) -> list[Section]:
     """The body of the page."""
-    return [_setting(study), _parameters(study), _probabilities(study), _weighted(study), _speed(study)]
+    return [
+        _setting(study),
+        _parameters(study),
+        _probabilities(study),
+        _weighted(study),
+        _surrogate(study),
+        _speed(study),
+    ]
 
 
 def _setting(study: Study) -> Section:
@@ -178,12 +185,44 @@ def _weighted(study: Study) -> Section:
     )
 
 
+def _surrogate(study: Study) -> Section:
+    found, off = study.averaged, study.averaged_apart
+    p, reference = study.averaged_probability_difference, study.reference.probabilities
+    rows = [
+        (
+            name,
+            *(
+                f"{value:+.3f}" if signed else f"{value:.3f}"
+                for signed, value in zip((1, 0, 1, 0), values, strict=True)
+            ),
+        )
+        for name, *values in zip(study.reference.names, *off, strict=True)
+    ]
+    return Section(
+        "TAP without a chain",
+        [
+            f"The same evidence times prior by fit(..., hyper='surrogate'): {found.weights.size} draws from a Gaussian "
+            f"process that learned it, each weighted by the exact value: Pareto k-hat {found.pareto_k:.2f}, worth "
+            f"{found.ess.min():.0f} to {found.ess.max():.0f} independent draws for a mean. The probabilities of the "
+            f"test cases differ from the joint sample's by at most {np.abs(p).max():.4f}, by {np.abs(p).mean():.4f} in "
+            f"the mean, where its own Monte-Carlo error is at most {reference.mean_error.max():.4f}.",
+            Table(
+                "Less the reference, in posterior standard deviations of the reference.",
+                ("Log parameter", "Mean", "Monte-Carlo error", "Sd", "Monte-Carlo error"),
+                rows,
+            ),
+        ],
+    )
+
+
 def _speed(study: Study) -> Section:
     r = study.reference
     rows = [
         (METHOD_NAMES[method], f"{s.parameters.ess_bulk.min():.0f}", f"{s.seconds:.0f}", f"{s.ess_per_second:.2f}")
         for method, s in study.sampled.items()
     ]
+    a = study.averaged
+    rows.append(("TAP by the surrogate", f"{a.ess.min():.0f}", f"{a.seconds:.1f}", f"{a.ess_per_second:.0f}"))
     rows.append(
         ("Joint, recorded", f"{r.parameters.ess_bulk.min():.0f}", f"{r.seconds:.0f}", f"{r.ess_per_second:.2f}")
     )
@@ -194,7 +233,7 @@ def _speed(study: Study) -> Section:
             "recorded run was made on another day, in variables that owe their shape to TAP; make bench "
             "ARGS=hyperposterior times all in one run, and beside them the joint sampler that PyMC has by itself.",
             Table(
-                "Least bulk effective sample size of a log parameter.",
+                "Least effective sample size of a log parameter.",
                 ("Sampler", "Least ESS", "Seconds", "ESS by second"),
                 rows,
             ),

@@ -7,10 +7,12 @@ one: :math:`p(t|f) = \Phi(t f)`. The 1996 paper has a logistic likelihood; that 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 import bayesgp_mf as bgp
-from bayesgp_mf.kernels import Gaussian
+from bayesgp_mf.kernels import Gaussian, Kernel
 from bayesgp_mf.types import Array
 from validation.tables.selection import Split
 
@@ -35,3 +37,9 @@ def kernel_at(log_parameters: Array) -> Gaussian:
 def log_parameters_of(lengthscale: Array, variance: Array) -> Array:
     """Return log w_1, ..., log w_d, log v_0 ``(..., d + 1)``, given length scales ``(..., d)`` and variances."""
     return np.concatenate([-2.0 * np.log(lengthscale), np.log(variance)[..., None]], axis=-1)
+
+
+def log_parameters_at(kernels: Sequence[Kernel]) -> Array:
+    """Return log w_1, ..., log w_d, log v_0 of each of k kernels, ``(k, d + 1)``."""
+    params = [kernel.params for kernel in kernels]
+    return log_parameters_of(*(np.array([each[name] for each in params]) for name in ("lengthscale", "variance")))

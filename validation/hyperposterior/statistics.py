@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import xarray as xr
@@ -11,6 +11,26 @@ from bayesgp_mf.diagnostics.monte_carlo import mean_and_error, sd_and_error
 from bayesgp_mf.inferencedata import SAMPLE_DIMS
 from bayesgp_mf.types import Array
 from validation.arviz_calls import convergence
+
+
+class Moments(Protocol):
+    """Means and standard deviations of k quantities with their Monte-Carlo standard errors, ``(k,)`` each."""
+
+    @property
+    def mean(self) -> Array:
+        """The means."""
+
+    @property
+    def mean_error(self) -> Array:
+        """Their errors."""
+
+    @property
+    def sd(self) -> Array:
+        """The standard deviations."""
+
+    @property
+    def sd_error(self) -> Array:
+        """Their errors."""
 
 
 class Statistics(NamedTuple):
@@ -60,7 +80,7 @@ def statistics(draws: Array) -> Statistics:
     return Statistics(*mean_and_error(array)[:2], *sd_and_error(array), *convergence(array))
 
 
-def apart(sample: Statistics, reference: Statistics) -> Apart:
+def apart(sample: Moments, reference: Moments) -> Apart:
     """Return how far a sample is from a reference."""
     return Apart(
         (sample.mean - reference.mean) / reference.sd,

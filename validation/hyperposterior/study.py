@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from bayesgp_mf.hyper import Surrogate
 from bayesgp_mf.pymc import Nuts
 from validation.checks import Check
 from validation.compare import plain
 from validation.hyperposterior.approximate import Sampled, sample
+from validation.hyperposterior.averaged import Averaged, average
 from validation.hyperposterior.importance import Weighted, weighted
 from validation.hyperposterior.recorded import Recorded
 from validation.hyperposterior.setting import load
@@ -37,6 +39,7 @@ class Tolerances:
     r_hat: float = 1.02
     ess: float = 200.0
     divergences: int = 0
+    pareto_k: float = 0.7
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +54,8 @@ class Study:
         By method.
     weighted : dict of str to Weighted
         Some of those draws with weights.
+    averaged : Averaged
+        Nodes by TAP's evidence and a surrogate of it.
     nuts : Nuts
         How was sampled.
     tolerances : Tolerances
@@ -60,6 +65,7 @@ class Study:
     reference: Recorded
     sampled: dict[str, Sampled]
     weighted: dict[str, Weighted]
+    averaged: Averaged
     nuts: Nuts
     tolerances: Tolerances = field(default_factory=Tolerances)
 
@@ -67,13 +73,23 @@ class Study:
         """How far the log parameters by a method are from the reference."""
         return apart(self.sampled[method].parameters, self.reference.parameters)
 
+    @property
+    def averaged_apart(self) -> Apart:
+        """How far the log parameters by the surrogate are from the reference."""
+        return apart(self.averaged, self.reference.parameters)
+
+    @property
+    def averaged_probability_difference(self) -> Any:
+        """Probabilities of the test cases by the surrogate, less those of the reference, ``(m,)``."""
+        return self.averaged.probabilities - self.reference.probabilities.mean
+
     def probability_difference(self, method: str) -> Any:
         """Probabilities of the test cases by a method, less those of the reference, ``(m,)``."""
         return self.sampled[method].probabilities.mean - self.reference.probabilities.mean
 
     @property
     def checks(self) -> list[Check]:
-        """The verdicts on TAP, and on the samples they rest on."""
+        """The verdicts on TAP, by NUTS and by the surrogate, and on the samples they rest on."""
         tap, off, t = self.sampled["tap"], self.apart("tap"), self.tolerances
         p = np.abs(self.probability_difference("tap"))
         beyond_mean, beyond_sd = np.abs(off.mean) - off.mean_error, np.abs(off.sd) - off.sd_error
@@ -111,7 +127,26 @@ class Study:
                 Check(f"{name}: least bulk ESS", float(found.ess_bulk.min()), "at least", t.ess, "draws"),
                 Check(f"{name}: divergences", float(divergences), "at most", t.divergences, ""),
             ]
-        return checks
+        off, p = self.averaged_apart, np.abs(self.averaged_probability_difference)
+        return [
+            *checks,
+            Check(
+                "TAP by the surrogate: means and sds, largest difference beyond its Monte-Carlo error",
+                float(off.beyond_error().max()),
+                "at most",
+                t.parameter,
+                "posterior sd",
+            ),
+            Check(
+                "TAP by the surrogate: probabilities of test cases, largest difference",
+                float(p.max()),
+                "at most",
+                t.probability_max,
+                "",
+            ),
+            Check("TAP by the surrogate: Pareto k-hat", self.averaged.pareto_k, "at most", t.pareto_k, ""),
+            Check("TAP by the surrogate: least ESS", float(self.averaged.ess.min()), "at least", t.ess, "draws"),
+        ]
 
     @property
     def passed(self) -> bool:
@@ -152,6 +187,17 @@ class Study:
                     "versions": self.reference.versions,
                 },
                 "methods": by_method,
+                "surrogate": {
+                    "mean": self.averaged.mean,
+                    "mean_error": self.averaged.mean_error,
+                    "sd": self.averaged.sd,
+                    "sd_error": self.averaged.sd_error,
+                    "probabilities": self.averaged.probabilities,
+                    "pareto_k": self.averaged.pareto_k,
+                    "ess": self.averaged.ess,
+                    "seconds": self.averaged.seconds,
+                    "evaluations": self.averaged.n_evaluations,
+                },
                 "checks": [check.to_dict() for check in self.checks],
             }
         )
@@ -159,10 +205,11 @@ class Study:
 
 
 def run(reference: Recorded, nuts: Nuts, seed: int, advance: Callable[[str], None]) -> Study:
-    """Sample by both evidences, weigh the draws, and return all of it."""
+    """Sample by both evidences, weigh the draws, average over nodes by the first, and return all of it."""
     split = load()
     sampled = {method: sample(split, method, nuts, seed, advance) for method in METHODS}
-    return Study(reference, sampled, {name: weigh(split, found, seed) for name, found in sampled.items()}, nuts)
+    weights = {name: weigh(split, found, seed) for name, found in sampled.items()}
+    return Study(reference, sampled, weights, average(split, METHODS[0], Surrogate(), seed, advance), nuts)
 
 
 def weigh(split: Split, sampled: Sampled, seed: int) -> Weighted:
