@@ -16,6 +16,7 @@ import pytest
 import bayesgp_mf as bgp
 from validation.benchmarks import (
     ard,
+    hyperparameters,
     inla,
     large,
     machine,
@@ -32,6 +33,7 @@ from validation.benchmarks.growth import Growth
 from validation.benchmarks.listing import Listing
 from validation.benchmarks.peak import Peak, measure
 from validation.benchmarks.timing import EVIDENCE, HEADER, SCORE, STEPS, Benchmark, Case, Row, in_turn
+from validation.tables.selection import Split
 
 
 def table():
@@ -439,3 +441,22 @@ def test_pieces_are_named_where_they_cannot_be_timed(monkeypatch):
     (table,) = pieces.benchmarks(lambda note: None)
     assert table.remarks == (pieces.MISSING,)
     assert table.lines()[-1].endswith("(pip install pytest-benchmark).")
+
+
+def test_a_leapfrog_step_is_judged_against_inla_where_it_is_there():
+    rows = [Row("ours, laplace, logit", (0.001, 0.002, 0.003)), Row("ours, tap, probit", (0.009,))]
+    assert inla.goal(rows).met is None
+    found = inla.goal([*rows, Row(inla.PEER, (0.05,))])
+    assert (found.value, found.met) == (pytest.approx(25.0), True)
+    assert inla.goal([*rows, Row(inla.PEER, (0.03,))]).met is False
+
+
+def test_calls_are_judged_by_the_median_of_their_own_row(monkeypatch):
+    def in_turn(cases, calls, advance):
+        return tuple(Row(name, (2e-3 + 1e-3 * k,)) for k, name in enumerate(cases))
+
+    monkeypatch.setattr(hyperparameters, "in_turn", in_turn)
+    _, goals = hyperparameters.benchmarks(print)
+    warm, cold = goals.goals
+    assert (warm.value, warm.met, cold.value, cold.met) == (pytest.approx(3.0), True, pytest.approx(2.0), True)
+    assert "tap, warm" in hyperparameters.evidence_cases(Split.of(bgp.datasets.load_pima()), "tap")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -16,6 +16,8 @@ import numpy as np
 import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.types import Array
+from validation.benchmarks.goals import Goal, Goals
+from validation.benchmarks.listing import Result
 from validation.benchmarks.timing import Benchmark, Case, Row, in_turn
 
 SIZES = (40, 80)
@@ -53,7 +55,7 @@ class Data(NamedTuple):
     y: Array
 
 
-def benchmarks(advance: Callable[[str], None]) -> Iterator[Benchmark]:
+def benchmarks(advance: Callable[[str], None]) -> Iterator[Result]:
     """Time single evaluations, and steps of the sampler, at each size."""
     for n in SIZES:
         kernel = bgp.kernels.Gaussian(1.0, 4.0) + bgp.kernels.White(NOISE_SD**2)
@@ -63,17 +65,29 @@ def benchmarks(advance: Callable[[str], None]) -> Iterator[Benchmark]:
             yield from _tables(n, models(Data(toy.X, toy.y.astype(np.int64))), advance)
 
 
-def _tables(n: int, made: Mapping[str, Any], advance: Callable[[str], None]) -> Iterator[Benchmark]:
+def _tables(n: int, made: Mapping[str, Any], advance: Callable[[str], None]) -> Iterator[Result]:
     left_out = () if PEER in made else (MISSING,)
     yield Benchmark(
         f"PyMC, n = {n}: log density and its gradient in 2 hyperparameters, one call of the compiled function",
         in_turn({name: evaluation(model) for name, model in made.items()}, CALLS, advance),
         (MODEL, *left_out),
     )
+    rows = steps(made, advance)
     yield Benchmark(
         f"PyMC, n = {n}: one leapfrog step of NUTS, sampler included",
-        steps(made, advance),
+        rows,
         (f"Time of {DRAWS} draws, while the sampler adapts, over the leapfrog steps that they took.", *left_out),
+    )
+    if n == max(SIZES):
+        yield Goals("What a leapfrog step was to cost", [goal(rows)])
+
+
+def goal(rows: Sequence[Row]) -> Goal:
+    """Return how many times longer INLA's step takes than ours of the same approximation; no number without INLA."""
+    seconds = {row.name: row.median for row in rows}
+    ratio = seconds[PEER] / seconds[next(iter(OURS))] if PEER in seconds else None
+    return Goal(
+        f"a leapfrog step at n = {max(SIZES)}, {PEER} over {next(iter(OURS))}", ratio, "at least", 20.0, "times"
     )
 
 
