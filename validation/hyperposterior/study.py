@@ -24,6 +24,8 @@ METHODS = ("tap", "laplace")
 """The first is judged; the second stands beside it."""
 WEIGHTED, LATENT_DRAWS = 500, 200
 """Draws by each evidence that are weighted, and latent functions for each."""
+SURROGATE = Surrogate(nodes=1000)
+"""Twice the usual number of nodes, for Monte-Carlo errors that are well below what is tolerated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +211,7 @@ def run(reference: Recorded, nuts: Nuts, seed: int, advance: Callable[[str], Non
     split = load()
     sampled = {method: sample(split, method, nuts, seed, advance) for method in METHODS}
     weights = {name: weigh(split, found, seed) for name, found in sampled.items()}
-    return Study(reference, sampled, weights, average(split, METHODS[0], Surrogate(), seed, advance), nuts)
+    return Study(reference, sampled, weights, average(split, METHODS[0], SURROGATE, seed, advance), nuts)
 
 
 def weigh(split: Split, sampled: Sampled, seed: int) -> Weighted:
