@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from bayesgp_mf.errors import ConvergenceWarning
@@ -25,12 +26,14 @@ from bayesgp_mf.inputs import check_positive_integers
 from bayesgp_mf.pareto import FEWEST_WEIGHTS, largest_k, smooth
 from bayesgp_mf.types import Array
 
-PER_PARAMETER, FEWEST = 25, 40
+PER_PARAMETER, FEWEST = 25, 60
 """Points to learn from, by default."""
 USUAL_ROWS, MOST_ROWS = 4000, 12000
 """Of the surrogate's matrix, a row for each value and each entry of a gradient: by default, and at all."""
 KNOWN_FOR_WEIGHTS = 1e-3
 """To how many nats the log evidence is known at the nodes: what this does to weights is far below their own spread."""
+FEW_EFFECTIVE = 0.2
+"""A smaller share of the nodes is warned about."""
 FIRST_TRAJECTORIES, TRAJECTORIES = 20, 6
 """On the surrogate, from the wider density to the first nodes, and between nodes of the same walker."""
 
@@ -51,7 +54,7 @@ class Surrogate:
         Solutions that are kept, at least 25.
     training : int, optional
         Largest number of solutions with gradient that are learned from. By default 25 for each parameter, but at least
-        40, and at most as many as make 4000 values and derivatives.
+        60, and at most as many as make 4000 values and derivatives.
 
     Raises
     ------
@@ -61,9 +64,9 @@ class Surrogate:
     Notes
     -----
     For up to some ten parameters; with more the surrogate is rough, and few nodes are effective. ``hyper_pareto_k``
-    and ``hyper_ess`` in the group ``fit`` say how good it is. Above a k-hat of 0.7 there is a warning: then use
-    ``hyper="nuts"``, which needs tens of solutions for an effective draw, but no surrogate. Neither finds a second mode
-    that is far from the first.
+    and ``hyper_ess`` in the group ``fit`` say how good it is. There is a warning where k-hat is above what so many
+    nodes allow, 0.63 for 500, or less than a fifth of the nodes are effective: then use ``hyper="nuts"``, which needs
+    tens of solutions for an effective draw, but no surrogate. Neither finds a second mode that is far from the first.
 
     Priors are those of ``hyper="nuts"``: bounds are walls, with a uniform prior in the logarithm between them where no
     other is given, and a parameter with neither gets a log-normal prior around the kernel's own value, with the
@@ -124,19 +127,21 @@ class Surrogate:
         target.check_memory(self.nodes)
         target, by_default = with_default_priors(target)
         learned = learn(target, training, rng, advance)
-        nodes, log_density = draw(learned, self.nodes, rng)
+        nodes, log_density, times = draw(learned, self.nodes, rng)
         objective = Objective(target, EvidenceScore(KNOWN_FOR_WEIGHTS), from_prior=True)
-        values = np.full(self.nodes, -np.inf)
+        values = np.full(len(nodes), -np.inf)
         for k, node in enumerate(nodes):
             value = objective.value(node)
             values[k] = -np.inf if value is None else value
-            advance(f"node {k + 1} of {self.nodes}")
+            advance(f"node {k + 1} of {len(nodes)}")
         kept = np.isfinite(values)
         if not kept.any():
-            raise no_solution(objective, f"any of {self.nodes} draws from the surrogate")
-        log_weights, k_hat = smooth(values[kept] - log_density[kept])
-        weights = np.exp(log_weights - logsumexp(log_weights))
-        ess = 1.0 / float(weights @ weights)
+            raise no_solution(objective, f"any of {len(nodes)} draws from the surrogate")
+        of_draw = np.repeat(np.arange(int(kept.sum())), times[kept])
+        log_weights, k_hat = smooth((values - log_density)[kept][of_draw])
+        of_draws = np.exp(log_weights - logsumexp(log_weights))
+        weights = np.bincount(of_draw, weights=of_draws)
+        ess = 1.0 / float(of_draws @ of_draws)
         _warn(int(np.sum(~kept)), self.nodes, k_hat, ess)
         record = {
             "hyper_start": (("hyper",), target.start),
@@ -166,15 +171,26 @@ class Surrogate:
         return training
 
 
-def draw(learned: Learned, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Return draws ``(n, p)`` from the surrogate, with the logarithm of the density that they follow ``(n,)``."""
+def draw(learned: Learned, n: int, rng: np.random.Generator) -> tuple[Array, Array, NDArray[np.intp]]:
+    """Return the distinct ones among n draws from the surrogate, and how often each was drawn.
+
+    Returns
+    -------
+    (k, p) array
+        The draws. A walker none of whose trajectories was accepted is where it was before.
+    (k,) array
+        Logarithm of the density that they follow.
+    (k,) array of int
+        How often.
+    """
     walkers, _, _ = learned.walk(learned.walkers, FIRST_TRAJECTORIES, rng)
     draws, values = [], []
     for _ in range(0, n, len(walkers)):
         walkers, value, _ = learned.walk(walkers, TRAJECTORIES, rng)
         draws.append(walkers)
         values.append(value)
-    return np.concatenate(draws)[:n], np.concatenate(values)[:n]
+    nodes, first, times = np.unique(np.concatenate(draws)[:n], axis=0, return_index=True, return_counts=True)
+    return nodes, np.concatenate(values)[first], times
 
 
 def _warn(n_failed: int, nodes: int, k_hat: float, ess: float) -> None:
@@ -184,7 +200,7 @@ def _warn(n_failed: int, nodes: int, k_hat: float, ess: float) -> None:
             ConvergenceWarning,
             stacklevel=4,
         )
-    if k_hat > largest_k(nodes):
+    if k_hat > largest_k(nodes) or ess < FEW_EFFECTIVE * nodes:
         warnings.warn(
             f"the weights of {nodes} nodes may not average out: Pareto k-hat {k_hat:.2f}, {ess:.0f} effective nodes. "
             "The surrogate is too rough. Let it learn from more points, Surrogate(training=...), fix parameters, or "

@@ -24,13 +24,11 @@ DEEP = 10.0
 """A point of the search that is lower than its end by more nats than this and one for each parameter is of no use."""
 SHARE, FEWEST_NEW = 1.0 / 3.0, 8
 """New points each time, by those that are there; at least."""
-ENOUGH = 0.05
-"""In nats; a surrogate that is off by no more at new points needs no further ones."""
 ROUNDS, TRAJECTORIES = 4, 5
 """Of the walkers on each surrogate: rounds, after which the step size is mended, and trajectories in each."""
 ACCEPTED = 0.8
 """Share of the trajectories that the step size aims at."""
-WHILE_LEARNING, WHILE_SAMPLING = 1.0 / 1.5, 0.85
+WHILE_LEARNING, WHILE_SAMPLING = 0.5, 0.8
 """Powers of the surrogate. A place where it is far too low is hard to leave for a chain that comes there. So what is
 learned from is wider than the density, and so is, by less, what proposals are drawn from."""
 
@@ -112,7 +110,7 @@ def learn(target: Target, training: int, rng: np.random.Generator, advance: Adva
             walkers, _, acceptance = walk(WHILE_LEARNING)(walkers, TRAJECTORIES, rng)
             step *= float(np.exp(acceptance - ACCEPTED))
         n_new = min(max(FEWEST_NEW, int(SHARE * value.size)), WALKERS, training - value.size)
-        if n_new <= 0 or (errors and errors[-1] <= ENOUGH):
+        if n_new <= 0:
             evaluations, failures = objective.n_evaluations, objective.n_failures
             return Learned(walk(WHILE_SAMPLING), walkers, x, value, np.array(errors), evaluations, failures)
         centre, sd = walkers.mean(axis=0), walkers.std(axis=0) * WHILE_LEARNING**0.5
