@@ -49,6 +49,7 @@ TAKEN = {
     *("alpha", "site_variance", "correction", "latent_mean", "latent_sd", "cavity_mean", "cavity_sd", "loo_i", "f"),
     *("log_evidence", "log_evidence_se", "n_iterations", "residual", "node_weight", "node", "chain", "draw", "obs_id"),
     *("pivot", "rank", "obs_id_other", "feature", "hyper", "start", "iteration", "point", "class", "site_weight"),
+    *("training", "batch"),
 }
 """Names of variables and dimensions, which parameters of a kernel must not have."""
 

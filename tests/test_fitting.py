@@ -86,6 +86,7 @@ def with_entry(value: float) -> np.ndarray:
         ({"hyper": "evidence", "method": "svm"}, "method 'svm' has no evidence to maximise; use hyper='scan'"),
         ({"hyper": "integrate", "method": "svm"}, "method 'svm' has no evidence"),
         ({"hyper": "hmc", "method": "svm"}, "method 'svm' has no evidence"),
+        ({"hyper": "surrogate", "method": "svm"}, "method 'svm' has no evidence"),
         ({"hyper": "loo", "method": "svm"}, "no leave-one-out density"),
         ({"hyper": "evidence", "draws": 0}, "draws must be a positive integer, got 0"),
         ({"bounds": {"lengthscale": (0.1, 1.0)}}, "bounds says how hyperparameters are chosen"),

@@ -97,7 +97,7 @@ def test_what_it_refuses():
         fit_one_vs_rest(X, y, KERNEL, hyper="integrate", priors=PRIORS)
 
 
-@pytest.mark.parametrize("hyper", ["hmc", "nuts", "integrate", bgp.hyper.Integrate()])
+@pytest.mark.parametrize("hyper", ["hmc", "nuts", "integrate", "surrogate", bgp.hyper.Integrate()])
 def test_averages_are_refused_before_any_search(hyper, monkeypatch):
     monkeypatch.setattr("bayesgp_mf.one_vs_rest.Target", None)
     with pytest.raises(ValueError, match=r"averages over many\. Use 'evidence'"):

@@ -113,7 +113,7 @@ def importance(idata: Container) -> Importance:
     Raises
     ------
     ValueError
-        If the container was not made by this package, or has fewer than 25 draws or none at all (a support-vector
+        If the container was not made by this package, or has fewer than 30 draws or none at all (a support-vector
         machine).
 
     Notes

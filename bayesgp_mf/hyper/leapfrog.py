@@ -92,10 +92,12 @@ def reflect(x: Array, momentum: Array, lower: Array, upper: Array) -> tuple[Arra
         return x, momentum
     between_two = np.isfinite(upper - lower)
     width = np.where(between_two, upper - lower, 1.0)
-    along = np.mod(np.where(outside & between_two, x - lower, 0.0), 2.0 * width)  # there and back
+    beyond = np.where(outside & between_two, x, 0.0) - np.where(between_two, lower, 0.0)
+    along = np.mod(beyond, 2.0 * width)  # there and back
     back = along > width
     folded = np.minimum(np.where(between_two, lower, 0.0) + np.where(back, 2.0 * width - along, along), upper)
-    one_wall = np.where(x > upper, 2.0 * upper - x, 2.0 * lower - x)
+    with np.errstate(invalid="ignore"):  # where x and a wall are both infinite, and nothing is taken from here
+        one_wall = np.where(x > upper, 2.0 * upper - x, 2.0 * lower - x)
     turned = outside & (back | ~between_two)
     return np.where(outside, np.where(between_two, folded, one_wall), x), np.where(turned, -momentum, momentum)
 

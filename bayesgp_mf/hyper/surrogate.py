@@ -23,7 +23,7 @@ from bayesgp_mf.hyper.scores import EvidenceScore
 from bayesgp_mf.hyper.surrogate_learning import Learned, learn
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inputs import check_positive_integers
-from bayesgp_mf.pareto import FEWEST_WEIGHTS, largest_k, smooth
+from bayesgp_mf.pareto import FEWEST_WEIGHTS, LARGEST_K, largest_k, smooth
 from bayesgp_mf.types import Array
 
 PER_PARAMETER, FEWEST = 25, 60
@@ -51,7 +51,7 @@ class Surrogate:
     Parameters
     ----------
     nodes : int
-        Solutions that are kept, at least 25.
+        Solutions that are kept, at least 30.
     training : int, optional
         Largest number of solutions with gradient that are learned from. By default 25 for each parameter, but at least
         60, and at most as many as make 4000 values and derivatives.
@@ -64,9 +64,10 @@ class Surrogate:
     Notes
     -----
     For up to some ten parameters; with more the surrogate is rough, and few nodes are effective. ``hyper_pareto_k``
-    and ``hyper_ess`` in the group ``fit`` say how good it is. There is a warning where k-hat is above what so many
-    nodes allow, 0.63 for 500, or less than a fifth of the nodes are effective: then use ``hyper="nuts"``, which needs
-    tens of solutions for an effective draw, but no surrogate. Neither finds a second mode that is far from the first.
+    and ``hyper_ess`` in the group ``fit`` say how good it is. There is a warning where k-hat is above 0.7, or less than
+    a fifth of the nodes are effective: then use ``hyper="nuts"``, which needs tens of solutions for an effective draw,
+    but no surrogate. Fewer than 2200 nodes bear only a lower k-hat, 0.63 the usual 500, and the warning asks for more.
+    Neither finds a second mode that is far from the first.
 
     Priors are those of ``hyper="nuts"``: bounds are walls, with a uniform prior in the logarithm between them where no
     other is given, and a parameter with neither gets a log-normal prior around the kernel's own value, with the
@@ -115,8 +116,8 @@ class Surrogate:
         MemoryError
             If the solutions at all nodes would not fit into this machine's memory.
         ConvergenceError
-            If the inner solver found no solution at the start, at a whole batch of points to learn from, or at any
-            node.
+            If the inner solver found no solution at the start, at any point of a batch of eight or more to learn
+            from, or at any node.
 
         Warns
         -----
@@ -142,7 +143,7 @@ class Surrogate:
         of_draws = np.exp(log_weights - logsumexp(log_weights))
         weights = np.bincount(of_draw, weights=of_draws)
         ess = 1.0 / float(of_draws @ of_draws)
-        _warn(int(np.sum(~kept)), self.nodes, k_hat, ess)
+        _warn(of_draw.size, self.nodes, k_hat, ess)
         record = {
             "hyper_start": (("hyper",), target.start),
             "hyper_default_prior": (("hyper",), by_default),
@@ -193,18 +194,26 @@ def draw(learned: Learned, n: int, rng: np.random.Generator) -> tuple[Array, Arr
     return nodes, np.concatenate(values)[first], times
 
 
-def _warn(n_failed: int, nodes: int, k_hat: float, ess: float) -> None:
-    if n_failed:
+def _warn(n_kept: int, nodes: int, k_hat: float, ess: float) -> None:
+    if n_kept < nodes:
         warnings.warn(
-            f"at {n_failed} of {nodes} nodes the equations had no solution; they were left out of the average.",
+            f"at {nodes - n_kept} of {nodes} nodes the equations had no solution; they were left out of the average.",
             ConvergenceWarning,
             stacklevel=4,
         )
-    if k_hat > largest_k(nodes) or ess < FEW_EFFECTIVE * nodes:
-        warnings.warn(
-            f"the weights of {nodes} nodes may not average out: Pareto k-hat {k_hat:.2f}, {ess:.0f} effective nodes. "
+    largest = largest_k(max(n_kept, FEWEST_WEIGHTS))
+    if k_hat > LARGEST_K or ess < FEW_EFFECTIVE * n_kept:
+        remedy = (
             "The surrogate is too rough. Let it learn from more points, Surrogate(training=...), fix parameters, or "
-            "use hyper='nuts'.",
-            ConvergenceWarning,
-            stacklevel=4,
+            "use hyper='nuts'."
         )
+    elif k_hat > largest:
+        remedy = f"So few nodes bear a k-hat of {largest:.2f} only. Take more, Surrogate(nodes=...)."
+    else:
+        return
+    warnings.warn(
+        f"the weights of {n_kept} nodes may not average out: Pareto k-hat {k_hat:.2f}, {ess:.0f} effective nodes. "
+        f"{remedy}",
+        ConvergenceWarning,
+        stacklevel=4,
+    )

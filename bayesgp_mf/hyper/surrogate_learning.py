@@ -73,8 +73,10 @@ class _Recorder(Objective):
             self.seen.append((log_free.copy(), *answer))
         return answer
 
-    def drop_below(self, value: float) -> None:
-        self.seen = [point for point in self.seen if point[1] >= value]
+    def keep_highest(self, most: int, lowest: float) -> None:
+        """Forget all points but the ``most`` highest, and those that are below ``lowest``."""
+        by_height = sorted(range(len(self.seen)), key=lambda k: -self.seen[k][1])
+        self.seen = [self.seen[k] for k in sorted(by_height[:most]) if self.seen[k][1] >= lowest]
 
     def arrays(self, first: int = 0) -> tuple[Array, Array, Array]:
         """Return the points from the ``first`` on, ``(n, p)``, with values ``(n,)`` and gradients ``(n, p)``."""
@@ -88,17 +90,18 @@ def learn(target: Target, training: int, rng: np.random.Generator, advance: Adva
     Raises
     ------
     ConvergenceError
-        If the inner solver found no solution at the start, or at none of the points of a batch.
+        If the inner solver found no solution at the start, or at any point of a batch of eight or more.
     """
     objective = _Recorder(target)
     mode = descend(objective, target.start, advance)
     if not np.isfinite(mode.value):
         raise no_solution(objective, "the starting point")
-    objective.drop_below(mode.value - DEEP - mode.end.size)
+    objective.keep_highest(training, mode.value - DEEP - mode.end.size)
     centre, sd, step = mode.end, np.minimum(FIRST_SD, (target.upper - target.lower) / 4.0), FIRST_STEP
     spread = 0.5 * sd * rng.standard_normal((WALKERS, centre.size))
     walkers, _ = reflect(centre + spread, spread, target.lower, target.upper)
     errors: list[float] = []
+    left = training - len(objective.seen)
 
     def walk(power: float) -> SurrogateWalk:
         return SurrogateWalk(surrogate, power, step * power**-0.5 * sd, target.lower, target.upper)
@@ -109,16 +112,18 @@ def learn(target: Target, training: int, rng: np.random.Generator, advance: Adva
         for _ in range(ROUNDS):
             walkers, _, acceptance = walk(WHILE_LEARNING)(walkers, TRAJECTORIES, rng)
             step *= float(np.exp(acceptance - ACCEPTED))
-        n_new = min(max(FEWEST_NEW, int(SHARE * value.size)), WALKERS, training - value.size)
-        if n_new <= 0:
+        n_new = min(max(FEWEST_NEW, int(SHARE * value.size)), WALKERS, left)
+        if n_new == 0:
             evaluations, failures = objective.n_evaluations, objective.n_failures
             return Learned(walk(WHILE_SAMPLING), walkers, x, value, np.array(errors), evaluations, failures)
         centre, sd = walkers.mean(axis=0), walkers.std(axis=0) * WHILE_LEARNING**0.5
+        left -= n_new  # with a solution or without
         for walker in walkers[:n_new]:
             objective.forget()  # the last one is far away, the prior is nearer
             objective(walker)
-        if len(objective.seen) == value.size:
+        if len(objective.seen) > value.size:
+            new, exact, _ = objective.arrays(value.size)
+            errors.append(float(np.std(exact - surrogate(new)[0])))
+            advance(f"surrogate of {value.size} points off by {errors[-1]:.2f} nats")
+        elif n_new >= FEWEST_NEW:  # the last batch may be of fewer, which may fail by chance
             raise no_solution(objective, f"any of {n_new} points around the most probable value")
-        new, exact, _ = objective.arrays(value.size)
-        errors.append(float(np.std(exact - surrogate(new)[0])))
-        advance(f"surrogate of {value.size} points off by {errors[-1]:.2f} nats")

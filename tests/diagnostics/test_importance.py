@@ -160,7 +160,7 @@ def test_what_cannot_be_weighed_is_refused():
     with pytest.raises(ValueError, match="'svm' has no draws to weigh"):
         importance(machine)
     few = bgp.fit(X20, X20[:, 0] > 0, KERNEL, draws=6, random_seed=0)
-    with pytest.raises(ValueError, match="at least 25 draws, got 24"):
+    with pytest.raises(ValueError, match="at least 30 draws, got 24"):
         importance(few)
     with pytest.raises(ValueError, match="expected an ArviZ container"):
         importance({})

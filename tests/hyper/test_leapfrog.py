@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.stats import kstest, truncnorm
 
-from bayesgp_mf.hyper.leapfrog import Dynamics, walk
+from bayesgp_mf.hyper.leapfrog import Dynamics, reflect, walk
 from tests.hyper.known import MEAN, PRECISION, ignore
 
 FREE = np.array([-np.inf, -np.inf]), np.array([np.inf, np.inf])
@@ -142,3 +144,56 @@ def test_a_trajectory_that_runs_away_is_a_divergence():
     assert not chain.accepted.any()
     np.testing.assert_array_equal(chain.path, np.tile(MEAN + 1.0, (5, 1)))
     np.testing.assert_array_equal(chain.acceptance_rate, 0.0)
+
+
+def one_wall_at_a_time(x, lower, upper):
+    """Return where one coordinate ends between walls, and how often it bounced."""
+    bounces = 0
+    while not lower <= x <= upper:
+        x, bounces = (2.0 * upper - x if x > upper else 2.0 * lower - x), bounces + 1
+    return x, bounces
+
+
+coordinates = st.tuples(st.floats(-5.0, 5.0), st.floats(0.01, 10.0), st.floats(-20.0, 20.0), st.sampled_from("bluf"))
+
+
+@given(st.lists(coordinates, min_size=1, max_size=6))
+@settings(max_examples=150, deadline=None)
+def test_bounces_are_those_of_one_wall_at_a_time(drawn):
+    lower = np.array([low if walls in "bl" else -np.inf for low, _, _, walls in drawn])
+    upper = np.array([low + width if walls in "bu" else np.inf for low, width, _, walls in drawn])
+    x = np.array([low + where * width for low, width, where, _ in drawn])
+    momentum = np.linspace(1.0, 2.0, x.size)
+    there, turned = reflect(x, momentum, lower, upper)
+    assert np.all((there >= lower) & (there <= upper))
+    np.testing.assert_array_equal(np.abs(turned), momentum)
+    for k, (_, width, where, _) in enumerate(drawn):
+        expected, bounces = one_wall_at_a_time(x[k], lower[k], upper[k])
+        assert there[k] == pytest.approx(expected, abs=1e-11)
+        if bounces == 0:
+            assert (there[k], turned[k]) == (x[k], momentum[k])
+        if abs(where - round(where)) * width > 1e-9:  # at a wall rounding decides whether it bounced
+            assert turned[k] == (-1.0) ** bounces * momentum[k]
+    rows, signs = reflect(np.array([x, x]), np.array([momentum, -momentum]), lower, upper)  # many chains at once
+    np.testing.assert_array_equal(rows, [there, there])
+    np.testing.assert_array_equal(signs, [turned, -turned])
+
+
+@given(st.floats(-5.0, 5.0), st.floats(0.01, 10.0), st.floats(-1e12, 1e12))
+@settings(max_examples=150, deadline=None)
+def test_from_however_far_away_it_is_inside_at_once(low, width, where):
+    walls = np.array([low]), np.array([low + width])
+    there, turned = reflect(np.array([low + where * width]), np.ones(1), *walls)
+    assert walls[0] <= there <= walls[1]
+    assert abs(turned[0]) == 1.0
+
+
+@pytest.mark.parametrize("gone", [np.inf, -np.inf, np.nan], ids=str)
+def test_what_is_not_finite_stays_and_the_others_are_reflected(gone):
+    for low, high in ((-np.inf, np.inf), (0.0, np.inf), (-np.inf, 0.0), (0.0, 1.0)):
+        lower, upper = np.array([low, 0.0, -np.inf]), np.array([high, 1.0, 2.0])
+        there, turned = reflect(np.array([gone, 1.25, 2.5]), np.ones(3), lower, upper)
+        np.testing.assert_array_equal(there, [gone, 0.75, 1.5])
+        np.testing.assert_array_equal(turned, [1.0, -1.0, -1.0])
+        alone, momentum = np.array([gone, 0.25, -9.0]), np.ones(3)
+        assert reflect(alone, momentum, lower, upper) == (alone, momentum)  # the same objects

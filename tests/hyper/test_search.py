@@ -89,7 +89,7 @@ def test_progress_is_told():
 
 
 def test_the_registry_names_them_all():
-    assert sorted(HYPER) == ["evidence", "hmc", "integrate", "loo", "scan"]
+    assert sorted(HYPER) == ["evidence", "hmc", "integrate", "loo", "scan", "surrogate"]
     for name, strategy in HYPER.items():
         assert isinstance(strategy, Strategy)
         assert get_strategy(name) is strategy
@@ -101,7 +101,10 @@ def test_the_registry_names_them_all():
 @pytest.mark.parametrize(
     ("hyper", "message"),
     [
-        ("cv", r"one of \['evidence', 'hmc', 'integrate', 'loo', 'nuts', 'scan'\], or a strategy .* got 'cv'"),
+        (
+            "cv",
+            r"one of \['evidence', 'hmc', 'integrate', 'loo', 'nuts', 'scan', 'surrogate'\], or a strategy .* got 'cv'",
+        ),
         (3, "got 3"),
         (Evidence, r"got the class Evidence: write it with \(\)"),
     ],
