@@ -162,7 +162,7 @@ class Surrogate:
         return HyperResult(kernels, weights, stats={"lp": values[kept]}, record=record)
 
     def _training(self, p: int) -> int:
-        usual = min(max(FEWEST, PER_PARAMETER * p), USUAL_ROWS // (p + 1))
+        usual = max(1, min(max(FEWEST, PER_PARAMETER * p), USUAL_ROWS // (p + 1)))
         training = usual if self.training is None else self.training
         if training * (p + 1) > MOST_ROWS:
             raise ValueError(
