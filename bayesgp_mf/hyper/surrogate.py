@@ -34,7 +34,7 @@ KNOWN_FOR_WEIGHTS = 1e-3
 """To how many nats the log evidence is known at the nodes: what this does to weights is far below their own spread."""
 FEW_EFFECTIVE = 0.2
 """A smaller share of the nodes is warned about."""
-FIRST_TRAJECTORIES, TRAJECTORIES = 20, 6
+FIRST_TRAJECTORIES, TRAJECTORIES = 20, 10
 """On the surrogate, from the wider density to the first nodes, and between nodes of the same walker."""
 
 

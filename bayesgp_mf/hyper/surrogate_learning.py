@@ -28,9 +28,14 @@ ROUNDS, TRAJECTORIES = 4, 5
 """Of the walkers on each surrogate: rounds, after which the step size is mended, and trajectories in each."""
 ACCEPTED = 0.8
 """Share of the trajectories that the step size aims at."""
-WHILE_LEARNING, WHILE_SAMPLING = 0.5, 0.8
-"""Powers of the surrogate. A place where it is far too low is hard to leave for a chain that comes there. So what is
-learned from is wider than the density, and so is, by less, what proposals are drawn from."""
+FURTHER_TO_LEARN, FURTHER_TO_SAMPLE = 0.7, 1.0 / 3.0
+"""Standard deviations by which draws are further out than those of the density. A place where the surrogate is far too
+low has a large weight; so it learns beyond where the density is, and nodes are drawn a little beyond."""
+
+
+def power(further: float, p: int) -> float:
+    """Return the power of a normal density in p dimensions whose draws are by so much further out than sqrt(p)."""
+    return float((1.0 + further / np.sqrt(p)) ** -2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,6 +108,8 @@ def learn(target: Target, training: int, rng: np.random.Generator, advance: Adva
     errors: list[float] = []
     left = training - len(objective.seen)
 
+    wide, wider = (power(further, centre.size) for further in (FURTHER_TO_SAMPLE, FURTHER_TO_LEARN))
+
     def walk(power: float) -> SurrogateWalk:
         return SurrogateWalk(surrogate, power, step * power**-0.5 * sd, target.lower, target.upper)
 
@@ -110,13 +117,13 @@ def learn(target: Target, training: int, rng: np.random.Generator, advance: Adva
         x, value, gradient = objective.arrays()
         surrogate = fit_process(x, value, gradient, centre, sd)
         for _ in range(ROUNDS):
-            walkers, _, acceptance = walk(WHILE_LEARNING)(walkers, TRAJECTORIES, rng)
+            walkers, _, acceptance = walk(wider)(walkers, TRAJECTORIES, rng)
             step *= float(np.exp(acceptance - ACCEPTED))
         n_new = min(max(FEWEST_NEW, int(SHARE * value.size)), WALKERS, left)
         if n_new == 0:
             evaluations, failures = objective.n_evaluations, objective.n_failures
-            return Learned(walk(WHILE_SAMPLING), walkers, x, value, np.array(errors), evaluations, failures)
-        centre, sd = walkers.mean(axis=0), walkers.std(axis=0) * WHILE_LEARNING**0.5
+            return Learned(walk(wide), walkers, x, value, np.array(errors), evaluations, failures)
+        centre, sd = walkers.mean(axis=0), walkers.std(axis=0) * wider**0.5
         left -= n_new  # with a solution or without
         for walker in walkers[:n_new]:
             objective.forget()  # the last one is far away, the prior is nearer

@@ -28,8 +28,8 @@ from bayesgp_mf.types import Array
 
 LENGTH, NOISE, WIDTH = 5.0, 0.05, 2.0
 """Length scale, variance of the noise over that of the process, and standard deviation of the mean. In units of its own
-standard deviations one log density looks like another, so these are not tuned to it. Lengths of 4 and 6, a noise of 0.03
-and 0.1, or a mean three times as wide gave 10 to 20 % fewer effective draws on Pima."""
+standard deviations one log density looks like another, so these are not tuned to it. Lengths of 4 and 6, a noise of
+0.03 and 0.1, or a mean three times as wide gave 10 to 20 % fewer effective draws on Pima."""
 CURVATURE = (LENGTH / WIDTH) ** 2
 """Of the mean, in coordinates in which the length scale is one."""
 
