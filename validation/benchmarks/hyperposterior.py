@@ -26,7 +26,7 @@ from validation.tables.crabs_and_pima import PRIOR_MEAN, PRIOR_SD
 from validation.tables.selection import Split
 
 NUTS = Nuts(draws=500, tune=300, chains=1)
-SURROGATE = Surrogate()
+SURROGATE = Surrogate(nodes=1000)
 JOINT = Settings(default_sampler(), draws=1000, tune=300, chains=1, target_accept=NUTS.target_accept)
 SEED = 1
 METHODS = ("tap", "laplace")
