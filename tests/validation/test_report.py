@@ -26,7 +26,8 @@ N, M = 24, 15
 def outcome():
     pima = load_pima()
     few = dataclasses.replace(pima, X=pima.X[:N], y=pima.y[:N], X_test=pima.X_test[:M], y_test=pima.y_test[:M])
-    return run(few, Settings(draws=1000, tune=500, cores=1), say=lambda line: None)
+    # of so few cases TAP's standard deviations are off by up to 8 %, where 10 % are allowed: chance must do no more
+    return run(few, Settings(draws=4000, tune=500, cores=1), say=lambda line: None)
 
 
 def compared(outcome, tolerances=None, shift=None):
