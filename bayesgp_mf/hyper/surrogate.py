@@ -141,7 +141,7 @@ class Surrogate:
         of_draw = np.repeat(np.arange(int(kept.sum())), times[kept])
         log_weights, k_hat = smooth((values - log_density)[kept][of_draw])
         of_draws = np.exp(log_weights - logsumexp(log_weights))
-        weights = np.bincount(of_draw, weights=of_draws)
+        weights = np.bincount(of_draw, weights=of_draws).astype(np.float64)
         ess = 1.0 / float(of_draws @ of_draws)
         _warn(of_draw.size, self.nodes, k_hat, ess)
         record = {
