@@ -86,9 +86,9 @@ class Surrogate:
     >>> import bayesgp_mf as bgp
     >>> from bayesgp_mf.hyper import LogNormal, Surrogate
     >>> toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 4.0), n=20, random_seed=4)
-    >>> idata = bgp.fit(toy.X, toy.y, bgp.kernels.Gaussian(1.0, 4.0), hyper=Surrogate(nodes=100), random_seed=1,
+    >>> idata = bgp.fit(toy.X, toy.y, bgp.kernels.Gaussian(1.0, 4.0), hyper=Surrogate(nodes=300), random_seed=1,
     ...     priors={"lengthscale": LogNormal(0.0, 1.0), "variance": LogNormal(1.0, 1.0)}, progress=False)
-    >>> bool(idata["fit"]["hyper_pareto_k"] < 0.5), bool(idata["fit"]["hyper_ess"] > 80)
+    >>> bool(idata["fit"]["hyper_pareto_k"] < 0.5), bool(idata["fit"]["hyper_ess"] > 150)
     (True, True)
     """
 
