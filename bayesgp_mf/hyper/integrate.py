@@ -106,14 +106,11 @@ class Integrate:
         inside = np.all((nodes >= target.lower) & (nodes <= target.upper), axis=1)
         values = np.full(nodes.shape[0], -np.inf)
         objective.forget()
-        for k in np.nonzero(inside)[0]:
-            value = objective.value(nodes[k])
-            values[k] = -np.inf if value is None else value
-            advance(f"node {k + 1} of {nodes.shape[0]}")
+        values[inside] = objective.at_nodes(nodes[inside], advance)
         kept = np.isfinite(values)
         n_failed = int(np.sum(inside & ~kept))
         if n_failed:
-            _warn_dropped(n_failed, nodes.shape[0])
+            warn_dropped(n_failed, nodes.shape[0])
         if not kept.any():
             raise _no_node(objective)
         log_weight = np.log(design.weights) + values + 0.5 * np.sum(design.points**2, axis=1)  # times pi / phi
@@ -180,7 +177,8 @@ def _no_node(objective: Objective) -> ConvergenceError:
     return error
 
 
-def _warn_dropped(n_failed: int, total: int) -> None:
+def warn_dropped(n_failed: int, total: int) -> None:
+    """Say that nodes of an average were left out; a strategy calls it from ``choose``."""
     warnings.warn(
         f"at {n_failed} of {total} nodes the equations had no solution; they were left out of the average.",
         ConvergenceWarning,

@@ -80,6 +80,16 @@ class Objective:
         self._count(failed=solved is None)
         return None if solved is None else solved.value
 
+    def at_nodes(self, nodes: Array, advance: Callable[[str], None]) -> Array:
+        """Return the values ``(k,)`` at nodes ``(k, p)``, -inf where there is no solution, telling of each."""
+        values = np.full(len(nodes), -np.inf)
+        for k, node in enumerate(nodes):
+            value = self.value(node)
+            if value is not None:
+                values[k] = value
+            advance(f"node {k + 1} of {len(nodes)}")
+        return values
+
     def _count(self, *, failed: bool) -> None:
         self.n_evaluations += 1
         if failed:

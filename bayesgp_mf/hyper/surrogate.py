@@ -16,6 +16,7 @@ from scipy.special import logsumexp
 
 from bayesgp_mf.errors import ConvergenceWarning
 from bayesgp_mf.hyper.default_priors import with_default_priors
+from bayesgp_mf.hyper.integrate import warn_dropped
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import no_solution
 from bayesgp_mf.hyper.result import Advance, HyperResult
@@ -130,11 +131,7 @@ class Surrogate:
         learned = learn(target, training, rng, advance)
         nodes, log_density, times = draw(learned, self.nodes, rng)
         objective = Objective(target, EvidenceScore(KNOWN_FOR_WEIGHTS), from_prior=True)
-        values = np.full(len(nodes), -np.inf)
-        for k, node in enumerate(nodes):
-            value = objective.value(node)
-            values[k] = -np.inf if value is None else value
-            advance(f"node {k + 1} of {len(nodes)}")
+        values = objective.at_nodes(nodes, advance)
         kept = np.isfinite(values)
         if not kept.any():
             raise no_solution(objective, f"any of {len(nodes)} draws from the surrogate")
@@ -143,7 +140,9 @@ class Surrogate:
         of_draws = np.exp(log_weights - logsumexp(log_weights))
         weights = np.bincount(of_draw, weights=of_draws).astype(np.float64)
         ess = 1.0 / float(of_draws @ of_draws)
-        _warn(of_draw.size, self.nodes, k_hat, ess)
+        if of_draw.size < self.nodes:
+            warn_dropped(self.nodes - of_draw.size, self.nodes)
+        _warn_of_weights(of_draw.size, k_hat, ess)
         record = {
             "hyper_start": (("hyper",), target.start),
             "hyper_default_prior": (("hyper",), by_default),
@@ -194,13 +193,7 @@ def draw(learned: Learned, n: int, rng: np.random.Generator) -> tuple[Array, Arr
     return nodes, np.concatenate(values)[first], times
 
 
-def _warn(n_kept: int, nodes: int, k_hat: float, ess: float) -> None:
-    if n_kept < nodes:
-        warnings.warn(
-            f"at {nodes - n_kept} of {nodes} nodes the equations had no solution; they were left out of the average.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+def _warn_of_weights(n_kept: int, k_hat: float, ess: float) -> None:
     largest = largest_k(max(n_kept, FEWEST_WEIGHTS))
     if k_hat > LARGEST_K or ess < FEW_EFFECTIVE * n_kept:
         remedy = (

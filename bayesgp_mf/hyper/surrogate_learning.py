@@ -107,11 +107,10 @@ def learn(target: Target, training: int, rng: np.random.Generator, advance: Adva
     walkers, _ = reflect(centre + spread, spread, target.lower, target.upper)
     errors: list[float] = []
     left = training - len(objective.seen)
-
     wide, wider = (power(further, centre.size) for further in (FURTHER_TO_SAMPLE, FURTHER_TO_LEARN))
 
-    def walk(power: float) -> SurrogateWalk:
-        return SurrogateWalk(surrogate, power, step * power**-0.5 * sd, target.lower, target.upper)
+    def walk(raised: float) -> SurrogateWalk:
+        return SurrogateWalk(surrogate, raised, step * raised**-0.5 * sd, target.lower, target.upper)
 
     while True:
         x, value, gradient = objective.arrays()

@@ -13,6 +13,7 @@ from tests.hyper.known import (
     PRECISION,
     PUBLISHED_STEP,
     Quadratic,
+    StartsOfTap,
     ignore,
     known_target,
     published_pima,
@@ -83,23 +84,14 @@ def test_energy_error_falls_with_the_square_of_the_step_on_evidences(method, lik
 def test_with_flips_the_evidence_does_not_depend_on_the_way_there():
     kernel = bgp.kernels.Gaussian(1.0, 9.0)
     target = Target(TOY.X, LABELS, bgp.Probit(0.1, 0.2), kernel, METHODS["tap"])
-    starts = []
-
-    class Watched:
-        name = "tap"
-        gram_gradient, leave_one_out = METHODS["tap"].gram_gradient, METHODS["tap"].leave_one_out
-
-        def solve(self, problem, control=bgp.Control(), start=None):
-            starts.append(start)
-            return METHODS["tap"].solve(problem, control, start)
-
-    flips = Target(target.X, target.t, target.likelihood, kernel, Watched())
+    solver = StartsOfTap()
+    flips = Target(target.X, target.t, target.likelihood, kernel, solver)
     HybridMonteCarlo(1, 3).choose(flips, np.random.default_rng(0), ignore)
-    assert starts == [None] * 4
-    starts.clear()
-    none = Target(target.X, target.t, bgp.Probit(), kernel, Watched())
+    assert solver.starts == [None] * 4
+    solver.starts.clear()
+    none = Target(target.X, target.t, bgp.Probit(), kernel, solver)
     HybridMonteCarlo(1, 3).choose(none, np.random.default_rng(0), ignore)
-    assert [start is None for start in starts] == [True, False, False, False]
+    assert [start is None for start in solver.starts] == [True, False, False, False]
 
 
 class Moody(Quadratic):

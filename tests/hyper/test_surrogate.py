@@ -19,7 +19,7 @@ from bayesgp_mf.hyper.surrogate_walk import SurrogateWalk, Walked
 from bayesgp_mf.inferencedata import get_group
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.pareto import largest_k
-from tests.hyper.known import MEAN, PRECISION, Quadratic, ignore, known_target, published_pima
+from tests.hyper.known import MEAN, PRECISION, Quadratic, StartsOfTap, ignore, known_target, published_pima
 
 TOY = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 4.0), n=8, random_seed=4)
 LABELS = 2.0 * TOY.y - 1.0
@@ -238,20 +238,11 @@ def test_errors_of_the_surrogate_are_those_at_points_that_were_still_to_be_learn
 
 @pytest.mark.parametrize(("flip", "always"), [(0.0, False), (0.2, True)])
 def test_nodes_are_solved_from_the_prior(flip, always):
-    starts = []
-
-    class Real:
-        name = "tap"
-        gram_gradient, leave_one_out = METHODS["tap"].gram_gradient, METHODS["tap"].leave_one_out
-
-        def solve(self, problem, control=bgp.Control(), start=None):
-            starts.append(start)
-            return METHODS["tap"].solve(problem, control, start)
-
-    target = Target(TOY.X, LABELS, bgp.Probit(0.1, flip), KERNEL, Real(), priors=PRIORS)
+    solver = StartsOfTap()
+    target = Target(TOY.X, LABELS, bgp.Probit(0.1, flip), KERNEL, solver, priors=PRIORS)
     choose(target, nodes=40, training=12)
-    assert all(start is None for start in starts[-40:])
-    assert all(start is None for start in starts) is always
+    assert all(start is None for start in solver.starts[-40:])
+    assert all(start is None for start in solver.starts) is always
 
 
 @pytest.mark.parametrize("likelihood", [bgp.Step(), bgp.Probit(0.5, 0.1)], ids=["step", "flip"])

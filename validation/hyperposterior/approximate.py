@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 import bayesgp_mf as bgp
-from bayesgp_mf.hyper import Target
+from bayesgp_mf.hyper import HyperResult, Strategy, Target
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.pymc import Nuts
 from bayesgp_mf.types import Array
@@ -69,24 +70,39 @@ def sample(split: Split, method: str, nuts: Nuts, seed: int, advance: Callable[[
     advance : callable
         Is told of each solution.
     """
+    chosen = choose(split, method, nuts, seed, advance)
+    found = chosen.result
+    by_chain = (found.chains, len(found.kernels) // found.chains)
+    log_parameters = log_parameters_at(found.kernels).reshape(*by_chain, -1)
+    return Sampled(
+        method,
+        log_parameters,
+        statistics(log_parameters),
+        statistics(chosen.probabilities.reshape(*by_chain, -1)),
+        chosen.seconds,
+        int(found.record["hyper_n_evaluations"][1]),
+        int(np.sum(found.stats["diverging"])),
+    )
+
+
+class Chosen(NamedTuple):
+    """What a strategy returned, the seconds it took, and p of class +1 of each kernel at the test cases, ``(k, m)``."""
+
+    result: HyperResult
+    seconds: float
+    probabilities: Array
+
+
+def choose(split: Split, method: str, strategy: Strategy, seed: int, advance: Callable[[str], None]) -> Chosen:
+    """Choose hyperparameters as ``fit`` does with a strategy, and predict the test cases at each of them."""
     solver = get_method(method)
     target = Target(split.X, split.t, LIKELIHOOD, laplace_start(split), solver, priors=PRIORS)
     started = time.perf_counter()
-    found = nuts.choose(target, np.random.default_rng(seed), advance)
+    found = strategy.choose(target, np.random.default_rng(seed), advance)
     seconds = time.perf_counter() - started
-    by_chain = (found.chains, len(found.kernels) // found.chains)
-    log_parameters = log_parameters_at(found.kernels).reshape(*by_chain, -1)
     each_p: list[Array] = []
     for kernel in found.kernels:
         problem = target.problem_at(kernel)
         each_p.append(bgp.Posterior(kernel, split.X, problem, solver.solve(problem)).predict_proba(split.X_test))
         advance(f"{method}: predictions")
-    return Sampled(
-        method,
-        log_parameters,
-        statistics(log_parameters),
-        statistics(np.array(each_p).reshape(*by_chain, -1)),
-        seconds,
-        int(found.record["hyper_n_evaluations"][1]),
-        int(np.sum(found.stats["diverging"])),
-    )
+    return Chosen(found, seconds, np.array(each_p))

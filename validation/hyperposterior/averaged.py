@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-import bayesgp_mf as bgp
-from bayesgp_mf.hyper import Surrogate, Target
-from bayesgp_mf.methods import get_method
+from bayesgp_mf.hyper import Surrogate
 from bayesgp_mf.types import Array
-from validation.hyperposterior.setting import LIKELIHOOD, log_parameters_at
-from validation.tables.crabs_and_pima import PRIORS, laplace_start
+from validation.hyperposterior.approximate import choose
+from validation.hyperposterior.setting import log_parameters_at
 from validation.tables.selection import Split
 
 
@@ -78,21 +75,12 @@ class Averaged:
 
 def average(split: Split, method: str, surrogate: Surrogate, seed: int, advance: Callable[[str], None]) -> Averaged:
     """Choose hyperparameters as ``fit(..., hyper="surrogate")`` does, and predict the test cases at each node."""
-    solver = get_method(method)
-    target = Target(split.X, split.t, LIKELIHOOD, laplace_start(split), solver, priors=PRIORS)
-    started = time.perf_counter()
-    found = surrogate.choose(target, np.random.default_rng(seed), advance)
-    seconds = time.perf_counter() - started
-    each_p: list[Array] = []
-    for kernel in found.kernels:
-        problem = target.problem_at(kernel)
-        each_p.append(bgp.Posterior(kernel, split.X, problem, solver.solve(problem)).predict_proba(split.X_test))
-        advance(f"{method}: predictions")
+    found, seconds, probabilities = choose(split, method, surrogate, seed, advance)
     pareto_k, n_evaluations = (found.record[name][1] for name in ("hyper_pareto_k", "hyper_n_evaluations"))
     return Averaged(
         log_parameters_at(found.kernels),
         found.weights,
-        found.weights @ np.array(each_p),
+        found.weights @ probabilities,
         float(pareto_k),
         seconds,
         int(n_evaluations),

@@ -10,6 +10,7 @@ from bayesgp_mf.types import Array
 from validation.checks import HEADER
 from validation.hyperposterior.figures import plot_marginals, plot_probabilities
 from validation.hyperposterior.setting import load
+from validation.hyperposterior.statistics import Apart
 from validation.hyperposterior.study import LATENT_DRAWS, Study
 from validation.page import Figures, Section, Table
 
@@ -108,15 +109,8 @@ def _parameters(study: Study) -> Section:
                 f"differences, each less its Monte-Carlo error: at most {study.tolerances.parameter:g}.",
                 ("Log parameter", "Mean", "Monte-Carlo error", "Sd", "Monte-Carlo error", "Verdict"),
                 [
-                    (
-                        study.reference.names[i],
-                        f"{off.mean[i]:+.3f}",
-                        f"{off.mean_error[i]:.3f}",
-                        f"{off.sd[i]:+.3f}",
-                        f"{off.sd_error[i]:.3f}",
-                        "PASS" if beyond[i] <= study.tolerances.parameter else "FAIL",
-                    )
-                    for i in range(len(study.reference.names))
+                    (*cells, "PASS" if excess <= study.tolerances.parameter else "FAIL")
+                    for cells, excess in zip(_apart_cells(study, off), beyond, strict=True)
                 ],
             )
         )
@@ -125,6 +119,14 @@ def _parameters(study: Study) -> Section:
         "values together. Lines: NUTS on the evidence of TAP and of Laplace's approximation. Dotted: the prior."
     )
     return Section("Hyperparameters", [*tables, Figures([(plot_marginals(study), caption)])])
+
+
+def _apart_cells(study: Study, off: Apart) -> list[tuple[str, ...]]:
+    """Return a row for each log parameter: its name and the differences, each with its error."""
+    return [
+        (name, f"{mean:+.3f}", f"{mean_error:.3f}", f"{sd:+.3f}", f"{sd_error:.3f}")
+        for name, mean, mean_error, sd, sd_error in zip(study.reference.names, *off, strict=True)
+    ]
 
 
 def _probabilities(study: Study) -> Section:
@@ -188,16 +190,6 @@ def _weighted(study: Study) -> Section:
 def _surrogate(study: Study) -> Section:
     found, off = study.averaged, study.averaged_apart
     p, reference = study.averaged_probability_difference, study.reference.probabilities
-    rows = [
-        (
-            name,
-            *(
-                f"{value:+.3f}" if signed else f"{value:.3f}"
-                for signed, value in zip((1, 0, 1, 0), values, strict=True)
-            ),
-        )
-        for name, *values in zip(study.reference.names, *off, strict=True)
-    ]
     return Section(
         "TAP without a chain",
         [
@@ -209,7 +201,7 @@ def _surrogate(study: Study) -> Section:
             Table(
                 "Less the reference, in posterior standard deviations of the reference.",
                 ("Log parameter", "Mean", "Monte-Carlo error", "Sd", "Monte-Carlo error"),
-                rows,
+                _apart_cells(study, off),
             ),
         ],
     )
