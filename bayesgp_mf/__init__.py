@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayesgp_mf import datasets, diagnostics, hyper, kernels, likelihoods, online, plots, pymc
-    from bayesgp_mf.elpd import loo
+    from bayesgp_mf.container.elpd import loo
     from bayesgp_mf.errors import (
         BoundWarning,
         ConvergenceError,
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
         UndefinedQuantityError,
     )
     from bayesgp_mf.fitting import fit, posterior, predict
+    from bayesgp_mf.inference.problem import Problem
+    from bayesgp_mf.inference.solution import Control, Solution
     from bayesgp_mf.likelihoods import Logit, Probit, Softmax, Step
     from bayesgp_mf.methods import solve
-    from bayesgp_mf.posterior_process import Posterior
-    from bayesgp_mf.problem import Problem
-    from bayesgp_mf.solution import Control, Solution
+    from bayesgp_mf.processes.single import Posterior
 
 __version__ = "0.1.0"
 
@@ -63,7 +63,7 @@ __all__ = [
 
 _SUBPACKAGES = {"datasets", "diagnostics", "hyper", "kernels", "likelihoods", "online", "plots", "pymc"}
 _HOMES = {
-    "elpd": ("loo",),
+    "container.elpd": ("loo",),
     "errors": (
         "BoundWarning",
         "ConvergenceError",
@@ -76,9 +76,9 @@ _HOMES = {
     "fitting": ("fit", "posterior", "predict"),
     "likelihoods": ("Logit", "Probit", "Softmax", "Step"),
     "methods": ("solve",),
-    "posterior_process": ("Posterior",),
-    "problem": ("Problem",),
-    "solution": ("Control", "Solution"),
+    "processes.single": ("Posterior",),
+    "inference.problem": ("Problem",),
+    "inference.solution": ("Control", "Solution"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -12,12 +12,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from bayesgp_mf.assembly import assemble
-from bayesgp_mf.blas import one_thread_if_small
-from bayesgp_mf.errors import ConvergenceWarning
-from bayesgp_mf.hyper import Evidence, LeaveOneOut, Prior, Scan, Strategy, Target, get_strategy
-from bayesgp_mf.hyper.result import HyperResult, Record
-from bayesgp_mf.inferencedata import (
+from bayesgp_mf.container.inferencedata import (
     check_parameter_names,
     draw_targets,
     fit_group,
@@ -27,6 +22,11 @@ from bayesgp_mf.inferencedata import (
     set_group,
     to_container,
 )
+from bayesgp_mf.errors import ConvergenceWarning
+from bayesgp_mf.hyper import Evidence, LeaveOneOut, Prior, Scan, Strategy, Target, get_strategy
+from bayesgp_mf.hyper.result import HyperResult, Record
+from bayesgp_mf.inference.assembly import assemble
+from bayesgp_mf.inference.solution import Control, Solution
 from bayesgp_mf.inputs import (
     as_inputs,
     as_kernel,
@@ -38,19 +38,19 @@ from bayesgp_mf.inputs import (
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit, Softmax
 from bayesgp_mf.likelihoods.softmax_tilted import check_number_of_classes
-from bayesgp_mf.lowrank import rank_of
-from bayesgp_mf.memory import check_draws
+from bayesgp_mf.matrices.blas import one_thread_if_small
+from bayesgp_mf.matrices.low_rank import rank_of
+from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.methods import check_marginals, get_method
-from bayesgp_mf.mixture import Mixture
-from bayesgp_mf.multiclass_process import Process, make_process
-from bayesgp_mf.posterior_process import LARGEST_JOINT, Marginals
-from bayesgp_mf.solution import Control, Solution
+from bayesgp_mf.processes.mixture import Mixture
+from bayesgp_mf.processes.several_classes import Process, make_process
+from bayesgp_mf.processes.single import LARGEST_JOINT, Marginals
 from bayesgp_mf.solvers.svm import svm
 from bayesgp_mf.tuning import tune
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
-    from bayesgp_mf.inferencedata import Container
+    from bayesgp_mf.container.inferencedata import Container
 
 FEWER_DRAWS = "Ask for fewer: fit(..., draws=...)."
 FEWER_NEW_DRAWS = "Predict without them, predict(idata, X_new, draws=False), in parts, or from a fit with fewer draws."

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from bayesgp_mf.inference.problem import as_float_array, check_finite, check_likelihood
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.problem import as_float_array, check_finite, check_likelihood
 from bayesgp_mf.types import Array
 
 

@@ -9,14 +9,14 @@ from typing import Protocol
 
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.blas import one_thread_if_small
+from bayesgp_mf.inference.problem import Problem, as_float_array
+from bayesgp_mf.inference.solution import Control, LeaveOneOut, Solution
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.lowrank import GramGradient, LowRankGram
+from bayesgp_mf.matrices.blas import one_thread_if_small
+from bayesgp_mf.matrices.low_rank import GramGradient, LowRankGram
 from bayesgp_mf.multiclass.laplace import multiclass_laplace
 from bayesgp_mf.multiclass.star_tap import star_tap
 from bayesgp_mf.online.solver import online
-from bayesgp_mf.problem import Problem, as_float_array
-from bayesgp_mf.solution import Control, LeaveOneOut, Solution
 from bayesgp_mf.solvers.exact import exact
 from bayesgp_mf.solvers.laplace import laplace
 from bayesgp_mf.solvers.meanfield import MeanField, naive, tap, variational

@@ -20,18 +20,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.blas import one_thread_if_small
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.hyper import Strategy, Target, get_strategy
 from bayesgp_mf.hyper.priors import Prior
+from bayesgp_mf.inference.problem import Problem, check_likelihood
+from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inputs import as_inputs, as_kernel, encode_targets
 from bayesgp_mf.likelihoods import Likelihood, Logit, Softmax
-from bayesgp_mf.memory import check_memory
+from bayesgp_mf.matrices.blas import one_thread_if_small
+from bayesgp_mf.matrices.memory import check_memory
 from bayesgp_mf.methods import get_method
-from bayesgp_mf.posterior_process import Posterior
-from bayesgp_mf.problem import Problem, check_likelihood
+from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.progress import progress_bar
-from bayesgp_mf.solution import Control
 from bayesgp_mf.types import Array
 
 AVERAGING = ("hmc", "integrate", "nuts", "surrogate")

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.hyper import HyperResult, Strategy, Target
+from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.lowrank import rank_of
-from bayesgp_mf.memory import check_memory
+from bayesgp_mf.matrices.low_rank import rank_of
+from bayesgp_mf.matrices.memory import check_memory
 from bayesgp_mf.methods import Solver
-from bayesgp_mf.mixture import Mixture
-from bayesgp_mf.multiclass_process import Process, make_process
+from bayesgp_mf.processes.mixture import Mixture
+from bayesgp_mf.processes.several_classes import Process, make_process
 from bayesgp_mf.progress import progress_bar
-from bayesgp_mf.solution import Control
 from bayesgp_mf.types import Array
 
 

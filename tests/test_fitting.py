@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 import bayesgp_mf as bgp
-from bayesgp_mf import memory
-from bayesgp_mf.inferencedata import get_group, group_names
+from bayesgp_mf.container.inferencedata import get_group, group_names
 from bayesgp_mf.likelihoods import Gaussian
+from bayesgp_mf.matrices import memory
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.solvers.exact import Exact
 
@@ -219,7 +219,7 @@ def test_predicting_again_replaces_the_predictions():
 
 
 def test_prediction_in_blocks_is_prediction_at_once(monkeypatch):
-    from bayesgp_mf import posterior_process
+    from bayesgp_mf.processes import single as posterior_process
 
     process = bgp.posterior(quick())
     whole = process.latent(X)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
+from bayesgp_mf.container.inferencedata import get_group
 from bayesgp_mf.hyper import HybridMonteCarlo, Integrate, LogNormal, Scan
-from bayesgp_mf.inferencedata import get_group
-from bayesgp_mf.mixture import Mixture
+from bayesgp_mf.processes.mixture import Mixture
 
 TOY = bgp.datasets.make_toy(bgp.kernels.Gaussian(0.8, 4.0), n=25, random_seed=4)
 PRIORS = {"lengthscale": LogNormal(0.0, 1.0), "variance": LogNormal(1.0, 1.0)}

@@ -1,7 +1,7 @@
 r"""The reference: the same latent Gaussian process, sampled by PyMC at fixed hyperparameters.
 
 The prior f ~ N(0, K) is written as f = A z with A A' = K and z ~ N(0, I), where A (n, r) comes from the
-pivoted Cholesky factorisation `linalg.psd_root`: K may be singular and is never inverted.
+pivoted Cholesky factorisation `psd_root`: K may be singular and is never inverted.
 
 Predictions. At a new case, f* and z are jointly Gaussian with cov(f, f*) = A cov(z, f*), so that
 c = cov(z, f*) solves A c = k*, with k* = k(X, x*). A has full column rank r, hence c is unique and least
@@ -29,15 +29,15 @@ import pymc as pm
 import xarray as xr
 from pytensor import config
 
+from bayesgp_mf.container.inferencedata import SAMPLE_DIMS, get_group, set_group
 from bayesgp_mf.diagnostics.monte_carlo import mean_and_error
-from bayesgp_mf.inferencedata import SAMPLE_DIMS, get_group, set_group
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Probit
-from bayesgp_mf.linalg import psd_root
+from bayesgp_mf.matrices.dense import psd_root
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
-    from bayesgp_mf.inferencedata import Container
+    from bayesgp_mf.container.inferencedata import Container
 
 ROUNDING = 1e-8
 """A conditional variance may fall below zero by this part of the prior variance."""

@@ -16,15 +16,15 @@ import pandas as pd
 from threadpoolctl import ThreadpoolController
 
 import bayesgp_mf as bgp
+from bayesgp_mf.container.inferencedata import get_group
 from bayesgp_mf.datasets.dataset import Dataset
-from bayesgp_mf.inferencedata import get_group
 from validation import reference
 from validation.checks import Tolerances
 from validation.compare import Comparison, compare, plain
 from validation.versions import versions_of
 
 if TYPE_CHECKING:
-    from bayesgp_mf.inferencedata import Container
+    from bayesgp_mf.container.inferencedata import Container
 
 PACKAGES = ("bayesgp-mf", "numpy", "scipy", "xarray", "arviz", "pymc", "pytensor", "nutpie", "matplotlib")
 

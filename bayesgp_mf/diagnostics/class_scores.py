@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesgp_mf.inference.problem import as_float_array, check_finite
 from bayesgp_mf.inputs import encode_labels
-from bayesgp_mf.problem import as_float_array, check_finite
 
 SUM_TOLERANCE = 1e-6
 

@@ -8,17 +8,17 @@ from typing import NamedTuple
 import numpy as np
 from joblib import Parallel, delayed, parallel_config
 
-from bayesgp_mf.blas import one_thread_if_small
 from bayesgp_mf.errors import ConvergenceError
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import Control, LeaveOneOut, Solution
+from bayesgp_mf.inference.undefined import LeaveOneOutFields
 from bayesgp_mf.inputs import check_positive_integers
+from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.methods import Solver, get_method
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
 from bayesgp_mf.multiclass.response import case_covariances, class_correction, class_predictions
-from bayesgp_mf.problem import Problem
 from bayesgp_mf.progress import progress_bar
-from bayesgp_mf.solution import Control, LeaveOneOut, Solution
 from bayesgp_mf.types import Array
-from bayesgp_mf.undefined import LeaveOneOutFields
 
 
 class _Prediction(NamedTuple):

@@ -12,7 +12,7 @@ from bayesgp_mf.hyper.result import HyperResult, Strategy
 from bayesgp_mf.hyper.scan import Scan
 from bayesgp_mf.hyper.scores import EvidenceScore, LooScore
 from bayesgp_mf.hyper.search import Evidence, LeaveOneOut
-from bayesgp_mf.hyper.surrogate import Surrogate
+from bayesgp_mf.hyper.surrogate.strategy import Surrogate
 from bayesgp_mf.hyper.target import Target
 
 __all__ = [

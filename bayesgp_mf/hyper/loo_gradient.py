@@ -33,11 +33,11 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import LeaveOneOut, Solution
 from bayesgp_mf.likelihoods.higher import higher_derivatives
-from bayesgp_mf.linalg import SiteCorrection, cholesky, triangular_inverse
+from bayesgp_mf.matrices.dense import SiteCorrection, cholesky, triangular_inverse
 from bayesgp_mf.methods import Solver
-from bayesgp_mf.problem import Problem
-from bayesgp_mf.solution import LeaveOneOut, Solution
 from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.types import Array
 

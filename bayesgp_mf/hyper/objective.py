@@ -11,9 +11,9 @@ import numpy as np
 from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, LowRankError, NotPositiveDefiniteError
 from bayesgp_mf.hyper.scores import Score, Scored
 from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.lowrank import GramGradient
-from bayesgp_mf.solution import Solution
+from bayesgp_mf.matrices.low_rank import GramGradient
 from bayesgp_mf.types import Array
 
 LARGEST_LOG = 150.0

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from bayesgp_mf.assembly import SMALLEST
 from bayesgp_mf.errors import BoundWarning, ConvergenceError, ConvergenceWarning, Status
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.inference.assembly import SMALLEST
 from bayesgp_mf.types import Array
 
 START_SPREAD = 1.0

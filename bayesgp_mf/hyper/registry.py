@@ -9,7 +9,7 @@ from bayesgp_mf.hyper.integrate import Integrate
 from bayesgp_mf.hyper.result import Strategy
 from bayesgp_mf.hyper.scan import Scan
 from bayesgp_mf.hyper.search import Evidence, LeaveOneOut
-from bayesgp_mf.hyper.surrogate import Surrogate
+from bayesgp_mf.hyper.surrogate.strategy import Surrogate
 
 HYPER: dict[str, Strategy] = {
     strategy.name: strategy

@@ -10,11 +10,11 @@ import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError, UndefinedQuantityError
 from bayesgp_mf.hyper.loo_gradient import has_loo_gradient, loo_gram_gradient
-from bayesgp_mf.linalg import SiteCorrection
-from bayesgp_mf.lowrank import GramGradient, LowRankCorrection
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import Control, Solution
+from bayesgp_mf.matrices.dense import SiteCorrection
+from bayesgp_mf.matrices.low_rank import GramGradient, LowRankCorrection
 from bayesgp_mf.methods import Solver
-from bayesgp_mf.problem import Problem
-from bayesgp_mf.solution import Control, Solution
 from bayesgp_mf.solvers.meanfield import MeanField
 
 SITES = 1e-6
@@ -31,7 +31,7 @@ class Scored(NamedTuple):
     value : float
         In nats.
     gram_gradient : callable or None
-        Computes the derivative with respect to the Gram matrix, ``(n, n)`` or as `lowrank.RootGradient`; None where
+        Computes the derivative with respect to the Gram matrix, ``(n, n)`` or as `RootGradient`; None where
         there is no formula for it.
     """
 

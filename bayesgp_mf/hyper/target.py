@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayesgp_mf.assembly import assemble
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.hyper.priors import Prior, as_prior
+from bayesgp_mf.inference.assembly import assemble
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.kernels import Kernel, log_gradient, log_vector, log_vector_names, with_log_vector
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.lowrank import GramGradient, LowRankGram, RootGradient, rank_of
-from bayesgp_mf.memory import check_memory
+from bayesgp_mf.matrices.low_rank import GramGradient, LowRankGram, RootGradient, rank_of
+from bayesgp_mf.matrices.memory import check_memory
 from bayesgp_mf.methods import Solver
-from bayesgp_mf.problem import Problem
-from bayesgp_mf.solution import Control
 from bayesgp_mf.types import Array
 
 LOG_RANGE = float(np.log(1e4))

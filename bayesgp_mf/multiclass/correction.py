@@ -34,7 +34,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from bayesgp_mf.linalg import Correction, SiteCorrection, cholesky, triangular_inverse
+from bayesgp_mf.matrices.dense import Correction, SiteCorrection, cholesky, triangular_inverse
 from bayesgp_mf.multiclass.gram import of_class, times_gram
 from bayesgp_mf.types import Array
 
@@ -43,7 +43,7 @@ from bayesgp_mf.types import Array
 class ClassCorrection(Correction, Protocol):
     """What a posterior of several classes asks of its correction R.
 
-    The members it shares with `linalg.Correction` have the class as an axis before that of the cases: what is
+    The members it shares with `matrices.dense.Correction` have the class as an axis before that of the cases: what is
     ``(m, m)`` there is ``(C, m, C, m)``.
     """
 

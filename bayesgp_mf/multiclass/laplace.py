@@ -27,11 +27,11 @@ import numpy as np
 from scipy.special import log_softmax
 
 from bayesgp_mf.errors import Status
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import ClassLeaveOneOut, Control, Evidence, Info, Solution
 from bayesgp_mf.multiclass.correction import SoftmaxCorrection, explicit_gradient
 from bayesgp_mf.multiclass.gram import of_class, prior_variance, times_gram
 from bayesgp_mf.multiclass.response import case_covariances, class_correction, class_linear_response
-from bayesgp_mf.problem import Problem
-from bayesgp_mf.solution import ClassLeaveOneOut, Control, Evidence, Info, Solution
 from bayesgp_mf.solvers.ascent import SMALLEST_FRACTION, climb
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.solvers.line_search import first_that_rises

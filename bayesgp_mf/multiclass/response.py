@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import ClassLeaveOneOut, Solution
 from bayesgp_mf.likelihoods import Softmax
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.multiclass.correction import ClassCorrection
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
-from bayesgp_mf.problem import Problem
-from bayesgp_mf.solution import ClassLeaveOneOut, Solution
 from bayesgp_mf.types import Array
 
 BLOCK = 512

@@ -23,6 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import Cavity, ClassLeaveOneOut, Control, Evidence, Info, Solution
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.likelihoods.softmax_tilted import (
     FEWEST,
@@ -41,8 +43,6 @@ from bayesgp_mf.multiclass.tap import (
     symmetric_root,
     tilted_at,
 )
-from bayesgp_mf.problem import Problem
-from bayesgp_mf.solution import Cavity, ClassLeaveOneOut, Control, Evidence, Info, Solution
 from bayesgp_mf.solvers.driver import fixed_point, require_solved
 from bayesgp_mf.types import Array
 

@@ -28,6 +28,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import Cavity, ClassLeaveOneOut, Control, Evidence, Info, Solution
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.likelihoods.softmax_tilted import (
     FEWEST,
@@ -37,13 +39,11 @@ from bayesgp_mf.likelihoods.softmax_tilted import (
     tilted,
     tilted_probabilities,
 )
-from bayesgp_mf.memory import available_bytes
+from bayesgp_mf.matrices.memory import available_bytes
 from bayesgp_mf.multiclass.block_correction import BlockCorrection
 from bayesgp_mf.multiclass.correction import explicit_gradient
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
 from bayesgp_mf.multiclass.response import case_covariances, without_own_site
-from bayesgp_mf.problem import Problem
-from bayesgp_mf.solution import Cavity, ClassLeaveOneOut, Control, Evidence, Info, Solution
 from bayesgp_mf.solvers.driver import fixed_point, require_solved
 from bayesgp_mf.types import Array
 

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
+from bayesgp_mf.inference.problem import as_float_array, check_finite
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.online.state import OnlineState
-from bayesgp_mf.problem import as_float_array, check_finite
 from bayesgp_mf.types import Array
 
 

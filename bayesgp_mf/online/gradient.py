@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.likelihoods.higher import higher_derivatives
 from bayesgp_mf.online.sweep import Sweep
-from bayesgp_mf.problem import Problem
 from bayesgp_mf.types import Array
 
 

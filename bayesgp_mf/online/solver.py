@@ -25,12 +25,12 @@ from bayesgp_mf.errors import (
     Status,
     UndefinedQuantityError,
 )
-from bayesgp_mf.linalg import SiteCorrection
-from bayesgp_mf.lowrank import GramGradient, LowRankCorrection
+from bayesgp_mf.inference.problem import Problem, explain_infeasible
+from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, Solution
+from bayesgp_mf.matrices.dense import SiteCorrection
+from bayesgp_mf.matrices.low_rank import GramGradient, LowRankCorrection
 from bayesgp_mf.online.gradient import evidence_gradient
 from bayesgp_mf.online.sweep import Reuse, Sweep, sweep
-from bayesgp_mf.problem import Problem, explain_infeasible
-from bayesgp_mf.solution import Control, Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.solvers.driver import require_determined, require_solved
 from bayesgp_mf.solvers.meanfield import tap
 from bayesgp_mf.solvers.response import linear_response

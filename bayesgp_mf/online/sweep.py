@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.problem import Problem
+from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.solvers.root_form import posterior_root, prior_root
 from bayesgp_mf.solvers.sites import State
 from bayesgp_mf.types import Array, Derivs

@@ -18,10 +18,10 @@ import pytensor.tensor as pt
 from joblib import Parallel, delayed, parallel_config
 from numpy.typing import NDArray
 
-from bayesgp_mf.blas import one_thread_if_small
+from bayesgp_mf.container.inferencedata import get_group
 from bayesgp_mf.hyper import Target
 from bayesgp_mf.hyper.result import Advance
-from bayesgp_mf.inferencedata import get_group
+from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.pymc.target import LogTarget
 from bayesgp_mf.types import Array
 

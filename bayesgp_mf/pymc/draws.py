@@ -8,19 +8,19 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.blas import one_thread_if_small
+from bayesgp_mf.container.inferencedata import SAMPLE_DIMS, get_group, group_names, predictions_datasets, set_group
 from bayesgp_mf.errors import ConvergenceError, Status, UndefinedQuantityError
-from bayesgp_mf.inferencedata import SAMPLE_DIMS, get_group, group_names, predictions_datasets, set_group
 from bayesgp_mf.inputs import as_inputs
 from bayesgp_mf.likelihoods.shifted import unshifted
-from bayesgp_mf.posterior_process import Posterior
+from bayesgp_mf.matrices.blas import one_thread_if_small
+from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.pymc.marginal import Marginal
 from bayesgp_mf.pymc.op import FAILURES
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
-    from bayesgp_mf.inferencedata import Container
+    from bayesgp_mf.container.inferencedata import Container
 
 Pointwise = Literal["leave_one_out", "latent"]
 

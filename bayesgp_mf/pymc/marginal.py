@@ -13,17 +13,17 @@ from numpy.typing import ArrayLike
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 
-from bayesgp_mf.blas import one_thread_if_small
+from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inputs import as_inputs, encode_targets
 from bayesgp_mf.likelihoods import Likelihood, Probit
-from bayesgp_mf.linalg import psd_root
-from bayesgp_mf.posterior_process import Posterior
+from bayesgp_mf.matrices.blas import one_thread_if_small
+from bayesgp_mf.matrices.dense import psd_root
+from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.pymc.graph import free_inputs, interpret
 from bayesgp_mf.pymc.kernel import Covariance, PymcKernel
 from bayesgp_mf.pymc.mean import Mean, PosteriorWithMean
 from bayesgp_mf.pymc.op import LatentPosterior, LogEvidence
 from bayesgp_mf.pymc.parameters import split_parameters
-from bayesgp_mf.solution import Control
 from bayesgp_mf.types import Array
 
 JITTER = 1e-6

@@ -27,14 +27,14 @@ from numpy.typing import ArrayLike
 from pytensor.graph.basic import Variable
 
 from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import LeaveOneOut, Solution
 from bayesgp_mf.inputs import as_inputs
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.shifted import Shifted, unshifted
 from bayesgp_mf.methods import METHODS
-from bayesgp_mf.posterior_process import Draws, Marginals, Posterior
-from bayesgp_mf.problem import Problem
+from bayesgp_mf.processes.single import Draws, Marginals, Posterior
 from bayesgp_mf.pymc.graph import free_inputs, interpret
-from bayesgp_mf.solution import LeaveOneOut, Solution
 from bayesgp_mf.solvers.laplace import Laplace, response_to_mean
 from bayesgp_mf.solvers.meanfield import MeanField
 from bayesgp_mf.types import Array

@@ -18,12 +18,13 @@ from pytensor.gradient import DisconnectedType, grad_undefined
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 
-from bayesgp_mf.blas import one_thread_if_small
 from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, NotPositiveDefiniteError
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import Control, Solution
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.shifted import Shifted
+from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.methods import get_method
-from bayesgp_mf.problem import Problem
 from bayesgp_mf.pymc.mean import check_mean, mean_gradient
 from bayesgp_mf.pymc.parameters import (
     check_differentiable,
@@ -32,7 +33,6 @@ from bayesgp_mf.pymc.parameters import (
     parameter_gradient,
     with_parameters,
 )
-from bayesgp_mf.solution import Control, Solution
 from bayesgp_mf.types import Array
 
 FAILURES = (

@@ -22,11 +22,11 @@ from pytensor.graph.basic import Variable
 from scipy.special import log_ndtr
 
 from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.inference.problem import Problem, check_likelihood
+from bayesgp_mf.inference.solution import Cavity, Solution
 from bayesgp_mf.likelihoods import Gaussian, Likelihood, Probit
 from bayesgp_mf.likelihoods.shifted import Shifted, unshifted
 from bayesgp_mf.methods import METHODS
-from bayesgp_mf.problem import Problem, check_likelihood
-from bayesgp_mf.solution import Cavity, Solution
 from bayesgp_mf.solvers.meanfield import MeanField
 from bayesgp_mf.types import Array
 

@@ -8,8 +8,8 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from bayesgp_mf.errors import Status
+from bayesgp_mf.inference.solution import Control, Info
 from bayesgp_mf.progress import progress_bar
-from bayesgp_mf.solution import Control, Info
 from bayesgp_mf.types import Array
 
 SMALLEST_FRACTION = 2.0**-40

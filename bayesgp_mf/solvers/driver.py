@@ -16,10 +16,10 @@ from collections.abc import Callable
 import numpy as np
 
 from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, NotPositiveDefiniteError, Status
-from bayesgp_mf.lowrank import GramGradient, RootGradient, rank_of
-from bayesgp_mf.problem import Problem, explain_infeasible
+from bayesgp_mf.inference.problem import Problem, explain_infeasible
+from bayesgp_mf.inference.solution import Control, Info
+from bayesgp_mf.matrices.low_rank import GramGradient, RootGradient, rank_of
 from bayesgp_mf.progress import progress_bar
-from bayesgp_mf.solution import Control, Info
 from bayesgp_mf.types import Array
 
 MEMORY = 5  # differences kept for mixing; more only adds rounding here

@@ -25,10 +25,10 @@ from bayesgp_mf.errors import (
     Status,
     UndefinedQuantityError,
 )
+from bayesgp_mf.inference.problem import Problem, explain_infeasible
+from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.likelihoods import Gaussian, Likelihood, Probit
-from bayesgp_mf.linalg import DenseCorrection, InverseCorrection, SiteCorrection, cholesky, psd_root
-from bayesgp_mf.problem import Problem, explain_infeasible
-from bayesgp_mf.solution import Control, Evidence, Info, LeaveOneOut, Solution
+from bayesgp_mf.matrices.dense import DenseCorrection, InverseCorrection, SiteCorrection, cholesky, psd_root
 from bayesgp_mf.solvers.orthant import Estimate, Orthant, tilted
 from bayesgp_mf.types import Array
 

@@ -27,11 +27,11 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
 from bayesgp_mf.errors import NotPositiveDefiniteError, Status
-from bayesgp_mf.linalg import cholesky, triangular_inverse
-from bayesgp_mf.lowrank import Gram, LowRankGram, site_correction
-from bayesgp_mf.problem import Problem
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import Control, Info
+from bayesgp_mf.matrices.dense import cholesky, triangular_inverse
+from bayesgp_mf.matrices.low_rank import Gram, LowRankGram, site_correction
 from bayesgp_mf.progress import progress_bar
-from bayesgp_mf.solution import Control, Info
 from bayesgp_mf.solvers.line_search import first_that_rises
 from bayesgp_mf.solvers.sites import State, site_of_cavity
 from bayesgp_mf.types import Array, Derivs

@@ -32,18 +32,18 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError, Status, UndefinedQuantityError
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.likelihoods import Probit
 from bayesgp_mf.likelihoods.higher import higher_derivatives
-from bayesgp_mf.linalg import SiteCorrection
-from bayesgp_mf.lowrank import (
+from bayesgp_mf.matrices.dense import SiteCorrection
+from bayesgp_mf.matrices.low_rank import (
     GramGradient,
     LowRankCorrection,
     Sites,
     rank_of,
     site_correction,
 )
-from bayesgp_mf.problem import Problem
-from bayesgp_mf.solution import Control, Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.solvers.ascent import SMALLEST_FRACTION, climb
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.solvers.line_search import first_that_rises

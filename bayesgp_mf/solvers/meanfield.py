@@ -30,10 +30,18 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
-from bayesgp_mf.linalg import times
-from bayesgp_mf.lowrank import Gram, GramGradient, LowRankCorrection, LowRankGram, Sites, rank_of, site_correction
-from bayesgp_mf.problem import Problem
-from bayesgp_mf.solution import Cavity, Control, Evidence, Info, LeaveOneOut, Solution
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import Cavity, Control, Evidence, Info, LeaveOneOut, Solution
+from bayesgp_mf.matrices.dense import times
+from bayesgp_mf.matrices.low_rank import (
+    Gram,
+    GramGradient,
+    LowRankCorrection,
+    LowRankGram,
+    Sites,
+    rank_of,
+    site_correction,
+)
 from bayesgp_mf.solvers.driver import require_determined, require_solved
 from bayesgp_mf.solvers.fixed_variance import solve_at_fixed_variance
 from bayesgp_mf.solvers.newton import newton_step

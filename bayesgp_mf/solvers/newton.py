@@ -31,13 +31,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from bayesgp_mf.likelihoods.higher import rough_higher_derivatives
-from bayesgp_mf.linalg import SiteCorrection, gmres, squared_symmetric_times, symmetric_times
-from bayesgp_mf.lowrank import LowRankCorrection
+from bayesgp_mf.matrices.dense import SiteCorrection, gmres, squared_symmetric_times, symmetric_times
+from bayesgp_mf.matrices.low_rank import LowRankCorrection
 from bayesgp_mf.solvers.sites import State
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
-    from bayesgp_mf.problem import Problem
+    from bayesgp_mf.inference.problem import Problem
     from bayesgp_mf.solvers.meanfield import Posterior
 
 _Product: TypeAlias = Callable[[Array], Array]

@@ -43,11 +43,11 @@ from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
 from bayesgp_mf.cube import scrambled_points
 from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.likelihoods import Step
 from bayesgp_mf.likelihoods.probit import hazard
-from bayesgp_mf.linalg import cholesky, triangular_inverse
-from bayesgp_mf.problem import Problem
-from bayesgp_mf.solution import Control
+from bayesgp_mf.matrices.dense import cholesky, triangular_inverse
 from bayesgp_mf.solvers.fixed_variance import solve_at_fixed_variance
 from bayesgp_mf.types import Array
 

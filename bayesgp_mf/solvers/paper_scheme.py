@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError, Status
-from bayesgp_mf.lowrank import site_correction
-from bayesgp_mf.problem import Problem
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import Control, Info
+from bayesgp_mf.matrices.low_rank import site_correction
 from bayesgp_mf.progress import progress_bar
-from bayesgp_mf.solution import Control, Info
 from bayesgp_mf.solvers.sites import State, site_of_cavity
 from bayesgp_mf.types import Array, Derivs
 

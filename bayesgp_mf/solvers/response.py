@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.linalg import SiteCorrection, shrinkage
-from bayesgp_mf.lowrank import LowRankCorrection, LowRankGram, Sites
-from bayesgp_mf.problem import Problem
-from bayesgp_mf.solution import LeaveOneOut, Solution
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import LeaveOneOut, Solution
+from bayesgp_mf.matrices.dense import SiteCorrection, shrinkage
+from bayesgp_mf.matrices.low_rank import LowRankCorrection, LowRankGram, Sites
 from bayesgp_mf.types import Array
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.linalg import cholesky, psd_root, triangular_inverse
-from bayesgp_mf.problem import Problem
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.matrices.dense import cholesky, psd_root, triangular_inverse
 from bayesgp_mf.solvers.sites import State, site_of_cavity
 from bayesgp_mf.types import Array
 

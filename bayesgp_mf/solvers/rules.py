@@ -16,8 +16,9 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.linalg import cholesky, symmetric, triangular_inverse
-from bayesgp_mf.lowrank import (
+from bayesgp_mf.inference.solution import EvidenceKind, Solution
+from bayesgp_mf.matrices.dense import cholesky, symmetric, triangular_inverse
+from bayesgp_mf.matrices.low_rank import (
     Gram,
     GramGradient,
     LowRankCorrection,
@@ -27,7 +28,6 @@ from bayesgp_mf.lowrank import (
     dense_gram,
     weighted_square,
 )
-from bayesgp_mf.solution import EvidenceKind, Solution
 from bayesgp_mf.solvers.driver import LARGEST_ROUNDING
 from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.types import Array

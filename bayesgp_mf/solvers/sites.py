@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesgp_mf.problem import Problem
-from bayesgp_mf.solution import Control, Info, Solution
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import Control, Info, Solution
 from bayesgp_mf.solvers.driver import fixed_point
 from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.types import Array

@@ -31,14 +31,14 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from bayesgp_mf.errors import NotPositiveDefiniteError, Status, UndefinedQuantityError
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import Control, Info, LeaveOneOut, Solution
+from bayesgp_mf.inference.undefined import LeaveOneOutFields, UndefinedCorrection, UndefinedEvidence, undefined
 from bayesgp_mf.likelihoods import Probit
-from bayesgp_mf.linalg import cholesky, psd_root, shrinkage, triangular_inverse
-from bayesgp_mf.problem import Problem
-from bayesgp_mf.solution import Control, Info, LeaveOneOut, Solution
+from bayesgp_mf.matrices.dense import cholesky, psd_root, shrinkage, triangular_inverse
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.solvers.response import field_of_others
 from bayesgp_mf.types import Array
-from bayesgp_mf.undefined import LeaveOneOutFields, UndefinedCorrection, UndefinedEvidence, undefined
 
 
 @dataclass(frozen=True, slots=True)

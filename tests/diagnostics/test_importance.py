@@ -10,12 +10,12 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import bayesgp_mf as bgp
+from bayesgp_mf.container.inferencedata import get_group, group_names, make_container
 from bayesgp_mf.diagnostics import importance
 from bayesgp_mf.diagnostics.importance import weigh
-from bayesgp_mf.inferencedata import get_group, group_names, make_container
 from bayesgp_mf.kernels import Matern32
 from bayesgp_mf.likelihoods import Gaussian as Regression
-from bayesgp_mf.posterior_process import Posterior
+from bayesgp_mf.processes.single import Posterior
 
 X20 = np.linspace(-2.0, 2.0, 20)[:, None]
 KERNEL = Matern32(variance=4.0)

@@ -9,6 +9,7 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.diagnostics import exact_loo
+from bayesgp_mf.inference.solution import LeaveOneOut
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.methods import METHODS
 
@@ -79,5 +80,5 @@ def test_malformed_arguments_are_refused(arguments, message):
 
 
 def test_errors_are_counted_where_the_field_has_the_wrong_sign():
-    loo = bgp.solution.LeaveOneOut(np.array([0.5, -0.1, 0.0]), np.ones(3), np.zeros(3))
+    loo = LeaveOneOut(np.array([0.5, -0.1, 0.0]), np.ones(3), np.zeros(3))
     assert loo.error_count(np.array([1.0, 1.0, -1.0])) == 1

@@ -7,9 +7,9 @@ import numpy as np
 import bayesgp_mf as bgp
 from bayesgp_mf.errors import Status
 from bayesgp_mf.hyper import LogNormal, Target
-from bayesgp_mf.linalg import SiteCorrection
+from bayesgp_mf.inference.solution import Evidence, Info, Solution
+from bayesgp_mf.matrices.dense import SiteCorrection
 from bayesgp_mf.methods import METHODS
-from bayesgp_mf.solution import Evidence, Info, Solution
 
 MEAN = np.array([0.3, -0.7])
 PRECISION = np.array([[4.0, 1.5], [1.5, 2.0]])

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
+from bayesgp_mf.container.inferencedata import get_group
 from bayesgp_mf.hyper import EvidenceScore, Objective, Target
 from bayesgp_mf.hyper.scores import KNOWN
-from bayesgp_mf.inferencedata import get_group
 from bayesgp_mf.kernels import log_vector
 from bayesgp_mf.methods import METHODS
 

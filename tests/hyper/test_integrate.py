@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
-from bayesgp_mf import memory
 from bayesgp_mf.hyper import EvidenceScore, Integrate, LogNormal, Objective, Target
 from bayesgp_mf.hyper.designs import central_composite, central_composite_size, factorial, product_rule
+from bayesgp_mf.matrices import memory
 from bayesgp_mf.methods import METHODS
 from tests.hyper.known import MEAN, PRECISION, Quadratic, ignore, known_target, pima_test_errors, published_pima
 

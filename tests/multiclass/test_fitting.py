@@ -10,11 +10,11 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.arviz_version import arviz_major
+from bayesgp_mf.container.inferencedata import get_group, group_names
 from bayesgp_mf.hyper import HybridMonteCarlo, Integrate, LogNormal
-from bayesgp_mf.inferencedata import get_group, group_names
 from bayesgp_mf.kernels import Gaussian, Matern32, PerClass
-from bayesgp_mf.memory import check_memory
-from bayesgp_mf.multiclass_process import MulticlassPosterior
+from bayesgp_mf.matrices.memory import check_memory
+from bayesgp_mf.processes.several_classes import MulticlassPosterior
 
 KERNEL = Gaussian(1.0, 4.0)
 NAMES = ("ash", "birch", "cedar")
@@ -315,7 +315,7 @@ def test_tilted_marginals_are_refused_before_any_search(monkeypatch):
 
 
 def test_draws_of_new_cases_are_counted_for_every_class(idata, monkeypatch):
-    monkeypatch.setattr("bayesgp_mf.memory.available_bytes", lambda: 16 * 80 * 1000 * 2)
+    monkeypatch.setattr("bayesgp_mf.matrices.memory.available_bytes", lambda: 16 * 80 * 1000 * 2)
     with pytest.raises(MemoryError, match="80 draws of 3000"):
         bgp.predict(idata, np.zeros((1000, 2)))
 

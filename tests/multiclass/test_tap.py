@@ -7,12 +7,12 @@ from scipy.stats import qmc
 
 import bayesgp_mf as bgp
 from bayesgp_mf.errors import NotPositiveDefiniteError
+from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.likelihoods.softmax_tilted import log_partition
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.multiclass.laplace import multiclass_laplace
 from bayesgp_mf.multiclass.tap import MulticlassTap, check_class_memory, multiclass_tap
-from bayesgp_mf.solution import Control
 
 NAMES = ("a", "b", "c", "d", "e", "f")
 

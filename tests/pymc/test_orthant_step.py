@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import kstest
 
 import bayesgp_mf as bgp
+from bayesgp_mf.container.inferencedata import get_group
 from bayesgp_mf.diagnostics import sample_orthant
-from bayesgp_mf.inferencedata import get_group
 from bayesgp_mf.pymc import LinearEllipticalSlice, OrthantStep
 
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False, "cores": 1, "random_seed": 1}

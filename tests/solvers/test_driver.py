@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayesgp_mf.errors import NotPositiveDefiniteError, Status
-from bayesgp_mf.solution import Control
+from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.solvers.driver import fixed_point
 
 CONTROL = Control(tolerance=1e-10, max_iterations=500)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import bayesgp_mf as bgp
+from bayesgp_mf.container.inferencedata import group_names
 from bayesgp_mf.diagnostics import exact_loo
 from bayesgp_mf.solvers.svm import svm
 
@@ -123,7 +124,7 @@ def test_a_fit_has_no_draws_and_no_probabilities_and_survives_a_file(tmp_path):
     toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(0.5), bgp.Step(), n=30, random_seed=1)
     labels = np.where(toy.y == 1, "yes", "no")
     idata = bgp.fit(toy.X, labels, bgp.kernels.Gaussian(0.5), bgp.Probit(0.1), method="svm", random_seed=1)
-    names = bgp.inferencedata.group_names(idata)
+    names = group_names(idata)
     assert set(names) == {"observed_data", "constant_data", "fit"}
     path = tmp_path / "svm.nc"
     idata.to_netcdf(str(path), engine="h5netcdf")

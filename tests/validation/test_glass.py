@@ -6,9 +6,9 @@ import xarray as xr
 from scipy.special import softmax
 
 import bayesgp_mf as bgp
+from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.multiclass.laplace import multiclass_laplace
 from bayesgp_mf.multiclass.star_tap import StarTap
-from bayesgp_mf.solution import Control
 from validation.glass.compare import compare
 from validation.glass.recorded import PATH, read
 from validation.glass.setting import KERNEL, load

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
+from bayesgp_mf.container.inferencedata import get_group, make_container
 from bayesgp_mf.datasets import load_pima
-from bayesgp_mf.inferencedata import get_group, make_container
 from tests.validation.page_parser import check_self_contained
 from validation import report
 from validation.checks import Check, Tolerances

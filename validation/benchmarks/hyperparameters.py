@@ -9,8 +9,8 @@ import numpy as np
 import bayesgp_mf as bgp
 from bayesgp_mf.hyper import EvidenceScore, Objective, Target
 from bayesgp_mf.hyper.scores import KNOWN
+from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.methods import get_method
-from bayesgp_mf.solution import Control
 from bayesgp_mf.types import Array
 from validation.benchmarks.goals import Goal, Goals
 from validation.benchmarks.listing import Result

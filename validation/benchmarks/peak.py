@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 import bayesgp_mf as bgp
-from bayesgp_mf.solution import Control
+from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.types import Array
 from validation.benchmarks.machine import ONE_THREAD
 from validation.benchmarks.peers import gpboost_at, gpy_ep, sklearn_laplace

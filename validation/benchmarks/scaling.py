@@ -10,11 +10,11 @@ import numpy as np
 from scipy.linalg import lapack
 
 import bayesgp_mf as bgp
-from bayesgp_mf.assembly import assemble
 from bayesgp_mf.hyper.scores import KNOWN
+from bayesgp_mf.inference.assembly import assemble
+from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.methods import get_method
-from bayesgp_mf.solution import Control
 from bayesgp_mf.types import Array
 from validation.benchmarks.goals import Goal, Goals
 from validation.benchmarks.growth import Growth

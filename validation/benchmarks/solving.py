@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import bayesgp_mf as bgp
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.methods import get_method
-from bayesgp_mf.problem import Problem
-from bayesgp_mf.solution import Solution
 from validation.benchmarks.timing import Benchmark, Case, in_turn
 
 METHODS = ("tap", "naive", "variational", "laplace", "online", "svm")

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 import bayesgp_mf as bgp
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.likelihoods.softmax_tilted import tilted_probabilities
 from bayesgp_mf.methods import Solver
 from bayesgp_mf.multiclass.nearest import nearest_case_probabilities
-from bayesgp_mf.multiclass_process import make_process
-from bayesgp_mf.problem import Problem
-from bayesgp_mf.solution import Control
+from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.types import Array
 from validation.glass.recorded import Recorded
 from validation.glass.setting import KERNEL, Setting

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 import bayesgp_mf as bgp
-from bayesgp_mf.problem import Problem
+from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.types import Array
 from validation.hyperposterior.setting import LIKELIHOOD, kernel_at
 from validation.tables.selection import Split

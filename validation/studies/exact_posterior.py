@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 import bayesgp_mf as bgp
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.posterior_process import Posterior
+from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.solvers.exact import Exact
 from bayesgp_mf.types import Array
 from validation.checks import Check

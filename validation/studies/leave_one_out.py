@@ -14,10 +14,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import bayesgp_mf as bgp
+from bayesgp_mf.container.inferencedata import get_group
 from bayesgp_mf.diagnostics import exact_loo
-from bayesgp_mf.inferencedata import get_group
+from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.methods import get_method
-from bayesgp_mf.problem import Problem
 from bayesgp_mf.types import Array
 from validation import reference
 from validation.arviz_calls import convergence, elpd, psis_loo

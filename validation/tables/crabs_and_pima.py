@@ -15,10 +15,10 @@ import numpy as np
 
 import bayesgp_mf as bgp
 from bayesgp_mf.hyper import Evidence, LogNormal, Target
+from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.kernels import Gaussian, Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.methods import get_method
-from bayesgp_mf.solution import Solution
 from bayesgp_mf.types import Array
 from validation.tables.selection import NAMES, Choice, Counts, Split, choose, count, errors_on_test_set, solve
 

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 import bayesgp_mf as bgp
 from bayesgp_mf.hyper import Evidence, HybridMonteCarlo, LogNormal, Target
+from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.kernels import Gaussian, Kernel, PerClass
 from bayesgp_mf.likelihoods.softmax_tilted import tilted_probabilities
 from bayesgp_mf.methods import MULTICLASS, get_method
-from bayesgp_mf.multiclass_process import make_process
 from bayesgp_mf.one_vs_rest import fit_one_vs_rest
-from bayesgp_mf.solution import Control
+from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.types import Array
 from validation.glass.compare import Compared, compare
 from validation.glass.recorded import Recorded, read

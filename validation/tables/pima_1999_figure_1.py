@@ -13,9 +13,9 @@ import numpy as np
 
 import bayesgp_mf as bgp
 from bayesgp_mf.hyper import EvidenceScore, Objective, Target
+from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.kernels import log_vector, with_log_vector
 from bayesgp_mf.methods import get_method
-from bayesgp_mf.solution import Control
 from bayesgp_mf.types import Array
 from validation.tables import crabs_and_pima as common
 from validation.tables.command import main

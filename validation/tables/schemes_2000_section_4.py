@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 import bayesgp_mf as bgp
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.methods import get_method
-from bayesgp_mf.problem import Problem
-from bayesgp_mf.solution import Solution
 from validation.tables.command import main
 from validation.tables.record import Entry, PaperTable
 from validation.tables.selection import NAMES, Split

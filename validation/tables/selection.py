@@ -17,11 +17,11 @@ import numpy as np
 import bayesgp_mf as bgp
 from bayesgp_mf import diagnostics
 from bayesgp_mf.datasets import Dataset
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import LeaveOneOut, Solution
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.methods import get_method
-from bayesgp_mf.problem import Problem
-from bayesgp_mf.solution import LeaveOneOut, Solution
 from bayesgp_mf.types import Array
 
 NAMES = {"tap": "TAP", "naive": "Naive", "svm": "SVM"}

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from bayesgp_mf.problem import Problem
-from bayesgp_mf.solution import Solution
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.types import Array
 from validation.tables import sonar

@@ -1,0 +1,1 @@
+"""Posterior <-> ArviZ: nobody else builds or reads a container."""

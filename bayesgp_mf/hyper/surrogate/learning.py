@@ -1,0 +1,135 @@
+"""How the surrogate of evidence times prior is learned: along a search for the mode, then at draws from itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayesgp_mf.hyper.leapfrog import reflect
+from bayesgp_mf.hyper.objective import Objective
+from bayesgp_mf.hyper.optimise import descend, no_solution
+from bayesgp_mf.hyper.result import Advance
+from bayesgp_mf.hyper.scores import KNOWN, EvidenceScore
+from bayesgp_mf.hyper.surrogate.process import fit_process
+from bayesgp_mf.hyper.surrogate.walk import SurrogateWalk
+from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.types import Array
+
+WALKERS = 64
+"""Chains on the surrogate; they say where it is high, and how wide."""
+FIRST_SD, FIRST_STEP = 1.0, 0.2
+"""Standard deviation of a logarithm before anything is known of it; step size in units of it."""
+DEEP = 10.0
+"""A point of the search that is lower than its end by more nats than this and one for each parameter is of no use."""
+SHARE, FEWEST_NEW = 1.0 / 3.0, 8
+"""New points each time, by those that are there; at least."""
+ROUNDS, TRAJECTORIES = 4, 5
+"""Of the walkers on each surrogate: rounds, after which the step size is mended, and trajectories in each."""
+ACCEPTED = 0.8
+"""Share of the trajectories that the step size aims at."""
+FURTHER_TO_LEARN, FURTHER_TO_SAMPLE = 0.7, 1.0 / 3.0
+"""Standard deviations by which draws are further out than those of the density. A place where the surrogate is far too
+low has a large weight; so it learns beyond where the density is, and nodes are drawn a little beyond."""
+
+
+def power(further: float, p: int) -> float:
+    """Return the power of a normal density in p dimensions whose draws are by so much further out than sqrt(p)."""
+    return float((1.0 + further / np.sqrt(p)) ** -2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learned:
+    """The surrogate, and how it came about.
+
+    Attributes
+    ----------
+    walk : SurrogateWalk
+        On the surrogate, for proposals.
+    walkers : (w, p) array
+        Draws from a wider density.
+    x, value : (n, p) and (n,) array
+        Points that it was learned from, with the log of evidence times prior.
+    errors : (k,) array
+        Standard deviation of the error at each batch of new points, before these were learned from, in nats.
+    n_evaluations, n_failures : int
+        Points asked for, and those without a solution.
+    """
+
+    walk: SurrogateWalk
+    walkers: Array
+    x: Array
+    value: Array
+    errors: Array
+    n_evaluations: int
+    n_failures: int
+
+
+class _Recorder(Objective):
+    """An objective that keeps the points that it was asked for, with its answers."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target, EvidenceScore(KNOWN), from_prior=not target.likelihood.log_concave)
+        self.seen: list[tuple[Array, float, Array]] = []
+
+    def __call__(self, log_free: Array) -> tuple[float, Array] | None:
+        answer = super().__call__(log_free)
+        if answer is not None:
+            self.seen.append((log_free.copy(), *answer))
+        return answer
+
+    def keep_highest(self, most: int, lowest: float) -> None:
+        """Forget all points but the ``most`` highest, and those that are below ``lowest``."""
+        by_height = sorted(range(len(self.seen)), key=lambda k: -self.seen[k][1])
+        self.seen = [self.seen[k] for k in sorted(by_height[:most]) if self.seen[k][1] >= lowest]
+
+    def arrays(self, first: int = 0) -> tuple[Array, Array, Array]:
+        """Return the points from the ``first`` on, ``(n, p)``, with values ``(n,)`` and gradients ``(n, p)``."""
+        x, value, gradient = zip(*self.seen[first:], strict=True)
+        return np.array(x), np.array(value), np.array(gradient)
+
+
+def learn(target: Target, training: int, rng: np.random.Generator, advance: Advance) -> Learned:
+    """Learn the surrogate of log evidence plus log prior, from at most ``training`` solutions with gradient.
+
+    Raises
+    ------
+    ConvergenceError
+        If the inner solver found no solution at the start, or at any point of a batch of eight or more.
+    """
+    objective = _Recorder(target)
+    mode = descend(objective, target.start, advance)
+    if not np.isfinite(mode.value):
+        raise no_solution(objective, "the starting point")
+    objective.keep_highest(training, mode.value - DEEP - mode.end.size)
+    centre, sd, step = mode.end, np.minimum(FIRST_SD, (target.upper - target.lower) / 4.0), FIRST_STEP
+    spread = 0.5 * sd * rng.standard_normal((WALKERS, centre.size))
+    walkers, _ = reflect(centre + spread, spread, target.lower, target.upper)
+    errors: list[float] = []
+    left = training - len(objective.seen)
+    wide, wider = (power(further, centre.size) for further in (FURTHER_TO_SAMPLE, FURTHER_TO_LEARN))
+
+    def walk(raised: float) -> SurrogateWalk:
+        return SurrogateWalk(surrogate, raised, step * raised**-0.5 * sd, target.lower, target.upper)
+
+    while True:
+        x, value, gradient = objective.arrays()
+        surrogate = fit_process(x, value, gradient, centre, sd)
+        for _ in range(ROUNDS):
+            walkers, _, acceptance = walk(wider)(walkers, TRAJECTORIES, rng)
+            step *= float(np.exp(acceptance - ACCEPTED))
+        n_new = min(max(FEWEST_NEW, int(SHARE * value.size)), WALKERS, left)
+        if n_new == 0:
+            evaluations, failures = objective.n_evaluations, objective.n_failures
+            return Learned(walk(wide), walkers, x, value, np.array(errors), evaluations, failures)
+        centre, sd = walkers.mean(axis=0), walkers.std(axis=0) * wider**0.5
+        left -= n_new  # with a solution or without
+        for walker in walkers[:n_new]:
+            objective.forget()  # the last one is far away, the prior is nearer
+            objective(walker)
+        if len(objective.seen) > value.size:
+            new, exact, _ = objective.arrays(value.size)
+            errors.append(float(np.std(exact - surrogate(new)[0])))
+            advance(f"surrogate of {value.size} points off by {errors[-1]:.2f} nats")
+        elif n_new >= FEWEST_NEW:  # the last batch may be of fewer, which may fail by chance
+            raise no_solution(objective, f"any of {n_new} points around the most probable value")

@@ -1,0 +1,212 @@
+r"""An average over hyperparameters: draws from a surrogate of evidence times prior, weighted by one solution each.
+
+The log of evidence times prior is learned as a Gaussian process (`process`, `learning`). Draws from
+what was learned cost next to nothing; the exact density at each of them, over that of the surrogate, is its weight.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from bayesgp_mf.errors import ConvergenceWarning
+from bayesgp_mf.hyper.default_priors import with_default_priors
+from bayesgp_mf.hyper.integrate import warn_dropped
+from bayesgp_mf.hyper.objective import Objective
+from bayesgp_mf.hyper.optimise import no_solution
+from bayesgp_mf.hyper.result import Advance, HyperResult
+from bayesgp_mf.hyper.scores import EvidenceScore
+from bayesgp_mf.hyper.surrogate.learning import Learned, learn
+from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.inputs import check_positive_integers
+from bayesgp_mf.pareto import FEWEST_WEIGHTS, LARGEST_K, largest_k, smooth
+from bayesgp_mf.types import Array
+
+PER_PARAMETER, FEWEST = 25, 60
+"""Points to learn from, by default."""
+USUAL_ROWS, MOST_ROWS = 4000, 12000
+"""Of the surrogate's matrix, a row for each value and each entry of a gradient: by default, and at all."""
+KNOWN_FOR_WEIGHTS = 1e-3
+"""To how many nats the log evidence is known at the nodes: what this does to weights is far below their own spread."""
+FEW_EFFECTIVE = 0.2
+"""A smaller share of the nodes is warned about."""
+FIRST_TRAJECTORIES, TRAJECTORIES = 20, 10
+"""On the surrogate, from the wider density to the first nodes, and between nodes of the same walker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surrogate:
+    r"""A weighted average over draws from a Gaussian process that has learned the log of evidence times prior.
+
+    First the process learns, from values and gradients along a search for the mode, and then at draws from what was
+    learned so far [1]_. Then nodes are drawn from the density :math:`\pi^*` learned, by hybrid Monte Carlo on the
+    process, which costs next to nothing. One solution at each node gives its weight :math:`\pi/\pi^*`, the tail of
+    which is smoothed [2]_. Weighted averages are those under :math:`\pi`, evidence times prior, however rough
+    :math:`\pi^*`; the better it is, the more nodes are effective.
+
+    Parameters
+    ----------
+    nodes : int
+        Solutions that are kept, at least 30.
+    training : int, optional
+        Largest number of solutions with gradient that are learned from. By default 25 for each parameter, but at least
+        60, and at most as many as make 4000 values and derivatives.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range; on use, if the method has no evidence.
+
+    Notes
+    -----
+    For up to some ten parameters; with more the surrogate is rough, and few nodes are effective. ``hyper_pareto_k``
+    and ``hyper_ess`` in the group ``fit`` say how good it is. There is a warning where k-hat is above 0.7, or less than
+    a fifth of the nodes are effective: then use ``hyper="nuts"``, which needs tens of solutions for an effective draw,
+    but no surrogate. Fewer than 2200 nodes bear only a lower k-hat, 0.63 the usual 500, and the warning asks for more.
+    Neither finds a second mode that is far from the first.
+
+    Priors are those of ``hyper="nuts"``: bounds are walls, with a uniform prior in the logarithm between them where no
+    other is given, and a parameter with neither gets a log-normal prior around the kernel's own value, with the
+    standard deviation 1.5 in the logarithm. Nodes are solved from the prior, so that the density is one function of the
+    hyperparameters. Those without a solution are dropped and counted (``hyper_n_nodes_failed``).
+
+    References
+    ----------
+    .. [1] Rasmussen, C. E. (2003). Gaussian processes to speed up hybrid Monte Carlo for expensive Bayesian integrals.
+       Bayesian Statistics 7, 651-659.
+    .. [2] Vehtari, A., Simpson, D., Gelman, A., Yao, Y., & Gabry, J. (2024). Pareto smoothed importance sampling.
+       Journal of Machine Learning Research 25(72), 1-58.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> from bayesgp_mf.hyper import LogNormal, Surrogate
+    >>> toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 4.0), n=20, random_seed=4)
+    >>> idata = bgp.fit(toy.X, toy.y, bgp.kernels.Gaussian(1.0, 4.0), hyper=Surrogate(nodes=300), random_seed=1,
+    ...     priors={"lengthscale": LogNormal(0.0, 1.0), "variance": LogNormal(1.0, 1.0)}, progress=False)
+    >>> bool(idata["fit"]["hyper_pareto_k"] < 0.5), bool(idata["fit"]["hyper_ess"] > 150)
+    (True, True)
+    """
+
+    name: ClassVar[str] = "surrogate"
+    nodes: int = 500
+    training: int | None = None
+
+    def __post_init__(self) -> None:
+        check_positive_integers(nodes=self.nodes)
+        if self.nodes < FEWEST_WEIGHTS:
+            raise ValueError(
+                f"nodes must be at least {FEWEST_WEIGHTS}, from whose weights one can tell whether they average out, "
+                f"got {self.nodes}."
+            )
+        if self.training is not None:
+            check_positive_integers(training=self.training)
+
+    def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
+        """Learn, draw nodes, and weigh them.
+
+        Raises
+        ------
+        ValueError
+            If the surrogate would have to learn from too many numbers.
+        MemoryError
+            If the solutions at all nodes would not fit into this machine's memory.
+        ConvergenceError
+            If the inner solver found no solution at the start, at any point of a batch of eight or more to learn
+            from, or at any node.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If nodes were dropped, or the weights do not average out.
+        """
+        training = self._training(target.start.size)
+        target.check_memory(self.nodes)
+        target, by_default = with_default_priors(target)
+        learned = learn(target, training, rng, advance)
+        nodes, log_density, times = draw(learned, self.nodes, rng)
+        objective = Objective(target, EvidenceScore(KNOWN_FOR_WEIGHTS), from_prior=True)
+        values = objective.at_nodes(nodes, advance)
+        kept = np.isfinite(values)
+        if not kept.any():
+            raise no_solution(objective, f"any of {len(nodes)} draws from the surrogate")
+        of_draw = np.repeat(np.arange(int(kept.sum())), times[kept])
+        log_weights, k_hat = smooth((values - log_density)[kept][of_draw])
+        of_draws = np.exp(log_weights - logsumexp(log_weights))
+        weights = np.bincount(of_draw, weights=of_draws).astype(np.float64)
+        ess = 1.0 / float(of_draws @ of_draws)
+        if of_draw.size < self.nodes:
+            warn_dropped(self.nodes - of_draw.size, self.nodes)
+        _warn_of_weights(of_draw.size, k_hat, ess)
+        record = {
+            "hyper_start": (("hyper",), target.start),
+            "hyper_default_prior": (("hyper",), by_default),
+            "hyper_training": (("training", "hyper"), learned.x),
+            "hyper_training_lp": (("training",), learned.value),
+            "hyper_surrogate_error": (("batch",), learned.errors),
+            "hyper_node": (("node", "hyper"), nodes[kept]),
+            "hyper_node_weight": (("node",), weights),
+            "hyper_pareto_k": ((), np.array(k_hat)),
+            "hyper_ess": ((), np.array(ess)),
+            "hyper_n_evaluations": ((), np.array(learned.n_evaluations + objective.n_evaluations)),
+            "hyper_n_failures": ((), np.array(learned.n_failures + objective.n_failures)),
+            "hyper_n_nodes_failed": ((), np.array(np.sum(~kept))),
+        }
+        kernels = tuple(target.kernel_at(node) for node in nodes[kept])
+        return HyperResult(kernels, weights, stats={"lp": values[kept]}, record=record)
+
+    def _training(self, p: int) -> int:
+        usual = max(1, min(max(FEWEST, PER_PARAMETER * p), USUAL_ROWS // (p + 1)))
+        training = usual if self.training is None else self.training
+        if training * (p + 1) > MOST_ROWS:
+            raise ValueError(
+                f"training = {training} points, each with a value and {p} derivatives, make a surrogate of "
+                f"{training * (p + 1)} numbers, and {MOST_ROWS} is the most. Use training <= {MOST_ROWS // (p + 1)}."
+            )
+        return training
+
+
+def draw(learned: Learned, n: int, rng: np.random.Generator) -> tuple[Array, Array, NDArray[np.intp]]:
+    """Return the distinct ones among n draws from the surrogate, and how often each was drawn.
+
+    Returns
+    -------
+    (k, p) array
+        The draws. A walker none of whose trajectories was accepted is where it was before.
+    (k,) array
+        Logarithm of the density that they follow.
+    (k,) array of int
+        How often.
+    """
+    walkers, _, _ = learned.walk(learned.walkers, FIRST_TRAJECTORIES, rng)
+    draws, values = [], []
+    for _ in range(0, n, len(walkers)):
+        walkers, value, _ = learned.walk(walkers, TRAJECTORIES, rng)
+        draws.append(walkers)
+        values.append(value)
+    nodes, first, times = np.unique(np.concatenate(draws)[:n], axis=0, return_index=True, return_counts=True)
+    return nodes, np.concatenate(values)[first], times
+
+
+def _warn_of_weights(n_kept: int, k_hat: float, ess: float) -> None:
+    largest = largest_k(max(n_kept, FEWEST_WEIGHTS))
+    if k_hat > LARGEST_K or ess < FEW_EFFECTIVE * n_kept:
+        remedy = (
+            "The surrogate is too rough. Let it learn from more points, Surrogate(training=...), fix parameters, or "
+            "use hyper='nuts'."
+        )
+    elif k_hat > largest:
+        remedy = f"So few nodes bear a k-hat of {largest:.2f} only. Take more, Surrogate(nodes=...)."
+    else:
+        return
+    warnings.warn(
+        f"the weights of {n_kept} nodes may not average out: Pareto k-hat {k_hat:.2f}, {ess:.0f} effective nodes. "
+        f"{remedy}",
+        ConvergenceWarning,
+        stacklevel=4,
+    )

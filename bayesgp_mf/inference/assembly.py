@@ -1,0 +1,190 @@
+"""From a kernel and inputs to a problem, and whether its Gram matrix is dense or of low rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesgp_mf.errors import LowRankError
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.kernels import Kernel, White, is_built_in, leaves
+from bayesgp_mf.kernels.base import Composite
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.matrices.low_rank import LowRankGram
+from bayesgp_mf.matrices.memory import check_memory, largest_rank
+from bayesgp_mf.matrices.pivoting import ROUNDING, Entries, Rows, pivoted_cholesky
+from bayesgp_mf.types import Array
+
+LOW_RANK_METHODS = ("tap", "naive", "laplace")
+"""Methods that work with a Gram matrix of low rank by its root alone."""
+SMALLEST = 1000
+"""Cases from which on a root of low rank is looked for without being asked for (the docs have the times)."""
+LARGEST = {"auto": 3, "low_rank": 2}
+"""The largest rank is n over this; above the first it hardly pays, and above the second not at all."""
+ACCURACY = 1e-6
+"""In nats: how far what a root leaves out may move a log evidence (`matrices.low_rank`)."""
+DIAGONAL_BLOCK = 32
+"""Cases whose covariances are asked for at once where only the variances are wanted."""
+
+
+def assemble(
+    kernel: Kernel,
+    X: Array,
+    t: Array,
+    likelihood: Likelihood,
+    *,
+    method: str,
+    control: Control,
+    first: NDArray[np.intp] | None = None,
+) -> Problem:
+    """Return the inference problem of a kernel at inputs, with the Gram matrix in the form that suits it.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Prior covariance.
+    X : (n, d) array
+        Inputs.
+    t : (n,) array
+        Targets.
+    likelihood : Likelihood
+        p(t | f).
+    method : str
+        The method that is to solve it: "tap", "naive" and "laplace" can work by a root of low rank.
+    control : Control
+        ``control.gram`` asks for a form; "auto" looks for a root from 1000 cases on, and takes it up to rank n/3;
+        "low_rank" up to n/2.
+    first : (k,) array of int, optional
+        Cases among which to look for pivots first: those of a kernel nearby.
+
+    Raises
+    ------
+    LowRankError
+        If ``control.gram`` asks for low rank and there is none.
+    ValueError
+        What `Problem` raises.
+    MemoryError
+        If the dense matrices of n cases would not fit into this machine's memory, and no root of low rank is found.
+    """
+    n, reason = X.shape[0], None
+    if control.gram == "low_rank" or (control.gram == "auto" and n >= SMALLEST):
+        reason = _needs_dense(kernel, X, t, likelihood, method)
+        gram = None if reason else _low_rank(kernel, X, t, likelihood, X.shape[0] // LARGEST[control.gram], first)
+        if gram is not None and gram.rank > 0:
+            return Problem(gram, t, likelihood)
+        reason = reason or _why_none(n, gram, LARGEST[control.gram])
+        if control.gram == "low_rank":
+            raise LowRankError(f"Control(gram='low_rank') is not possible: {reason}; use Control(gram='auto').")
+    _check_memory_of_dense(t, likelihood, reason)
+    return Problem(kernel.gram(X), t, likelihood, covariance=is_built_in(kernel))
+
+
+def kernel_entries(kernel: Kernel, X: Array) -> Entries:
+    """Return the function of rows and columns that returns this part of the Gram matrix."""
+
+    def entries(rows: Rows, columns: NDArray[np.intp]) -> Array:
+        return kernel.cross(X[rows], X[columns])
+
+    return entries
+
+
+def _low_rank(
+    kernel: Kernel, X: Array, t: Array, likelihood: Likelihood, most: int, first: NDArray[np.intp] | None
+) -> LowRankGram | None:
+    tolerance = 2.0 * ACCURACY / _curvature(likelihood, t)
+    most = min(most, largest_rank(X.shape[0]))
+    return pivoted_cholesky(kernel_entries(kernel, X), kernel.diag(X), tolerance, most, first)
+
+
+def _needs_dense(kernel: Kernel, X: Array, t: Array, likelihood: Likelihood, method: str) -> str | None:
+    """Return why only the dense matrix will do, or None."""
+    if likelihood.targets == "classes":
+        return "several classes need the dense Gram matrix"
+    if method not in LOW_RANK_METHODS:
+        return f"method {method!r} needs the dense Gram matrix, as all do but {', '.join(LOW_RANK_METHODS)}"
+    curvature = _curvature(likelihood, t)
+    if not (np.isfinite(curvature) and curvature > 0):
+        return (
+            f"{type(likelihood).__name__} is a step without latent noise, which asks for every digit of the Gram "
+            "matrix; allow noise, such as Probit(noise_variance=1.0)"
+        )
+    incomplete = [type(part).__name__ for part in _parts(kernel) if not _has_own_cross_vjp(type(part))]
+    if incomplete:
+        return f"{incomplete[0]} has no method cross_vjp, or one that is older than its gram, cross or gram_vjp"
+    return _own_noise(kernel, X, 2.0 * ACCURACY / curvature)
+
+
+def _parts(kernel: Kernel) -> Iterator[Kernel]:
+    """Return a kernel and all that it is made of."""
+    yield kernel
+    for term in kernel.terms if isinstance(kernel, Composite) else ():
+        yield from _parts(term)
+
+
+def _has_own_cross_vjp(kernel: type[Kernel]) -> bool:
+    """Tell whether a class has a `cross_vjp` that no class derived from the one that defines it can have made wrong."""
+
+    def depth(name: str) -> int:
+        return next(i for i, parent in enumerate(kernel.__mro__) if name in vars(parent))
+
+    if kernel.cross_vjp is Kernel.cross_vjp:
+        return False
+    return all(depth("cross_vjp") <= depth(name) for name in ("gram", "cross", "gram_vjp"))
+
+
+def _own_noise(kernel: Kernel, X: Array, tolerance: float) -> str | None:
+    """Return why no columns of the Gram matrix explain its diagonal, or None if they do, but for a small trace.
+
+    The columns are those of `Kernel.cross`, which knows nothing of noise on single cases.
+    """
+    if any(isinstance(leaf, White) and leaf.params["variance"] > 0 for leaf in leaves(kernel)):
+        found = "the kernel has noise of its own for every case (White)"
+    else:
+        diagonal = kernel.diag(X)
+        noise = np.abs(diagonal - _diagonal_of_cross(kernel, X))
+        largest = float(np.max(noise))
+        if largest <= max(tolerance / X.shape[0], ROUNDING * float(np.max(diagonal))):  # false if it overflows
+            return None
+        found = (
+            f"the variance that the kernel's diag has for a case is not the covariance that its cross has for that "
+            f"case with itself (they differ by {largest:.3g} for case {int(np.argmax(noise))}), as if it had noise of "
+            "its own for every case (White)"
+        )
+    return (
+        f"{found}, so that its Gram matrix has full rank; noise in the likelihood, Probit(noise_variance=...), is the "
+        "same model"
+    )
+
+
+def _diagonal_of_cross(kernel: Kernel, X: Array) -> Array:
+    """Return k(x_i, x_i) ``(n,)`` as `Kernel.cross` has it, from small blocks along the diagonal."""
+    blocks = (X[start : start + DIAGONAL_BLOCK] for start in range(0, X.shape[0], DIAGONAL_BLOCK))
+    return np.concatenate([np.diagonal(kernel.cross(block, block)) for block in blocks])
+
+
+def _curvature(likelihood: Likelihood, t: Array) -> float:
+    """Return the largest curvature of log p(t|f) in f at zero: of the order of the strongest site precision."""
+    return float(np.max(np.abs(likelihood.log_prob(t, np.zeros(t.shape)).d2), initial=0.0))
+
+
+def _why_none(n: int, gram: LowRankGram | None, part: int) -> str:
+    if gram is not None:
+        return "the prior variances are so small that no column of the Gram matrix matters"
+    return (
+        f"the root would have more than n/{part} = {n // part} columns, or not fit into memory, before it "
+        f"leaves out so little that the log evidence is right to {ACCURACY:.0e} nats: the kernel is too rough, or its "
+        "length scales are too short"
+    )
+
+
+def _check_memory_of_dense(t: Array, likelihood: Likelihood, reason: str | None) -> None:
+    """Raise a MemoryError if dense matrices would not fit, with the reason why they are needed if there is one."""
+    try:
+        check_memory(t.size, classes=int(np.max(t)) + 1 if likelihood.targets == "classes" else 1)
+    except MemoryError as error:
+        if reason is None:
+            raise
+        raise MemoryError(f"{error} A Gram matrix of low rank would need less, but {reason}.") from None

@@ -1,0 +1,275 @@
+"""What a solver sees: a Gram matrix, targets and a likelihood, checked once."""
+
+from __future__ import annotations
+
+from dataclasses import InitVar, dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import linprog
+
+from bayesgp_mf.errors import InconsistentDataError, NotPositiveDefiniteError
+from bayesgp_mf.likelihoods import Likelihood, Softmax
+from bayesgp_mf.matrices.dense import is_positive_semidefinite
+from bayesgp_mf.matrices.low_rank import Gram, LowRankGram, dense_gram
+from bayesgp_mf.matrices.memory import check_memory
+from bayesgp_mf.types import Array
+
+SYMMETRY_TOLERANCE = 1e-10
+SAME_INPUT_TOLERANCE = 1e-12
+"""Two latent values whose correlation is closer to one, or minus one, than this are one and the same."""
+
+_MEMBERS = tuple(name for name in vars(Likelihood) if not name.startswith("_"))  # isinstance asks for them at length
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """A validated inference problem: prior f ~ N(0, gram), likelihood of t_i given f_i.
+
+    Parameters
+    ----------
+    gram : (n, n) array_like or LowRankGram
+        Gram matrix K, symmetric and positive semi-definite, in squared latent units. One of low rank is a covariance by
+        the way it is made. For several classes it is that of each of them, or ``(C, n, n)`` holds one for each.
+    t : (n,) array_like
+        Labels -1/+1, real targets if ``likelihood.targets == "real"``, or codes 0 to C - 1 if it is "classes".
+    likelihood : Likelihood
+        p(t | f) of one case.
+    covariance : bool
+        Whether the Gram matrix is known to be symmetric and positive semi-definite, as those of this package's kernels
+        are, so that it need not be checked.
+
+    Raises
+    ------
+    ValueError
+        If shapes differ, something is not finite, the Gram matrix is not symmetric, or the labels are
+        not -1/+1 (or codes of classes); if the Gram matrix is of low rank, and the likelihood a noise-free step or one
+        of several classes.
+    NotPositiveDefiniteError
+        If the Gram matrix has an eigenvalue below zero by more than rounding.
+    InconsistentDataError
+        If one input carries both labels and the likelihood gives that probability zero.
+    """
+
+    gram: Gram
+    t: Array
+    likelihood: Likelihood
+    covariance: InitVar[bool] = False
+
+    def __post_init__(self, covariance: bool) -> None:
+        check_likelihood(self.likelihood)
+        object.__setattr__(self, "t", as_float_array("t", self.t))
+        if isinstance(self.gram, LowRankGram):
+            _check_low_rank(self.gram, self.likelihood)
+        else:
+            object.__setattr__(self, "gram", as_float_array("gram", self.gram))
+        if self.likelihood.targets == "classes":
+            _check_codes(self.t, self.likelihood)
+            _check_class_grams(self.dense_gram, self.n_classes, covariance)
+        elif isinstance(self.gram, np.ndarray):
+            _check_gram(self.gram, covariance)
+        _check_targets(self.t, self.gram.shape[-1], self.likelihood)
+        if self.likelihood.forbids:
+            gram = self.dense_gram
+            _check_variances(gram)
+            _check_contradictions(gram, self.t)
+
+    @property
+    def n(self) -> int:
+        """Number of cases."""
+        return int(self.t.shape[0])
+
+    @property
+    def dense_gram(self) -> Array:
+        """K ``(n, n)`` as an array, which is made where it is of low rank.
+
+        Raises
+        ------
+        MemoryError
+            If it is to be made, and would not fit into this machine's memory.
+        """
+        if isinstance(self.gram, LowRankGram):
+            check_memory(self.n)
+        return dense_gram(self.gram)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes with a latent value each; 1 where a case has a single latent value."""
+        if self.likelihood.targets != "classes":
+            return 1
+        known: int | None = getattr(self.likelihood, "n_classes", None)
+        return max(2, int(np.max(self.t, initial=0.0)) + 1) if known is None else known
+
+    @property
+    def latent_shape(self) -> tuple[int, ...]:
+        """Shape of the latent values: ``(n,)``, or ``(n, C)`` for several classes."""
+        return (self.n,) if self.likelihood.targets != "classes" else (self.n, self.n_classes)
+
+    def without(self, i: int) -> Problem:
+        """Return the problem without case ``i``; at least one must be left. Classes stay, with or without a case."""
+        others = np.delete(np.arange(self.n), i)
+        likelihood = self.likelihood
+        if isinstance(likelihood, Softmax) and likelihood.n_classes is None:
+            likelihood = likelihood.with_classes(tuple(str(c) for c in range(self.n_classes)))
+        return Problem(self.dense_gram[..., others[:, None], others], self.t[others], likelihood)
+
+
+def as_float_array(name: str, value: ArrayLike) -> Array:
+    """Return ``value`` as a float64 array, or raise a ValueError that names it."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise ValueError(f"{name} has masked entries, which would be used as if they were not. Drop or impute them.")
+    dtype = getattr(value, "dtype", None)
+    if getattr(dtype, "kind", "") in ("c", "M", "m"):
+        raise ValueError(f"{name} must hold real numbers, got dtype {dtype}. Convert it yourself.")
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold numbers, but it cannot be converted to float: {error}") from error
+
+
+def check_finite(name: str, value: Array, advice: str = "Drop or impute those cases.") -> None:
+    """Raise a ValueError that counts and locates what is not finite in ``value``, and gives advice."""
+    finite = np.isfinite(value)
+    if not finite.all():
+        bad = ~finite
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise ValueError(
+            f"{name} must be finite, but {int(bad.sum())} of its {value.size} entries are NaN or infinite "
+            f"(the first at index {where}). {advice}"
+        )
+
+
+def check_likelihood(likelihood: object) -> None:
+    """Raise a ValueError if ``likelihood`` is not an instance of a likelihood."""
+    if isinstance(likelihood, type):
+        raise ValueError(f"likelihood must be an instance, got the class {likelihood.__name__}: write it with ().")
+    if not all(hasattr(likelihood, name) for name in _MEMBERS):
+        raise ValueError(f"likelihood must be one such as bayesgp_mf.Probit(), got {type(likelihood).__name__}.")
+
+
+def _check_gram(gram: Array, covariance: bool) -> None:
+    _check_square(gram)
+    if not covariance:
+        _check_covariance(gram)
+
+
+def _check_square(gram: Array) -> None:
+    if gram.ndim != 2 or gram.shape[0] != gram.shape[1]:
+        raise ValueError(f"gram must be a square matrix (n, n), got shape {gram.shape}.")
+    if gram.shape[0] == 0:
+        raise ValueError("gram is empty: at least one training case is needed.")
+    check_finite("gram", gram, "The kernel overflows at these inputs: rescale them, or change its parameters.")
+
+
+def _check_covariance(gram: Array) -> None:
+    if gram.diagonal().min() < 0:
+        where = int(np.argmin(np.diag(gram)))
+        raise NotPositiveDefiniteError(
+            f"the diagonal of gram holds prior variances, but entry {where} is {gram[where, where]:.3g}, below zero."
+        )
+    asymmetry = 0.0 if (gram == gram.T).all() else float(np.max(np.abs(gram - gram.T)))
+    if asymmetry > 0.0 and asymmetry > SYMMETRY_TOLERANCE * float(np.max(np.abs(gram))):
+        raise ValueError(
+            f"gram must be symmetric, but gram and gram.T differ by up to {asymmetry:.3g}. "
+            "If that is rounding, pass (gram + gram.T) / 2."
+        )
+    if not is_positive_semidefinite(gram):
+        raise NotPositiveDefiniteError(
+            f"gram must be positive semi-definite, but its smallest eigenvalue is "
+            f"{float(np.linalg.eigvalsh(gram)[0]):.3g}. It is no covariance matrix; check the kernel that made it."
+        )
+
+
+def _check_class_grams(gram: Array, n_classes: int, covariance: bool) -> None:
+    if gram.ndim == 2:
+        _check_gram(gram, covariance)
+        return
+    if gram.ndim != 3 or gram.shape[0] != n_classes:
+        raise ValueError(
+            f"gram must be (n, n) for all classes, or ({n_classes}, n, n) with a matrix for each of the {n_classes} "
+            f"classes, got shape {gram.shape}. Give kernels.PerClass as many kernels as there are classes."
+        )
+    for of_one in gram:
+        _check_gram(of_one, covariance)
+
+
+def _check_codes(t: Array, likelihood: Likelihood) -> None:
+    check_finite("t", t)
+    known: int | None = getattr(likelihood, "n_classes", None)
+    whole = np.all((t == np.floor(t)) & (t >= 0))
+    if not whole or (known is not None and np.any(t >= known)):
+        values = np.unique(t)[:5].tolist()
+        highest = "C - 1" if known is None else str(known - 1)
+        raise ValueError(
+            f"t must hold codes 0 to {highest} of classes for {type(likelihood).__name__}, got values such as "
+            f"{values}. bayesgp_mf.fit(X, y, ...) takes any labels and encodes them."
+        )
+
+
+def _check_low_rank(gram: LowRankGram, likelihood: Likelihood) -> None:
+    check_finite("gram", gram.root, "The kernel overflows at these inputs: rescale them, or change its parameters.")
+    if gram.shape[0] == 0:
+        raise ValueError("gram is empty: at least one training case is needed.")
+    if likelihood.targets == "classes":
+        raise ValueError("several classes need the dense Gram matrix: use Control(gram='dense').")
+    if likelihood.forbids:
+        raise ValueError(
+            "a noise-free step likelihood asks for every digit of the Gram matrix, and one of low rank leaves some "
+            "out. Use the dense matrix, Control(gram='dense'), or allow noise: Probit(noise_variance=1.0)."
+        )
+
+
+def _check_targets(t: Array, n: int, likelihood: Likelihood) -> None:
+    if t.shape != (n,):
+        raise ValueError(f"t must have shape ({n},) to match gram ({n}, {n}), got {t.shape}.")
+    check_finite("t", t)
+    if likelihood.targets == "binary" and not (np.abs(t) == 1.0).all():
+        values = np.unique(t)[:5].tolist()
+        raise ValueError(
+            f"t must hold labels -1 and +1 for {type(likelihood).__name__}, got values such as {values}. "
+            "bayesgp_mf.fit(X, y, ...) takes any two labels and encodes them."
+        )
+
+
+def _check_variances(gram: Array) -> None:
+    (certain,) = np.nonzero(np.diag(gram) == 0)
+    if certain.size:
+        raise ValueError(
+            f"the latent value of case {int(certain[0])} has prior variance zero ({certain.size} such cases), so "
+            "a noise-free step likelihood cannot place it on either side. Add kernels.Bias() or noise."
+        )
+
+
+def _check_contradictions(gram: Array, t: Array) -> None:
+    """Raise if two cases share one latent value up to sign, but their labels ask for different signs."""
+    prior_sd = np.sqrt(np.diag(gram))
+    correlation = gram / prior_sd[:, None] / prior_sd
+    np.fill_diagonal(correlation, 0.0)
+    clash = -correlation * np.outer(t, t) >= 1.0 - SAME_INPUT_TOLERANCE
+    if clash.any():
+        i, j = (int(k) for k in np.argwhere(clash)[0])
+        raise InconsistentDataError(
+            f"cases {i} and {j} have the same input (prior correlation {correlation[i, j]:+.0f}) but labels "
+            f"{t[i]:+.0f} and {t[j]:+.0f}, which has probability zero under a noise-free step likelihood "
+            f"({int(clash.sum()) // 2} such pairs). Allow noise: Step(flip=0.05), Probit(noise_variance=1.0), "
+            "or add kernels.White(...) to the kernel."
+        )
+
+
+def explain_infeasible(problem: Problem) -> str | None:
+    """Return why no function of the prior satisfies the labels, or None if one does or noise allows it.
+
+    Under a noise-free step likelihood the labels need some a with t_i (K a)_i > 0 for all i; that is a linear
+    program. It is asked only when a solver has failed, since it costs far more than a solution.
+    """
+    if not problem.likelihood.forbids:
+        return None
+    signed = problem.t[:, None] * problem.dense_gram / np.max(problem.gram.diagonal())
+    outcome = linprog(np.zeros(problem.n), A_ub=-signed, b_ub=-np.ones(problem.n), bounds=(None, None), method="highs")
+    if outcome.status != 2:  # 2: proven infeasible
+        return None
+    return (
+        "no function of this prior has these labels (they are not separable under the kernel, to the precision of the "
+        "Gram matrix), so the evidence under a noise-free step likelihood is zero. Allow noise: Step(flip=0.05), "
+        "Probit(noise_variance=1.0), or add kernels.White(...) to the kernel."
+    )

@@ -1,0 +1,225 @@
+"""What a solver returns and what its user may choose; no algorithm lives here."""
+
+from __future__ import annotations
+
+import numbers
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from bayesgp_mf.errors import Status
+from bayesgp_mf.matrices.dense import Correction
+from bayesgp_mf.types import Array
+
+EvidenceKind = Literal["ep", "lower_bound", "laplace", "naive", "online", "exact", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """How long and how precisely to iterate.
+
+    Parameters
+    ----------
+    tolerance : float
+        The equations count as solved when one more full step would change no site parameter by more than
+        this, absolutely where it is below its prior scale and relatively above. The evidence is
+        stationary there, so its error is of the order of the square.
+    max_iterations : int
+        Steps after which the iteration stops unsolved.
+    throw : bool
+        Raise `ConvergenceError` if the equations were not solved (the default). With False the status
+        on the result says so.
+    progress : bool
+        Show a progress bar if the iteration takes longer than a second.
+    scheme : {"fast", "paper"}
+        How the mean-field methods iterate: "paper" is the published iteration (2000, section 4), kept as a baseline to
+        compare with. It needs hundreds of steps, each of which costs less; raise ``max_iterations``.
+    evidence_tolerance : float
+        In nats. Where positive, a mean-field method may stop sooner: when its log evidence, judged by how it changed in
+        the last steps, is known to this. Enough for a search over hyperparameters. 0 (the default) never does; nor
+        does TAP on a Gram matrix of low rank whose steps leave out some of its columns, and so cannot judge.
+    gram : {"auto", "dense", "low_rank"}
+        How `fit` keeps the Gram matrix. "auto" keeps a root of low rank where there is one that leaves out too little
+        to matter, and that pays (`inference.assembly.assemble`); "low_rank" raises where there is none.
+
+    Raises
+    ------
+    ValueError
+        If ``tolerance`` is not in (0, 1), ``evidence_tolerance`` is negative, ``max_iterations`` is not a positive
+        integer, or there is no such scheme or form of the Gram matrix.
+    """
+
+    tolerance: float = 1e-8
+    max_iterations: int = 500
+    throw: bool = True
+    progress: bool = False
+    scheme: Literal["fast", "paper"] = "fast"
+    evidence_tolerance: float = 0.0
+    gram: Literal["auto", "dense", "low_rank"] = "auto"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.tolerance, numbers.Real) or not 0 < self.tolerance < 1:
+            raise ValueError(f"tolerance must be a number between 0 and 1, got {self.tolerance!r}.")
+        if not isinstance(self.evidence_tolerance, numbers.Real) or not 0 <= self.evidence_tolerance < np.inf:
+            raise ValueError(
+                f"evidence_tolerance must be a number of nats, 0 or more, got {self.evidence_tolerance!r}."
+            )
+        if not isinstance(self.max_iterations, numbers.Integral) or self.max_iterations < 1:
+            raise ValueError(f"max_iterations must be a positive integer, got {self.max_iterations!r}.")
+        if self.scheme not in ("fast", "paper"):
+            raise ValueError(f"scheme must be 'fast' or 'paper', got {self.scheme!r}.")
+        if self.gram not in ("auto", "dense", "low_rank"):
+            raise ValueError(f"gram must be 'auto', 'dense' or 'low_rank', got {self.gram!r}.")
+
+    def check_scheme(self, method: str) -> None:
+        """Raise a ValueError unless the scheme is the one that every method has."""
+        if self.scheme != "fast":
+            raise ValueError(
+                f"scheme={self.scheme!r} iterates mean-field equations, which method {method!r} does not solve. Use "
+                "method='tap', 'naive' or 'variational', or leave it out."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A log evidence and what kind of number it is; two kinds are not comparable as they stand.
+
+    Attributes
+    ----------
+    value : float
+        log p(t), in nats.
+    kind : {"ep", "lower_bound", "laplace", "naive", "online", "exact", "none"}
+        The approximation it comes from; "none" for a method without one, whose value is an error.
+    bound : {"lower", None}
+        Whether the value is a guaranteed bound on the true log evidence.
+    standard_error : float
+        Monte-Carlo standard error in nats; 0 for deterministic methods.
+    """
+
+    value: float
+    kind: EvidenceKind
+    bound: Literal["lower"] | None = None
+    standard_error: float = 0.0
+
+
+class Cavity(NamedTuple):
+    """Gaussian cavity of each case: what the other cases say about its latent value.
+
+    Attributes
+    ----------
+    mean, variance : (n,) array
+        In latent units and their square; the noise of the likelihood is not included.
+    """
+
+    mean: Array
+    variance: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """How the iteration went.
+
+    Attributes
+    ----------
+    status : Status
+        Its value is a sentence.
+    n_iterations : int
+        Full steps that were evaluated.
+    residual : float
+        Largest change that one more full step would make, in the units of `Control.tolerance`.
+    rank : int or None
+        Rank of the Gram matrix where the method worked with a root of low rank; None where with the dense matrix.
+    """
+
+    status: Status
+    n_iterations: int
+    residual: float
+    rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LeaveOneOut:
+    """What the other cases predict for each case.
+
+    Attributes
+    ----------
+    mean, variance : (n,) array
+        Of the latent value, in latent units and their square.
+    log_density : (n,) array
+        Log predictive density of the case's own target, in nats.
+    """
+
+    mean: Array
+    variance: Array
+    log_density: Array
+
+    def error_count(self, t: Array) -> int:
+        """Return how many labels ``t (n,)``, -1/+1, the others get wrong: those with t_i m_i < 0 (2000, eq. 32)."""
+        return int(np.count_nonzero(t * self.mean < 0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassLeaveOneOut(LeaveOneOut):
+    """What the other cases predict for each case, where there are several classes.
+
+    Attributes
+    ----------
+    mean, variance : (n, C) array
+        Of the latent values of the classes, in latent units and their square.
+    log_density : (n,) array
+        Log predictive density of the case's own class, in nats.
+    probability : (n, C) array
+        Of each class; rows sum to one.
+    """
+
+    probability: Array
+
+    def error_count(self, t: Array) -> int:
+        """Return for how many codes ``t (n,)``, 0 to C - 1, another class is more probable."""
+        own = self.probability[np.arange(t.size), t.astype(np.intp)]
+        return int(np.count_nonzero(own < np.max(self.probability, axis=1)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solution:
+    """An approximate posterior at the training cases; it knows nothing about inputs or kernels.
+
+    Attributes
+    ----------
+    method : str
+        Name of the method that made it.
+    alpha : (n,) array
+        Signed weights: the posterior mean at x is k(x)' alpha (2000, eqs. 17 and 31, where t_i alpha_i). Of several
+        classes ``(n, C)``, a column for each.
+    correction : Correction
+        R, with the posterior covariance k(x,x') - k(x)' R k(x') (2000, eq. 27).
+    evidence : Evidence
+        Log evidence in nats; an error to read for the support-vector machine, as is the correction.
+    cavity : Cavity or None
+        Cavity means and variances; None for a method that has no cavities.
+    info : Info
+        Status, iterations, residual.
+    """
+
+    method: str
+    alpha: Array
+    correction: Correction
+    evidence: Evidence
+    cavity: Cavity | None
+    info: Info
+
+    def check_start(self, n: int, *classes: int) -> None:
+        """Raise a ValueError if this is no solution of ``n`` cases, from which those can be solved."""
+        if self.alpha.shape != (n, *classes):
+            given, wanted = (" and ".join(_count(shape)) for shape in (self.alpha.shape, (n, *classes)))
+            raise ValueError(f"start has {given}, but the problem has {wanted}.")
+
+    @property
+    def has_variance(self) -> bool:
+        """Whether this is a distribution, with variances and an evidence, rather than a single function."""
+        return self.evidence.kind != "none"
+
+
+def _count(shape: tuple[int, ...]) -> list[str]:
+    return [f"{size} {what}" for size, what in zip(shape, ("cases", "classes"), strict=False)]

@@ -1,0 +1,1 @@
+"""Gram matrices and what sites make of them: the only factorisations. Solvers and processes look inside."""

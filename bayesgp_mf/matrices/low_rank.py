@@ -1,0 +1,355 @@
+r"""Gram matrices of low rank: a pivoted Cholesky root, and the correction R of sites on it, at O(n r^2).
+
+Smooth kernels in few dimensions, and linear ones, have Gram matrices :math:`K = L L^T + E` with L ``(n, r)``, r far
+below n, and a positive semi-definite rest E of small trace. L is the Cholesky factor whose pivots are r of the cases:
+their values are exact, and those of the others what these predict, :math:`K_{np} K_{pp}^{-1} K_{pn}`. All that is
+needed of K are its diagonal and the columns of the pivots.
+
+What is left out moves a log evidence whose derivative in K is G by tr(G E) (to first order, and exactly with G taken
+somewhere between the two). For TAP and for Laplace's method at a fixed mode :math:`2 G = \alpha \alpha^T - R`, and with
+site precisions W of at most :math:`W_{max}`, R is no larger than W, so that
+
+.. math:: -\tfrac12 W_{max} \operatorname{tr} E \;\le\; \operatorname{tr}(G E) \;\le\; \tfrac12 \alpha^T E \alpha.
+
+The lower bound is one of the trace alone. The upper one is near :math:`\tfrac12 \overline{\alpha^2}
+\operatorname{tr} E` where the weights, which are residuals of single cases, owe nothing to the directions of E; the
+average of :math:`\alpha^2` is of the order of W. So a trace of 2 accuracy / curvature keeps the log evidence to the
+accuracy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import blas, lapack
+
+from bayesgp_mf.errors import NotPositiveDefiniteError
+from bayesgp_mf.matrices.dense import SiteCorrection, cholesky, symmetric, triangular_inverse
+from bayesgp_mf.types import Array
+
+BLOCK = 1024
+"""Rows of a root that are worked on at once, so that they stay in the processor's cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class LowRankGram:
+    """A Gram matrix ``(n, n)`` known by a root: it stands where the dense matrix stands.
+
+    Attributes
+    ----------
+    root : (n, r) array
+        L, with K = L L'.
+    pivots : (r,) array of int
+        The cases whose columns it was made from, in the order in which L is triangular.
+    left_out : float
+        Trace of what was left out of the matrix that the kernel gives, in squared latent units.
+    """
+
+    root: Array
+    pivots: NDArray[np.intp]
+    left_out: float
+
+    __array_ufunc__: ClassVar[None] = None  # so that ``vector @ gram`` comes here
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """That of the dense matrix."""
+        return int(self.root.shape[0]), int(self.root.shape[0])
+
+    @property
+    def rank(self) -> int:
+        """Columns of the root, r."""
+        return int(self.root.shape[1])
+
+    @cached_property
+    def pivot_factor(self) -> Array:
+        """Lower Cholesky factor ``(r, r)`` of the block of the pivots."""
+        return np.tril(self.root[self.pivots])
+
+    @cached_property
+    def _diagonal(self) -> Array:
+        return np.asarray(np.einsum("ij,ij->i", self.root, self.root))
+
+    def diagonal(self) -> Array:
+        """Return K_ii ``(n,)``."""
+        return self._diagonal
+
+    def __matmul__(self, other: Array) -> Array:
+        return np.asarray(self.root @ (self.root.T @ other))
+
+    def __rmatmul__(self, other: Array) -> Array:
+        return np.asarray((other @ self.root) @ self.root.T)
+
+    def __getitem__(self, rows: NDArray[np.intp]) -> Array:
+        return np.asarray(self.root[rows] @ self.root.T)
+
+    def features(self, pivot_cross: Array) -> Array:
+        """Return phi ``(r, m)`` of new cases, so that their covariances with the old ones are ``root @ phi``.
+
+        Parameters
+        ----------
+        pivot_cross : (r, m) array
+            Covariances between the pivots and the new cases.
+        """
+        return np.asarray(blas.dtrsm(1.0, self.pivot_factor, pivot_cross, lower=1))
+
+    @cached_property
+    def _left_out_after(self) -> Array:
+        """Trace ``(r + 1,)`` of what the first columns of the root, none to all, leave out of all of them."""
+        columns = np.einsum("ij,ij->j", self.root, self.root)
+        return np.append(np.cumsum(columns[::-1])[::-1], 0.0)
+
+    def leading_rank(self, left_out: float) -> int:
+        """Return how few of the first columns of the root, but at least one, leave out at most a trace ``left_out``."""
+        return max(1, int(np.argmax(self._left_out_after <= left_out)))
+
+    def leading(self, rank: int) -> LowRankGram:
+        """Return the Gram matrix of the first columns of the root."""
+        left_out = self.left_out + float(self._left_out_after[rank])
+        return LowRankGram(np.ascontiguousarray(self.root[:, :rank]), self.pivots[:rank], left_out)
+
+    def dense(self) -> Array:
+        """Return K ``(n, n)``, exactly symmetric."""
+        return symmetric(np.asarray(blas.dsyrk(1.0, self.root.T, trans=1, lower=1)))
+
+
+Gram: TypeAlias = Array | LowRankGram
+"""A Gram matrix of either form. Both have ``shape``, ``diagonal()``, ``@`` and rows by number."""
+
+
+@dataclass(frozen=True, eq=False)
+class RootGradient:
+    r"""The derivative G of a number with respect to a Gram matrix of low rank, as far as it can be felt: G L.
+
+    For fixed pivots p, :math:`K = K_{np} K_{pp}^{-1} K_{pn}` changes with :math:`B = K_{pp}^{-1} K_{pn}` by
+
+    .. math:: dK = dK_{np}\, B + B^T dK_{pn} - B^T dK_{pp}\, B,
+
+    so that :math:`\operatorname{tr}(G\, dK)` is the sum over all entries of :math:`2 G B^T \odot dK_{np}`, less that of
+    :math:`B G B^T \odot dK_{pp}`. With L_p the rows of the pivots, :math:`B^T = L L_p^{-1}`.
+
+    Every G here is such that :math:`G L = U V^T + D L M` with few columns in U and V and a diagonal D.
+
+    Attributes
+    ----------
+    gram : LowRankGram
+        K.
+    left, right : (n, k) and (r, k) array
+        U and V.
+    scale : (n,) array
+        The diagonal of D.
+    middle : (r, r) array
+        M.
+    inner : (r, r) array
+        L' D L.
+    """
+
+    gram: LowRankGram
+    left: Array
+    right: Array
+    scale: Array
+    middle: Array
+    inner: Array
+
+    def times_root(self) -> Array:
+        """Return G L ``(n, r)``."""
+        return self._times_root(np.eye(self.gram.rank))
+
+    def _times_root(self, after: Array) -> Array:
+        result = self.gram.root @ (self.middle @ after)
+        result *= self.scale[:, None]
+        result += self.left @ (self.right.T @ after)
+        return np.asarray(result)
+
+    def columns(self) -> Array:
+        """Return the derivative ``(n, r)`` with respect to the columns of the pivots, their own rows among them."""
+        inverse = triangular_inverse(self.gram.pivot_factor)
+        result = self._times_root(inverse)
+        result *= 2.0
+        both_sides = (self.gram.root.T @ self.left) @ self.right.T + self.inner @ self.middle  # L' G L
+        result[self.gram.pivots] -= inverse.T @ both_sides @ inverse
+        return result
+
+
+GramGradient: TypeAlias = Array | RootGradient
+"""The derivative of a number with respect to a Gram matrix of either form."""
+
+
+def dense_gram(gram: Gram) -> Array:
+    """Return a Gram matrix ``(n, n)`` as an array."""
+    return gram.dense() if isinstance(gram, LowRankGram) else gram
+
+
+def rank_of(gram: Gram) -> int | None:
+    """Return the rank of a Gram matrix in low-rank form, None for a dense one."""
+    return gram.rank if isinstance(gram, LowRankGram) else None
+
+
+def row_blocks(n: int) -> Iterator[slice]:
+    """Return slices of `BLOCK` rows that make up all ``n``."""
+    return (slice(start, start + BLOCK) for start in range(0, n, BLOCK))
+
+
+def weighted_square(root: Array, weights: Array) -> Array:
+    """Return the lower triangle of L' D L ``(r, r)`` for a root ``(n, r)`` and weights ``(n,)`` of any sign."""
+    result = np.zeros((root.shape[1], root.shape[1]), order="F")
+    for sign in (1.0, -1.0):
+        if np.any(sign * weights > 0):
+            scale = np.sqrt(np.maximum(sign * weights, 0.0))
+            for block in row_blocks(scale.size):
+                scaled = (root[block] * scale[block, None]).T
+                result = blas.dsyrk(sign, scaled, beta=1.0, c=result, lower=1, overwrite_c=1)
+    return result
+
+
+class LowRankCorrection:
+    r"""``R = (K + Omega)^{-1}`` of sites on a Gram matrix K = L L' of low rank.
+
+    The prior is that of f = L w with r independent standard normal weights w, whose posterior precision is A,
+
+    .. math:: A = I + L^T W L, \qquad \Sigma = L A^{-1} L^T, \qquad R = W - W \Sigma W, \qquad
+              \log\det(I + K W) = \log\det A.
+
+    Sites may be negative; A has a Cholesky factor exactly when they leave a posterior.
+
+    Parameters
+    ----------
+    gram : LowRankGram
+        Gram matrix K.
+    site_precision : (n,) array
+        W = 1/omega, in latent units to the power -2; finite, of any sign.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        When the factor is first needed, if the sites leave no positive-definite posterior covariance.
+    """
+
+    def __init__(self, gram: LowRankGram, site_precision: Array) -> None:
+        self.gram = gram
+        self.site_precision = site_precision
+
+    @cached_property
+    def _factor(self) -> Array:
+        """Cholesky factor of A."""
+        precision = weighted_square(self.gram.root, self.site_precision)
+        precision.ravel(order="K")[:: self.gram.rank + 1] += 1.0
+        if not np.all(np.isfinite(precision)):
+            raise NotPositiveDefiniteError("the sites are too strong to be added up")
+        return cholesky(precision, overwrite=True, is_lower=True)
+
+    @cached_property
+    def inverse_factor(self) -> Array:
+        """Lower triangular T ``(r, r)`` with T'T = A^-1, the posterior covariance of the weights w."""
+        return triangular_inverse(self._factor)
+
+    @property
+    def log_det(self) -> float:
+        """Log determinant of I + K W, in nats."""
+        return 2.0 * float(np.sum(np.log(np.diag(self._factor))))
+
+    @cached_property
+    def _covariance_diagonal(self) -> Array:
+        result = np.empty(self.site_precision.size)
+        for block in row_blocks(result.size):
+            projected = blas.dtrmm(1.0, self.inverse_factor, self.gram.root[block].T, lower=1)
+            result[block] = np.einsum("ij,ij->j", projected, projected)
+        return result
+
+    def covariance_diagonal(self) -> Array:
+        """Return the posterior variances ``(n,)`` under all sites, Sigma_ii."""
+        return self._covariance_diagonal
+
+    def leading_covariance_root(self, rank: int) -> Array:
+        """Return F ``(n, k)`` with F F' the posterior covariance if only the first k columns of the root were there."""
+        inverse = np.asfortranarray(self.inverse_factor[:rank, :rank])  # of the leading block of A
+        result = np.empty((self.site_precision.size, rank))
+        for block in row_blocks(result.shape[0]):
+            result[block] = blas.dtrmm(1.0, inverse, self.gram.root[block, :rank].T, lower=1).T
+        return result
+
+    def covariance_times(self, vectors: Array) -> Array:
+        """Return Sigma times ``vectors``, ``(n,)`` or ``(n, m)``."""
+        inner = self.gram.root.T @ vectors
+        return np.asarray(self.gram.root @ lapack.dpotrs(self._factor, inner, lower=1)[0])
+
+    def weights(self, shift: Array) -> Array:
+        """Return the weights ``alpha (n,)`` under sites with shifts ``b (n,)``: those of alpha + W K alpha = b."""
+        return np.asarray(shift - self.site_precision * self.covariance_times(shift))
+
+    def multiply(self, vector: Array) -> Array:
+        """Return ``R @ vector`` for ``vector (n,)``."""
+        return self.weights(self.site_precision * vector)
+
+    def gradient(self, left: Array, right: Array) -> RootGradient:
+        """Return the derivative of which G L = left @ right' - R L / 2, for ``left (n, k)`` and ``right (r, k)``."""
+        inverse = self.inverse_factor.T @ self.inverse_factor
+        inner = self._factor @ self._factor.T  # A = I + L'WL
+        inner.ravel()[:: self.gram.rank + 1] -= 1.0
+        # R L = W L A^-1
+        return RootGradient(self.gram, left, right, -0.5 * self.site_precision, inverse, -0.5 * inner)
+
+    def quadratic(self, cross: Array) -> Array:
+        """Return ``cross.T @ R @ cross``, ``(m, m)``."""
+        weighted = self.site_precision[:, None] * cross
+        projected = self.inverse_factor @ (self.gram.root.T @ weighted)
+        return np.asarray(cross.T @ weighted - projected.T @ projected)
+
+    def quadratic_diagonal(self, cross: Array) -> Array:
+        """Return the diagonal ``(m,)`` of ``cross.T @ R @ cross``."""
+        weighted = self.site_precision[:, None] * cross
+        projected = self.inverse_factor @ (self.gram.root.T @ weighted)
+        return np.asarray(np.einsum("ij,ij->j", cross, weighted) - np.einsum("ij,ij->j", projected, projected))
+
+    def feature_quadratic(self, features: Array) -> Array:
+        """Return ``cross.T @ R @ cross (m, m)`` for cross = L phi, from `LowRankGram.features` phi ``(r, m)``."""
+        projected = self.inverse_factor @ features
+        return np.asarray(features.T @ features - projected.T @ projected)
+
+    def feature_quadratic_diagonal(self, features: Array) -> Array:
+        """Return the diagonal ``(m,)`` of `feature_quadratic`, in O(r^2) for each new case."""
+        projected = self.inverse_factor @ features
+        return np.asarray(np.einsum("ij,ij->j", features, features) - np.einsum("ij,ij->j", projected, projected))
+
+    def diagonal(self) -> Array:
+        """Return ``R_ii (n,)``."""
+        return np.asarray(self.site_precision * (1.0 - self.site_precision * self._covariance_diagonal))
+
+    def cavity_variance(self) -> Array:
+        r"""Return the variance ``(n,)`` of each latent value with its own site taken out (2000, eq. 28).
+
+        .. math:: \lambda_i = \Sigma_{ii} / (1 - W_i \Sigma_{ii})
+
+        A result that is not positive means that the sites are not those of a valid approximation.
+        """
+        if not self.site_precision.any():
+            return self.gram.diagonal().copy()
+        sigma = self._covariance_diagonal
+        return np.asarray(sigma / (1.0 - self.site_precision * sigma))
+
+    def rows(self, which: NDArray[np.intp]) -> Array:
+        """Return the rows ``(k, n)`` of R with the given numbers ``(k,)``."""
+        solved = lapack.dpotrs(self._factor, self.gram.root[which].T, lower=1)[0]
+        result = -(self.site_precision[which, None] * (solved.T @ self.gram.root.T) * self.site_precision)
+        result[np.arange(which.size), which] += self.site_precision[which]
+        return np.asarray(result)
+
+    def dense(self) -> Array:
+        """Return ``R (n, n)``."""
+        return self.rows(np.arange(self.site_precision.size))
+
+
+Sites: TypeAlias = SiteCorrection | LowRankCorrection
+"""A correction by sites, on a Gram matrix of either form."""
+
+
+def site_correction(gram: Gram, site_precision: Array) -> Sites:
+    """Return the correction R of sites ``(n,)`` on a Gram matrix of either form."""
+    if isinstance(gram, LowRankGram):
+        return LowRankCorrection(gram, site_precision)
+    return SiteCorrection(gram, site_precision)

@@ -1,0 +1,139 @@
+"""A posterior averaged over hyperparameters: one posterior process for each setting of them, and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp
+
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import ClassLeaveOneOut, LeaveOneOut
+from bayesgp_mf.processes.several_classes import Process
+from bayesgp_mf.types import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """A weighted set of posterior processes that differ in the hyperparameters of their kernels.
+
+    Attributes
+    ----------
+    parts : tuple of Posterior or of MulticlassPosterior
+        One for each setting of the hyperparameters, of the same training cases.
+    weights : (k,) array
+        Posterior weights of the settings; they sum to one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> X, t = np.array([[0.0], [1.0]]), np.array([-1.0, 1.0])
+    >>> parts = []
+    >>> for lengthscale in (0.5, 2.0):
+    ...     kernel = bgp.kernels.Gaussian(lengthscale)
+    ...     problem = bgp.Problem(kernel.gram(X), t, bgp.Probit())
+    ...     parts.append(bgp.Posterior(kernel, X, problem, bgp.solve(problem.gram, t, bgp.Probit())))
+    >>> Mixture(tuple(parts), np.array([0.5, 0.5])).predict_proba([[1.0]]).round(3)
+    array([0.592])
+    """
+
+    parts: tuple[Process, ...]
+    weights: Array
+
+    @property
+    def problem(self) -> Problem:
+        """The problem of the first part; targets and likelihood are those of all."""
+        return self.parts[0].problem
+
+    @property
+    def log_evidences(self) -> Array:
+        """Log evidence ``(k,)`` of each setting, in nats."""
+        return np.array([part.log_evidence for part in self.parts])
+
+    def latent_mean(self, X_new: ArrayLike) -> Array:
+        """Return the mean ``(m,)`` of the latent process at new cases, averaged over the settings."""
+        return self._average(lambda part: part.latent_mean(X_new))
+
+    def latent(self, X_new: ArrayLike) -> tuple[Array, Array]:
+        """Return mean and variance ``(m,)`` of the latent process at new cases, over the settings too."""
+        return self._moments(lambda part, _: part.latent(X_new))
+
+    def predict_proba(self, X_new: ArrayLike) -> Array:
+        """Return the probability ``(m,)`` of the second class, averaged over the settings (1996, eq. 9).
+
+        Of several classes, the probabilities ``(m, C)`` of all.
+        """
+        return self._average(lambda part: part.predict_proba(X_new))
+
+    def predictive(self, X_new: ArrayLike) -> tuple[Array, Array, Array]:
+        """Return mean, variance and probability ``(m,)`` at new cases at one go, over the settings."""
+        proba: Array = np.zeros(())
+
+        def ask(part: Process, weight: float) -> tuple[Array, Array]:
+            nonlocal proba
+            mean, variance, each = part.predictive(X_new)
+            proba = proba + weight * each
+            return mean, variance
+
+        mean, variance = self._moments(ask)
+        return mean, variance, proba
+
+    @cached_property
+    def at_training(self) -> tuple[Array, Array]:
+        """Mean and variance ``(n,)`` of the latent values of the training cases."""
+        return self._moments(lambda part, _: part.at_training)
+
+    @property
+    def mean_at_training(self) -> Array:
+        """Mean ``(n,)`` of the latent values of the training cases."""
+        return self._average(lambda part: part.mean_at_training)
+
+    @property
+    def log_density_at_training(self) -> Array:
+        """Log of the predictive density ``(n,)`` of each target when all targets, its own too, are known."""
+        each = np.array([part.log_density_at_training for part in self.parts])
+        return np.asarray(logsumexp(each, b=self.weights[:, None], axis=0))
+
+    @cached_property
+    def loo(self) -> LeaveOneOut:
+        r"""Leave-one-out predictions, with the hyperparameters uncertain too.
+
+        Without case i a setting weighs :math:`w_k / p_k(t_i|t_{-i})` times a constant, since the weights hold the case
+        itself. So
+
+        .. math:: p(t_i|t_{-i}) = \Bigl[\sum_k w_k / p_k(t_i|t_{-i})\Bigr]^{-1},
+
+        with each p_k the free estimate of its method, and mean and variance are averaged with those weights.
+        """
+        parts = [part.loo for part in self.parts]
+        with np.errstate(divide="ignore"):  # a setting may have no weight
+            log_weights = np.log(self.weights)[:, None] - np.array([loo.log_density for loo in parts])
+        total = logsumexp(log_weights, axis=0)
+        shares = np.exp(log_weights - total)
+        means = np.array([loo.mean for loo in parts])
+        mean = np.einsum("ki,ki...->i...", shares, means)
+        spread = np.array([loo.variance for loo in parts]) + (means - mean) ** 2
+        variance = np.einsum("ki,ki...->i...", shares, spread)
+        each = [loo.probability for loo in parts if isinstance(loo, ClassLeaveOneOut)]
+        if each:
+            return ClassLeaveOneOut(mean, variance, -total, np.einsum("ki,ki...->i...", shares, np.array(each)))
+        return LeaveOneOut(mean, variance, -total)
+
+    def _average(self, ask: Callable[[Process], Array]) -> Array:
+        return np.asarray(sum(weight * ask(part) for weight, part in zip(self.weights, self.parts, strict=True)))
+
+    def _moments(self, ask: Callable[[Process, float], tuple[Array, Array]]) -> tuple[Array, Array]:
+        """Return mean and variance over the settings, from each one's, of which no two are kept (West, 1979)."""
+        total, mean, spread = 0.0, np.zeros(()), np.zeros(())
+        for weight, part in zip(self.weights, self.parts, strict=True):
+            here, variance = ask(part, float(weight))
+            if weight > 0:
+                total += weight
+                change = here - mean
+                mean = mean + (weight / total) * change
+                spread = spread + weight * (variance + change * (here - mean))
+        return mean, spread / total

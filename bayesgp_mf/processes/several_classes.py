@@ -1,0 +1,322 @@
+"""The posterior process of several classes: what a solution says about their latent values anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import LeaveOneOut, Solution
+from bayesgp_mf.inputs import as_new_inputs
+from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.matrices.dense import psd_root
+from bayesgp_mf.methods import check_cavities, get_method
+from bayesgp_mf.multiclass.correction import ClassCorrection
+from bayesgp_mf.multiclass.gram import prior_variance, times_gram
+from bayesgp_mf.multiclass.nearest import nearest_case_probabilities
+from bayesgp_mf.multiclass.response import case_covariances, class_correction, softmax_of
+from bayesgp_mf.multiclass.star_tap import StarTap
+from bayesgp_mf.processes.paths import blocks
+from bayesgp_mf.processes.single import LARGEST_JOINT, Draws, Marginals, Posterior
+from bayesgp_mf.types import Array, Derivs
+
+BLOCK = 512
+"""New cases handled at once: C matrices of n rows and so many columns."""
+_ENTRIES = 4_000_000
+"""Latent values drawn at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class MulticlassPosterior:
+    """A posterior Gaussian process for each of several classes: kernel, training inputs, and a solution.
+
+    The face of `Posterior`, with the class along the last axis of latent values.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The prior covariance of all classes, or `kernels.PerClass`.
+    X : (n, d) array
+        Training inputs.
+    problem : Problem
+        Gram matrix, codes, softmax likelihood.
+    solution : Solution
+        alpha ``(n, C)``, correction R, evidence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> from bayesgp_mf.processes.several_classes import MulticlassPosterior
+    >>> X, kernel = np.array([[0.0], [1.0], [2.0]]), bgp.kernels.Gaussian(1.0, 4.0)
+    >>> problem = bgp.Problem(kernel.gram(X), np.array([0.0, 1.0, 2.0]), bgp.Softmax())
+    >>> solution = bgp.solve(problem.dense_gram, problem.t, problem.likelihood, method="laplace")
+    >>> MulticlassPosterior(kernel, X, problem, solution).predict_proba([[0.0], [1.0]]).round(2)
+    array([[0.53, 0.29, 0.18],
+           [0.26, 0.48, 0.26]])
+    """
+
+    kernel: Kernel
+    X: Array
+    problem: Problem
+    solution: Solution
+
+    @property
+    def parts(self) -> tuple[MulticlassPosterior, ...]:
+        """Itself: what a `Mixture` has several of."""
+        return (self,)
+
+    @property
+    def log_evidence(self) -> float:
+        """Log evidence, in nats; ``solution.evidence.kind`` says of which kind."""
+        return self.solution.evidence.value
+
+    @property
+    def _correction(self) -> ClassCorrection:
+        return class_correction(self.solution)
+
+    @cached_property
+    def loo(self) -> LeaveOneOut:
+        """Leave-one-out predictions: latent means and variances ``(n, C)``, log predictive density of each case."""
+        solver = get_method(self.solution.method, self.problem.likelihood)
+        return solver.leave_one_out(self.problem, self.solution)
+
+    def latent_mean(self, X_new: ArrayLike) -> Array:
+        """Return the posterior means ``(m, C)`` of the latent processes at new cases, k_c(x)' alpha_c.
+
+        Raises
+        ------
+        ValueError
+            If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
+        """
+        X_new = as_new_inputs(X_new, self.X)
+        crosses = (self.kernel.cross(self.X, X_new[block]) for block in blocks(X_new.shape[0], BLOCK))
+        return np.concatenate([times_gram(self.solution.alpha, cross) for cross in crosses])
+
+    def latent(self, X_new: ArrayLike) -> tuple[Array, Array]:
+        """Return the posterior means and variances ``(m, C)`` of the latent processes at new cases.
+
+        Raises
+        ------
+        ValueError
+            If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
+        """
+        mean, covariance = self.latent_covariance(X_new)
+        return mean, np.array(np.diagonal(covariance, axis1=1, axis2=2))
+
+    def latent_covariance(self, X_new: ArrayLike) -> tuple[Array, Array]:
+        """Return the posterior means ``(m, C)``, and the covariances ``(m, C, C)`` of the classes at each new case.
+
+        They are k_c' alpha_c and delta_cd k_c(x,x) - k_c' R_cd k_d (GPML, algorithm 3.4).
+
+        Raises
+        ------
+        ValueError
+            If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
+        """
+        X_new = as_new_inputs(X_new, self.X)
+        n_classes = self.problem.n_classes
+        mean = np.empty((X_new.shape[0], n_classes))
+        covariance = np.empty((X_new.shape[0], n_classes, n_classes))
+        for block, cross, prior in self._prior_covariances(X_new):
+            mean[block] = times_gram(self.solution.alpha, cross)
+            covariance[block] = case_covariances(self._correction, prior, cross)
+        return mean, covariance
+
+    def _prior_covariances(self, X_new: Array) -> Iterator[tuple[slice, Array, Array]]:
+        """Go through new cases in blocks, with their covariances with the training cases and their variances (m, C)."""
+        for block in blocks(X_new.shape[0], BLOCK):
+            cross, prior = self.kernel.cross(self.X, X_new[block]), self.kernel.diag(X_new[block])
+            yield block, cross, np.array(np.broadcast_to(prior, (self.problem.n_classes, prior.shape[-1])).T)
+
+    def predict_proba(self, X_new: ArrayLike) -> Array:
+        """Return the probabilities ``(m, C)`` of the classes at new cases; rows sum to one.
+
+        Those of TAP are not quite averages over its Gaussian posterior: the observed case that tells most of a new one
+        has a known distribution that is far from Gaussian where the prior is wide (`multiclass.nearest`). That takes
+        O(C^2 n^2) for each new case.
+
+        Raises
+        ------
+        ValueError
+            If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
+        """
+        return self.predictive(X_new)[2]
+
+    def predictive(self, X_new: ArrayLike) -> tuple[Array, Array, Array]:
+        """Return means, variances and probabilities ``(m, C)`` at new cases at one go."""
+        mean, covariance = self.latent_covariance(X_new)
+        if self._tap is None:
+            proba = self.problem.likelihood.predict_proba(mean, covariance)
+        else:
+            proba = self._by_nearest_cases(self._tap, as_new_inputs(X_new, self.X))
+        return mean, np.array(np.diagonal(covariance, axis1=1, axis2=2)), proba
+
+    @property
+    def _tap(self) -> StarTap | None:
+        """The solver, if it knows more of the observed cases than the Gaussian posterior says."""
+        solver = get_method(self.solution.method, self.problem.likelihood)
+        return solver if isinstance(solver, StarTap) else None
+
+    def _by_nearest_cases(self, solver: StarTap, X_new: Array) -> Array:
+        solution = replace(self.solution, cavity=solver.cavity(self.problem, self.solution))
+        result = np.empty((X_new.shape[0], self.problem.n_classes))
+        for block, cross, prior in self._prior_covariances(X_new):
+            result[block] = nearest_case_probabilities(self.problem, solution, cross, prior)
+        return result
+
+    @cached_property
+    def _covariance_at_training(self) -> Array:
+        prior = prior_variance(self.problem.dense_gram, self.problem.n_classes)
+        return case_covariances(self._correction, prior, self.problem.dense_gram)
+
+    @cached_property
+    def at_training(self) -> tuple[Array, Array]:
+        """Posterior means and variances ``(n, C)`` of the latent values of the training cases."""
+        return self.mean_at_training, np.array(np.diagonal(self._covariance_at_training, axis1=1, axis2=2))
+
+    @property
+    def mean_at_training(self) -> Array:
+        """Posterior means ``(n, C)`` of the latent values of the training cases."""
+        return times_gram(self.solution.alpha, self.problem.dense_gram)
+
+    @property
+    def log_density_at_training(self) -> Array:
+        """Log of the predictive density ``(n,)`` of each target when all targets, its own too, are known."""
+        if self._tap is not None:  # the average of the softmax under cavity times likelihood is e_t - alpha
+            own = np.take_along_axis(self.solution.alpha, self.problem.t.astype(np.intp)[:, None], axis=1)[:, 0]
+            return np.asarray(np.log1p(-own))
+        likelihood, at = softmax_of(self.problem), (self.mean_at_training, self._covariance_at_training)
+        return likelihood.predictions(self.problem.t, *at)[0]
+
+    def draw(self, draws: int, rng: np.random.Generator, marginals: Marginals = "gaussian") -> Draws:
+        r"""Draw latent values ``(draws, n, C)`` of the training cases jointly from the Gaussian approximation.
+
+        Without a matrix of C n rows: with :math:`K = A A^T`, u standard normal, and e noise of the sites,
+        :math:`\delta = u - A^T R (A u + e)` makes :math:`\hat f + A \delta` a draw, since the covariance of
+        :math:`A \delta` is :math:`K - 2 K R K + K R (K + \Omega) R K`.
+
+        Parameters
+        ----------
+        draws : int
+            How many.
+        rng : numpy.random.Generator
+            Source of randomness.
+        marginals : {"gaussian"}
+            The only ones there are.
+
+        Returns
+        -------
+        Draws
+            Values with the log densities that importance sampling needs, with respect to all u; the derivatives of the
+            log likelihood are those in the latent value of the case's own class.
+
+        Raises
+        ------
+        ValueError
+            If other marginals are asked for.
+        """
+        if marginals != "gaussian":
+            if marginals == "tilted":
+                check_cavities(self.solution.method)
+            raise ValueError(f"marginals of several classes must be 'gaussian', got {marginals!r}.")
+        problem, likelihood = self.problem, softmax_of(self.problem)
+        n, n_classes = problem.latent_shape
+        roots = self._roots(problem.dense_gram)
+        rank = sum(of_class_root(roots, c).shape[1] for c in range(n_classes))
+        constant = 0.5 * rank * np.log(2.0 * np.pi)
+        centre = self.mean_at_training
+        white = [of_class_root(roots, c).T @ self.solution.alpha[:, c] for c in range(n_classes)]
+        f, log_likelihood = np.empty((draws, n, n_classes)), np.empty((draws, n))
+        log_p, log_q = np.empty(draws), np.empty(draws)
+        for block in blocks(draws, max(1, _ENTRIES // (n * n_classes))):
+            count = log_p[block].size
+            u = [rng.standard_normal((count, of_class_root(roots, c).shape[1])) for c in range(n_classes)]
+            pull = self._pull(_times_roots(u, roots), rng)
+            for c in range(n_classes):
+                u[c] -= pull[..., c] @ of_class_root(roots, c)
+            moved = _times_roots(u, roots)
+            f[block] = centre + moved
+            log_likelihood[block] = likelihood.log_density(problem.t, f[block])
+            own = sum(np.sum(part**2, axis=1) for part in u)
+            sites = np.einsum("kic,icd,kid->k", moved, self._correction.site_precision(), moved, optimize=True)
+            log_q[block] = 0.5 * self._correction.log_det - 0.5 * (own + sites) - constant
+            prior = sum(np.sum((part + mean) ** 2, axis=1) for part, mean in zip(u, white, strict=True))
+            log_p[block] = log_likelihood[block].sum(axis=1) - 0.5 * prior - constant
+        probability = np.exp(log_likelihood)
+        slopes = Derivs(log_likelihood, 1.0 - probability, -probability * (1.0 - probability))
+        return Draws(f, slopes, log_p, log_q)
+
+    def draw_in_blocks(
+        self, draws: int, size: int, rng: np.random.Generator, marginals: Marginals = "gaussian"
+    ) -> Iterator[Draws]:
+        """Return the draws of `draw`, all at once: it works on some at a time itself."""
+        yield self.draw(draws, rng, marginals)
+
+    def draw_new(self, X_new: ArrayLike, draws: int, rng: np.random.Generator) -> Array:
+        """Draw latent values ``(draws, m, C)`` of new cases jointly from the Gaussian posterior.
+
+        Prior draws at training and new cases together are carried to the posterior, as in `draw`.
+
+        Raises
+        ------
+        ValueError
+            If there are more than 5000 new cases, whose joint covariance would not fit.
+        """
+        X_new = as_new_inputs(X_new, self.X)
+        (n, n_classes), m = self.problem.latent_shape, X_new.shape[0]
+        if m > LARGEST_JOINT:
+            raise ValueError(
+                f"joint draws are limited to {LARGEST_JOINT} new cases at once, got {m}. Predict in parts, or "
+                "without draws: predict(idata, X_new, draws=False)."
+            )
+        cross = self.kernel.cross(self.X, X_new)
+        roots = self._roots(_joined(self.problem.dense_gram, cross, self.kernel.gram(X_new)))
+        mean = times_gram(self.solution.alpha, cross)
+        f = np.empty((draws, m, n_classes))
+        for block in blocks(draws, max(1, _ENTRIES // ((n + m) * n_classes))):
+            count = f[block].shape[0]
+            u = [rng.standard_normal((count, of_class_root(roots, c).shape[1])) for c in range(n_classes)]
+            prior = _times_roots(u, roots)
+            f[block] = mean + prior[:, n:] - times_gram(self._pull(prior[:, :n], rng), cross)
+        return f
+
+    def _pull(self, prior: Array, rng: np.random.Generator) -> Array:
+        """Return R (f + e) ``(draws, n, C)`` for prior draws f and noise e of the sites."""
+        return self._correction.multiply(prior) + self._correction.noise(rng.standard_normal(prior.shape))
+
+    def _roots(self, gram: Array) -> Array | list[Array]:
+        """Return A with A A' = K: one for all classes, or one for each."""
+        return psd_root(gram) if gram.ndim == 2 else [psd_root(of_one) for of_one in gram]
+
+
+Process: TypeAlias = Posterior | MulticlassPosterior
+"""A posterior process: of one latent function, or of one for each class."""
+
+
+def make_process(kernel: Kernel, X: Array, problem: Problem, solution: Solution) -> Process:
+    """Return the posterior process of a solution."""
+    made = MulticlassPosterior if problem.likelihood.targets == "classes" else Posterior
+    return made(kernel, X, problem, solution)
+
+
+def of_class_root(roots: Array | list[Array], c: int) -> Array:
+    """Return the root ``(n, r)`` of class ``c``."""
+    return roots[c] if isinstance(roots, list) else roots
+
+
+def _times_roots(u: list[Array], roots: Array | list[Array]) -> Array:
+    """Return A_c u_c ``(draws, n, C)`` for ``u_c (draws, r)``."""
+    return np.stack([part @ of_class_root(roots, c).T for c, part in enumerate(u)], axis=-1)
+
+
+def _joined(gram: Array, cross: Array, new: Array) -> Array:
+    """Return the prior covariance of training and new cases together, of all classes or of each."""
+    upper = np.concatenate([gram, cross], axis=-1)
+    lower = np.concatenate([np.swapaxes(cross, -1, -2), new], axis=-1)
+    return np.concatenate([upper, lower], axis=-2)

@@ -1,0 +1,411 @@
+"""The posterior Gaussian process: what a solution says about latent values and labels anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bayesgp_mf.errors import NotPositiveDefiniteError
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import LeaveOneOut, Solution
+from bayesgp_mf.inputs import as_new_inputs
+from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.matrices.dense import Correction, cholesky, psd_root
+from bayesgp_mf.matrices.low_rank import LowRankCorrection, LowRankGram, dense_gram
+from bayesgp_mf.methods import METHODS, check_cavities, check_marginals
+from bayesgp_mf.processes.paths import TooRoughError, blocks, cover, draw_weights, training_basis, values
+from bayesgp_mf.processes.tilted import tilted_values
+from bayesgp_mf.solvers.exact import Cloud, Exact
+from bayesgp_mf.types import Array, Derivs
+
+BLOCK = 4096
+"""New cases handled at once, at most."""
+
+LARGEST_BLOCK = 2**24
+"""Covariances of new with training cases that are in memory at once, however many there are of either: 128 MiB."""
+
+MIXED_BLOCK = 128
+"""The same where the posterior is a mixture, whose parts are thousands."""
+
+LARGEST_JOINT = 5000
+"""New cases that are drawn by their covariance matrix."""
+
+MOST_WAYS = 5000
+"""Ways in which more than those may vary that the training cases do not determine, for which they are drawn jointly."""
+
+Marginals: TypeAlias = Literal["gaussian", "tilted"]
+"""What single latent values are drawn from: the Gaussian approximation, or cavity times likelihood."""
+
+
+class Draws(NamedTuple):
+    """Joint draws of the latent values at the training cases.
+
+    Attributes
+    ----------
+    f : (draws, n) array
+        In latent units.
+    log_likelihood : Derivs
+        log p(t|f) of each case, ``(draws, n)``, with its derivatives in f.
+    log_p : (draws,) array
+        Log of likelihood times prior density, in nats.
+    log_q : (draws,) array
+        Log density of what the draws come from, in nats: a Gaussian, one with tilted marginals, or, for exact draws,
+        the posterior itself.
+
+    Notes
+    -----
+    Both densities are with respect to the whitened latent values u, f = A u with A A' = K, in which a
+    singular K has a density too. Their difference, all that importance sampling needs, is the same.
+    """
+
+    f: Array
+    log_likelihood: Derivs
+    log_p: Array
+    log_q: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """A posterior Gaussian process: kernel, training inputs, and a solution of the inference problem.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The prior covariance, with the hyperparameters it was solved for.
+    X : (n, d) array
+        Training inputs.
+    problem : Problem
+        Gram matrix, targets, likelihood.
+    solution : Solution
+        alpha, correction R, evidence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> X, kernel = np.array([[0.0], [1.0]]), bgp.kernels.Gaussian()
+    >>> problem = bgp.Problem(kernel.gram(X), np.array([-1.0, 1.0]), bgp.Probit())
+    >>> solution = bgp.solve(problem.gram, problem.t, problem.likelihood)
+    >>> posterior = bgp.Posterior(kernel, X, problem, solution)
+    >>> posterior.predict_proba([[0.0], [0.5], [1.0]]).round(3)
+    array([0.413, 0.5  , 0.587])
+    """
+
+    kernel: Kernel
+    X: Array
+    problem: Problem
+    solution: Solution
+
+    @property
+    def parts(self) -> tuple[Posterior, ...]:
+        """Itself: what a `Mixture` has several of."""
+        return (self,)
+
+    @property
+    def log_evidence(self) -> float:
+        """Log evidence, in nats; ``solution.evidence.kind`` says of which kind."""
+        return self.solution.evidence.value
+
+    @property
+    def _likelihood(self) -> Likelihood:
+        """That of the latent values that `latent` returns."""
+        return self.problem.likelihood
+
+    @property
+    def _exact(self) -> Exact | None:
+        """The solver, if the posterior is not a Gaussian process but known all the same."""
+        solver = METHODS[self.solution.method]
+        return solver if isinstance(solver, Exact) and self.problem.likelihood.targets == "binary" else None
+
+    @cached_property
+    def _cloud(self) -> Cloud | None:
+        """The mixture of Gaussian processes that such a posterior is."""
+        return None if self._exact is None else self._exact.cloud(self.problem)
+
+    @cached_property
+    def loo(self) -> LeaveOneOut:
+        """Leave-one-out predictions: latent mean and variance, log predictive density of each case."""
+        return METHODS[self.solution.method].leave_one_out(self.problem, self.solution)
+
+    def latent_mean(self, X_new: ArrayLike) -> Array:
+        """Return the posterior mean ``(m,)`` of the latent process at new cases, k(x)' alpha (2000, eq. 31).
+
+        Its sign is the decision (2000, eq. 13); it is all that a support-vector machine has.
+
+        Raises
+        ------
+        ValueError
+            If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
+        """
+        X_new = self._check(X_new)
+        return np.concatenate([self._mean(X_new[block]) for block in self._blocks(X_new)])
+
+    def latent(self, X_new: ArrayLike) -> tuple[Array, Array]:
+        """Return the posterior mean and variance of the latent process at new cases.
+
+        Parameters
+        ----------
+        X_new : (m, d) array_like
+            Inputs. A row that equals a training input is a new case too: noise of a White kernel is drawn
+            anew for it. The training cases themselves are `at_training`.
+
+        Returns
+        -------
+        mean, variance : (m,) array
+            k(x)' alpha (2000, eq. 31) and k(x,x) - k(x)' R k(x) (2000, eq. 27), in latent units and their
+            square.
+
+        Raises
+        ------
+        ValueError
+            If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
+        UndefinedQuantityError
+            If the method has no variance (a support-vector machine).
+        """
+        X_new = self._check(X_new)
+        mean, variance = np.empty(X_new.shape[0]), np.empty(X_new.shape[0])
+        for block in self._blocks(X_new):
+            mean[block], taken = self._mean_and_taken(X_new[block])
+            variance[block] = self.kernel.diag(X_new[block]) - taken
+        return mean, _nonnegative(variance, self.kernel.diag(X_new))
+
+    def _blocks(self, X_new: Array) -> Iterator[slice]:
+        """Go through new cases in blocks whose covariances with the training cases, or their features, are few."""
+        gram = self.problem.gram
+        rows = gram.rank if isinstance(gram, LowRankGram) else gram.shape[0]
+        return blocks(X_new.shape[0], max(1, min(BLOCK, LARGEST_BLOCK // max(rows, 1))))
+
+    def _features(self, gram: LowRankGram, X_new: Array) -> Array:
+        return gram.features(self.kernel.cross(self.X[gram.pivots], X_new))
+
+    def _mean(self, X_new: Array) -> Array:
+        """Return the posterior mean ``(m,)`` of a block of new cases."""
+        gram, alpha = self.problem.gram, self.solution.alpha
+        if isinstance(gram, LowRankGram):
+            return np.asarray((gram.root.T @ alpha) @ self._features(gram, X_new))
+        return np.asarray(self.kernel.cross(self.X, X_new).T @ alpha)
+
+    def _mean_and_taken(self, X_new: Array) -> tuple[Array, Array]:
+        """Return the posterior mean of a block of new cases, and what the data take from their variances, ``(m,)``."""
+        gram, correction = self.problem.gram, self.solution.correction
+        if isinstance(gram, LowRankGram) and isinstance(correction, LowRankCorrection):
+            features = self._features(gram, X_new)
+            mean = (gram.root.T @ self.solution.alpha) @ features
+            return np.asarray(mean), correction.feature_quadratic_diagonal(features)
+        cross = self.kernel.cross(self.X, X_new)
+        return np.asarray(cross.T @ self.solution.alpha), correction.quadratic_diagonal(cross)
+
+    def predict_proba(self, X_new: ArrayLike) -> Array:
+        """Return the probability ``(m,)`` of the second class (t = +1) at new cases (2000, eq. 12).
+
+        Raises
+        ------
+        ValueError
+            If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
+        UndefinedQuantityError
+            If the likelihood has no classes, or the method no variance.
+        """
+        return self.predictive(X_new)[2]
+
+    def predictive(self, X_new: ArrayLike) -> tuple[Array, Array, Array]:
+        """Return the mean and variance of `latent`, and the probability of `predict_proba`, ``(m,)`` each, at one go.
+
+        Raises
+        ------
+        ValueError
+            If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
+        UndefinedQuantityError
+            If the likelihood has no classes, or the method no variance.
+        """
+        X_new = self._check(X_new)
+        mean, variance = self.latent(X_new)
+        if self._cloud is None:
+            return mean, variance, self._likelihood.predict_proba(mean, variance)
+        return mean, variance, self._mixed_proba(self._cloud, X_new)
+
+    def _mixed_proba(self, cloud: Cloud, X_new: Array) -> Array:
+        likelihood = self.problem.likelihood
+        return np.concatenate(
+            [
+                cloud.predict_proba(likelihood, self.kernel.cross(self.X, block), self.kernel.diag(block))
+                for block in (X_new[part] for part in blocks(X_new.shape[0], MIXED_BLOCK))
+            ]
+        )
+
+    @cached_property
+    def at_training(self) -> tuple[Array, Array]:
+        """Posterior mean and variance ``(n,)`` of the latent values of the training cases."""
+        return self.mean_at_training, self._variance_at_training
+
+    @cached_property
+    def _variance_at_training(self) -> Array:
+        gram, correction = self.problem.gram, self.solution.correction
+        if isinstance(correction, LowRankCorrection):
+            return correction.covariance_diagonal()
+        prior = gram.diagonal()
+        variance = prior - correction.quadratic_diagonal(dense_gram(gram))
+        return _nonnegative(variance, prior)
+
+    @property
+    def mean_at_training(self) -> Array:
+        """Posterior mean ``(n,)`` of the latent values of the training cases."""
+        return np.asarray(self.problem.gram @ self.solution.alpha)
+
+    @property
+    def log_density_at_training(self) -> Array:
+        """Log of the predictive density ``(n,)`` of each target when all targets, its own too, are known."""
+        problem = self.problem
+        if self._cloud is None:
+            return problem.likelihood.log_partition(problem.t, *self.at_training).value
+        moments = self._cloud.moments(problem.dense_gram, problem.gram.diagonal())
+        density = np.exp(problem.likelihood.log_partition(problem.t, *moments).value)
+        return np.asarray(np.log(self._cloud.share @ density))
+
+    def draw(self, draws: int, rng: np.random.Generator, marginals: Marginals = "gaussian") -> Draws:
+        r"""Draw latent values of the training cases jointly from the approximate posterior, or from the exact one.
+
+        Parameters
+        ----------
+        draws : int
+            How many.
+        rng : numpy.random.Generator
+            Source of randomness; the same numbers make draws of both kinds.
+        marginals : {"gaussian", "tilted"}
+            "gaussian" draws from the Gaussian approximation. "tilted" carries each of its marginals onto
+            :math:`p(t_i|f) N(f|m_i, \lambda_i) / Z_i`, the cavity times the likelihood (2000, fig. 1), and leaves the
+            dependence as it is. For TAP mean and variance of the two are the same; for the other mean-field methods
+            only the mean is.
+
+        Returns
+        -------
+        Draws
+            Values with the log densities that importance sampling needs.
+
+        Raises
+        ------
+        ValueError
+            If there are no such marginals, or the method has no cavities to tilt.
+        NotPositiveDefiniteError
+            If the marginals are tilted and the Gram matrix is singular: values that were changed one by one no longer
+            satisfy the linear relations between them.
+        """
+        return next(self.draw_in_blocks(draws, draws, rng, marginals))
+
+    def draw_in_blocks(
+        self, draws: int, size: int, rng: np.random.Generator, marginals: Marginals = "gaussian"
+    ) -> Iterator[Draws]:
+        """Return the draws of `draw` a few at a time, at most ``size``, so that memory need not hold more of them.
+
+        Exact draws come all at once.
+        """
+        # of a Gaussian posterior the solution itself says, in `_tilt`, whether it has cavities
+        check_marginals(marginals, None if self._exact is None else self.solution.method)
+        if self._exact is not None:
+            yield self._draw_exact(self._exact, draws, rng)
+            return
+        root, factor = self._weights()
+        rank = root.shape[1]
+        mean = root.T @ self.solution.alpha  # of u, since the mean of f is K alpha = A (A' alpha)
+        constant = 0.5 * rank * np.log(2.0 * np.pi)
+        for block in blocks(max(draws, 1), max(size, 1)):
+            noise = rng.standard_normal((min(block.stop, draws) - block.start, rank))
+            u = mean + noise @ factor.T
+            f = u @ root.T
+            log_q = -0.5 * np.sum(noise**2, axis=1) - np.sum(np.log(np.diag(factor))) - constant
+            if marginals == "tilted":
+                f, log_slope = self._tilt(f, rank)
+                log_q = log_q - log_slope  # the density of f, and so of u = A^-1 f, is divided by the slope of the map
+                u = np.asarray(np.linalg.solve(root, f.T).T, dtype=np.float64)
+            log_likelihood = self.problem.likelihood.log_prob(self.problem.t, f)
+            log_p = log_likelihood.value.sum(axis=1) - 0.5 * np.sum(u**2, axis=1) - constant
+            yield Draws(f, log_likelihood, log_p, log_q)
+
+    def _weights(self) -> tuple[Array, Array]:
+        """Return A ``(n, r)`` with K = A A', and the triangular C with the posterior covariance C C' of u, f = A u."""
+        gram, correction = self.problem.gram, self.solution.correction
+        if isinstance(gram, LowRankGram) and isinstance(correction, LowRankCorrection):
+            return gram.root, correction.inverse_factor.T
+        root = gram.root if isinstance(gram, LowRankGram) else psd_root(gram)
+        return root, cholesky(np.eye(root.shape[1]) - correction.quadratic(root))
+
+    def _draw_exact(self, solver: Exact, draws: int, rng: np.random.Generator) -> Draws:
+        f, log_prior = solver.draw(self.problem, draws, rng)
+        log_likelihood = self.problem.likelihood.log_prob(self.problem.t, f)
+        log_p = log_likelihood.value.sum(axis=1) + log_prior
+        return Draws(f, log_likelihood, log_p, log_p - self.log_evidence)
+
+    def _tilt(self, f: Array, rank: int) -> tuple[Array, Array]:
+        """Carry Gaussian draws ``(draws, n)`` to the tilted marginals; also the log of the slope of the whole map."""
+        cavity = self.solution.cavity
+        if cavity is None:
+            check_cavities(self.solution.method)
+            raise ValueError("this posterior was read from a container, which keeps no cavities to tilt. Fit again.")
+        gram = self.problem.gram
+        mean, variance = gram @ self.solution.alpha, self._variance_at_training
+        if rank < self.problem.n or np.any(variance <= 0):
+            raise NotPositiveDefiniteError(
+                f"tilted marginals need an invertible Gram matrix, and this one of {self.problem.n} cases has rank "
+                f"{rank}. Add kernels.White(...), or use marginals='gaussian'."
+            )
+        sd = np.sqrt(variance)
+        values, log_slopes = tilted_values(self.problem.likelihood, self.problem.t, cavity, (f - mean) / sd)
+        return values, np.sum(log_slopes - np.log(sd), axis=1)
+
+    def draw_new(self, X_new: ArrayLike, draws: int, rng: np.random.Generator) -> Array:
+        """Draw latent values ``(draws, m)`` of new cases jointly from the Gaussian posterior, or from the exact one.
+
+        Up to 5000 cases are drawn by their covariance matrix. More of them are values of functions that are drawn as
+        a whole (`paths`): prior covariances are off by at most 1e-8 of the prior variance, and time and memory grow as
+        m, not m^3. That asks for a process that is smooth, at the scale of the cases. Under a Gram matrix of low rank
+        all new cases are drawn so.
+
+        Raises
+        ------
+        ValueError
+            If there are more than 5000 new cases, and they vary in more than 5000 ways that the training cases do not
+            determine.
+        """
+        X_new = self._check(X_new)
+        weights, correction = self._means_and_correction(draws, rng)
+        if X_new.shape[0] <= LARGEST_JOINT and not isinstance(self.problem.gram, LowRankGram):
+            cross = self.kernel.cross(self.X, X_new)
+            root = psd_root(self.kernel.gram(X_new) - correction.quadratic(cross))
+            return np.asarray(weights @ cross + rng.standard_normal((draws, root.shape[1])) @ root.T)
+        known = training_basis(self.kernel, self.X, self.problem.gram)
+        try:
+            basis, noise = cover(known, X_new, MOST_WAYS)
+        except TooRoughError as reason:
+            raise ValueError(
+                f"joint draws of new cases are limited to {LARGEST_JOINT} at once under a kernel as rough as this: "
+                f"{reason} that the training cases do not determine. Predict in parts, or without draws: "
+                "predict(idata, X_new, draws=False)."
+            ) from reason
+        features = draw_weights(basis, self.X, self.problem.gram, weights, correction, draws, rng)
+        return values(basis, features, noise, X_new, rng)
+
+    def _means_and_correction(self, draws: int, rng: np.random.Generator) -> tuple[Array, Correction]:
+        """Return alpha ``(n,)`` or, of an exact posterior, that of each draw ``(draws, n)``; and R."""
+        if self._exact is None:
+            return self.solution.alpha, self.solution.correction
+        cloud = self._exact.draw_cloud(self.problem, draws, rng)
+        return cloud.weights, cloud.correction
+
+    def _check(self, X_new: ArrayLike) -> Array:
+        return as_new_inputs(X_new, self.X)
+
+
+def _nonnegative(variance: Array, prior: Array) -> Array:
+    """Set to zero what is below it by no more than rounding of the prior variance."""
+    rounding = -1e-8 * prior
+    if np.any(variance < rounding):
+        raise ArithmeticError(
+            f"a posterior variance came out as {float(variance.min()):.3g}, below zero by more than rounding; "
+            "please report this with the kernel and the data."
+        )
+    return np.asarray(np.where(variance < 0, 0.0, variance))

@@ -1,0 +1,100 @@
+"""The limit on BLAS threads: there inside, gone afterwards, whatever runs beside it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.linalg
+from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
+
+import bayesgp_mf as bgp
+from bayesgp_mf.matrices.blas import SMALL, one_thread_if_small
+from bayesgp_mf.processes import single as posterior_process
+
+
+def blas_threads() -> set[int]:
+    scipy.linalg.cholesky(np.eye(2))  # its library must be loaded to be counted
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+@pytest.fixture(autouse=True)
+def two_threads():
+    with threadpool_limits(2, user_api="blas"):
+        yield
+
+
+def test_small_work_gets_one_thread_and_large_work_is_left_alone():
+    with one_thread_if_small(SMALL):
+        assert blas_threads() == {1}
+        with one_thread_if_small(3):
+            assert blas_threads() == {1}
+        assert blas_threads() == {1}
+    assert blas_threads() == {2}
+    with one_thread_if_small(SMALL + 1):
+        assert blas_threads() == {2}
+
+
+def test_one_thread_that_is_there_already_is_left_alone(monkeypatch):
+    def refuse(*args, **kwargs):
+        raise AssertionError("there is nothing to limit")
+
+    monkeypatch.setattr(ThreadpoolController, "limit", refuse)
+    with threadpool_limits(1, user_api="blas"), one_thread_if_small(3):
+        assert blas_threads() == {1}
+    with pytest.raises(AssertionError, match="nothing to limit"), one_thread_if_small(3):
+        pass
+
+
+def test_fit_and_predict_keep_to_one_thread(monkeypatch):
+    seen = set()
+
+    def watched(self, A, B, real=bgp.kernels.Gaussian.cross):
+        seen.update(blas_threads())
+        return real(self, A, B)
+
+    def watched_root(matrix, real=posterior_process.psd_root):
+        seen.update(blas_threads())
+        return real(matrix)
+
+    monkeypatch.setattr(bgp.kernels.Gaussian, "cross", watched)
+    monkeypatch.setattr(posterior_process, "psd_root", watched_root)
+    X = np.random.default_rng(0).standard_normal((10, 2))
+    idata = bgp.fit(X, X[:, 0] > 0, bgp.kernels.Gaussian(), draws=5, random_seed=0)
+    bgp.predict(idata, X, random_seed=0)
+    assert seen == {1}
+    assert blas_threads() == {2}
+
+
+def test_an_error_inside_restores_the_threads():
+    with pytest.raises(KeyboardInterrupt), one_thread_if_small(3):
+        raise KeyboardInterrupt
+    assert blas_threads() == {2}
+
+
+IN_THREADS = """
+import threading
+import numpy as np, scipy.linalg
+import bayesgp_mf as bgp
+from threadpoolctl import threadpool_info
+threads = lambda: [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+before = threads()
+workers = [threading.Thread(target=lambda: [bgp.solve(np.eye(3), [1, 1, -1], bgp.Probit()) for _ in range(30)])
+           for _ in range(4)]
+for worker in workers: worker.start()
+for worker in workers: worker.join()
+print(before, threads())
+"""
+
+
+def test_solving_in_several_threads_leaves_nothing_behind():
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}
+    run = subprocess.run(
+        [sys.executable, "-c", IN_THREADS], capture_output=True, text=True, check=True, env=environment
+    )
+    before, after = run.stdout.strip()[1:-1].split("] [")
+    assert before == after
+    assert "2" in before
