@@ -69,6 +69,7 @@ class HybridMonteCarlo:
     """
 
     name: ClassVar[str] = "hmc"
+    records: ClassVar[tuple[str, ...]] = ("iteration",)
     iterations: int = 200
     leapfrog_steps: int = 20
     step_size: float | Mapping[str, float] = 0.1

@@ -51,6 +51,7 @@ class Evidence(_Search):
 
     __slots__ = ()
     name: ClassVar[str] = "evidence"
+    records: ClassVar[tuple[str, ...]] = ("start", "iteration")
     score: ClassVar[Score] = EvidenceScore(KNOWN)
     recorded_as: ClassVar[str] = "hyper_log_evidence"
 
@@ -75,6 +76,7 @@ class LeaveOneOut(_Search):
 
     __slots__ = ()
     name: ClassVar[str] = "loo"
+    records: ClassVar[tuple[str, ...]] = ("start", "iteration")
     score: ClassVar[Score] = LooScore()
     recorded_as: ClassVar[str] = "hyper_loo"
 
