@@ -9,19 +9,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from bayesgp_mf.container.inferencedata import (
-    check_parameter_names,
-    draw_targets,
-    fit_group,
-    from_container,
-    get_group,
-    predictions_datasets,
-    set_group,
-    to_container,
-)
+from bayesgp_mf.container.groups import get_group
+from bayesgp_mf.container.layout import check_parameter_names
+from bayesgp_mf.container.predictions import predict_at, set_predictions
+from bayesgp_mf.container.read import fit_group, from_container
+from bayesgp_mf.container.write import to_container
 from bayesgp_mf.errors import ConvergenceWarning
 from bayesgp_mf.hyper import Evidence, LeaveOneOut, Prior, Scan, Strategy, Target, get_strategy
 from bayesgp_mf.hyper.result import HyperResult, Record
@@ -39,21 +33,19 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit, Softmax
 from bayesgp_mf.likelihoods.softmax_tilted import check_number_of_classes
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.matrices.low_rank import rank_of
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.methods import check_marginals, get_method
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process, make_process
-from bayesgp_mf.processes.single import LARGEST_JOINT, Marginals
+from bayesgp_mf.processes.single import Marginals
 from bayesgp_mf.solvers.svm import svm
 from bayesgp_mf.tuning import tune
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
-    from bayesgp_mf.container.inferencedata import Container
+    from bayesgp_mf.container.groups import Container
 
 FEWER_DRAWS = "Ask for fewer: fit(..., draws=...)."
-FEWER_NEW_DRAWS = "Predict without them, predict(idata, X_new, draws=False), in parts, or from a fit with fewer draws."
 
 SAME_EVIDENCE = 1e-3
 """Two log evidences closer than this, in nats, belong to one solution."""
@@ -187,7 +179,7 @@ def fit(
     kernel = as_kernel(kernel, tuned=strategy is not None)
     _check_kernel_per_class(kernel, likelihood)
     likelihood.to_dict()  # what cannot be saved is refused here, before any work is done
-    check_parameter_names(kernel)
+    check_parameter_names(kernel, getattr(strategy, "records", ()))
     solver = get_method(method, likelihood)
     if solver is not svm and (strategy is None or isinstance(strategy, Evidence | LeaveOneOut | Scan)):
         values = X.shape[0] * (len(class_names) if likelihood.targets == "classes" else 1)
@@ -202,7 +194,7 @@ def fit(
     rng = np.random.default_rng(random_seed)
     posterior: Process | Mixture
     node, stats = np.zeros((chains, draws), dtype=np.intp), dict[str, Array]()
-    extras, attrs = dict[str, xr.DataArray](), {"hyper": "none"}
+    extras, hyper_names, attrs = Record(), tuple[str, ...](), {"hyper": "none"}
     with one_thread_if_small(X.shape[0]):
         if strategy is None:
             _refuse_options(evidence_of=evidence_of, priors=priors, bounds=bounds, fixed=fixed)
@@ -219,7 +211,7 @@ def fit(
                 target, strategy, solver, control=control, draws=draws, chains=chains, rng=rng, progress=progress
             )
             posterior, node, stats = tuned.posterior, tuned.node, tuned.stats
-            extras = _record_variables(tuned.result.record, target.names)
+            extras, hyper_names = tuned.result.record, target.names
             attrs = {"hyper": strategy.name, "hyper_judged_by": judge.name}
             if strategy.name == "evidence" and judge is solver:
                 _compare_with_search(posterior.parts[0].solution, tuned.result)
@@ -232,6 +224,7 @@ def fit(
             sampler_stats=stats,
             fit_extras=extras,
             attrs=attrs,
+            hyper_names=hyper_names,
             marginals=marginals,
         )
 
@@ -298,54 +291,9 @@ def predict(
     if features.dtype.kind not in "iu":  # numbered where the training inputs had no names
         check_same_features(features.tolist(), X_new)
     X_new = as_inputs("X_new", X_new)
-    draws = draws and process.parts[0].solution.has_variance
-    node = _nodes(idata) if draws else np.zeros((0, 0), dtype=np.intp)
-    n_values = X_new.shape[0] * int(np.prod(process.problem.latent_shape[1:]))  # of each class
-    check_draws(node.size, n_values, "new", FEWER_NEW_DRAWS)
-    size = max(rank_of(part.problem.gram) or part.problem.n for part in process.parts)
-    jointly = X_new.shape[0] if X_new.shape[0] <= LARGEST_JOINT else 0  # more are worked on in blocks
-    with one_thread_if_small(max(size, jointly)):  # draws first, since they may be refused
-        drawn = _draw_new(process, X_new, node, np.random.default_rng(random_seed)) if draws else {}
-    with one_thread_if_small(size):
-        values = _moments(process, X_new)
-    groups = predictions_datasets(X_new, features, values, drawn, class_names)
-    for name, dataset in groups.items():
-        set_group(idata, name, dataset)
+    values, drawn = predict_at(idata, process, X_new, draws=draws, rng=np.random.default_rng(random_seed))
+    set_predictions(idata, X_new, values, drawn, class_names, features)
     return idata
-
-
-def _moments(process: Process | Mixture, X_new: Array) -> dict[str, NDArray[Any]]:
-    """Return what is said of each new case without draws, ``(m,)`` or ``(m, C)``, by name."""
-    if not process.parts[0].solution.has_variance:
-        mean = process.latent_mean(X_new)
-        return {"latent_mean": mean, "decision": (mean > 0).astype(np.int64)}
-    if process.problem.likelihood.targets == "real":
-        mean, variance = process.latent(X_new)
-        return {"latent_mean": mean, "latent_sd": np.sqrt(variance)}
-    mean, variance, proba = process.predictive(X_new)
-    return {"latent_mean": mean, "latent_sd": np.sqrt(variance), "p": proba}
-
-
-def _nodes(idata: Container) -> NDArray[np.intp]:
-    """Return which part of the posterior each draw of the training cases is of, ``(chains, draws)``."""
-    stats = get_group(idata, "sample_stats")
-    if "node" in stats:
-        return np.asarray(stats["node"].values, dtype=np.intp)
-    return np.zeros(get_group(idata, "posterior")["f"].shape[:2], dtype=np.intp)
-
-
-def _draw_new(
-    process: Process | Mixture, X_new: Array, node: NDArray[np.intp], rng: np.random.Generator
-) -> dict[str, NDArray[Any]]:
-    """Draw latent values and targets ``(chains, draws, m)``, each at the hyperparameters of its draw at training."""
-    if len(process.parts) == 1:
-        f = process.parts[0].draw_new(X_new, node.size, rng)
-        f = f.reshape(*node.shape, *f.shape[1:])
-    else:
-        f = np.empty((*node.shape, X_new.shape[0], *process.problem.latent_shape[1:]))
-        for k, part in enumerate(process.parts):
-            f[node == k] = part.draw_new(X_new, int(np.count_nonzero(node == k)), rng)
-    return {"f": f, "y": draw_targets(process.problem.likelihood, f, rng)}
 
 
 def posterior(idata: Container, *, kernel: Any = None) -> Process | Mixture:
@@ -444,11 +392,3 @@ def _compare_with_search(solution: Solution, result: HyperResult) -> None:
             ConvergenceWarning,
             stacklevel=3,
         )
-
-
-def _record_variables(record: Record, names: tuple[str, ...]) -> dict[str, xr.DataArray]:
-    """How the hyperparameters were found, with their names along ``hyper``."""
-    return {
-        name: xr.DataArray(values, dims=dims, coords={"hyper": list(names)} if "hyper" in dims else None)
-        for name, (dims, values) in record.items()
-    }

@@ -29,7 +29,8 @@ import pymc as pm
 import xarray as xr
 from pytensor import config
 
-from bayesgp_mf.container.inferencedata import SAMPLE_DIMS, get_group, set_group
+from bayesgp_mf.container.groups import get_group, set_group
+from bayesgp_mf.container.layout import SAMPLE_DIMS
 from bayesgp_mf.diagnostics.monte_carlo import mean_and_error
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Probit
@@ -37,7 +38,7 @@ from bayesgp_mf.matrices.dense import psd_root
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
-    from bayesgp_mf.container.inferencedata import Container
+    from bayesgp_mf.container.groups import Container
 
 ROUNDING = 1e-8
 """A conditional variance may fall below zero by this part of the prior variance."""

@@ -16,7 +16,7 @@ import pandas as pd
 from threadpoolctl import ThreadpoolController
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.inferencedata import get_group
+from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.datasets.dataset import Dataset
 from validation import reference
 from validation.checks import Tolerances
@@ -24,7 +24,7 @@ from validation.compare import Comparison, compare, plain
 from validation.versions import versions_of
 
 if TYPE_CHECKING:
-    from bayesgp_mf.container.inferencedata import Container
+    from bayesgp_mf.container.groups import Container
 
 PACKAGES = ("bayesgp-mf", "numpy", "scipy", "xarray", "arviz", "pymc", "pytensor", "nutpie", "matplotlib")
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesgp_mf.arviz_version import arviz_major
-from bayesgp_mf.container.inferencedata import from_container, get_group
+from bayesgp_mf.container.groups import get_group
+from bayesgp_mf.container.read import from_container
 from bayesgp_mf.inference.undefined import undefined
 
 if TYPE_CHECKING:
-    from bayesgp_mf.container.inferencedata import Container
+    from bayesgp_mf.container.groups import Container
 
 
 def loo(idata: Container, *, kernel: Any = None) -> Any:

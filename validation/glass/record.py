@@ -22,7 +22,7 @@ import xarray as xr
 from scipy.special import softmax
 from threadpoolctl import ThreadpoolController
 
-from bayesgp_mf.container.inferencedata import SAMPLE_DIMS
+from bayesgp_mf.container.layout import SAMPLE_DIMS
 from bayesgp_mf.matrices.dense import psd_root
 from validation.arviz_calls import convergence
 from validation.glass.recorded import PATH

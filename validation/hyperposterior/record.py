@@ -19,7 +19,8 @@ import xarray as xr
 from threadpoolctl import ThreadpoolController
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.inferencedata import SAMPLE_DIMS, get_group
+from bayesgp_mf.container.groups import get_group
+from bayesgp_mf.container.layout import SAMPLE_DIMS
 from bayesgp_mf.types import Array
 from validation.arviz_calls import convergence
 from validation.hyperposterior.chain_files import all_chains, sampling_attributes, to_dataset

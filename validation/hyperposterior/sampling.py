@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pymc as pm
 import xarray as xr
 
-from bayesgp_mf.container.inferencedata import get_group
+from bayesgp_mf.container.groups import get_group
 from validation.reference import fast_sampling
 
 
