@@ -40,6 +40,8 @@ class Solver(Protocol):
         """Return what the other cases predict for each case."""
 
 
+_MEMBERS = ("name", "solve", "gram_gradient", "leave_one_out")
+
 METHODS: dict[str, Solver] = {solver.name: solver for solver in (tap, naive, variational, laplace, online, svm, exact)}
 
 
@@ -47,14 +49,18 @@ MULTICLASS: dict[str, Solver] = {solver.name: solver for solver in (star_tap, mu
 """The methods that take several classes, with a latent value for each (`likelihoods.Softmax`)."""
 
 
-def get_method(name: str, likelihood: Likelihood | None = None) -> Solver:
+def get_method(name: str | Solver, likelihood: Likelihood | None = None) -> Solver:
     """Return a solver by name: for ``likelihood``, whose targets may be several classes, if that is given.
+
+    One that is a solver already is used as it is.
 
     Raises
     ------
     ValueError
         If there is no such method, or it takes no such likelihood; the message lists those there are.
     """
+    if not isinstance(name, str | type) and all(hasattr(name, member) for member in _MEMBERS):
+        return name
     if not isinstance(name, str) or name not in METHODS:
         raise ValueError(f"method must be one of {sorted(METHODS)}, got {name!r}.")
     if likelihood is None or likelihood.targets != "classes":

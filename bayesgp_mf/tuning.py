@@ -80,7 +80,7 @@ def tune(
             problem = target.problem_at(kernel, solver)
             if not parts:
                 check_memory(target.t.size, len(kernels), rank_of(problem.gram), target.n_classes)
-            parts.append(make_process(kernel, target.X, problem, solver.solve(problem, control)))
+            parts.append(make_process(kernel, target.X, problem, solver.solve(problem, control), solver))
             advance(f"{len(parts)} of {len(kernels)}")
     if len(result.kernels) == 1:
         node = np.zeros((chains, draws), dtype=np.intp)

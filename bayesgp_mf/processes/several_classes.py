@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -15,7 +15,7 @@ from bayesgp_mf.inference.solution import LeaveOneOut, Solution
 from bayesgp_mf.inputs import as_new_inputs
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.matrices.dense import psd_root
-from bayesgp_mf.methods import check_cavities, get_method
+from bayesgp_mf.methods import Solver, check_cavities, get_method
 from bayesgp_mf.multiclass.correction import ClassCorrection
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
 from bayesgp_mf.multiclass.nearest import nearest_case_probabilities
@@ -47,6 +47,8 @@ class MulticlassPosterior:
         Gram matrix, codes, softmax likelihood.
     solution : Solution
         alpha ``(n, C)``, correction R, evidence.
+    solver : Solver, optional
+        What made it; by default the registered method of the solution's name.
 
     Examples
     --------
@@ -65,6 +67,7 @@ class MulticlassPosterior:
     X: Array
     problem: Problem
     solution: Solution
+    solver: Solver | None = field(default=None, kw_only=True)
 
     @property
     def parts(self) -> tuple[MulticlassPosterior, ...]:
@@ -77,14 +80,17 @@ class MulticlassPosterior:
         return self.solution.evidence.value
 
     @property
+    def _solver(self) -> Solver:
+        return self.solver or get_method(self.solution.method, self.problem.likelihood)
+
+    @property
     def _correction(self) -> ClassCorrection:
         return class_correction(self.solution)
 
     @cached_property
     def loo(self) -> LeaveOneOut:
         """Leave-one-out predictions: latent means and variances ``(n, C)``, log predictive density of each case."""
-        solver = get_method(self.solution.method, self.problem.likelihood)
-        return solver.leave_one_out(self.problem, self.solution)
+        return self._solver.leave_one_out(self.problem, self.solution)
 
     def latent_mean(self, X_new: ArrayLike) -> Array:
         """Return the posterior means ``(m, C)`` of the latent processes at new cases, k_c(x)' alpha_c.
@@ -160,7 +166,7 @@ class MulticlassPosterior:
     @property
     def _tap(self) -> StarTap | None:
         """The solver, if it knows more of the observed cases than the Gaussian posterior says."""
-        solver = get_method(self.solution.method, self.problem.likelihood)
+        solver = self._solver
         return solver if isinstance(solver, StarTap) else None
 
     def _by_nearest_cases(self, solver: StarTap, X_new: Array) -> Array:
@@ -299,10 +305,12 @@ Process: TypeAlias = Posterior | MulticlassPosterior
 """A posterior process: of one latent function, or of one for each class."""
 
 
-def make_process(kernel: Kernel, X: Array, problem: Problem, solution: Solution) -> Process:
-    """Return the posterior process of a solution."""
+def make_process(
+    kernel: Kernel, X: Array, problem: Problem, solution: Solution, solver: Solver | None = None
+) -> Process:
+    """Return the posterior process of a solution, and of the solver that made it."""
     made = MulticlassPosterior if problem.likelihood.targets == "classes" else Posterior
-    return made(kernel, X, problem, solution)
+    return made(kernel, X, problem, solution, solver=solver)
 
 
 def of_class_root(roots: Array | list[Array], c: int) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -18,7 +18,7 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.dense import Correction, cholesky, psd_root
 from bayesgp_mf.matrices.low_rank import LowRankCorrection, LowRankGram, dense_gram
-from bayesgp_mf.methods import METHODS, check_cavities, check_marginals
+from bayesgp_mf.methods import METHODS, Solver, check_cavities, check_marginals
 from bayesgp_mf.processes.paths import TooRoughError, blocks, cover, draw_weights, training_basis, values
 from bayesgp_mf.processes.tilted import tilted_values
 from bayesgp_mf.solvers.exact import Cloud, Exact
@@ -84,6 +84,8 @@ class Posterior:
         Gram matrix, targets, likelihood.
     solution : Solution
         alpha, correction R, evidence.
+    solver : Solver, optional
+        What made it; by default the registered method of the solution's name.
 
     Examples
     --------
@@ -101,6 +103,7 @@ class Posterior:
     X: Array
     problem: Problem
     solution: Solution
+    solver: Solver | None = field(default=None, kw_only=True)
 
     @property
     def parts(self) -> tuple[Posterior, ...]:
@@ -118,9 +121,13 @@ class Posterior:
         return self.problem.likelihood
 
     @property
+    def _solver(self) -> Solver:
+        return self.solver or METHODS[self.solution.method]
+
+    @property
     def _exact(self) -> Exact | None:
         """The solver, if the posterior is not a Gaussian process but known all the same."""
-        solver = METHODS[self.solution.method]
+        solver = self._solver
         return solver if isinstance(solver, Exact) and self.problem.likelihood.targets == "binary" else None
 
     @cached_property
@@ -131,7 +138,7 @@ class Posterior:
     @cached_property
     def loo(self) -> LeaveOneOut:
         """Leave-one-out predictions: latent mean and variance, log predictive density of each case."""
-        return METHODS[self.solution.method].leave_one_out(self.problem, self.solution)
+        return self._solver.leave_one_out(self.problem, self.solution)
 
     def latent_mean(self, X_new: ArrayLike) -> Array:
         """Return the posterior mean ``(m,)`` of the latent process at new cases, k(x)' alpha (2000, eq. 31).
