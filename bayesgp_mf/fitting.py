@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -12,18 +11,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.container.groups import get_group
+from bayesgp_mf.container.held import describe_likelihood
 from bayesgp_mf.container.layout import check_parameter_names
-from bayesgp_mf.container.predictions import predict_at, set_predictions
-from bayesgp_mf.container.read import fit_group, from_container
+from bayesgp_mf.container.predictions import add_predictions
+from bayesgp_mf.container.read import from_container
 from bayesgp_mf.container.write import to_container
 from bayesgp_mf.errors import ConvergenceWarning
 from bayesgp_mf.hyper import Evidence, LeaveOneOut, Prior, Scan, Strategy, Target, get_strategy
-from bayesgp_mf.hyper.result import HyperResult, Record
+from bayesgp_mf.hyper.result import Record
 from bayesgp_mf.inference.assembly import assemble
 from bayesgp_mf.inference.solution import Control, Solution
 from bayesgp_mf.inputs import (
     as_inputs,
     as_kernel,
+    as_new_inputs,
     check_positive_integers,
     check_same_features,
     encode_targets,
@@ -34,13 +35,12 @@ from bayesgp_mf.likelihoods import Likelihood, Probit, Softmax
 from bayesgp_mf.likelihoods.softmax_tilted import check_number_of_classes
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
-from bayesgp_mf.methods import check_marginals, get_method
+from bayesgp_mf.methods import Solver, check_marginals, get_method
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process, make_process
 from bayesgp_mf.processes.single import Marginals
 from bayesgp_mf.solvers.svm import svm
-from bayesgp_mf.tuning import tune
-from bayesgp_mf.types import Array
+from bayesgp_mf.tuning import Tuned, tune
 
 if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container
@@ -59,7 +59,7 @@ def fit(
     kernel: Any,
     likelihood: Likelihood = Probit(),
     *,
-    method: str = "tap",
+    method: str | Solver = "tap",
     hyper: str | Strategy | None = None,
     evidence_of: str | None = None,
     priors: Mapping[str, Prior] | None = None,
@@ -85,13 +85,16 @@ def fit(
         classes, in sorted order or in that of a pandas Categorical, whose unused categories are classes too.
     kernel : Kernel or pymc.gp.cov.BaseCovariance
         Prior covariance; with ``hyper="evidence"`` its parameters are where the search starts. Of a covariance function
-        of PyMC these are its random variables, which bring their distributions as priors; the container cannot hold
-        it, so that `predict` wants it again.
+        of PyMC these are its random variables, which bring their distributions as priors. The container cannot hold
+        such a one, nor a class of your own: `predict` wants it again. The same is true of ``likelihood`` and
+        ``method``.
     likelihood : Likelihood
         `Probit` (default, noise variance 1), `Logit`, `Step`, `Softmax` for more than two classes (with
-        ``method="tap"`` or "laplace"), or ``likelihoods.Gaussian`` for real targets.
-    method : str
-        Name of a method: a key of `methods.METHODS`.
+        ``method="tap"`` or "laplace"), ``likelihoods.Gaussian`` for real targets, or one of your own that can be
+        saved.
+    method : str or Solver
+        Name of a method, a key of `methods.METHODS`; or a solver, one with options such as
+        ``Exact(log2_points=16)`` or one of your own.
     hyper : None, str or Strategy
         How the parameters of the kernel are chosen. None keeps them as given; "evidence" and "loo" maximise the log
         evidence or the leave-one-out log predictive density, "scan" takes the fewest leave-one-out errors on a grid,
@@ -169,68 +172,78 @@ def fit(
     >>> round(float(idata["fit"]["log_evidence"]), 2)
     -104.1
     """
-    names = feature_names("X", X)
+    # check: all that can be refused is, before any work is done
+    features = feature_names("X", X)
     X = as_inputs("X", X)
     t, class_names = encode_targets(y, X.shape[0], likelihood)
     if isinstance(likelihood, Softmax):
         likelihood = likelihood.with_classes(class_names)
+    describe_likelihood(likelihood)
     strategy = _strategy(hyper, starts)
-    check_positive_integers(draws=draws, chains=chains)
+    if strategy is None:
+        _refuse_options(evidence_of=evidence_of, priors=priors, bounds=bounds, fixed=fixed)
     kernel = as_kernel(kernel, tuned=strategy is not None)
     _check_kernel_per_class(kernel, likelihood)
-    likelihood.to_dict()  # what cannot be saved is refused here, before any work is done
     check_parameter_names(kernel, getattr(strategy, "records", ()))
     solver = get_method(method, likelihood)
+    judge = solver if evidence_of is None else get_method(evidence_of, likelihood)
+    check_positive_integers(draws=draws, chains=chains)
     if solver is not svm and (strategy is None or isinstance(strategy, Evidence | LeaveOneOut | Scan)):
         values = X.shape[0] * (len(class_names) if likelihood.targets == "classes" else 1)
         check_draws(draws * chains, values, "training", FEWER_DRAWS)  # other strategies bring their own number
-    check_marginals(marginals, method)
+    check_marginals(marginals, solver.name)
     if likelihood.targets == "classes":
-        _check_several_classes(len(class_names), (method, evidence_of), marginals)
+        _check_several_classes(len(class_names), (solver.name, judge.name), marginals)
     if marginals == "tilted":  # values changed one by one leave the span of a root of low rank
         if control.gram == "low_rank":
             raise ValueError("marginals='tilted' needs the dense Gram matrix. Use Control(gram='dense'), or 'auto'.")
         control = replace(control, gram="dense")
+
     rng = np.random.default_rng(random_seed)
-    posterior: Process | Mixture
-    node, stats = np.zeros((chains, draws), dtype=np.intp), dict[str, Array]()
-    extras, hyper_names, attrs = Record(), tuple[str, ...](), {"hyper": "none"}
     with one_thread_if_small(X.shape[0]):
+        # assemble, and solve
         if strategy is None:
-            _refuse_options(evidence_of=evidence_of, priors=priors, bounds=bounds, fixed=fixed)
             with np.errstate(over="ignore", invalid="ignore"):  # a kernel that overflows is refused by Problem
-                problem = assemble(kernel, X, t, likelihood, method=method, control=control)
-            posterior = make_process(kernel, X, problem, solver.solve(problem, replace(control, progress=progress)))
+                problem = assemble(kernel, X, t, likelihood, method=solver.name, control=control)
+            solution = solver.solve(problem, replace(control, progress=progress))
+            process = make_process(kernel, X, problem, solution, solver)
+            found = Tuned(process, np.zeros((chains, draws), dtype=np.intp))
+            attrs = {"hyper": "none"}
         else:
-            judge = solver if evidence_of is None else get_method(evidence_of, likelihood)
             # a point that was not solved has no evidence, whatever the last solution may be
             inner = replace(control, throw=True, progress=False)
             priors = _with_own_priors(kernel, priors or {}, fixed)
             target = Target(X, t, likelihood, kernel, judge, inner, priors, bounds or {}, fixed)
-            tuned = tune(
+            found = tune(
                 target, strategy, solver, control=control, draws=draws, chains=chains, rng=rng, progress=progress
             )
-            posterior, node, stats = tuned.posterior, tuned.node, tuned.stats
-            extras, hyper_names = tuned.result.record, target.names
             attrs = {"hyper": strategy.name, "hyper_judged_by": judge.name}
             if strategy.name == "evidence" and judge is solver:
-                _compare_with_search(posterior.parts[0].solution, tuned.result)
+                _compare_with_search(found.posterior.parts[0].solution, found.record)
+        # convert
         return to_container(
-            posterior,
+            found.posterior,
             class_names=class_names,
-            feature_names=names,
-            node=node,
+            feature_names=features,
+            node=found.node,
             rng=rng,
-            sampler_stats=stats,
-            fit_extras=extras,
+            sampler_stats=found.stats,
+            fit_extras=found.record,
+            hyper_names=found.names,
             attrs=attrs,
-            hyper_names=hyper_names,
             marginals=marginals,
         )
 
 
 def predict(
-    idata: Container, X_new: ArrayLike, *, kernel: Any = None, draws: bool = True, random_seed: Seed = None
+    idata: Container,
+    X_new: ArrayLike,
+    *,
+    kernel: Any = None,
+    likelihood: Likelihood | None = None,
+    method: Solver | None = None,
+    draws: bool = True,
+    random_seed: Seed = None,
 ) -> Container:
     """Add predictions at new inputs to a container, and return it.
 
@@ -242,8 +255,12 @@ def predict(
     X_new : (m, d) array_like
         New inputs, in the order and scale of the training inputs.
     kernel : Kernel or pymc.gp.cov.BaseCovariance, optional
-        Only for a fit whose kernel a container cannot hold, a covariance function of PyMC or a class of your own: the
-        same again. Its parameters are those of the container.
+        Only for a fit whose kernel a container cannot hold, a covariance function of PyMC or a class of your own, also
+        within a sum or product: the same again. Its parameters are those of the container.
+    likelihood : Likelihood, optional
+        Likewise, for a fit with a likelihood of your own: an equal one.
+    method : Solver, optional
+        Likewise, for a fit by a method of your own.
     draws : bool
         Also draw latent values and labels, as many as the posterior has. More than 5000 new cases are drawn as
         functions of a smooth process, with prior covariances that are exact to 1e-8 of the prior variance; it is an
@@ -264,8 +281,8 @@ def predict(
     Raises
     ------
     ValueError
-        If ``idata`` is not ours, ``X_new`` does not fit it, there are too many cases to draw jointly, or ``kernel`` is
-        missing, not wanted, or another one.
+        If ``idata`` is not ours, ``X_new`` does not fit it, there are too many cases to draw jointly, or ``kernel``,
+        ``likelihood`` or ``method`` is missing, not wanted, or another one.
     MemoryError
         If the draws would not fit into this machine's memory.
 
@@ -284,27 +301,25 @@ def predict(
     >>> idata["predictions"]["p"].values.round(2)
     array([0.09, 0.91])
     """
-    class_names = tuple(json.loads(fit_group(idata).attrs["class_names"]))
-    with one_thread_if_small(get_group(idata, "observed_data").sizes["obs_id"]):
-        process = from_container(idata, kernel)
+    process = from_container(idata, kernel, likelihood, method)
     features = get_group(idata, "constant_data")["feature"].values
     if features.dtype.kind not in "iu":  # numbered where the training inputs had no names
         check_same_features(features.tolist(), X_new)
-    X_new = as_inputs("X_new", X_new)
-    values, drawn = predict_at(idata, process, X_new, draws=draws, rng=np.random.default_rng(random_seed))
-    set_predictions(idata, X_new, values, drawn, class_names, features)
-    return idata
+    X_new = as_new_inputs(X_new, process.parts[0].X)
+    return add_predictions(idata, process, X_new, draws=draws, rng=np.random.default_rng(random_seed))
 
 
-def posterior(idata: Container, *, kernel: Any = None) -> Process | Mixture:
+def posterior(
+    idata: Container, *, kernel: Any = None, likelihood: Likelihood | None = None, method: Solver | None = None
+) -> Process | Mixture:
     """Return the posterior process of a container: functions of arrays instead of labelled data.
 
     Parameters
     ----------
     idata : InferenceData or DataTree
         What `fit` returned, or the same loaded from a file; nothing is unpickled.
-    kernel : Kernel or pymc.gp.cov.BaseCovariance, optional
-        As for `predict`: the kernel of the fit, if the container does not hold it.
+    kernel, likelihood, method : optional
+        As for `predict`: those of the fit, if the container does not hold them.
 
     Returns
     -------
@@ -315,7 +330,7 @@ def posterior(idata: Container, *, kernel: Any = None) -> Process | Mixture:
     Raises
     ------
     ValueError
-        If the container was not made by this package, or ``kernel`` is missing, not wanted, or another one.
+        If the container was not made by this package, or one of those is missing, not wanted, or another one.
 
     Examples
     --------
@@ -327,7 +342,7 @@ def posterior(idata: Container, *, kernel: Any = None) -> Process | Mixture:
     >>> bool(abs(mean[0]) < 1e-6)
     True
     """
-    return from_container(idata, kernel)
+    return from_container(idata, kernel, likelihood, method)
 
 
 def _strategy(hyper: str | Strategy | None, starts: int | None) -> Strategy | None:
@@ -379,9 +394,9 @@ def _with_own_priors(kernel: Kernel, priors: Mapping[str, Prior], fixed: Collect
     return {**own, **priors} if own else priors  # what is malformed is for Target to refuse
 
 
-def _compare_with_search(solution: Solution, result: HyperResult) -> None:
+def _compare_with_search(solution: Solution, record: Record) -> None:
     """Warn if the equations at the tuned hyperparameters, solved from the prior, have another solution."""
-    ends = {name: result.record[name][1] for name in ("hyper_log_evidence", "hyper_log_prior") if name in result.record}
+    ends = {name: record[name][1] for name in ("hyper_log_evidence", "hyper_log_prior") if name in record}
     best = np.argmax(sum(ends.values()))  # with the prior: that is what was searched for
     search, value = float(ends["hyper_log_evidence"][best]), solution.evidence.value
     if abs(value - search) > SAME_EVIDENCE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,13 +26,12 @@ if TYPE_CHECKING:
 FEWER_NEW_DRAWS = "Predict without them, predict(idata, X_new, draws=False), in parts, or from a fit with fewer draws."
 
 
-def predict_at(
+def add_predictions(
     idata: Container, posterior: Process | Mixture, X_new: Array, *, draws: bool, rng: np.random.Generator
-) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
-    """Return what a posterior says of each new case, ``(m,)`` or ``(m, C)``, and draws ``(chains, draws, m)``, by name.
+) -> Container:
+    """Add to a container what its posterior says of each new case, and with ``draws`` as many as it has at training.
 
-    There are as many draws as the container has at the training cases, and each is of the same setting of the
-    hyperparameters.
+    Each draw is of the same setting of the hyperparameters as that at training.
     """
     node = _nodes(idata) if draws and posterior.parts[0].solution.has_variance else np.zeros((0, 0), dtype=np.intp)
     n_values = X_new.shape[0] * int(np.prod(posterior.problem.latent_shape[1:]))  # of each class
@@ -41,7 +41,11 @@ def predict_at(
     with one_thread_if_small(max(size, jointly)):  # draws first, since they may be refused
         drawn = draw_new(posterior, X_new, node, rng) if node.size else {}
     with one_thread_if_small(size):
-        return _moments(posterior, X_new), drawn
+        values = _moments(posterior, X_new)
+    class_names = tuple(json.loads(get_group(idata, "fit").attrs["class_names"]))
+    features = get_group(idata, "constant_data")["feature"].values
+    set_predictions(idata, X_new, values, drawn, class_names, features)
+    return idata
 
 
 def _nodes(idata: Container) -> NDArray[np.intp]:

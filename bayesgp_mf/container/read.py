@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
-from bayesgp_mf import kernels, likelihoods
 from bayesgp_mf.container.corrections import read_correction, read_gram
 from bayesgp_mf.container.groups import get_group, group_names
+from bayesgp_mf.container.held import DAMAGED, kernel_of, likelihood_of, method_of, refused_as
 from bayesgp_mf.container.layout import FORMAT
 from bayesgp_mf.errors import Status
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Evidence, Info, Solution
 from bayesgp_mf.inference.undefined import UndefinedCorrection, UndefinedEvidence
-from bayesgp_mf.inputs import as_kernel
 from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.low_rank import rank_of
-from bayesgp_mf.methods import get_method
+from bayesgp_mf.methods import Solver
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process, make_process
 
@@ -44,7 +44,9 @@ def fit_group(idata: Container) -> xr.Dataset:
     return fit
 
 
-def from_container(idata: Container, kernel: Any = None) -> Process | Mixture:
+def from_container(
+    idata: Container, kernel: Any = None, likelihood: Likelihood | None = None, method: str | Solver | None = None
+) -> Process | Mixture:
     """Rebuild the posterior from a container made by `to_container`, in memory or from a file.
 
     Parameters
@@ -53,71 +55,43 @@ def from_container(idata: Container, kernel: Any = None) -> Process | Mixture:
         The container.
     kernel : Kernel or pymc.gp.cov.BaseCovariance, optional
         The kernel, if and only if the container does not hold it; its parameters are those of the container.
+    likelihood : Likelihood, optional
+        The likelihood, likewise.
+    method : Solver, optional
+        The method, likewise.
 
     Raises
     ------
     ValueError
-        If the container was not made by this package, or by an incompatible version of it; if ``kernel`` is missing,
-        not wanted, or another one.
+        If the container was not made by this package, or by an incompatible version of it; if ``kernel``,
+        ``likelihood`` or ``method`` is missing, not wanted, or another one.
     """
     fit = fit_group(idata)
-    damaged = "this container is damaged or was edited: {}. Load a fresh copy of the file, or fit again."
-    try:
-        held = _read_kernel(fit)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(damaged.format(f"{type(error).__name__}, {error}")) from error
-    if kernel is not None:
-        if isinstance(held, Kernel):
-            raise ValueError(f"this container holds its kernel, {held!r}. Leave kernel out.")
-        held, damaged = _given_kernel(kernel, held, fit), "kernel is not the one that was fitted: {}. Pass that one."
-    if not isinstance(held, Kernel):
-        raise ValueError(
-            "this container holds the parameters of its kernel, but not the kernel itself, "
-            f"{held['program']}, which is a program. Pass what fit was given: kernel=..."
-        )
-    try:
-        posterior = _read(idata, fit, held)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(damaged.format(f"{type(error).__name__}, {error}")) from error
-    stored, computed = fit["latent_mean"].values, posterior.mean_at_training
+    found = kernel_of(fit, kernel)
+    known = likelihood_of(fit, likelihood)
+    solver = method_of(fit, known, method)
+    message = DAMAGED if kernel is None else "kernel is not the one that was fitted: {}. Pass that one."
+    with refused_as(message), one_thread_if_small(fit.sizes["obs_id"]):
+        posterior = _read(idata, fit, found, known, solver)
+        stored, computed = fit["latent_mean"].values, posterior.mean_at_training
     first = posterior.parts[0]
     scale = float(np.max(np.sqrt(first.kernel.diag(first.X))))
     if not np.allclose(stored, computed, rtol=1e-6, atol=1e-6 * scale):  # also false if anything is NaN
-        raise ValueError(damaged.format("its posterior mean is not that of its kernel, inputs and weights"))
+        raise ValueError(message.format("its posterior mean is not that of its kernel, inputs and weights"))
     return posterior
 
 
-def _read_kernel(fit: xr.Dataset) -> Kernel | dict[str, Any]:
-    """Return the kernel, or what is said of one that is not held."""
-    description: dict[str, Any] = json.loads(fit.attrs["kernel"])
-    if "program" in description:
-        description["parameters"] = [str(name) for name in description["parameters"]]
-        return description
-    return kernels.from_dict(description)
-
-
-def _given_kernel(kernel: Any, description: dict[str, Any], fit: xr.Dataset) -> Kernel:
-    """Return a kernel that was passed again, with the parameters of the container (of the first node, if several)."""
-    first = fit.isel(node=0) if "node" in fit.dims else fit
-    found = as_kernel(kernel, {name: first[name].values for name in description["parameters"]})
-    if list(found.params) != description["parameters"]:
-        raise ValueError(
-            f"kernel has the parameters {list(found.params)}, but that of this container, {description['program']}, "
-            f"has {description['parameters']}. Pass what fit was given."
-        )
-    return found
-
-
-def _read(idata: Container, fit: xr.Dataset, kernel: Kernel) -> Process | Mixture:
+def _read(
+    idata: Container, fit: xr.Dataset, kernel: Kernel, likelihood: Likelihood, solver: Solver
+) -> Process | Mixture:
     """Return the posterior of a kernel: at its one setting of the hyperparameters, or at each along ``node``."""
-    likelihood = likelihoods.from_dict(json.loads(fit.attrs["likelihood"]))
     X = np.ascontiguousarray(get_group(idata, "constant_data")["X"].values, dtype=np.float64)
     y = get_group(idata, "observed_data")["y"].values.astype(np.float64)
     t = 2.0 * y - 1.0 if likelihood.targets == "binary" else y
 
     def part(node: xr.Dataset, kernel: Kernel) -> Process:
         problem = Problem(read_gram(node, kernel, X), t, likelihood)
-        return make_process(kernel, X, problem, _read_solution(node, problem, fit.attrs))
+        return make_process(kernel, X, problem, _read_solution(node, problem, fit.attrs, solver.name), solver)
 
     if "node" not in fit.dims:
         return part(fit, kernel)
@@ -126,8 +100,7 @@ def _read(idata: Container, fit: xr.Dataset, kernel: Kernel) -> Process | Mixtur
     return Mixture(tuple(parts), fit["node_weight"].values)
 
 
-def _read_solution(node: xr.Dataset, problem: Problem, attrs: dict[str, Any]) -> Solution:
-    method = get_method(attrs["method"], problem.likelihood).name
+def _read_solution(node: xr.Dataset, problem: Problem, attrs: dict[str, Any], method: str) -> Solution:
     status = Status[attrs["status"]]
     info = Info(status, int(node["n_iterations"]), float(node["residual"]), rank=rank_of(problem.gram))
     alpha, kind, bound = node["alpha"].values, attrs["evidence_kind"], attrs["evidence_bound"]

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from bayesgp_mf.container.corrections import correction_arrays, gram_arrays
 from bayesgp_mf.container.draws import Drawn, draw_training
 from bayesgp_mf.container.groups import make_container
+from bayesgp_mf.container.held import describe_kernel, describe_likelihood, describe_method
 from bayesgp_mf.container.layout import FORMAT, SAMPLE_DIMS, Layout, common_attrs, versions
-from bayesgp_mf.errors import Status, UndefinedQuantityError
+from bayesgp_mf.errors import Status
 from bayesgp_mf.hyper.result import Record
-from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.matrices.low_rank import rank_of
+from bayesgp_mf.methods import get_method
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process
 from bayesgp_mf.processes.single import Marginals
@@ -175,24 +176,18 @@ def _setting(part: Process, most: int) -> dict[str, NDArray[Any]]:
 def _fit_attrs(first: Process, statuses: list[Status]) -> dict[str, Any]:
     """Return the attributes of the group ``fit``: what was fitted, by which method, and how that went."""
     solution, likelihood = first.solution, first.problem.likelihood
+    solver = first.solver or get_method(solution.method, likelihood)
     status = next((status for status in statuses if status is not Status.CONVERGED), Status.CONVERGED)
     of_classes = likelihood.targets == "classes"
     return {
         "bayesgp_mf_format": FORMAT,
-        "method": solution.method,
+        "method": solver.name,
+        "solver": json.dumps(describe_method(solver, likelihood)),
         "status": status.name,
-        "status_message": status.for_classes(solution.method) if of_classes else status.value,
+        "status_message": status.for_classes(solver.name) if of_classes else status.value,
         "evidence_kind": solution.evidence.kind,
         "evidence_bound": solution.evidence.bound or "none",
-        "kernel": json.dumps(_describe(first.kernel)),
-        "likelihood": json.dumps(likelihood.to_dict()),
+        "kernel": json.dumps(describe_kernel(first.kernel)),
+        "likelihood": json.dumps(describe_likelihood(likelihood)),
         "versions": json.dumps(versions()),
     }
-
-
-def _describe(kernel: Kernel) -> dict[str, Any]:
-    """Return what is said of a kernel as JSON: all of it, or what it is called and which parameters it has."""
-    try:
-        return kernel.to_dict()
-    except UndefinedQuantityError:  # it has a program in it
-        return {"program": repr(kernel), "parameters": list(kernel.params)}

@@ -21,6 +21,11 @@ _BY_NAME: dict[str, type[Probit] | type[Gaussian] | type[Logit] | type[Softmax]]
 }
 
 
+def is_built_in(likelihood: Likelihood) -> bool:
+    """Tell whether a likelihood is one of this package, which `from_dict` rebuilds from its ``to_dict``."""
+    return type(likelihood) in _BY_NAME.values()
+
+
 def from_dict(description: dict[str, Any]) -> Likelihood:
     """Rebuild a likelihood from what its ``to_dict`` returned.
 
