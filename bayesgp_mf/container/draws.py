@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,32 +19,14 @@ DRAWN_AT_ONCE = 2**22
 """Values of training or new cases that are drawn at once, with all that is computed on the way: 32 MiB each."""
 
 
-class Drawn(NamedTuple):
-    """Draws at the training cases.
-
-    Attributes
-    ----------
-    f : (chains, draws, n) or (chains, draws, n, C) array
-        Latent values.
-    y : (chains, draws, n) array
-        A target for each.
-    log_likelihood : (chains, draws, n) array or None
-        log p(t_i|f_i) of the observed target, in nats; None where it is piecewise constant in f.
-    log_p, log_q : (chains, draws) array
-        Log densities, as in `Draws`.
-    """
-
-    f: Array
-    y: NDArray[Any]
-    log_likelihood: Array | None
-    log_p: Array
-    log_q: Array
-
-
 def draw_training(
     posterior: Process | Mixture, node: NDArray[np.intp], rng: np.random.Generator, marginals: Marginals
-) -> Drawn:
-    """Draw at the training cases, each draw from the part of the posterior that ``node (chains, draws)`` says."""
+) -> dict[str, NDArray[Any]]:
+    """Draw latent values and targets at the training cases, with log densities as in `Draws`, ``(chains, draws, ...)``.
+
+    Each draw is from the part of the posterior that ``node (chains, draws)`` says. There is no ``log_likelihood`` where
+    it is piecewise constant in f.
+    """
     problem = posterior.problem
     check_draws(node.size, int(np.prod(problem.latent_shape)), "training", "Fit again with fewer draws.")
     f, log_likelihood = np.empty((node.size, *problem.latent_shape)), np.empty((node.size, problem.n))
@@ -59,10 +41,10 @@ def draw_training(
             if isinstance(posterior, Mixture):  # the weights of the settings have their evidence in them
                 log_q[these] += part.log_evidence
     f = f.reshape(*node.shape, *problem.latent_shape)
-    y = draw_targets(problem.likelihood, f, rng)
-    # a step takes two values, of which nothing can be learnt about leaving cases out
-    pointwise = log_likelihood.reshape(*node.shape, problem.n) if smooth else None
-    return Drawn(f, y, pointwise, log_p.reshape(node.shape), log_q.reshape(node.shape))
+    found: dict[str, NDArray[Any]] = {"f": f, "y": draw_targets(problem.likelihood, f, rng)}
+    if smooth:  # a step takes two values, of which nothing can be learnt about leaving cases out
+        found["log_likelihood"] = log_likelihood.reshape(*node.shape, problem.n)
+    return found | {"log_p": log_p.reshape(node.shape), "log_q": log_q.reshape(node.shape)}
 
 
 def draw_new(

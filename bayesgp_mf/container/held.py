@@ -7,12 +7,11 @@ asks for it by name.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-import numpy as np
 import xarray as xr
 
 from bayesgp_mf import kernels, likelihoods
@@ -24,6 +23,8 @@ from bayesgp_mf.methods import Solver, get_method
 
 T = TypeVar("T")
 DAMAGED = "this container is damaged or was edited: {}. Load a fresh copy of the file, or fit again."
+NO_JSON = (AttributeError, TypeError, ValueError)
+"""What `_as_json` raises where there is none."""
 
 
 @contextmanager
@@ -53,7 +54,7 @@ def describe_likelihood(likelihood: Likelihood) -> dict[str, Any]:
     described = likelihood.to_dict()
     try:
         described = _as_json(described)
-    except TypeError as error:
+    except NO_JSON as error:
         raise ValueError(
             f"to_dict of the likelihood must return numbers, strings and lists, which can be saved: {error}."
         ) from error
@@ -62,10 +63,11 @@ def describe_likelihood(likelihood: Likelihood) -> dict[str, Any]:
 
 def describe_method(solver: Solver, likelihood: Likelihood) -> dict[str, Any]:
     """Return what is said of a method as JSON: the options in which it is not the one of its name, or what it is."""
-    options: dict[str, Any] = {}
-    if is_dataclass(solver):
-        options = {field.name: getattr(solver, field.name) for field in fields(solver)}
-    plain = _plain(options)
+    names = [field.name for field in fields(solver)] if is_dataclass(solver) else list[str]()
+    options, plain = {name: getattr(solver, name) for name in names}, dict[str, Any]()
+    for name, value in options.items():
+        with suppress(*NO_JSON):
+            plain[name] = _as_json(value)
     try:
         named = get_method(solver.name, likelihood)
     except ValueError:
@@ -85,14 +87,10 @@ def kernel_of(fit: xr.Dataset, given: Any) -> Kernel:
     ValueError
         If it is missing, not wanted, or another one; or if the container is damaged. The next two do the same.
     """
-    with refused_as(DAMAGED):
-        said = json.loads(fit.attrs["kernel"])
-        held = None if "program" in said else kernels.from_dict(said)
-        names = [] if held else [str(name) for name in said["parameters"]]
-    _check_given("kernel", held, given, said, "holds the parameters of its kernel, but not the kernel itself")
+    said, held = _held(fit, "kernel", given, kernels.from_dict)
     if held is not None:
         return held
-    first = fit.isel(node=0) if "node" in fit.dims else fit
+    names, first = said["parameters"], fit.isel(node=0) if "node" in fit.dims else fit
     found = as_kernel(given, {name: first[name].values for name in names})
     if list(found.params) != names:
         raise ValueError(
@@ -104,57 +102,58 @@ def kernel_of(fit: xr.Dataset, given: Any) -> Kernel:
 
 def likelihood_of(fit: xr.Dataset, given: Any) -> Likelihood:
     """Return the likelihood of a fit, held or given."""
-    with refused_as(DAMAGED):
-        said = json.loads(fit.attrs["likelihood"])
-        held = None if "program" in said else likelihoods.from_dict(said)
-    _check_given("likelihood", held, given, said)
-    if held is not None:
-        return held
-    check_likelihood(given)
-    likelihood: Likelihood = given
-    return _same("likelihood", likelihood, said, describe_likelihood(likelihood))
+    said, held = _held(fit, "likelihood", given, likelihoods.from_dict)
+    if held is None:
+        check_likelihood(given)
+        _check_same("likelihood", given, said, describe_likelihood(given))
+    return held or given
 
 
 def method_of(fit: xr.Dataset, likelihood: Likelihood, given: Any) -> Solver:
     """Return the solver of a fit with a likelihood, held or given."""
-    with refused_as(DAMAGED):
-        said = json.loads(fit.attrs.get("solver", "{}"))  # which containers of version 0.1.0 do not have
-        held = None if "program" in said else _configured(get_method(fit.attrs["method"], likelihood), said)
-    _check_given("method", held, given, said)
+
+    def configured(said: dict[str, Any]) -> Solver:
+        solver: Any = get_method(fit.attrs["method"], likelihood)
+        changed = said.get("options", {}).items()
+        options = {name: tuple(value) if isinstance(value, list) else value for name, value in changed}
+        made: Solver = replace(solver, **options) if options else solver
+        return made
+
+    said, held = _held(fit, "method", given, configured)
     if held is not None:
         return held
     solver = get_method(given, likelihood)
-    return _same("method", solver, said, describe_method(solver, likelihood))
+    _check_same("method", solver, said, describe_method(solver, likelihood))
+    return solver
 
 
-def _configured(solver: Any, said: dict[str, Any]) -> Solver:
-    """Return a solver with the options that are said to be other than its own."""
-    options = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in said.get("options", {}).items()
-    }
-    made: Solver = replace(solver, **options) if options else solver
-    return made
-
-
-def _check_given(what: str, held: object, given: object, said: dict[str, Any], lacks: str | None = None) -> None:
-    """Raise a ValueError if something is held, and was given all the same, or if it is not, and was not given."""
+def _held(
+    fit: xr.Dataset, what: str, given: object, rebuild: Callable[[dict[str, Any]], T]
+) -> tuple[dict[str, Any], T | None]:
+    """Return what a container says of something, and what it holds: None if it does not, and it was given."""
+    with refused_as(DAMAGED):
+        # version 0.1.0 knew methods by name alone, which is still the attribute `method`
+        said = json.loads(fit.attrs.get("solver", "{}") if what == "method" else fit.attrs[what])
+        held = None if "program" in said else rebuild(said)
     if held is not None and given is not None:
         raise ValueError(f"this container holds its {what}, {_called(held)}. Leave {what} out.")
     if held is None and given is None:
+        lacks = f"does not hold its {what}"
+        if what == "kernel":
+            lacks = "holds the parameters of its kernel, but not the kernel itself"
         raise ValueError(
-            f"this container {lacks or f'does not hold its {what}'}, {said['program']}, which is a program. Pass what "
-            f"fit was given: {what}=..."
+            f"this container {lacks}, {said['program']}, which is a program. Pass what fit was given: {what}=..."
         )
+    return said, held
 
 
-def _same(what: str, given: T, said: dict[str, Any], described: dict[str, Any]) -> T:
-    """Return what was given again, or raise a ValueError if it is not what is said to have been fitted."""
+def _check_same(what: str, given: object, said: dict[str, Any], described: dict[str, Any]) -> None:
+    """Raise a ValueError if what was given again is not what is said to have been fitted."""
     if any(described.get(key) != said.get(key) for key in ("class", "parameters")):
         raise ValueError(
             f"{what} is not the one that was fitted, {said['program']} with {said.get('parameters')}, but "
             f"{_called(given)}. Pass that one."
         )
-    return given
 
 
 def _not_held(thing: object, parameters: Any) -> dict[str, Any]:
@@ -166,23 +165,6 @@ def _called(thing: object) -> str:
     return type(thing).__name__ if type(thing).__repr__ is object.__repr__ else repr(thing)
 
 
-def _plain(options: dict[str, Any]) -> dict[str, Any]:
-    """Return those options that JSON knows, as it reads them again."""
-    plain = {}
-    for name, value in options.items():
-        try:
-            plain[name] = _as_json(value)
-        except TypeError:
-            continue
-    return plain
-
-
 def _as_json(value: Any) -> Any:
-    """Return a value as JSON reads it again, or raise a TypeError if it does not know it."""
-    return json.loads(json.dumps(value, default=_number))
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"{type(value).__name__} is neither number, string nor list")
+    """Return a value as JSON reads it again; numbers of NumPy are numbers."""
+    return json.loads(json.dumps(value, default=lambda number: number.item()))

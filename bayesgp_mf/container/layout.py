@@ -71,23 +71,15 @@ class Layout:
     class_names: tuple[str, ...]
     sizes: tuple[int, ...] = (0, 0)
 
-    def coord(self, dim: str) -> Any:
-        """Return the coordinate of a dimension, None if it has none."""
-        match dim:
-            case "obs_id":
-                return np.arange(self.n)
-            case "feature":
-                return self.features
-            case "class":
-                return list(self.class_names)
-            case "chain" | "draw":
-                return np.arange(self.sizes[SAMPLE_DIMS.index(dim)])
-        return None
-
     def along(self, dims: tuple[str, ...], values: NDArray[Any]) -> xr.DataArray:
         """Lay out values along dimensions, by those coordinates that there are."""
-        coords = {dim: coord for dim in dims if (coord := self.coord(dim)) is not None}
-        return xr.DataArray(values, dims=dims, coords=coords)
+        coords: dict[str, Any] = {
+            "obs_id": np.arange(self.n),
+            "feature": self.features,
+            "class": list(self.class_names),
+            **{dim: np.arange(size) for dim, size in zip(SAMPLE_DIMS, self.sizes, strict=True)},
+        }
+        return xr.DataArray(values, dims=dims, coords={dim: coords[dim] for dim in dims if dim in coords})
 
     def variable(self, name: str, values: NDArray[Any], lead: tuple[str, ...] = ()) -> xr.DataArray:
         """Lay out a variable, along ``lead`` before its own dimensions."""

@@ -10,7 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesgp_mf.container.corrections import correction_arrays, gram_arrays
-from bayesgp_mf.container.draws import Drawn, draw_training
+from bayesgp_mf.container.draws import draw_training
 from bayesgp_mf.container.groups import make_container
 from bayesgp_mf.container.held import describe_kernel, describe_likelihood, describe_method
 from bayesgp_mf.container.layout import FORMAT, SAMPLE_DIMS, Layout, common_attrs, versions
@@ -76,7 +76,7 @@ def to_container(
     if first.solution.has_variance:
         drawn = draw_training(posterior, node, rng, marginals)
         groups = _drawn_groups(posterior, drawn, node, sampler_stats, layout)
-        if drawn.log_likelihood is None:
+        if "log_likelihood" not in drawn:
             attrs = attrs | {"log_likelihood_omitted": LOG_LIKELIHOOD_OMITTED}
     groups["observed_data"] = xr.Dataset({"y": layout.targets(problem.t)})
     groups["constant_data"] = xr.Dataset({"X": layout.variable("X", first.X)})
@@ -94,7 +94,7 @@ def to_container(
 
 def _drawn_groups(
     posterior: Process | Mixture,
-    drawn: Drawn,
+    drawn: dict[str, NDArray[Any]],
     node: NDArray[np.intp],
     sampler_stats: dict[str, NDArray[Any]],
     layout: Layout,
@@ -102,8 +102,8 @@ def _drawn_groups(
     """Lay out draws, with the hyperparameters of each where they are drawn too."""
     infos = [part.solution.info for part in posterior.parts]
     stats = {
-        "log_p": drawn.log_p,
-        "log_q": drawn.log_q,
+        "log_p": drawn["log_p"],
+        "log_q": drawn["log_q"],
         "converged": np.array([info.status is Status.CONVERGED for info in infos])[node],
         "n_iterations": np.array([info.n_iterations for info in infos])[node],
         **sampler_stats,
@@ -116,12 +116,12 @@ def _drawn_groups(
             values = np.array([params[name] for params in each])
             variables[name] = layout.parameter(name, values[node], SAMPLE_DIMS)
     groups = {
-        "posterior": xr.Dataset({**variables, "f": layout.variable("f", drawn.f, SAMPLE_DIMS)}),
-        "posterior_predictive": xr.Dataset({"y": layout.targets(drawn.y, SAMPLE_DIMS)}),
+        "posterior": xr.Dataset({**variables, "f": layout.variable("f", drawn["f"], SAMPLE_DIMS)}),
+        "posterior_predictive": xr.Dataset({"y": layout.targets(drawn["y"], SAMPLE_DIMS)}),
         "sample_stats": xr.Dataset({name: layout.along(SAMPLE_DIMS, values) for name, values in stats.items()}),
     }
-    if drawn.log_likelihood is not None:
-        groups["log_likelihood"] = xr.Dataset({"y": layout.variable("y", drawn.log_likelihood, SAMPLE_DIMS)})
+    if "log_likelihood" in drawn:
+        groups["log_likelihood"] = xr.Dataset({"y": layout.variable("y", drawn["log_likelihood"], SAMPLE_DIMS)})
     return groups
 
 
