@@ -25,6 +25,7 @@ from bayesgp_mf.hyper import Strategy, Target, get_strategy
 from bayesgp_mf.hyper.priors import Prior
 from bayesgp_mf.inference.problem import Problem, check_likelihood
 from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.inference.solver import traits_of
 from bayesgp_mf.inputs import as_inputs, as_kernel, encode_targets
 from bayesgp_mf.likelihoods import Likelihood, Logit, Softmax
 from bayesgp_mf.matrices.blas import one_thread_if_small
@@ -158,16 +159,16 @@ def fit_one_vs_rest(
             f"one-vs-rest needs a likelihood of two classes, such as Logit() or Probit(), got "
             f"{type(likelihood).__name__}."
         )
-    if method == "svm":
-        raise ValueError(
-            "one-vs-rest compares probabilities, which method 'svm' does not have. Use 'tap' or 'laplace'."
-        )
     t, class_names = encode_targets(y, X.shape[0], Softmax(classes))
     counts = np.bincount(t.astype(np.intp), minlength=len(class_names))
     if np.any(counts == 0):
         missing = [name for name, count in zip(class_names, counts, strict=True) if count == 0]
         raise ValueError(f"one-vs-rest needs a case of every class, and there is none of {missing}. Leave those out.")
-    kernel, solver = as_kernel(kernel), get_method(method)
+    kernel, solver = as_kernel(kernel), get_method(method, likelihood)
+    if not traits_of(solver).variance:
+        raise ValueError(
+            f"one-vs-rest compares probabilities, which method {solver.name!r} does not have. Use 'tap' or 'laplace'."
+        )
     if kernel.per_class:
         raise ValueError("one-vs-rest takes a kernel for two classes, got PerClass: every classifier starts from it.")
     check_memory(X.shape[0], len(class_names))

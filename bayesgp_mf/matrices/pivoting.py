@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.matrices.dense import PSD_TOLERANCE, cholesky, triangular_inverse
+from bayesgp_mf.matrices.factors import PSD_TOLERANCE, cholesky, triangular_inverse
 from bayesgp_mf.matrices.low_rank import LowRankGram, row_blocks
 from bayesgp_mf.types import Array
 

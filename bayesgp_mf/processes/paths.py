@@ -33,8 +33,9 @@ import numpy as np
 from scipy.linalg import blas
 
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.matrices.dense import Correction, pivoted_root, psd_root
-from bayesgp_mf.matrices.low_rank import Gram, LowRankCorrection, LowRankGram
+from bayesgp_mf.matrices.corrections import Correction
+from bayesgp_mf.matrices.factors import pivoted_root, psd_root
+from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.types import Array
 
 TOLERANCE = 1e-8
@@ -110,10 +111,11 @@ class Basis:
         return Basis(self.kernel, np.concatenate([self.points, X[pivots]]), factor), noise
 
 
-def training_basis(kernel: Kernel, X: Array, gram: Gram) -> Basis:
-    """Return a basis of the training cases: that of their Gram matrix, if it is of low rank."""
-    if isinstance(gram, LowRankGram):
-        return Basis(kernel, X[gram.pivots], gram.pivot_factor)
+def training_basis(kernel: Kernel, X: Array, matrix: Matrix) -> Basis:
+    """Return a basis of the training cases: that of their Gram matrix, if it is made of one."""
+    known = matrix.basis(X)
+    if known is not None:
+        return Basis(kernel, *known)
     return cover(empty_basis(kernel, X.shape[1]), X, X.shape[0])[0]
 
 
@@ -151,7 +153,7 @@ def cover(basis: Basis, X: Array, most: int) -> tuple[Basis, Array]:
 
 
 def draw_weights(
-    basis: Basis, X: Array, gram: Gram, alpha: Array, correction: Correction, draws: int, rng: np.random.Generator
+    basis: Basis, X: Array, matrix: Matrix, alpha: Array, correction: Correction, draws: int, rng: np.random.Generator
 ) -> Array:
     """Draw the weights u ``(draws, r)`` of the features from their posterior.
 
@@ -161,7 +163,7 @@ def draw_weights(
         One that begins with the `training_basis`.
     X : (n, d) array
         Training inputs.
-    gram : (n, n) array or LowRankGram
+    matrix : Matrix
         Their Gram matrix.
     alpha : (n,) or (draws, n) array
         Weights of the posterior mean, or of a mean for each draw.
@@ -172,10 +174,11 @@ def draw_weights(
     rng : numpy.random.Generator
         Source of randomness.
     """
-    if isinstance(gram, LowRankGram) and isinstance(correction, LowRankCorrection):
-        seen = alpha @ gram.root + rng.standard_normal((draws, gram.rank)) @ correction.inverse_factor
+    if matrix.rank is not None:
+        _, factor = matrix.posterior_root(correction)
+        seen = matrix.in_features(alpha) + rng.standard_normal((draws, matrix.rank)) @ factor.T
         # under that Gram matrix, the training cases say nothing of other features
-        return np.hstack([seen, rng.standard_normal((draws, basis.size - gram.rank))])
+        return np.hstack([seen, rng.standard_normal((draws, basis.size - matrix.rank))])
     rows = basis.rows(X)
     root = psd_root(np.eye(basis.size) - correction.quadratic(rows))
     return np.asarray(alpha @ rows + rng.standard_normal((draws, root.shape[1])) @ root.T)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
-from bayesgp_mf.hyper import LeaveOneOut, LogNormal, LooScore, Objective, Target, loo_gradient
+from bayesgp_mf.hyper import LeaveOneOut, LogNormal, LooScore, Objective, Target
+from bayesgp_mf.solvers import loo_gradient
 from bayesgp_mf.hyper.scores import Scored
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.online import Online

@@ -12,7 +12,7 @@ from bayesgp_mf import kernels
 from bayesgp_mf.container import inferencedata
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.matrices import memory
-from bayesgp_mf.matrices.dense import psd_root
+from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.processes import paths
 from bayesgp_mf.processes import single as posterior_process
 from bayesgp_mf.processes.single import Posterior
