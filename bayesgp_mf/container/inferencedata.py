@@ -25,6 +25,7 @@ from bayesgp_mf.inference.undefined import UndefinedCorrection, UndefinedEvidenc
 from bayesgp_mf.inputs import as_kernel
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.dense import Correction, DenseCorrection, SiteCorrection
 from bayesgp_mf.matrices.low_rank import Gram, LowRankCorrection, LowRankGram, rank_of, site_correction
 from bayesgp_mf.matrices.memory import check_draws
@@ -32,7 +33,6 @@ from bayesgp_mf.matrices.pivoting import at_pivots
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.multiclass.correction import SoftmaxCorrection
 from bayesgp_mf.processes.mixture import Mixture
-from bayesgp_mf.processes.paths import blocks
 from bayesgp_mf.processes.several_classes import Process, make_process
 from bayesgp_mf.processes.single import Marginals
 from bayesgp_mf.types import Array

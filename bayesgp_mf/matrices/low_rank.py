@@ -19,7 +19,6 @@ accuracy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, TypeAlias
@@ -29,11 +28,9 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
+from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.dense import SiteCorrection, cholesky, symmetric, triangular_inverse
 from bayesgp_mf.types import Array
-
-BLOCK = 1024
-"""Rows of a root that are worked on at once, so that they stay in the processor's cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,18 +187,13 @@ def rank_of(gram: Gram) -> int | None:
     return gram.rank if isinstance(gram, LowRankGram) else None
 
 
-def row_blocks(n: int) -> Iterator[slice]:
-    """Return slices of `BLOCK` rows that make up all ``n``."""
-    return (slice(start, start + BLOCK) for start in range(0, n, BLOCK))
-
-
 def weighted_square(root: Array, weights: Array) -> Array:
     """Return the lower triangle of L' D L ``(r, r)`` for a root ``(n, r)`` and weights ``(n,)`` of any sign."""
     result = np.zeros((root.shape[1], root.shape[1]), order="F")
     for sign in (1.0, -1.0):
         if np.any(sign * weights > 0):
             scale = np.sqrt(np.maximum(sign * weights, 0.0))
-            for block in row_blocks(scale.size):
+            for block in blocks(scale.size):
                 scaled = (root[block] * scale[block, None]).T
                 result = blas.dsyrk(sign, scaled, beta=1.0, c=result, lower=1, overwrite_c=1)
     return result
@@ -256,7 +248,7 @@ class LowRankCorrection:
     @cached_property
     def _covariance_diagonal(self) -> Array:
         result = np.empty(self.site_precision.size)
-        for block in row_blocks(result.size):
+        for block in blocks(result.size):
             projected = blas.dtrmm(1.0, self.inverse_factor, self.gram.root[block].T, lower=1)
             result[block] = np.einsum("ij,ij->j", projected, projected)
         return result
@@ -269,7 +261,7 @@ class LowRankCorrection:
         """Return F ``(n, k)`` with F F' the posterior covariance if only the first k columns of the root were there."""
         inverse = np.asfortranarray(self.inverse_factor[:rank, :rank])  # of the leading block of A
         result = np.empty((self.site_precision.size, rank))
-        for block in row_blocks(result.shape[0]):
+        for block in blocks(result.shape[0]):
             result[block] = blas.dtrmm(1.0, inverse, self.gram.root[block, :rank].T, lower=1).T
         return result
 

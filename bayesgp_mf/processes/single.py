@@ -16,10 +16,11 @@ from bayesgp_mf.inference.solution import LeaveOneOut, Solution
 from bayesgp_mf.inputs import as_new_inputs
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.dense import Correction, cholesky, psd_root
 from bayesgp_mf.matrices.low_rank import LowRankCorrection, LowRankGram, dense_gram
 from bayesgp_mf.methods import METHODS, check_cavities, check_marginals
-from bayesgp_mf.processes.paths import TooRoughError, blocks, cover, draw_weights, training_basis, values
+from bayesgp_mf.processes.paths import TooRoughError, cover, draw_weights, training_basis, values
 from bayesgp_mf.processes.tilted import tilted_values
 from bayesgp_mf.solvers.exact import Cloud, Exact
 from bayesgp_mf.types import Array, Derivs
