@@ -69,6 +69,8 @@ class HybridMonteCarlo:
     """
 
     name: ClassVar[str] = "hmc"
+    averages: ClassVar[bool] = True
+    records: ClassVar[tuple[str, ...]] = ("iteration",)
     iterations: int = 200
     leapfrog_steps: int = 20
     step_size: float | Mapping[str, float] = 0.1
