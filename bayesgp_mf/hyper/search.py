@@ -21,7 +21,7 @@ class _Search:
 
     score: ClassVar[Score]
     recorded_as: ClassVar[str]
-    for_evidence: ClassVar[bool]
+    for_evidence: ClassVar[bool] = False
     records: ClassVar[tuple[str, ...]] = ("start", "iteration")
     starts: int = 3
 
@@ -90,7 +90,6 @@ class LeaveOneOut(_Search):
     name: ClassVar[str] = "loo"
     score: ClassVar[Score] = LooScore()
     recorded_as: ClassVar[str] = "hyper_loo"
-    for_evidence: ClassVar[bool] = False
 
 
 def record_of_search(target: Target, best: Run, runs: list[Run], score_name: str) -> Record:
