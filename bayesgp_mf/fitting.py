@@ -23,8 +23,9 @@ from bayesgp_mf.container.inferencedata import (
     to_container,
 )
 from bayesgp_mf.errors import ConvergenceWarning
-from bayesgp_mf.hyper import Evidence, LeaveOneOut, Prior, Scan, Strategy, Target, get_strategy
-from bayesgp_mf.hyper.result import HyperResult, Record
+from bayesgp_mf.hyper import HYPER, Prior, Strategy, Target, get_strategy
+from bayesgp_mf.hyper.result import Record
+from bayesgp_mf.hyper.strategy import Restartable, averages, records
 from bayesgp_mf.inference.assembly import assemble
 from bayesgp_mf.inference.solution import Control, Solution
 from bayesgp_mf.inference.solver import Solver, traits_of
@@ -185,16 +186,16 @@ def fit(
     kernel = as_kernel(kernel, tuned=strategy is not None)
     _check_kernel_per_class(kernel, likelihood)
     likelihood.to_dict()  # what cannot be saved is refused here, before any work is done
-    check_parameter_names(kernel)
+    check_parameter_names(kernel, () if strategy is None else records(strategy))
     solver = get_method(method, likelihood)
     judge = solver if evidence_of is None else get_method(evidence_of, likelihood)
     for each in (solver, judge):
         check = traits_of(each).check
         if check is not None:
             check(likelihood)
-    if traits_of(solver).variance and (strategy is None or isinstance(strategy, Evidence | LeaveOneOut | Scan)):
+    if traits_of(solver).variance and (strategy is None or not averages(strategy)):
         values = X.shape[0] * (len(class_names) if likelihood.targets == "classes" else 1)
-        check_draws(draws * chains, values, "training", FEWER_DRAWS)  # other strategies bring their own number
+        check_draws(draws * chains, values, "training", FEWER_DRAWS)  # an average brings its own number
     check_marginals(marginals, solver)
     if likelihood.targets == "classes":
         _check_several_classes(marginals)
@@ -224,8 +225,8 @@ def fit(
             posterior, node, stats = tuned.posterior, tuned.node, tuned.stats
             extras = _record_variables(tuned.result.record, target.names)
             attrs = {"hyper": strategy.name, "hyper_judged_by": judge.name}
-            if strategy.name == "evidence" and judge is solver:
-                _compare_with_search(posterior.parts[0].solution, tuned.result)
+            if judge is solver and tuned.result.log_evidence is not None:
+                _compare_with_search(posterior.parts[0].solution, tuned.result.log_evidence)
         return to_container(
             posterior,
             class_names=class_names,
@@ -393,12 +394,13 @@ def _strategy(hyper: str | Strategy | None, starts: int | None) -> Strategy | No
     strategy = get_strategy(hyper)
     if starts is None:
         return strategy
-    if not isinstance(hyper, str) or not isinstance(strategy, Evidence | LeaveOneOut):
+    if not isinstance(hyper, str) or not isinstance(strategy, Restartable):
+        named = " and ".join(repr(name) for name, each in HYPER.items() if isinstance(each, Restartable))
         raise ValueError(
-            f"starts goes with hyper='evidence' and 'loo', got starts={starts!r} with hyper={hyper!r}. "
+            f"starts goes with hyper={named}, got starts={starts!r} with hyper={hyper!r}. "
             "Leave it out; a strategy has options of its own."
         )
-    return replace(strategy, starts=starts)
+    return strategy.with_starts(starts)
 
 
 def _check_kernel_per_class(kernel: Kernel, likelihood: Likelihood) -> None:
@@ -432,11 +434,9 @@ def _with_own_priors(kernel: Kernel, priors: Mapping[str, Prior], fixed: Collect
     return {**own, **priors} if own else priors  # what is malformed is for Target to refuse
 
 
-def _compare_with_search(solution: Solution, result: HyperResult) -> None:
+def _compare_with_search(solution: Solution, search: float) -> None:
     """Warn if the equations at the tuned hyperparameters, solved from the prior, have another solution."""
-    ends = {name: result.record[name][1] for name in ("hyper_log_evidence", "hyper_log_prior") if name in result.record}
-    best = np.argmax(sum(ends.values()))  # with the prior: that is what was searched for
-    search, value = float(ends["hyper_log_evidence"][best]), solution.evidence.value
+    value = solution.evidence.value
     if abs(value - search) > SAME_EVIDENCE:
         warnings.warn(
             f"at the tuned hyperparameters the log evidence is {value:.3f} nats, but the search, which went from "

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.hyper import Strategy, Target, get_strategy
 from bayesgp_mf.hyper.priors import Prior
+from bayesgp_mf.hyper.strategy import averages
 from bayesgp_mf.inference.problem import Problem, check_likelihood
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import traits_of
@@ -34,9 +35,6 @@ from bayesgp_mf.methods import get_method
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.types import Array
-
-AVERAGING = ("hmc", "integrate", "nuts", "surrogate")
-"""Names of strategies that end in many kernels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,13 +190,14 @@ def fit_one_vs_rest(
 
 
 def _one_kernel_strategy(hyper: Any) -> Strategy | None:
-    """Return a strategy, unless it is known to average over kernels."""
-    name = hyper if isinstance(hyper, str) else getattr(hyper, "name", None)
-    if name in AVERAGING:
+    """Return a strategy, unless it averages over kernels."""
+    strategy = None if hyper is None else get_strategy(hyper)
+    if strategy is not None and averages(strategy):
         raise ValueError(
-            f"one-vs-rest wants one kernel for each classifier, and hyper={name!r} averages over many. Use 'evidence'."
+            f"one-vs-rest wants one kernel for each classifier, and hyper={strategy.name!r} averages over many. "
+            "Use 'evidence'."
         )
-    return None if hyper is None else get_strategy(hyper)
+    return strategy
 
 
 def _only(kernels: tuple[Any, ...], name: str) -> Any:

@@ -25,6 +25,7 @@ from bayesgp_mf.inference.undefined import UndefinedCorrection, UndefinedEvidenc
 from bayesgp_mf.inputs import as_kernel
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.corrections import Correction, DenseCorrection
 from bayesgp_mf.matrices.low_rank import LowRankGram
 from bayesgp_mf.matrices.memory import check_draws
@@ -32,7 +33,6 @@ from bayesgp_mf.matrices.pivoting import at_pivots
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.multiclass.correction import SoftmaxCorrection
 from bayesgp_mf.processes.mixture import Mixture
-from bayesgp_mf.processes.paths import blocks
 from bayesgp_mf.processes.several_classes import Process, make_process
 from bayesgp_mf.processes.single import Marginals
 from bayesgp_mf.types import Array
@@ -48,8 +48,7 @@ DRAWN_AT_ONCE = 2**22
 TAKEN = {
     *("alpha", "site_variance", "correction", "latent_mean", "latent_sd", "cavity_mean", "cavity_sd", "loo_i", "f"),
     *("log_evidence", "log_evidence_se", "n_iterations", "residual", "node_weight", "node", "chain", "draw", "obs_id"),
-    *("pivot", "rank", "obs_id_other", "feature", "hyper", "start", "iteration", "point", "class", "site_weight"),
-    *("training", "batch"),
+    *("pivot", "rank", "obs_id_other", "feature", "hyper", "class", "site_weight"),
 }
 """Names of variables and dimensions, which parameters of a kernel must not have."""
 
@@ -285,10 +284,13 @@ def _parameters(posterior: Mixture) -> dict[str, Array]:
     return {name: np.array([params[name] for params in each]) for name in each[0]}
 
 
-def check_parameter_names(kernel: Kernel) -> None:
-    """Raise a ValueError if a parameter of a kernel has a name that means something else in a container."""
+def check_parameter_names(kernel: Kernel, recorded: tuple[str, ...]) -> None:
+    """Raise a ValueError if a parameter of a kernel has a name that means something else in a container.
+
+    ``recorded`` are the names of dimensions of how its hyperparameters are chosen.
+    """
     for name in kernel.params:
-        if name in TAKEN or name.startswith("hyper_"):
+        if name in TAKEN or name in recorded or name.startswith("hyper_"):
             raise ValueError(
                 f"a parameter of the kernel is called {name!r}, which is taken in the container. Rename it."
             )

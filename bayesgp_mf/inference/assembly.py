@@ -14,6 +14,7 @@ from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.kernels import Kernel, White, is_built_in, leaves
 from bayesgp_mf.kernels.base import Composite
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.low_rank import LowRankGram
 from bayesgp_mf.matrices.memory import check_memory, largest_rank
 from bayesgp_mf.matrices.pivoting import ROUNDING, Entries, Rows, pivoted_cholesky
@@ -160,8 +161,8 @@ def _own_noise(kernel: Kernel, X: Array, tolerance: float) -> str | None:
 
 def _diagonal_of_cross(kernel: Kernel, X: Array) -> Array:
     """Return k(x_i, x_i) ``(n,)`` as `Kernel.cross` has it, from small blocks along the diagonal."""
-    blocks = (X[start : start + DIAGONAL_BLOCK] for start in range(0, X.shape[0], DIAGONAL_BLOCK))
-    return np.concatenate([np.diagonal(kernel.cross(block, block)) for block in blocks])
+    parts = (X[block] for block in blocks(X.shape[0], DIAGONAL_BLOCK))
+    return np.concatenate([np.diagonal(kernel.cross(part, part)) for part in parts])
 
 
 def _curvature(likelihood: Likelihood, t: Array) -> float:

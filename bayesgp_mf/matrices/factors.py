@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
+from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array
 
 PSD_TOLERANCE = 1e-8
@@ -64,12 +65,12 @@ def squared_symmetric_times(lower: Array, vector: Array) -> Array:
     """
     n, short = vector.size, vector.astype(lower.dtype, copy=False)
     result = np.zeros(n)
-    for start in range(0, n, SQUARED):
-        inside = slice(start, min(start + SQUARED, n))
-        block = np.square(lower[start:, inside])
+    for inside in blocks(n, SQUARED):
+        below = slice(inside.start, n)
+        block = np.square(lower[below, inside])
         np.fill_diagonal(block, 0.0)
-        result[start:] += block @ short[inside]
-        result[inside] += block.T @ short[start:]
+        result[below] += block @ short[inside]
+        result[inside] += block.T @ short[below]
     return result
 
 

@@ -19,7 +19,7 @@ accuracy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -29,13 +29,11 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
+from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.corrections import Covariance, Sites, site_variance
 from bayesgp_mf.matrices.factors import cholesky, symmetric, triangular_inverse
 from bayesgp_mf.matrices.matrix import HasPullBack
 from bayesgp_mf.types import Array
-
-BLOCK = 1024
-"""Rows of a root that are worked on at once, so that they stay in the processor's cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,18 +244,13 @@ class RootGradient:
         return result
 
 
-def row_blocks(n: int) -> Iterator[slice]:
-    """Return slices of `BLOCK` rows that make up all ``n``."""
-    return (slice(start, start + BLOCK) for start in range(0, n, BLOCK))
-
-
 def weighted_square(root: Array, weights: Array) -> Array:
     """Return the lower triangle of L' D L ``(r, r)`` for a root ``(n, r)`` and weights ``(n,)`` of any sign."""
     result = np.zeros((root.shape[1], root.shape[1]), order="F")
     for sign in (1.0, -1.0):
         if np.any(sign * weights > 0):
             scale = np.sqrt(np.maximum(sign * weights, 0.0))
-            for block in row_blocks(scale.size):
+            for block in blocks(scale.size):
                 scaled = (root[block] * scale[block, None]).T
                 result = blas.dsyrk(sign, scaled, beta=1.0, c=result, lower=1, overwrite_c=1)
     return result
@@ -314,7 +307,7 @@ class LowRankCorrection:
     @cached_property
     def _covariance_diagonal(self) -> Array:
         result = np.empty(self.site_precision.size)
-        for block in row_blocks(result.size):
+        for block in blocks(result.size):
             projected = blas.dtrmm(1.0, self.inverse_factor, self.gram.root[block].T, lower=1)
             result[block] = np.einsum("ij,ij->j", projected, projected)
         return result
@@ -332,7 +325,7 @@ class LowRankCorrection:
         rank = self.gram.leading_rank(left_out())
         inverse = np.asfortranarray(self.inverse_factor[:rank, :rank])  # of the leading block of A
         root = np.empty((self.site_precision.size, rank))  # F, with F F' the covariance
-        for block in row_blocks(root.shape[0]):
+        for block in blocks(root.shape[0]):
             root[block] = blas.dtrmm(1.0, inverse, self.gram.root[block, :rank].T, lower=1).T
         own = np.einsum("ij,ij->i", root, root) ** 2
 

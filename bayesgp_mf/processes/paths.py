@@ -26,13 +26,13 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import blas
 
 from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.corrections import Correction
 from bayesgp_mf.matrices.factors import pivoted_root, psd_root
 from bayesgp_mf.matrices.matrix import Matrix
@@ -40,9 +40,6 @@ from bayesgp_mf.types import Array
 
 TOLERANCE = 1e-8
 """The share of its prior variance that may be left out of a case."""
-
-BLOCK = 1024
-"""Cases handled at once."""
 
 
 class TooRoughError(ValueError):
@@ -145,9 +142,7 @@ def cover(basis: Basis, X: Array, most: int) -> tuple[Basis, Array]:
     for block in blocks(X.shape[0]):
         larger, noise[block] = basis.covering(X[block], largest)
         if larger is None:
-            raise TooRoughError(
-                f"the first {min(block.stop, X.shape[0])} of {X.shape[0]} vary in more than {most} independent ways"
-            )
+            raise TooRoughError(f"the first {block.stop} of {X.shape[0]} vary in more than {most} independent ways")
         basis = larger
     return basis, noise
 
@@ -196,9 +191,3 @@ def values(basis: Basis, weights: Array, noise: Array, X: Array, rng: np.random.
             drawn += np.sqrt(noise[block]) * rng.standard_normal(drawn.shape)
         result[:, block] = drawn
     return result
-
-
-def blocks(cases: int, size: int | None = None) -> Iterator[slice]:
-    """Go through many cases in blocks of `BLOCK`, or of another size."""
-    step = BLOCK if size is None else size
-    return (slice(start, start + step) for start in range(0, cases, step))

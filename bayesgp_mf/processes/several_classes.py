@@ -15,12 +15,12 @@ from bayesgp_mf.inference.solution import LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import KnownClasses, Solver, traits_of
 from bayesgp_mf.inputs import as_new_inputs
 from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.methods import check_cavities, get_method
 from bayesgp_mf.multiclass.correction import ClassCorrection
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
 from bayesgp_mf.multiclass.response import case_covariances, class_correction, softmax_of
-from bayesgp_mf.processes.paths import blocks
 from bayesgp_mf.processes.single import LARGEST_JOINT, Draws, Marginals, Posterior
 from bayesgp_mf.types import Array, Derivs
 

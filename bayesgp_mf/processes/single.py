@@ -18,11 +18,12 @@ from bayesgp_mf.inputs import as_new_inputs
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.shifted import unshifted
+from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.corrections import Correction
 from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.methods import METHODS, check_cavities, check_marginals, get_method
-from bayesgp_mf.processes.paths import TooRoughError, blocks, cover, draw_weights, training_basis, values
+from bayesgp_mf.processes.paths import TooRoughError, cover, draw_weights, training_basis, values
 from bayesgp_mf.processes.tilted import tilted_values
 from bayesgp_mf.types import Array, Derivs
 
