@@ -17,10 +17,11 @@ from bayesgp_mf.container.predictions import add_predictions
 from bayesgp_mf.container.read import from_container
 from bayesgp_mf.container.write import to_container
 from bayesgp_mf.errors import ConvergenceWarning
-from bayesgp_mf.hyper import Evidence, LeaveOneOut, Prior, Scan, Strategy, Target, get_strategy
-from bayesgp_mf.hyper.result import Record
+from bayesgp_mf.hyper import HYPER, Prior, Strategy, Target, get_strategy
+from bayesgp_mf.hyper.strategy import Restartable, averages, records
 from bayesgp_mf.inference.assembly import assemble
 from bayesgp_mf.inference.solution import Control, Solution
+from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.inputs import (
     as_inputs,
     as_kernel,
@@ -32,14 +33,12 @@ from bayesgp_mf.inputs import (
 )
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit, Softmax
-from bayesgp_mf.likelihoods.softmax_tilted import check_number_of_classes
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
-from bayesgp_mf.methods import Solver, check_marginals, get_method
+from bayesgp_mf.methods import check_marginals, get_method
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process, make_process
 from bayesgp_mf.processes.single import Marginals
-from bayesgp_mf.solvers.svm import svm
 from bayesgp_mf.tuning import Tuned, tune
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def fit(
     *,
     method: str | Solver = "tap",
     hyper: str | Strategy | None = None,
-    evidence_of: str | None = None,
+    evidence_of: str | Solver | None = None,
     priors: Mapping[str, Prior] | None = None,
     bounds: Mapping[str, tuple[float, float]] | None = None,
     fixed: Collection[str] = (),
@@ -184,16 +183,20 @@ def fit(
         _refuse_options(evidence_of=evidence_of, priors=priors, bounds=bounds, fixed=fixed)
     kernel = as_kernel(kernel, tuned=strategy is not None)
     _check_kernel_per_class(kernel, likelihood)
-    check_parameter_names(kernel, getattr(strategy, "records", ()))
+    check_parameter_names(kernel, () if strategy is None else records(strategy))
     solver = get_method(method, likelihood)
     judge = solver if evidence_of is None else get_method(evidence_of, likelihood)
+    for each in (solver, judge):
+        check = traits_of(each).check
+        if check is not None:
+            check(likelihood)
     check_positive_integers(draws=draws, chains=chains)
-    if solver is not svm and (strategy is None or isinstance(strategy, Evidence | LeaveOneOut | Scan)):
+    if traits_of(solver).variance and (strategy is None or not averages(strategy)):
         values = X.shape[0] * (len(class_names) if likelihood.targets == "classes" else 1)
-        check_draws(draws * chains, values, "training", FEWER_DRAWS)  # other strategies bring their own number
-    check_marginals(marginals, solver.name)
+        check_draws(draws * chains, values, "training", FEWER_DRAWS)  # an average brings its own number
+    check_marginals(marginals, solver)
     if likelihood.targets == "classes":
-        _check_several_classes(len(class_names), (solver.name, judge.name), marginals)
+        _check_several_classes(marginals)
     if marginals == "tilted":  # values changed one by one leave the span of a root of low rank
         if control.gram == "low_rank":
             raise ValueError("marginals='tilted' needs the dense Gram matrix. Use Control(gram='dense'), or 'auto'.")
@@ -204,7 +207,7 @@ def fit(
         # assemble, and solve
         if strategy is None:
             with np.errstate(over="ignore", invalid="ignore"):  # a kernel that overflows is refused by Problem
-                problem = assemble(kernel, X, t, likelihood, method=solver.name, control=control)
+                problem = assemble(kernel, X, t, likelihood, solver=solver, control=control)
             solution = solver.solve(problem, replace(control, progress=progress))
             process = make_process(kernel, X, problem, solution, solver)
             found = Tuned(process, np.zeros((chains, draws), dtype=np.intp))
@@ -218,8 +221,8 @@ def fit(
                 target, strategy, solver, control=control, draws=draws, chains=chains, rng=rng, progress=progress
             )
             attrs = {"hyper": strategy.name, "hyper_judged_by": judge.name}
-            if strategy.name == "evidence" and judge is solver:
-                _compare_with_search(found.posterior.parts[0].solution, found.record)
+            if judge is solver and found.log_evidence is not None:
+                _compare_with_search(found.posterior.parts[0].solution, found.log_evidence)
         # convert
         return to_container(
             found.posterior,
@@ -353,12 +356,13 @@ def _strategy(hyper: str | Strategy | None, starts: int | None) -> Strategy | No
     strategy = get_strategy(hyper)
     if starts is None:
         return strategy
-    if not isinstance(hyper, str) or not isinstance(strategy, Evidence | LeaveOneOut):
+    if not isinstance(hyper, str) or not isinstance(strategy, Restartable):
+        named = " and ".join(repr(name) for name, each in HYPER.items() if isinstance(each, Restartable))
         raise ValueError(
-            f"starts goes with hyper='evidence' and 'loo', got starts={starts!r} with hyper={hyper!r}. "
+            f"starts goes with hyper={named}, got starts={starts!r} with hyper={hyper!r}. "
             "Leave it out; a strategy has options of its own."
         )
-    return replace(strategy, starts=starts)
+    return strategy.with_starts(starts)
 
 
 def _check_kernel_per_class(kernel: Kernel, likelihood: Likelihood) -> None:
@@ -370,10 +374,8 @@ def _check_kernel_per_class(kernel: Kernel, likelihood: Likelihood) -> None:
         )
 
 
-def _check_several_classes(n_classes: int, methods: tuple[str | None, ...], marginals: str) -> None:
+def _check_several_classes(marginals: str) -> None:
     """Raise a ValueError for what several classes do not have, before a search begins."""
-    if "tap" in methods:
-        check_number_of_classes(n_classes)
     if marginals == "tilted":
         raise ValueError(
             "marginals='tilted' are of one latent value for each case, and Softmax has one for each class. Use "
@@ -394,11 +396,9 @@ def _with_own_priors(kernel: Kernel, priors: Mapping[str, Prior], fixed: Collect
     return {**own, **priors} if own else priors  # what is malformed is for Target to refuse
 
 
-def _compare_with_search(solution: Solution, record: Record) -> None:
+def _compare_with_search(solution: Solution, search: float) -> None:
     """Warn if the equations at the tuned hyperparameters, solved from the prior, have another solution."""
-    ends = {name: record[name][1] for name in ("hyper_log_evidence", "hyper_log_prior") if name in record}
-    best = np.argmax(sum(ends.values()))  # with the prior: that is what was searched for
-    search, value = float(ends["hyper_log_evidence"][best]), solution.evidence.value
+    value = solution.evidence.value
     if abs(value - search) > SAME_EVIDENCE:
         warnings.warn(
             f"at the tuned hyperparameters the log evidence is {value:.3f} nats, but the search, which went from "

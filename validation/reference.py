@@ -34,7 +34,7 @@ from bayesgp_mf.container.layout import SAMPLE_DIMS
 from bayesgp_mf.diagnostics.monte_carlo import mean_and_error
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Probit
-from bayesgp_mf.matrices.dense import psd_root
+from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:

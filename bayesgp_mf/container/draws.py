@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.processes.mixture import Mixture
-from bayesgp_mf.processes.paths import blocks
 from bayesgp_mf.processes.several_classes import Process
 from bayesgp_mf.processes.single import Marginals
 from bayesgp_mf.types import Array
@@ -52,12 +52,12 @@ def draw_new(
 ) -> dict[str, NDArray[Any]]:
     """Draw latent values and targets ``(chains, draws, m)``, each at the hyperparameters of its draw at training."""
     if len(posterior.parts) == 1:
-        f = posterior.parts[0].draw_new(X_new, node.size, rng)
+        f = posterior.parts[0].draw_at(X_new, node.size, rng)
         f = f.reshape(*node.shape, *f.shape[1:])
     else:
         f = np.empty((*node.shape, X_new.shape[0], *posterior.problem.latent_shape[1:]))
         for k, part in enumerate(posterior.parts):
-            f[node == k] = part.draw_new(X_new, int(np.count_nonzero(node == k)), rng)
+            f[node == k] = part.draw_at(X_new, int(np.count_nonzero(node == k)), rng)
     return {"f": f, "y": draw_targets(posterior.problem.likelihood, f, rng)}
 
 

@@ -16,10 +16,11 @@ import xarray as xr
 
 from bayesgp_mf import kernels, likelihoods
 from bayesgp_mf.inference.problem import check_likelihood
+from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import as_kernel
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.methods import Solver, get_method
+from bayesgp_mf.methods import get_method
 
 T = TypeVar("T")
 DAMAGED = "this container is damaged or was edited: {}. Load a fresh copy of the file, or fit again."

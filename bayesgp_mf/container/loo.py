@@ -13,8 +13,8 @@ from bayesgp_mf.inference.undefined import undefined
 
 if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container
+    from bayesgp_mf.inference.solver import Solver
     from bayesgp_mf.likelihoods import Likelihood
-    from bayesgp_mf.methods import Solver
 
 
 def loo(

@@ -13,7 +13,6 @@ from bayesgp_mf.container.draws import draw_new
 from bayesgp_mf.container.groups import get_group, group_names, set_group
 from bayesgp_mf.container.layout import SAMPLE_DIMS, Layout, common_attrs
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.matrices.low_rank import rank_of
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process
@@ -36,7 +35,7 @@ def add_predictions(
     node = _nodes(idata) if draws and posterior.parts[0].solution.has_variance else np.zeros((0, 0), dtype=np.intp)
     n_values = X_new.shape[0] * int(np.prod(posterior.problem.latent_shape[1:]))  # of each class
     check_draws(node.size, n_values, "new", FEWER_NEW_DRAWS)
-    size = max(rank_of(part.problem.gram) or part.problem.n for part in posterior.parts)
+    size = max(part.problem.matrix.width for part in posterior.parts)
     jointly = X_new.shape[0] if X_new.shape[0] <= LARGEST_JOINT else 0  # more are worked on in blocks
     with one_thread_if_small(max(size, jointly)):  # draws first, since they may be refused
         drawn = draw_new(posterior, X_new, node, rng) if node.size else {}
@@ -59,12 +58,12 @@ def _nodes(idata: Container) -> NDArray[np.intp]:
 def _moments(posterior: Process | Mixture, X_new: Array) -> dict[str, NDArray[Any]]:
     """Return what is said of each new case without draws, ``(m,)`` or ``(m, C)``, by name."""
     if not posterior.parts[0].solution.has_variance:
-        mean = posterior.latent_mean(X_new)
+        mean = posterior.latent_mean_at(X_new)
         return {"latent_mean": mean, "decision": (mean > 0).astype(np.int64)}
     if posterior.problem.likelihood.targets == "real":
-        mean, variance = posterior.latent(X_new)
+        mean, variance = posterior.latent_at(X_new)
         return {"latent_mean": mean, "latent_sd": np.sqrt(variance)}
-    mean, variance, proba = posterior.predictive(X_new)
+    mean, variance, proba = posterior.predictive_at(X_new)
     return {"latent_mean": mean, "latent_sd": np.sqrt(variance), "p": proba}
 
 

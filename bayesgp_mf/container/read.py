@@ -7,21 +7,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from bayesgp_mf.container.corrections import read_correction, read_gram
 from bayesgp_mf.container.groups import get_group, group_names
 from bayesgp_mf.container.held import DAMAGED, kernel_of, likelihood_of, method_of, refused_as
 from bayesgp_mf.container.layout import FORMAT
 from bayesgp_mf.errors import Status
+from bayesgp_mf.inference.assembly import kernel_entries
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Evidence, Info, Solution
+from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inference.undefined import UndefinedCorrection, UndefinedEvidence
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.matrices.low_rank import rank_of
-from bayesgp_mf.methods import Solver
+from bayesgp_mf.matrices.corrections import Correction, DenseCorrection
+from bayesgp_mf.matrices.low_rank import LowRankGram
+from bayesgp_mf.matrices.pivoting import at_pivots
+from bayesgp_mf.multiclass.correction import SoftmaxCorrection
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process, make_process
+from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container
@@ -74,8 +78,7 @@ def from_container(
     with refused_as(message), one_thread_if_small(fit.sizes["obs_id"]):
         posterior = _read(idata, fit, found, known, solver)
         stored, computed = fit["latent_mean"].values, posterior.mean_at_training
-    first = posterior.parts[0]
-    scale = float(np.max(np.sqrt(first.kernel.diag(first.X))))
+    scale = float(np.max(np.sqrt(posterior.problem.matrix.diagonal())))
     if not np.allclose(stored, computed, rtol=1e-6, atol=1e-6 * scale):  # also false if anything is NaN
         raise ValueError(message.format("its posterior mean is not that of its kernel, inputs and weights"))
     return posterior
@@ -90,7 +93,7 @@ def _read(
     t = 2.0 * y - 1.0 if likelihood.targets == "binary" else y
 
     def part(node: xr.Dataset, kernel: Kernel) -> Process:
-        problem = Problem(read_gram(node, kernel, X), t, likelihood)
+        problem = Problem(_read_gram(node, kernel, X), t, likelihood)
         return make_process(kernel, X, problem, _read_solution(node, problem, fit.attrs, solver.name), solver)
 
     if "node" not in fit.dims:
@@ -100,12 +103,38 @@ def _read(
     return Mixture(tuple(parts), fit["node_weight"].values)
 
 
+def _read_gram(node: xr.Dataset, kernel: Kernel, X: Array) -> Array | LowRankGram:
+    """Return the Gram matrix of a fit: of low rank, from its pivots, where the fit worked with such a one."""
+    if "pivot" not in node or not np.any(node["pivot"].values >= 0):
+        return kernel.gram(X)
+    pivots = node["pivot"].values
+    pivots = np.asarray(pivots[pivots >= 0], dtype=np.intp)
+    if pivots.max() >= X.shape[0] or np.unique(pivots).size < pivots.size:
+        raise ValueError("pivot does not number different cases")
+    return at_pivots(kernel_entries(kernel, X), kernel.diag(X), pivots)
+
+
 def _read_solution(node: xr.Dataset, problem: Problem, attrs: dict[str, Any], method: str) -> Solution:
     status = Status[attrs["status"]]
-    info = Info(status, int(node["n_iterations"]), float(node["residual"]), rank=rank_of(problem.gram))
+    info = Info(status, int(node["n_iterations"]), float(node["residual"]), rank=problem.matrix.rank)
     alpha, kind, bound = node["alpha"].values, attrs["evidence_kind"], attrs["evidence_bound"]
     if kind == "none":
         return Solution(method, alpha, UndefinedCorrection(method), UndefinedEvidence(method), None, info)
     value, error = float(node["log_evidence"]), float(node["log_evidence_se"])
     evidence = Evidence(value, kind, None if bound == "none" else bound, error)
-    return Solution(method, alpha, read_correction(node, problem), evidence, None, info)
+    return Solution(method, alpha, _read_correction(node, problem), evidence, None, info)
+
+
+def _read_correction(node: xr.Dataset, problem: Problem) -> Correction:
+    """Return the correction of a fit."""
+    if "site_weight" in node:
+        site_weight = node["site_weight"].values
+        if site_weight.shape != problem.latent_shape or not np.all(site_weight >= 0):  # also false if one is NaN
+            raise ValueError("site_weight is not a number >= 0 for each case and class")
+        return SoftmaxCorrection(problem.dense_gram, site_weight)
+    if "site_variance" in node:
+        site_variance = node["site_variance"].values
+        if np.any(np.isnan(site_variance)) or site_variance.shape != problem.t.shape:
+            raise ValueError("site_variance is not one number for each case")
+        return problem.matrix.sites(1.0 / site_variance)
+    return DenseCorrection(node["correction"].values)

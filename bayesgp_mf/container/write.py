@@ -9,15 +9,12 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesgp_mf.container.corrections import correction_arrays, gram_arrays
 from bayesgp_mf.container.draws import draw_training
 from bayesgp_mf.container.groups import make_container
 from bayesgp_mf.container.held import describe_kernel, describe_likelihood, describe_method
 from bayesgp_mf.container.layout import FORMAT, SAMPLE_DIMS, Layout, common_attrs, versions
 from bayesgp_mf.errors import Status
 from bayesgp_mf.hyper.result import Record
-from bayesgp_mf.matrices.low_rank import rank_of
-from bayesgp_mf.methods import get_method
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process
 from bayesgp_mf.processes.single import Marginals
@@ -141,7 +138,7 @@ def _summary(posterior: Process | Mixture, layout: Layout) -> dict[str, xr.DataA
 
 def _settings(posterior: Process | Mixture, layout: Layout) -> dict[str, xr.DataArray]:
     """What is needed to predict again: of the one setting of the hyperparameters, or of each along ``node``."""
-    most = max(rank_of(part.problem.gram) or 0 for part in posterior.parts)
+    most = max(part.problem.matrix.rank or 0 for part in posterior.parts)
     settings = [_setting(part, most) for part in posterior.parts]
     params = [part.kernel.params for part in posterior.parts]
     if not isinstance(posterior, Mixture):
@@ -164,10 +161,13 @@ def _setting(part: Process, most: int) -> dict[str, NDArray[Any]]:
         "alpha": solution.alpha,
         "n_iterations": np.array(solution.info.n_iterations),
         "residual": np.array(solution.info.residual),
-        **gram_arrays(part.problem.gram, most),
     }
+    if most > 0:  # the Gram matrix of low rank again is that of its pivots; -1 where there are fewer
+        pivots = part.problem.matrix.pivots
+        pivots = np.empty(0, dtype=np.intp) if pivots is None else pivots
+        arrays["pivot"] = np.pad(pivots, (0, most - pivots.size), constant_values=-1).astype(np.int64)
     if solution.has_variance:
-        arrays |= correction_arrays(solution.correction)
+        arrays |= solution.correction.stored()
         arrays["log_evidence"] = np.array(solution.evidence.value)
         arrays["log_evidence_se"] = np.array(solution.evidence.standard_error)
     return arrays
@@ -176,7 +176,7 @@ def _setting(part: Process, most: int) -> dict[str, NDArray[Any]]:
 def _fit_attrs(first: Process, statuses: list[Status]) -> dict[str, Any]:
     """Return the attributes of the group ``fit``: what was fitted, by which method, and how that went."""
     solution, likelihood = first.solution, first.problem.likelihood
-    solver = first.solver or get_method(solution.method, likelihood)
+    solver = first.method
     status = next((status for status in statuses if status is not Status.CONVERGED), Status.CONVERGED)
     of_classes = likelihood.targets == "classes"
     return {

@@ -70,6 +70,7 @@ class Integrate:
     """
 
     name: ClassVar[str] = "integrate"
+    averages: ClassVar[bool] = True
     records: ClassVar[tuple[str, ...]] = ("start", "iteration")
     starts: int = 3
     points: int = 7

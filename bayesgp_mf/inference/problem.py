@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, field
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,8 +11,9 @@ from scipy.optimize import linprog
 
 from bayesgp_mf.errors import InconsistentDataError, NotPositiveDefiniteError
 from bayesgp_mf.likelihoods import Likelihood, Softmax
-from bayesgp_mf.matrices.dense import is_positive_semidefinite
-from bayesgp_mf.matrices.low_rank import Gram, LowRankGram, dense_gram
+from bayesgp_mf.matrices.dense import DenseGram
+from bayesgp_mf.matrices.factors import is_positive_semidefinite
+from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.matrices.memory import check_memory
 from bayesgp_mf.types import Array
 
@@ -28,7 +30,7 @@ class Problem:
 
     Parameters
     ----------
-    gram : (n, n) array_like or LowRankGram
+    gram : (n, n) array_like or Matrix
         Gram matrix K, symmetric and positive semi-definite, in squared latent units. One of low rank is a covariance by
         the way it is made. For several classes it is that of each of them, or ``(C, n, n)`` holds one for each.
     t : (n,) array_like
@@ -38,6 +40,11 @@ class Problem:
     covariance : bool
         Whether the Gram matrix is known to be symmetric and positive semi-definite, as those of this package's kernels
         are, so that it need not be checked.
+
+    Attributes
+    ----------
+    matrix : Matrix
+        The Gram matrix behind the verbs that all of its forms have (`matrices.matrix`).
 
     Raises
     ------
@@ -51,23 +58,26 @@ class Problem:
         If one input carries both labels and the likelihood gives that probability zero.
     """
 
-    gram: Gram
+    gram: Array | Matrix
     t: Array
     likelihood: Likelihood
     covariance: InitVar[bool] = False
+    matrix: Matrix = field(init=False, repr=False)
 
     def __post_init__(self, covariance: bool) -> None:
         check_likelihood(self.likelihood)
         object.__setattr__(self, "t", as_float_array("t", self.t))
-        if isinstance(self.gram, LowRankGram):
-            _check_low_rank(self.gram, self.likelihood)
+        matrix = as_matrix(self.gram)
+        object.__setattr__(self, "matrix", matrix)
+        if matrix.rank is None:
+            object.__setattr__(self, "gram", matrix.entries)
         else:
-            object.__setattr__(self, "gram", as_float_array("gram", self.gram))
+            _check_low_rank(matrix, self.likelihood)
         if self.likelihood.targets == "classes":
             _check_codes(self.t, self.likelihood)
             _check_class_grams(self.dense_gram, self.n_classes, covariance)
-        elif isinstance(self.gram, np.ndarray):
-            _check_gram(self.gram, covariance)
+        elif self.matrix.rank is None:
+            _check_gram(self.matrix.entries, covariance)
         _check_targets(self.t, self.gram.shape[-1], self.likelihood)
         if self.likelihood.forbids:
             gram = self.dense_gram
@@ -88,9 +98,13 @@ class Problem:
         MemoryError
             If it is to be made, and would not fit into this machine's memory.
         """
-        if isinstance(self.gram, LowRankGram):
+        if self.matrix.rank is not None:
             check_memory(self.n)
-        return dense_gram(self.gram)
+        return self.matrix.dense()
+
+    def in_form(self, form: str) -> Matrix:
+        """Return the Gram matrix in the form that a correction has; any can be made dense."""
+        return self.matrix if self.matrix.form == form else DenseGram(self.dense_gram)
 
     @property
     def n_classes(self) -> int:
@@ -112,6 +126,11 @@ class Problem:
         if isinstance(likelihood, Softmax) and likelihood.n_classes is None:
             likelihood = likelihood.with_classes(tuple(str(c) for c in range(self.n_classes)))
         return Problem(self.dense_gram[..., others[:, None], others], self.t[others], likelihood)
+
+
+def as_matrix(gram: ArrayLike | Matrix) -> Matrix:
+    """Return a Gram matrix behind the verbs that all of its forms have: as it is, or a dense one of numbers."""
+    return cast("Matrix", gram) if hasattr(gram, "form") else DenseGram(as_float_array("gram", gram))
 
 
 def as_float_array(name: str, value: ArrayLike) -> Array:
@@ -206,8 +225,8 @@ def _check_codes(t: Array, likelihood: Likelihood) -> None:
         )
 
 
-def _check_low_rank(gram: LowRankGram, likelihood: Likelihood) -> None:
-    check_finite("gram", gram.root, "The kernel overflows at these inputs: rescale them, or change its parameters.")
+def _check_low_rank(gram: Matrix, likelihood: Likelihood) -> None:
+    check_finite("gram", gram.entries, "The kernel overflows at these inputs: rescale them, or change its parameters.")
     if gram.shape[0] == 0:
         raise ValueError("gram is empty: at least one training case is needed.")
     if likelihood.targets == "classes":

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import expit, log_expit
 
+from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
 
 _POINTS = ((0.8, 36), (1.6, 68), (3.2, 130), (np.inf, 220))  # of the trapezoidal rule, up to a standard deviation
@@ -100,8 +101,7 @@ class Logit:
         z, spread, sign = (t * mean).ravel(), variance.ravel(), t.ravel()
         value, d1, d2 = (np.array(a) for a in self.log_prob(np.ones_like(z), z))
         (uncertain,) = np.nonzero(spread > 0)
-        for first in range(0, uncertain.size, _BLOCK):
-            block = uncertain[first : first + _BLOCK]
+        for block in (uncertain[part] for part in blocks(uncertain.size, _BLOCK)):
             value[block], d1[block], d2[block] = _partition(z[block], spread[block])
         return Derivs(value.reshape(shape), (sign * d1).reshape(shape), d2.reshape(shape))
 

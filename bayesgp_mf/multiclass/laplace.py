@@ -29,6 +29,7 @@ from scipy.special import log_softmax
 from bayesgp_mf.errors import Status
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import ClassLeaveOneOut, Control, Evidence, Info, Solution
+from bayesgp_mf.inference.solver import Traits
 from bayesgp_mf.multiclass.correction import SoftmaxCorrection, explicit_gradient
 from bayesgp_mf.multiclass.gram import of_class, prior_variance, times_gram
 from bayesgp_mf.multiclass.response import case_covariances, class_correction, class_linear_response
@@ -75,6 +76,11 @@ class MulticlassLaplace:
     """
 
     name: str = "laplace"
+
+    @property
+    def traits(self) -> Traits:
+        """It is for several classes."""
+        return Traits(targets=frozenset({"classes"}))
 
     def init(self, problem: Problem) -> State:
         """Return the mode before any data: zero."""

@@ -8,6 +8,7 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import ClassLeaveOneOut, Solution
 from bayesgp_mf.likelihoods import Softmax
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
+from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.multiclass.correction import ClassCorrection
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
 from bayesgp_mf.types import Array
@@ -42,8 +43,7 @@ def case_covariances(correction: ClassCorrection, prior: Array, cross: Array) ->
         Covariances with the training cases.
     """
     result = np.empty((*prior.shape, prior.shape[1]))
-    for start in range(0, prior.shape[0], BLOCK):
-        rows = slice(start, start + BLOCK)
+    for rows in blocks(prior.shape[0], BLOCK):
         result[rows] = -correction.blocks(cross[..., rows])
     every = np.arange(prior.shape[1])
     result[:, every, every] += prior

@@ -25,6 +25,8 @@ import numpy as np
 
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, ClassLeaveOneOut, Control, Evidence, Info, Solution
+from bayesgp_mf.inference.solver import Traits
+from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.likelihoods.softmax_tilted import (
     FEWEST,
@@ -34,6 +36,7 @@ from bayesgp_mf.likelihoods.softmax_tilted import (
 )
 from bayesgp_mf.multiclass.correction import SoftmaxCorrection, explicit_gradient
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
+from bayesgp_mf.multiclass.nearest import NearestCases
 from bayesgp_mf.multiclass.response import case_covariances, without_own_site
 from bayesgp_mf.multiclass.tap import (
     DAMPING,
@@ -98,6 +101,17 @@ class StarTap:
 
     name: str = "tap"
     points: int | None = None
+
+    @property
+    def traits(self) -> Traits:
+        """It knows more of the observed cases than its Gaussian posterior says; its integrals are for few classes."""
+        return Traits(
+            targets=frozenset({"classes"}),
+            check=_check_likelihood,
+            known_classes=lambda problem, solution: NearestCases(
+                problem, replace(solution, cavity=self.cavity(problem, solution))
+            ),
+        )
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
         """Solve the equations of a problem.
@@ -175,6 +189,12 @@ class StarTap:
         value -= 0.5 * correction.log_det - 0.5 * posterior.log_det_own
         cavity = Cavity(posterior.mean, posterior.covariance)
         return Solution(self.name, alpha, correction, Evidence(value, "ep"), cavity, info)
+
+
+def _check_likelihood(likelihood: Likelihood) -> None:
+    known: int | None = getattr(likelihood, "n_classes", None)
+    if known is not None:
+        check_number_of_classes(known)
 
 
 def star_weights(diagonal: Array) -> Array:

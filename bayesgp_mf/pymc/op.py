@@ -225,7 +225,6 @@ class LogEvidence(Inference):
     def _value_and_gradient(self, gram: Array, t: Array, others: Sequence[Array]) -> list[float | Array]:
         problem, solution = self.solve(gram, t, *others)
         gram_gradient = get_method(self.method).gram_gradient(problem, solution)
-        assert isinstance(gram_gradient, np.ndarray)  # the Gram matrix is dense
         slopes = parameter_gradient(problem, solution, self.parameters)
         results: list[float | Array] = [
             solution.evidence.value,

@@ -24,10 +24,10 @@ from scipy.special import log_ndtr
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.problem import Problem, check_likelihood
 from bayesgp_mf.inference.solution import Cavity, Solution
+from bayesgp_mf.inference.solver import traits_of
 from bayesgp_mf.likelihoods import Gaussian, Likelihood, Probit
 from bayesgp_mf.likelihoods.shifted import Shifted, unshifted
 from bayesgp_mf.methods import METHODS
-from bayesgp_mf.solvers.meanfield import MeanField
 from bayesgp_mf.types import Array
 
 _NAMES: dict[type, tuple[str, ...]] = {Probit: ("noise_variance", "flip"), Gaussian: ("noise_variance",)}
@@ -79,8 +79,8 @@ def check_parameters(likelihood: Likelihood, names: tuple[str, ...]) -> None:
 
 def check_differentiable(method: str, names: tuple[str, ...]) -> None:
     """Raise an UndefinedQuantityError if the derivative of a method's evidence in these parameters is not known."""
-    if names and not isinstance(METHODS[method], MeanField):
-        able = sorted(name for name, solver in METHODS.items() if isinstance(solver, MeanField))
+    if names and not traits_of(METHODS[method]).stationary:
+        able = sorted(name for name, solver in METHODS.items() if traits_of(solver).stationary)
         raise UndefinedQuantityError(
             f"the evidence of method {method!r} has no derivative in {', '.join(names)} here: only the covariance may "
             f"be random. Give a number instead, or use one of the methods {', '.join(able)}."

@@ -14,7 +14,9 @@ what each of them predicts.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -27,8 +29,12 @@ from bayesgp_mf.errors import (
 )
 from bayesgp_mf.inference.problem import Problem, explain_infeasible
 from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, Solution
+from bayesgp_mf.inference.solver import GramGradient, Traits
 from bayesgp_mf.likelihoods import Gaussian, Likelihood, Probit
-from bayesgp_mf.matrices.dense import DenseCorrection, InverseCorrection, SiteCorrection, cholesky, psd_root
+from bayesgp_mf.matrices.corrections import DenseCorrection, InverseCorrection
+from bayesgp_mf.matrices.factors import cholesky, psd_root
+from bayesgp_mf.matrices.sites import SiteCorrection
+from bayesgp_mf.solvers.loo_gradient import loo_gram_gradient, pull_back_nothing
 from bayesgp_mf.solvers.orthant import Estimate, Orthant, tilted
 from bayesgp_mf.types import Array
 
@@ -85,6 +91,14 @@ class Exact:
     scrambles: int = 12
     most_scrambles: int = 192
     random_seed: int = 0
+
+    @property
+    def traits(self) -> Traits:
+        """With labels its posterior is no Gaussian process, but known all the same."""
+        return Traits(known_posterior=self._known_posterior, loo_gradient=_loo_gradient)
+
+    def _known_posterior(self, problem: Problem) -> ExactPosterior | None:
+        return ExactPosterior(self, problem) if problem.likelihood.targets == "binary" else None
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
         """Return the exact posterior mean, covariance and evidence of a problem.
@@ -244,6 +258,41 @@ class Exact:
             cavity=None,
             info=Info(status, scrambles, error),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class ExactPosterior:
+    """The posterior process of labels: a mixture of Gaussian processes.
+
+    Attributes
+    ----------
+    solver : Exact
+        How it is integrated.
+    problem : Problem
+        Of which it is the posterior.
+    """
+
+    solver: Exact
+    problem: Problem
+
+    @cached_property
+    def cloud(self) -> Cloud:
+        """The mixture over weighted points."""
+        return self.solver.cloud(self.problem)
+
+    def draw(self, draws: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Return exact draws ``(draws, n)`` at the training cases, and the log prior density of each."""
+        return self.solver.draw(self.problem, draws, rng)
+
+    def draw_cloud(self, draws: int, rng: np.random.Generator) -> Cloud:
+        """Return the process given each of some exact draws, each with the same share."""
+        return self.solver.draw_cloud(self.problem, draws, rng)
+
+
+def _loo_gradient(problem: Problem, solution: Solution, others: LeaveOneOut) -> Callable[[], GramGradient] | None:
+    if problem.likelihood.targets != "real" or problem.matrix.rank is not None:
+        return None
+    return lambda: loo_gram_gradient(problem, solution, others, pull_back_nothing)
 
 
 def _probit(problem: Problem) -> Probit:

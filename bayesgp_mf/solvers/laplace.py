@@ -26,6 +26,7 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -34,20 +35,15 @@ import numpy as np
 from bayesgp_mf.errors import NotPositiveDefiniteError, Status, UndefinedQuantityError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, Solution
-from bayesgp_mf.likelihoods import Probit
+from bayesgp_mf.inference.solver import GramGradient, Traits
+from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.likelihoods.higher import higher_derivatives
-from bayesgp_mf.matrices.dense import SiteCorrection
-from bayesgp_mf.matrices.low_rank import (
-    GramGradient,
-    LowRankCorrection,
-    Sites,
-    rank_of,
-    site_correction,
-)
+from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.solvers.ascent import SMALLEST_FRACTION, climb
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.solvers.line_search import first_that_rises
-from bayesgp_mf.solvers.response import linear_response
+from bayesgp_mf.solvers.loo_gradient import loo_gram_gradient, pull_back_nothing
+from bayesgp_mf.solvers.response import linear_response, site_form
 from bayesgp_mf.types import Array, Derivs
 
 SAME_SITES = 1e-12
@@ -99,6 +95,16 @@ class Laplace:
 
     name: str = "laplace"
 
+    @property
+    def traits(self) -> Traits:
+        """It works on a root of low rank too; a prior mean moves its mode."""
+        return Traits(
+            matrices=frozenset({"dense", "low_rank"}),
+            mean_gradient=lambda problem, solution: solution.alpha + response_to_mean(problem, solution),
+            loo_gradient=_loo_gradient,
+            check=_check_curvature,
+        )
+
     def init(self, problem: Problem) -> State:
         """Return the mode before any data: zero.
 
@@ -107,7 +113,7 @@ class Laplace:
         UndefinedQuantityError
             If the likelihood has no curvature, so that there is no Laplace approximation.
         """
-        _check_curvature(problem)
+        _check_curvature(problem.likelihood)
         return State(np.zeros(problem.n))
 
     def step(self, problem: Problem, state: State) -> State:
@@ -127,11 +133,11 @@ class Laplace:
         NotPositiveDefiniteError
             If K^-1 + W is not positive definite: the state is no summit of the posterior.
         """
-        f = problem.gram @ state.alpha
+        f = problem.matrix @ state.alpha
         derivs = problem.likelihood.log_prob(problem.t, f)
         correction = state.correction
         if correction is None or not _are_sites_of(correction, -derivs.d2):
-            correction = site_correction(problem.gram, -derivs.d2)
+            correction = problem.matrix.sites(-derivs.d2)
         try:
             log_det = correction.log_det
         except NotPositiveDefiniteError as error:
@@ -142,7 +148,7 @@ class Laplace:
                 "log-concave likelihood (Probit, Logit)."
             ) from error
         value = _objective(derivs, state.alpha, f) - 0.5 * log_det
-        info = replace(info, rank=rank_of(problem.gram))
+        info = replace(info, rank=problem.matrix.rank)
         return Solution(self.name, state.alpha, correction, Evidence(value, "laplace"), None, info)
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
@@ -212,11 +218,7 @@ class Laplace:
         l''' has a closed form, or is a central difference of the likelihood's own second derivative
         (`likelihoods.higher`).
         """
-        correction, response = _sites(solution), response_to_mean(problem, solution)
-        if isinstance(correction, LowRankCorrection):
-            left = 0.5 * np.stack([solution.alpha + response, solution.alpha], axis=1)
-            return correction.gradient(left, correction.gram.root.T @ np.stack([solution.alpha, response], axis=1))
-        return correction.gradient(0.5 * solution.alpha + response, solution.alpha)
+        return site_form(solution).gradient(0.5 * solution.alpha + response_to_mean(problem, solution), solution.alpha)
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> LeaveOneOut:
         """Return the leave-one-out predictions by linear response, with omega = 1/W at the mode.
@@ -231,8 +233,14 @@ class Laplace:
         return linear_response(problem, solution)
 
 
-def _check_curvature(problem: Problem) -> None:
-    match problem.likelihood:
+def _loo_gradient(problem: Problem, solution: Solution, others: LeaveOneOut) -> Callable[[], GramGradient] | None:
+    if problem.matrix.rank is not None:
+        return None
+    return lambda: loo_gram_gradient(problem, solution, others, pull_back_nothing)
+
+
+def _check_curvature(likelihood: Likelihood) -> None:
+    match likelihood:
         case Probit(noise_variance=0.0):
             raise UndefinedQuantityError(
                 "method 'laplace' needs a likelihood with a second derivative, and the step likelihood is flat on "
@@ -247,45 +255,39 @@ def _are_sites_of(correction: Sites, precision: Array) -> bool:
     return bool(moved <= SAME_SITES * np.abs(precision).max())
 
 
-def _sites(solution: Solution) -> Sites:
-    if not isinstance(solution.correction, SiteCorrection | LowRankCorrection):
-        raise ValueError(f"this needs a solution of method 'laplace', but this one was made by {solution.method!r}.")
-    return solution.correction
-
-
 def _objective(derivs: Derivs, alpha: Array, f: Array) -> float:
     """Return Psi = log p(t|f) - alpha' K alpha / 2 in nats."""
     return float(derivs.value.sum() - 0.5 * (alpha @ f))
 
 
 def _objective_at(problem: Problem, alpha: Array) -> float:
-    f = problem.gram @ alpha
+    f = problem.matrix @ alpha
     return _objective(problem.likelihood.log_prob(problem.t, f), alpha, f)
 
 
 def _climb(problem: Problem, state: State, control: Control) -> tuple[State, Info]:
     """Return the summit and how the climb went."""
-    scale = np.sqrt(problem.gram.diagonal())  # alpha times it is a pure number
+    scale = np.sqrt(problem.matrix.diagonal())  # alpha times it is a pure number
     return climb(lambda at: _newton(problem, at), state, scale, control)
 
 
 def _newton(problem: Problem, state: State) -> State | None:
     """Return the state after Newton's step, shortened until Psi rises enough, or None if it cannot."""
-    gram, alpha = problem.gram, state.alpha
-    f = gram @ alpha if state.latent is None else state.latent
+    matrix, alpha = problem.matrix, state.alpha
+    f = matrix @ alpha if state.latent is None else state.latent
     derivs = problem.likelihood.log_prob(problem.t, f) if state.derivs is None else state.derivs
     here = _objective(derivs, alpha, f)
     precision = -derivs.d2
     # the step from alpha to (I - R K) b, less (I - R K)(W f + alpha) = alpha, which would only add rounding
     residual = derivs.d1 - alpha
-    correction = site_correction(gram, precision)
+    correction = matrix.sites(precision)
     try:
         direction = correction.weights(residual)
     except NotPositiveDefiniteError:
         # between the summits of a likelihood that is not log-concave; this direction still leads up
-        correction = site_correction(gram, np.maximum(precision, 0.0))
+        correction = matrix.sites(np.maximum(precision, 0.0))
         direction = correction.weights(residual)
-    rise = gram @ direction
+    rise = matrix @ direction
     slope = float(residual @ rise)
     terms = float(np.abs(derivs.value).sum()) + 0.5 * abs(float(alpha @ f)) + problem.n
 
@@ -299,7 +301,7 @@ def _newton(problem: Problem, state: State) -> State | None:
 
 def response_to_mean(problem: Problem, solution: Solution) -> Array:
     """Return u ``(n,)`` of `Laplace.gram_gradient`: what a shift of the prior mean adds by way of the mode."""
-    correction, f = _sites(solution), problem.gram @ solution.alpha
+    correction, f = site_form(solution), problem.matrix @ solution.alpha
     variance = correction.covariance_diagonal()
     known = np.zeros(problem.n)  # log p(t|f) is log Z at variance zero
     derivs = problem.likelihood.log_prob(problem.t, f)

@@ -33,11 +33,12 @@ from scipy.optimize import nnls
 from bayesgp_mf.errors import NotPositiveDefiniteError, Status, UndefinedQuantityError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Info, LeaveOneOut, Solution
+from bayesgp_mf.inference.solver import Traits
 from bayesgp_mf.inference.undefined import LeaveOneOutFields, UndefinedCorrection, UndefinedEvidence, undefined
 from bayesgp_mf.likelihoods import Probit
-from bayesgp_mf.matrices.dense import cholesky, psd_root, shrinkage, triangular_inverse
+from bayesgp_mf.matrices.dense import field_of_others, shrinkage
+from bayesgp_mf.matrices.factors import cholesky, psd_root, triangular_inverse
 from bayesgp_mf.solvers.driver import require_solved
-from bayesgp_mf.solvers.response import field_of_others
 from bayesgp_mf.types import Array
 
 
@@ -65,6 +66,11 @@ class Svm:
     """
 
     name: str = "svm"
+
+    @property
+    def traits(self) -> Traits:
+        """Its posterior is a single function."""
+        return Traits(variance=False)
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
         """Find the function of smallest norm with t_i f_i >= 1 at all cases.

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
-from bayesgp_mf.hyper import LeaveOneOut, LogNormal, LooScore, Objective, Target, loo_gradient
+from bayesgp_mf.hyper import LeaveOneOut, LogNormal, LooScore, Objective, Target
 from bayesgp_mf.hyper.scores import Scored
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.online import Online
+from bayesgp_mf.solvers import loo_gradient
 from tests.hyper.known import ignore
 
 TOY = bgp.datasets.make_toy(bgp.kernels.Gaussian([0.7, 1.5], 4.0), n=30, random_seed=1)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import bayesgp_mf as bgp
-import bayesgp_mf.matrices.dense
+import bayesgp_mf.matrices.sites
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.solvers.driver import fixed_point
 from bayesgp_mf.solvers.fixed_variance import solve_at_fixed_variance
@@ -90,7 +90,7 @@ def test_no_matrix_is_factorised_until_something_needs_it(monkeypatch):
         raise AssertionError("a factor was computed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(bayesgp_mf.matrices.dense, "cholesky", refuse)
+        patch.setattr(bayesgp_mf.matrices.sites, "cholesky", refuse)
         solution = naive.solve(problem)
         gradient = naive.gram_gradient(problem, solution)
         assert np.isfinite(solution.evidence.value)

@@ -23,7 +23,7 @@ def equations_at_some_state(likelihood, extra_noise=0.0, n=12):
     rng = np.random.default_rng(3)
     X = rng.standard_normal((n, 2))
     problem = bgp.Problem(bgp.kernels.Gaussian(1.0, 3.0).gram(X), np.where(X[:, 0] > 0.2, 1.0, -1.0), likelihood)
-    equations = _Equations(tap.rule(problem.gram), problem)
+    equations = _Equations(tap.rule(problem.matrix), problem)
     return equations, equations.step(equations.step(tap.init(problem), extra_noise), extra_noise)
 
 
@@ -93,10 +93,10 @@ def test_solutions_take_a_handful_of_factorisations(problem):
 
 
 def test_negative_sites_and_fixed_cavities_have_none(problem):
-    flips = _Equations(tap.rule(problem.gram), bgp.Problem(problem.gram, problem.t, bgp.Probit(flip=0.1)))
+    flips = _Equations(tap.rule(problem.matrix), bgp.Problem(problem.gram, problem.t, bgp.Probit(flip=0.1)))
     says_nothing = tap.init(problem)
     assert flips.newton_step(says_nothing, says_nothing, 0.1) is None
     negative = State(np.full(problem.n, -0.01), np.zeros(problem.n))
     assert flips.newton_step(negative, negative, 0.1) is None
     positive = State(np.ones(problem.n), np.ones(problem.n))
-    assert _Equations(naive.rule(problem.gram), problem).newton_step(positive, positive, 0.1) is None
+    assert _Equations(naive.rule(problem.matrix), problem).newton_step(positive, positive, 0.1) is None

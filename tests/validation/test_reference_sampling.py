@@ -8,7 +8,7 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.diagnostics.monte_carlo import mean_and_error, sd_and_error
-from bayesgp_mf.matrices.dense import psd_root
+from bayesgp_mf.matrices.factors import psd_root
 from validation import reference
 
 X = np.array([[-1.0], [-0.3], [-0.3], [0.4], [1.2]])  # the second input stands twice: K has rank 4

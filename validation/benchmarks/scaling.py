@@ -90,7 +90,7 @@ def cases(data: Data) -> dict[str, Case]:
 
     never = max(REPEATS) + 1
     given = partial(bgp.Problem, gram, data.t, bgp.Probit())
-    from_inputs = partial(assemble, KERNEL, data.X, data.t, bgp.Probit(), method="tap", control=CONTROL)
+    from_inputs = partial(assemble, KERNEL, data.X, data.t, bgp.Probit(), solver=get_method("tap"), control=CONTROL)
     add(TAP, partial(tap, data, given), never)
     add(FROM_INPUTS, partial(tap, data, from_inputs), never)
     add(SEARCH, partial(tap, data, from_inputs, IN_SEARCH), never)

@@ -23,7 +23,7 @@ from scipy.special import softmax
 from threadpoolctl import ThreadpoolController
 
 from bayesgp_mf.container.layout import SAMPLE_DIMS
-from bayesgp_mf.matrices.dense import psd_root
+from bayesgp_mf.matrices.factors import psd_root
 from validation.arviz_calls import convergence
 from validation.glass.recorded import PATH
 from validation.glass.setting import Setting, load

@@ -15,7 +15,7 @@ import numpy as np
 import bayesgp_mf as bgp
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
-from bayesgp_mf.matrices.dense import SiteCorrection
+from bayesgp_mf.matrices.sites import SiteCorrection
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.types import Array

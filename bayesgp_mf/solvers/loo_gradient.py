@@ -28,7 +28,7 @@ TAP, :math:`d\lambda = d\nu` closes a loop, which is a system of n linear equati
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -36,32 +36,28 @@ from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import LeaveOneOut, Solution
 from bayesgp_mf.likelihoods.higher import higher_derivatives
-from bayesgp_mf.matrices.dense import SiteCorrection, cholesky, triangular_inverse
-from bayesgp_mf.methods import Solver
 from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.types import Array
 
-
-def has_loo_gradient(solver: Solver, solution: Solution) -> bool:
-    """Tell whether `loo_gram_gradient` knows how the solutions of this method move."""
-    return isinstance(solution.correction, SiteCorrection) and (
-        solver.name in OWN_VARIANCE or solution.evidence.kind == "ep"
-    )
+PullBack: TypeAlias = Callable[[Array, Array, Array], Array]
+"""From K, cavity variances that follow from it alone, and what is said of them, to what that says of K ``(n, n)``."""
 
 
-def loo_gram_gradient(solver: Solver, problem: Problem, solution: Solution, others: LeaveOneOut) -> Array:
+def loo_gram_gradient(
+    problem: Problem, solution: Solution, others: LeaveOneOut, pull_back: PullBack | None = None
+) -> Array:
     """Return the derivative ``(n, n)`` of the sum of leave-one-out log densities with respect to the Gram matrix.
 
     Parameters
     ----------
-    solver : Solver
-        TAP (or online learning to its fixed point, which is TAP's), naive, variational, or Laplace.
     problem : Problem
         What was solved.
     solution : Solution
         Its solution.
     others : LeaveOneOut
         The leave-one-out predictions.
+    pull_back : callable, optional
+        How the cavity variances of a method depend on the Gram matrix, backwards; those of TAP react to all else.
 
     Returns
     -------
@@ -79,7 +75,7 @@ def loo_gram_gradient(solver: Solver, problem: Problem, solution: Solution, othe
     mean_bar = log_z.d1
     nu_bar = 0.5 * (log_z.d2 + log_z.d1**2) - log_z.d1 * solution.alpha
     f_bar, alpha_bar = mean_bar, -others.variance * mean_bar
-    if solution.evidence.kind == "ep":
+    if pull_back is None:
         # lambda is nu: what the sites say of lambda comes back to nu
         loop = _site_response(own, posterior, solution.alpha) @ posterior.reaction.T
         lambda_bar = _through_lambda(own, posterior, f_bar, alpha_bar)
@@ -95,11 +91,11 @@ def loo_gram_gradient(solver: Solver, problem: Problem, solution: Solution, othe
     outer = np.outer(half, solution.alpha)
     weight = nu_bar * posterior.gamma**2
     gradient = 0.5 * (outer + outer.T) + (posterior.projection.T * weight) @ posterior.projection
-    if solution.evidence.kind == "ep":
+    if pull_back is None:
         return np.asarray(gradient)
     lambda_bar = own.g**2 * own.d2_by_variance_less_square * -site_bar - solution.alpha * m_bar
     lambda_bar = lambda_bar + _through_lambda(own, posterior, f_bar, alpha_bar)
-    return np.asarray(gradient + OWN_VARIANCE[solver.name](problem.dense_gram, own.variance, lambda_bar))
+    return np.asarray(gradient + pull_back(problem.dense_gram, own.variance, lambda_bar))
 
 
 class _Own(NamedTuple):
@@ -124,7 +120,7 @@ class _Posterior(NamedTuple):
 
 def _own_cavity(problem: Problem, solution: Solution) -> _Own:
     if solution.cavity is None:  # Laplace: the likelihood itself
-        mean, variance = problem.gram @ solution.alpha, np.zeros(problem.n)
+        mean, variance = problem.matrix @ solution.alpha, np.zeros(problem.n)
     else:
         mean, variance = solution.cavity
 
@@ -164,27 +160,6 @@ def _site_response(own: _Own, posterior: _Posterior, alpha: Array) -> Array:
     return np.asarray(response)
 
 
-def _of_prior_variance(gram: Array, variance: Array, bar: Array) -> Array:
-    """Pull back lambda_i = K_ii (naive)."""
-    return np.diag(bar)
-
-
-def _of_conditional_variance(gram: Array, variance: Array, bar: Array) -> Array:
-    """Pull back lambda_i = 1/[K^-1]_ii (variational): K^-1 diag(bar lambda^2) K^-1."""
-    half_inverse = triangular_inverse(cholesky(gram))
-    inverse = half_inverse.T @ half_inverse
-    return np.asarray((inverse * (bar * variance**2)) @ inverse)
-
-
-def _of_nothing(gram: Array, variance: Array, bar: Array) -> Array:
+def pull_back_nothing(gram: Array, variance: Array, bar: Array) -> Array:
     """Pull back lambda_i = 0 (Laplace, and regression, of which it is true too)."""
     return np.zeros_like(gram)
-
-
-OWN_VARIANCE: dict[str, Callable[[Array, Array, Array], Array]] = {
-    "naive": _of_prior_variance,
-    "variational": _of_conditional_variance,
-    "laplace": _of_nothing,
-    "exact": _of_nothing,
-}
-"""How the cavity variance of each method that is not TAP depends on the Gram matrix, backwards."""
