@@ -43,7 +43,7 @@ from bayesgp_mf.likelihoods.softmax_tilted import (
     tilted,
     tilted_probabilities,
 )
-from bayesgp_mf.multiclass.correction import SoftmaxCorrection, explicit_gradient
+from bayesgp_mf.multiclass.correction import SoftmaxCorrection, explicit_gradient, star_sites
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
 from bayesgp_mf.multiclass.response import case_covariances, without_own_site
 from bayesgp_mf.solvers.driver import fixed_point, require_solved
@@ -262,19 +262,13 @@ def star_weights(diagonal: Array) -> Array:
     return np.asarray(p * 4.0 * np.exp(0.5 * (low + high))[:, None] * top)
 
 
-def _star(weight: Array) -> Array:
-    """Return W ``(n, C, C)``."""
-    outer = weight[:, :, None] * weight[:, None, :] / np.sum(weight, axis=1)[:, None, None]
-    return np.asarray(weight[:, :, None] * np.eye(weight.shape[1]) - outer)
-
-
 def _site_of(mean: Array, covariance: Array, found: Tilted) -> State:
     """Return the sites at cavities ``(n, C)`` and ``(n, C, C)``."""
     basis = contrast_basis(mean.shape[1])
     weight = star_weights(np.einsum("ca,iab,cb->ic", basis, found.precision, basis))
     gradient = found.gradient @ basis.T
     tilted_mean = mean + np.einsum("icd,id->ic", covariance, gradient)
-    return State(weight, np.einsum("icd,id->ic", _star(weight), tilted_mean) + gradient)
+    return State(weight, np.einsum("icd,id->ic", star_sites(weight), tilted_mean) + gradient)
 
 
 def symmetric_root(matrix: Array) -> Array:
@@ -298,7 +292,7 @@ def _cavities(
     """Return means ``(n, C)`` and covariances ``(n, C, C)`` of the cavities, and log det(I + V W) of all cases."""
     sigma = case_covariances(correction, prior_variance(problem.dense_gram, problem.n_classes), problem.dense_gram)
     basis = contrast_basis(problem.n_classes)
-    root = symmetric_root(basis.T @ _star(correction.site_weight) @ basis)
+    root = symmetric_root(basis.T @ correction.site_precision() @ basis)
     remaining = np.eye(problem.n_classes - 1) - root @ (basis.T @ sigma @ basis) @ root
     through = sigma @ basis @ root
     covariance = without_own_site(sigma, through, remaining)
@@ -314,10 +308,10 @@ def _sites(solution: Solution) -> SoftmaxCorrection:
 
 def _sites_of(problem: Problem, solution: Solution) -> State:
     """Return the state that gave a solution, to start the next problem from."""
-    weight = _sites(solution).site_weight
-    latent = times_gram(solution.alpha, problem.dense_gram)
+    correction, latent = _sites(solution), times_gram(solution.alpha, problem.dense_gram)
     # b = W (K alpha) + alpha, since alpha = b - W K alpha
-    return State(weight, np.einsum("icd,id->ic", _star(weight), latent) + solution.alpha)
+    shift = np.einsum("icd,id->ic", correction.site_precision(), latent) + solution.alpha
+    return State(correction.site_weight, shift)
 
 
 def _iterate(problem: Problem, first: State, control: Control, points: int) -> tuple[State, Info]:
