@@ -66,7 +66,8 @@ def discretise(c: Array, s: Array, points: int = COARSE) -> Discrete:
         `COARSE` or `FINE`.
     """
     # the sum would be no smooth function of c and s, if the mode that the grid is around were not found to rounding
-    f, x, log_step = grid(*np.broadcast_arrays(c, s), points)
+    c, s = np.broadcast_arrays(c, s)
+    f, x, log_step = grid(c, s, points)
     log_terms = np.minimum(f, 0.0) - np.log1p(np.exp(-np.abs(f))) - 0.5 * x**2 + log_step
     top = np.max(log_terms, axis=-1)
     weight = np.exp(log_terms - top[..., None])
