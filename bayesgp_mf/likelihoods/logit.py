@@ -104,14 +104,17 @@ class Logit:
             value[block], d1[block], d2[block] = _partition(z[block], spread[block])
         return Derivs(value.reshape(shape), (sign * d1).reshape(shape), d2.reshape(shape))
 
-    def higher_derivatives_of_log_prob(self, f: Array, derivs: Derivs) -> tuple[Array, Array]:
-        r"""Return the third and fourth derivative in f of `log_prob`, given its answer ``derivs``.
+    def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> tuple[Array, Array] | None:
+        r"""Return the third and fourth derivative in mean of `log_partition`, given its answer ``derivs``.
 
-        With :math:`d_2 = -\sigma(f)\, \sigma(-f)` and :math:`\sigma(f) - \sigma(-f) = \tanh(f/2)`, whatever the label,
+        At variance zero, where it is `log_prob`; else None. With :math:`d_2 = -\sigma(f)\, \sigma(-f)` and
+        :math:`\sigma(f) - \sigma(-f) = \tanh(f/2)`, whatever the label,
 
         .. math:: d_3 = -d_2 \tanh(f/2), \quad d_4 = d_2\, [\tanh^2(f/2) + 2 d_2].
         """
-        slope = np.tanh(0.5 * f)
+        if np.any(variance):
+            return None
+        slope = np.tanh(0.5 * mean)
         return -derivs.d2 * slope, derivs.d2 * (slope**2 + 2.0 * derivs.d2)
 
     def predict_proba(self, mean: Array, variance: Array) -> Array:
@@ -121,6 +124,10 @@ class Logit:
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a label -1/+1 for each latent value."""
         return np.where(rng.random(f.shape) < expit(f), 1.0, -1.0)
+
+    def log_prob_graph(self, functions: Any, t: Any, f: Any) -> Any:
+        """Return log sigma(t f), written with the functions of ``functions``."""
+        return -functions.softplus(-t * f)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the name; there are no parameters."""

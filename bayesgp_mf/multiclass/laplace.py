@@ -29,7 +29,7 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import ClassLeaveOneOut, Control, Evidence, Info, Solution
 from bayesgp_mf.multiclass.correction import SoftmaxCorrection, explicit_gradient
 from bayesgp_mf.multiclass.gram import of_class, prior_variance, times_gram
-from bayesgp_mf.multiclass.response import case_covariances, class_correction, class_linear_response
+from bayesgp_mf.multiclass.response import case_covariances, class_correction, class_linear_response, softmax_of
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.solvers.mode import State, find_mode, newton, psi
 from bayesgp_mf.types import Array, Derivs
@@ -59,7 +59,8 @@ class MulticlassLaplace:
     name: str = "laplace"
 
     def init(self, problem: Problem) -> State:
-        """Return the mode before any data: zero."""
+        """Return the mode before any data: zero; ValueError if the likelihood is no softmax."""
+        softmax_of(problem)
         return State(np.zeros((problem.n, problem.n_classes)))
 
     def step(self, problem: Problem, state: State) -> State:

@@ -45,7 +45,7 @@ from bayesgp_mf.likelihoods.softmax_tilted import (
 )
 from bayesgp_mf.multiclass.correction import SoftmaxCorrection, explicit_gradient, star_sites
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
-from bayesgp_mf.multiclass.response import case_covariances, without_own_site
+from bayesgp_mf.multiclass.response import case_covariances, softmax_of, without_own_site
 from bayesgp_mf.solvers.driver import fixed_point, require_solved
 from bayesgp_mf.types import Array
 
@@ -134,6 +134,7 @@ class StarTap:
             no sites of this form.
         """
         control.check_scheme(self.name)
+        softmax_of(problem)  # whose form all this is about
         check_number_of_classes(problem.n_classes)
         check_variances(problem)
         iterate, points = partial(_iterate, problem), self._points(problem)

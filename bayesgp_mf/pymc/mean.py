@@ -31,7 +31,8 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import LeaveOneOut, Solution
 from bayesgp_mf.inputs import as_inputs
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.shifted import Shifted, unshifted
+from bayesgp_mf.likelihoods.optional import unshifted
+from bayesgp_mf.likelihoods.shifted import Shifted
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.processes.single import Draws, Marginals, Posterior
 from bayesgp_mf.pymc.graph import free_inputs, interpret
@@ -88,10 +89,9 @@ class Mean:
 
 def check_mean(method: str, likelihood: Likelihood) -> None:
     """Raise an UndefinedQuantityError unless the derivative of a method's evidence in a prior mean is known."""
-    Shifted(likelihood, np.zeros(1))  # refuses a step
-    solver = METHODS[method]
-    if isinstance(solver, Laplace):  # which refuses likelihoods by their class, and that of a shifted one is another
-        solver.init(Problem(np.ones((1, 1)), np.ones(1), likelihood))
+    shifted, solver = Shifted(likelihood, np.zeros(1)), METHODS[method]  # the first refuses a step
+    if isinstance(solver, Laplace):  # which may refuse it, too
+        solver.init(Problem(np.ones((1, 1)), np.ones(1), shifted))
     elif not isinstance(solver, MeanField):
         able = sorted(name for name, solver in METHODS.items() if isinstance(solver, MeanField | Laplace))
         raise UndefinedQuantityError(

@@ -33,8 +33,8 @@ import numpy as np
 from bayesgp_mf.errors import NotPositiveDefiniteError, UndefinedQuantityError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, Solution
-from bayesgp_mf.likelihoods import Probit
 from bayesgp_mf.likelihoods.higher import higher_derivatives
+from bayesgp_mf.likelihoods.optional import is_flat
 from bayesgp_mf.matrices.dense import SiteCorrection
 from bayesgp_mf.matrices.low_rank import (
     GramGradient,
@@ -228,13 +228,12 @@ class _Hill(NamedTuple):
 
 
 def _check_curvature(problem: Problem) -> None:
-    match problem.likelihood:
-        case Probit(noise_variance=0.0):
-            raise UndefinedQuantityError(
-                "method 'laplace' needs a likelihood with a second derivative, and the step likelihood is flat on "
-                "either side of its jump: its posterior has no summit to fit a Gaussian to. Use method='tap', or "
-                "noise: Probit(noise_variance=1.0) or Logit()."
-            )
+    if is_flat(problem.likelihood):
+        raise UndefinedQuantityError(
+            "method 'laplace' needs a likelihood with a second derivative, and the step likelihood is flat on "
+            "either side of its jump: its posterior has no summit to fit a Gaussian to. Use method='tap', or "
+            "noise: Probit(noise_variance=1.0) or Logit()."
+        )
 
 
 def _are_sites_of(correction: Sites, precision: Array) -> bool:
