@@ -82,7 +82,7 @@ def test_draws_have_the_moments_of_the_posterior():
     posterior = bgp.posterior(container)
     assert isinstance(posterior, MulticlassPosterior)
     for group, (mean, covariance) in {
-        "posterior": (posterior.mean_at_training, posterior._covariance_at_training),
+        "posterior": posterior.latent_covariance(X),
         "predictions": posterior.latent_covariance(X_NEW),
     }.items():
         f = container[group]["f"].values.reshape(8000, -1, 3)
