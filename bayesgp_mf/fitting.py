@@ -38,7 +38,9 @@ from bayesgp_mf.inputs import (
     feature_names,
 )
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import Likelihood, Probit, Softmax
+from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.likelihoods.base import ClassLikelihood
+from bayesgp_mf.likelihoods.optional import to_dict
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.methods import check_marginals, get_method
@@ -179,13 +181,13 @@ def fit(
     names = feature_names("X", X)
     X = as_inputs("X", X)
     t, class_names = encode_targets(y, X.shape[0], likelihood)
-    if isinstance(likelihood, Softmax):
+    if isinstance(likelihood, ClassLikelihood):
         likelihood = likelihood.with_classes(class_names)
     strategy = _strategy(hyper, starts)
     check_positive_integers(draws=draws, chains=chains)
     kernel = as_kernel(kernel, tuned=strategy is not None)
     _check_kernel_per_class(kernel, likelihood)
-    likelihood.to_dict()  # what cannot be saved is refused here, before any work is done
+    to_dict(likelihood)  # what cannot be saved is refused here, before any work is done
     check_parameter_names(kernel, () if strategy is None else records(strategy))
     solver = get_method(method, likelihood)
     judge = solver if evidence_of is None else get_method(evidence_of, likelihood)

@@ -25,6 +25,7 @@ from bayesgp_mf.inference.undefined import UndefinedCorrection, UndefinedEvidenc
 from bayesgp_mf.inputs import as_kernel
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.optional import to_dict
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.corrections import Correction, DenseCorrection
 from bayesgp_mf.matrices.low_rank import LowRankGram
@@ -156,7 +157,7 @@ def to_container(
             "evidence_bound": first.solution.evidence.bound or "none",
             "marginals": marginals,
             "kernel": json.dumps(_describe(first.kernel)),
-            "likelihood": json.dumps(problem.likelihood.to_dict()),
+            "likelihood": json.dumps(to_dict(problem.likelihood)),
             "class_names": json.dumps(class_names),
             "versions": json.dumps(_versions()),
             **attrs,

@@ -20,39 +20,38 @@ The state is a symmetric root S of W, and b. Every such state is a proper poster
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
-from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, ClassLeaveOneOut, Control, Evidence, Info, Solution
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.likelihoods.softmax_tilted import (
-    FEWEST,
     Tilted,
     check_number_of_classes,
     points_for,
     tilted,
-    tilted_probabilities,
 )
 from bayesgp_mf.matrices.memory import available_bytes
-from bayesgp_mf.multiclass.block_correction import BlockCorrection
 from bayesgp_mf.multiclass.correction import explicit_gradient
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
 from bayesgp_mf.multiclass.response import case_covariances, without_own_site
+from bayesgp_mf.multiclass.star_tap import (
+    DAMPING,
+    cavity_predictions,
+    check_variances,
+    rough_then_fine,
+    symmetric_root,
+)
 from bayesgp_mf.solvers.driver import fixed_point, require_solved
 from bayesgp_mf.types import Array
+from tests.multiclass.block_correction import BlockCorrection
 
 PEAK = 5
 """Matrices of (C - 1) n rows alive at once."""
-ROUGH = 1e-3
-"""Tolerance of the first steps, which have the fewest nodes."""
-DAMPING = 0.5
-"""Part of a step that is taken: with several classes, whole steps of all cases at once may overshoot for ever."""
 
 
 class State(NamedTuple):
@@ -212,37 +211,6 @@ class MulticlassTap:
         return points_for(problem.n_classes) if self.points is None else self.points
 
 
-S = TypeVar("S")
-
-
-def rough_then_fine(
-    iterate: Callable[[S, Control, int], tuple[S, Info]], first: S, control: Control, points: int
-) -> tuple[S, Info]:
-    """Iterate from a state far from the solution: at first roughly, with the fewest nodes for each integral."""
-    if points <= FEWEST:
-        return iterate(first, control, points)
-    near, rough = iterate(first, replace(control, tolerance=max(ROUGH, control.tolerance)), FEWEST)
-    state, info = iterate(near, control, points)
-    return state, replace(info, n_iterations=info.n_iterations + rough.n_iterations)
-
-
-def tilted_at(problem: Problem, mean: Array, covariance: Array, points: int) -> Tilted:
-    """Return what the softmax makes of Gaussians ``(n, C)`` and ``(n, C, C)`` of all latent values of a case."""
-    basis = contrast_basis(problem.n_classes)
-    return tilted(problem.t, mean @ basis, basis.T @ covariance @ basis, points)
-
-
-def cavity_predictions(problem: Problem, cavity: Cavity, points: int) -> ClassLeaveOneOut:
-    """Return what the cavities say of the cases' own classes: of TAP they are its leave-one-out predictions."""
-    mean, covariance = cavity
-    return ClassLeaveOneOut(
-        mean=mean,
-        variance=np.array(np.diagonal(covariance, axis1=1, axis2=2)),
-        log_density=tilted_at(problem, mean, covariance, points).log_partition,
-        probability=tilted_probabilities(mean, covariance, points),
-    )
-
-
 def check_class_memory(n: int, n_classes: int) -> None:
     """Raise a MemoryError if TAP's matrices of ``n`` cases and some classes would not fit into this machine."""
     needed, available = PEAK * 8 * (n * (n_classes - 1)) ** 2, available_bytes()
@@ -251,17 +219,6 @@ def check_class_memory(n: int, n_classes: int) -> None:
             f"method 'tap' with {n} cases of {n_classes} classes needs about {needed / 2**30:.0f} GiB for matrices of "
             f"(classes - 1) times as many rows, and this machine has {available / 2**30:.0f} GiB. Use "
             "StarTap, which needs no such matrix."
-        )
-
-
-def check_variances(problem: Problem) -> None:
-    """Raise a NotPositiveDefiniteError if a latent value has no prior variance."""
-    (certain,) = np.nonzero(np.any(prior_variance(problem.dense_gram, problem.n_classes) == 0, axis=1))
-    if certain.size:
-        raise NotPositiveDefiniteError(
-            f"method 'tap' for several classes needs latent values with a prior variance, and that of case "
-            f"{int(certain[0])} is zero for some class ({certain.size} such cases). Add kernels.Bias() or "
-            "kernels.White(...)."
         )
 
 
@@ -311,13 +268,6 @@ def site_of(mean: Array, covariance: Array, found: Tilted) -> State:
     # the tilted precision times the tilted mean, less the same of the cavity
     shift = np.einsum("iab,ib->ia", precision, mean + np.einsum("iab,ib->ia", covariance, gradient)) + gradient
     return State(symmetric_root(precision), shift)
-
-
-def symmetric_root(matrix: Array) -> Array:
-    """Return the root ``(n, C - 1, C - 1)`` of positive semi-definite matrices."""
-    values, vectors = np.linalg.eigh(matrix)
-    root = np.sqrt(np.maximum(values, 0.0))  # rounding
-    return np.asarray((vectors * root[:, None, :]) @ np.swapaxes(vectors, 1, 2))
 
 
 def _posterior(problem: Problem, state: State) -> Posterior:

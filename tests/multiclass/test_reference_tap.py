@@ -12,19 +12,8 @@ from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.likelihoods.softmax_tilted import log_partition
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.multiclass.laplace import multiclass_laplace
-from bayesgp_mf.multiclass.tap import MulticlassTap, check_class_memory, multiclass_tap
-
-NAMES = ("a", "b", "c", "d", "e", "f")
-
-
-def softmax_problem(n, n_classes, variance=3.0, seed=0, per_class=False):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, 2))
-    gram = bgp.kernels.Gaussian(1.2, variance).gram(X)
-    t = np.concatenate([np.arange(n_classes), rng.integers(0, n_classes, n)])[:n].astype(float)
-    if per_class:
-        gram = np.stack([bgp.kernels.Gaussian(1.0 + 0.3 * c, variance + c).gram(X) for c in range(n_classes)])
-    return bgp.Problem(gram, t, bgp.Softmax(NAMES[:n_classes]))
+from tests.multiclass.cases import NAMES, softmax_problem
+from tests.multiclass.reference_tap import MulticlassTap, check_class_memory, multiclass_tap
 
 
 def test_two_classes_are_binary_tap_with_a_logistic_likelihood_and_twice_the_kernel():
