@@ -13,8 +13,8 @@ from pathlib import Path
 
 from bayesgp_mf.datasets import load_pima
 from validation.page import render
-from validation.run import Run, Settings, run
-from validation.sections import lead, sections, summary
+from validation.pima.pima_page import lead, sections, summary
+from validation.pima.run import Run, Settings, run
 
 TITLE = "Pima: TAP approximation against PyMC"
 
@@ -51,7 +51,7 @@ def _verdict_lines(outcome: Run) -> list[str]:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m validation.report", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m validation.pima", description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("reports"), help="folder to write to (default: reports)")
     parser.add_argument("--sampler", choices=("nutpie", "pymc"), help="default: nutpie where it is installed")
     parser.add_argument("--draws", type=int, help="draws of each chain")

@@ -12,7 +12,7 @@ from bayesgp_mf.plots import plot_agreement, plot_calibration, plot_loo
 from bayesgp_mf.types import Array
 from validation.checks import HEADER
 from validation.page import Figures, Section, Table
-from validation.run import Run
+from validation.pima.run import Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

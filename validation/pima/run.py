@@ -20,7 +20,7 @@ from bayesgp_mf.container.inferencedata import get_group
 from bayesgp_mf.datasets.dataset import Dataset
 from validation import reference
 from validation.checks import Tolerances
-from validation.compare import Comparison, compare, plain
+from validation.pima.compare import Comparison, compare, plain
 from validation.versions import versions_of
 
 if TYPE_CHECKING:
