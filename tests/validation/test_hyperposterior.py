@@ -22,10 +22,10 @@ from validation.hyperposterior.averaged import Averaged
 from validation.hyperposterior.importance import Weighted
 from validation.hyperposterior.joint import REST, SHIFTED, Sites, joint_model, probabilities, sites_at
 from validation.hyperposterior.recorded import Recorded
-from validation.hyperposterior.sampling import Chain
 from validation.hyperposterior.setting import LIKELIHOOD, kernel_at, load, log_parameters_of, parameter_names
-from validation.hyperposterior.statistics import apart, statistics
 from validation.hyperposterior.study import Study
+from validation.sampling.chain import Chain
+from validation.sampling.statistics import apart, statistics
 from validation.tables.selection import Split
 
 RNG = np.random.default_rng(7)

@@ -14,10 +14,10 @@ import bayesgp_mf as bgp
 from bayesgp_mf.container.inferencedata import get_group, make_container
 from bayesgp_mf.datasets import load_pima
 from tests.validation.page_parser import check_self_contained
-from validation.checks import Check, Tolerances
 from validation.pima import __main__ as report
 from validation.pima.compare import compare, plain
 from validation.pima.run import Settings, run
+from validation.reporting.checks import Check, Tolerances
 
 N, M = 24, 15
 

@@ -11,9 +11,9 @@ import pytest
 
 from tests.validation.page_parser import check_self_contained
 from validation import tables as package
+from validation.reporting.drawing import axes_or_new
 from validation.tables import command
 from validation.tables.__main__ import TABLES, main, name_of
-from validation.tables.drawing import axes_or_new
 from validation.tables.record import HEADER, Entry, PaperTable
 
 

@@ -18,10 +18,10 @@ from validation.hyperposterior.averaged import average
 from validation.hyperposterior.joint import joint_model, sites_at
 from validation.hyperposterior.record import most_probable
 from validation.hyperposterior.recorded import read
-from validation.hyperposterior.sampling import Settings, run_chain
 from validation.hyperposterior.setting import LIKELIHOOD, load
-from validation.hyperposterior.statistics import statistics
-from validation.reference import default_sampler
+from validation.sampling.chain import Settings, run_chain
+from validation.sampling.latent import default_sampler
+from validation.sampling.statistics import statistics
 from validation.tables.crabs_and_pima import PRIOR_MEAN, PRIOR_SD
 from validation.tables.selection import Split
 

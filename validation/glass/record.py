@@ -24,14 +24,14 @@ from threadpoolctl import ThreadpoolController
 
 from bayesgp_mf.container.inferencedata import SAMPLE_DIMS
 from bayesgp_mf.matrices.dense import psd_root
-from validation.arviz_calls import convergence
 from validation.glass.recorded import PATH
 from validation.glass.setting import Setting, load
-from validation.hyperposterior.chain_files import all_chains, sampling_attributes, to_dataset
-from validation.hyperposterior.sampling import Settings, run_chain
-from validation.hyperposterior.statistics import statistics
-from validation.reference import default_sampler
-from validation.versions import versions_of
+from validation.reporting.versions import versions_of
+from validation.sampling.arviz_calls import convergence
+from validation.sampling.chain import Settings, run_chain
+from validation.sampling.chain_files import all_chains, sampling_attributes, to_dataset
+from validation.sampling.latent import default_sampler
+from validation.sampling.statistics import statistics
 
 PACKAGES = ("bayesgp-mf", "numpy", "scipy", "arviz", "pymc", "pytensor", "numba", "nutpie")
 CHAIN_FILES = Path("reports/glass/chains")

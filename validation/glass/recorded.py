@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from bayesgp_mf.types import Array
-from validation.hyperposterior.statistics import Statistics
+from validation.sampling.statistics import Statistics
 
 PATH = Path(__file__).parents[1] / "recorded" / "glass_softmax_nuts.nc"
 """The record that is part of the repository."""

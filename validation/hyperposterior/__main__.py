@@ -19,7 +19,7 @@ from bayesgp_mf.pymc import Nuts
 from validation.hyperposterior.recorded import PATH, read
 from validation.hyperposterior.sections import TITLE, lead, sections, summary
 from validation.hyperposterior.study import Study, run
-from validation.page import Figures, render
+from validation.reporting.page import Figures, render
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,8 +11,8 @@ from scipy.stats import gaussian_kde, norm
 from bayesgp_mf.plots import plot_agreement
 from bayesgp_mf.types import Array
 from validation.hyperposterior.study import Study
+from validation.reporting.drawing import FIRST, QUIET, SECOND, THIRD
 from validation.tables.crabs_and_pima import PRIOR_MEAN, PRIOR_SD
-from validation.tables.drawing import FIRST, QUIET, SECOND, THIRD
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

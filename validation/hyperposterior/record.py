@@ -21,17 +21,17 @@ from threadpoolctl import ThreadpoolController
 import bayesgp_mf as bgp
 from bayesgp_mf.container.inferencedata import SAMPLE_DIMS, get_group
 from bayesgp_mf.types import Array
-from validation.arviz_calls import convergence
-from validation.hyperposterior.chain_files import all_chains, sampling_attributes, to_dataset
 from validation.hyperposterior.joint import joint_model, probabilities, sites_at
 from validation.hyperposterior.recorded import PATH
-from validation.hyperposterior.sampling import Settings, run_chain
 from validation.hyperposterior.setting import LIKELIHOOD, load, log_parameters_of, parameter_names
-from validation.hyperposterior.statistics import statistics
-from validation.reference import default_sampler
+from validation.reporting.versions import versions_of
+from validation.sampling.arviz_calls import convergence
+from validation.sampling.chain import Settings, run_chain
+from validation.sampling.chain_files import all_chains, sampling_attributes, to_dataset
+from validation.sampling.latent import default_sampler
+from validation.sampling.statistics import statistics
 from validation.tables.crabs_and_pima import PRIORS, laplace_start
 from validation.tables.selection import Split
-from validation.versions import versions_of
 
 PACKAGES = ("bayesgp-mf", "numpy", "scipy", "arviz", "pymc", "pytensor", "numba", "nutpie")
 

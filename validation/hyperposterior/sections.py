@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.diagnostics import error_count, mean_log_score
 from bayesgp_mf.types import Array
-from validation.checks import HEADER
 from validation.hyperposterior.figures import plot_marginals, plot_probabilities
 from validation.hyperposterior.setting import load
-from validation.hyperposterior.statistics import Apart
 from validation.hyperposterior.study import LATENT_DRAWS, Study
-from validation.page import Figures, Section, Table
+from validation.reporting.checks import HEADER
+from validation.reporting.page import Figures, Section, Table
+from validation.sampling.statistics import Apart
 
 TITLE = "Pima: hyperparameters by NUTS on an evidence, against NUTS on everything"
 METHOD_NAMES = {"tap": "TAP", "laplace": "Laplace"}

@@ -10,14 +10,14 @@ import numpy as np
 
 from bayesgp_mf.hyper import Surrogate
 from bayesgp_mf.pymc import Nuts
-from validation.checks import Check
 from validation.hyperposterior.approximate import Sampled, sample
 from validation.hyperposterior.averaged import Averaged, average
 from validation.hyperposterior.importance import Weighted, weighted
 from validation.hyperposterior.recorded import Recorded
 from validation.hyperposterior.setting import load
-from validation.hyperposterior.statistics import Apart, apart
 from validation.pima.compare import plain
+from validation.reporting.checks import Check
+from validation.sampling.statistics import Apart, apart
 from validation.tables.selection import Split
 
 METHODS = ("tap", "laplace")

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bayesgp_mf.datasets import load_pima
-from validation.page import render
 from validation.pima.pima_page import lead, sections, summary
 from validation.pima.run import Run, Settings, run
+from validation.reporting.page import render
 
 TITLE = "Pima: TAP approximation against PyMC"
 

@@ -13,9 +13,9 @@ import bayesgp_mf as bgp
 from bayesgp_mf.container.inferencedata import get_group
 from bayesgp_mf.diagnostics import agreement, error_count, importance, mean_log_score
 from bayesgp_mf.types import Array
-from validation import arviz_calls
-from validation.arviz_calls import ComparedModel, Elpd
-from validation.checks import Check, Tolerances
+from validation.reporting.checks import Check, Tolerances
+from validation.sampling import arviz_calls
+from validation.sampling.arviz_calls import ComparedModel, Elpd
 
 if TYPE_CHECKING:
     from bayesgp_mf.container.inferencedata import Container
@@ -143,7 +143,7 @@ def compare(tap: Container, nuts: Container, labels: NDArray[np.bool_], toleranc
     tap : InferenceData or DataTree
         What ``bgp.predict(bgp.fit(...))`` returned.
     nuts : InferenceData or DataTree
-        What `reference.add_predictions` returned for the same Gram matrix and test cases.
+        What `latent.add_predictions` returned for the same Gram matrix and test cases.
     labels : (m,) bool array
         Labels of the test cases: whether class 1.
     tolerances : Tolerances

@@ -10,9 +10,9 @@ from bayesgp_mf.container.inferencedata import get_group
 from bayesgp_mf.diagnostics import error_count, mean_log_score
 from bayesgp_mf.plots import plot_agreement, plot_calibration, plot_loo
 from bayesgp_mf.types import Array
-from validation.checks import HEADER
-from validation.page import Figures, Section, Table
 from validation.pima.run import Run
+from validation.reporting.checks import HEADER
+from validation.reporting.page import Figures, Section, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

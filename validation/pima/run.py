@@ -18,10 +18,10 @@ from threadpoolctl import ThreadpoolController
 import bayesgp_mf as bgp
 from bayesgp_mf.container.inferencedata import get_group
 from bayesgp_mf.datasets.dataset import Dataset
-from validation import reference
-from validation.checks import Tolerances
 from validation.pima.compare import Comparison, compare, plain
-from validation.versions import versions_of
+from validation.reporting.checks import Tolerances
+from validation.reporting.versions import versions_of
+from validation.sampling import latent
 
 if TYPE_CHECKING:
     from bayesgp_mf.container.inferencedata import Container
@@ -33,7 +33,7 @@ PACKAGES = ("bayesgp-mf", "numpy", "scipy", "xarray", "arviz", "pymc", "pytensor
 class Settings:
     """What was chosen: the sampler and its length, the seeds, the tolerances."""
 
-    sampler: str = field(default_factory=reference.default_sampler)
+    sampler: str = field(default_factory=latent.default_sampler)
     draws: int = 2500
     tune: int = 1000
     chains: int = 4
@@ -141,7 +141,7 @@ def run(dataset: Dataset, settings: Settings, say: Callable[[str], None]) -> Run
         total = settings.chains * (settings.draws + settings.tune)
         say(f"Sampling the same posterior: {total} iterations of NUTS ({settings.sampler}), compiled first ...")
         with clock("NUTS: compilation, tuning, draws, log likelihood"):
-            nuts = reference.sample_latent(
+            nuts = latent.sample_latent(
                 gram,
                 t,
                 likelihood,
@@ -155,7 +155,7 @@ def run(dataset: Dataset, settings: Settings, say: Callable[[str], None]) -> Run
         if (sampling := get_group(nuts, "posterior").attrs.get("sampling_time")) is not None:
             clock.seconds["NUTS: of this, tuning and draws"] = float(sampling)
         with clock("NUTS: predictions"):
-            reference.add_predictions(nuts, posterior.kernel, posterior.X, dataset.X_test, likelihood)
+            latent.add_predictions(nuts, posterior.kernel, posterior.X, dataset.X_test, likelihood)
         say("Comparing ...")
         with clock("Comparison"):
             comparison = compare(tap, nuts, labels, settings.tolerances)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from bayesgp_mf.progress import progress_bar
-from validation.checks import HEADER, Check
-from validation.page import Section, Table, render
+from validation.reporting.checks import HEADER, Check
+from validation.reporting.page import Section, Table, render
 from validation.studies import calibration, evidence_map, exact_posterior, leave_one_out, perceptron
 from validation.studies.running import run_missing
 from validation.studies.store import Store, code_digest, versions

@@ -24,11 +24,11 @@ from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.processes.single import Marginals
 from bayesgp_mf.types import Array
-from validation.checks import Check
-from validation.page import Block, Figures, Table
+from validation.reporting.checks import Check
+from validation.reporting.drawing import BAND, FIRST, QUIET, SECOND, axes_or_new, legend_above
+from validation.reporting.page import Block, Figures, Table
 from validation.studies.study import Findings, Study, Task
 from validation.studies.uniformity import UniformRanks
-from validation.tables.drawing import BAND, FIRST, QUIET, SECOND, axes_or_new, legend_above
 
 if TYPE_CHECKING:
     from bayesgp_mf.container.inferencedata import Container

@@ -23,10 +23,10 @@ import bayesgp_mf as bgp
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.solvers.exact import Exact
 from bayesgp_mf.types import Array
-from validation.checks import Check
-from validation.page import Figures, Table
+from validation.reporting.checks import Check
+from validation.reporting.drawing import FIRST
+from validation.reporting.page import Figures, Table
 from validation.studies.study import Findings, Study, Task
-from validation.tables.drawing import FIRST
 from validation.tables.selection import Split
 
 LOG_LENGTHSCALES = tuple(np.linspace(0.5, 5.0, 7).tolist())

@@ -14,10 +14,10 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.solvers.exact import Exact
 from bayesgp_mf.types import Array
-from validation.checks import Check
-from validation.page import Figures, Table
+from validation.reporting.checks import Check
+from validation.reporting.drawing import FIRST, QUIET, SECOND
+from validation.reporting.page import Figures, Table
 from validation.studies.study import Findings, Study, Task
-from validation.tables.drawing import FIRST, QUIET, SECOND
 from validation.tables.selection import Split
 
 N = 100

@@ -19,12 +19,12 @@ from bayesgp_mf.diagnostics import exact_loo
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.types import Array
-from validation import reference
-from validation.arviz_calls import convergence, elpd, psis_loo
-from validation.checks import Check
-from validation.page import Figures, Table
+from validation.reporting.checks import Check
+from validation.reporting.drawing import FIRST, QUIET, SECOND, THIRD
+from validation.reporting.page import Figures, Table
+from validation.sampling import latent
+from validation.sampling.arviz_calls import convergence, elpd, psis_loo
 from validation.studies.study import Findings, Study, Task
-from validation.tables.drawing import FIRST, QUIET, SECOND, THIRD
 from validation.tables.selection import Split
 
 LOAD = {"sonar": bgp.datasets.load_sonar, "crabs": bgp.datasets.load_crabs, "Pima": bgp.datasets.load_pima}
@@ -109,7 +109,7 @@ def sampled(data: str, seed: int, n: int | None = None, draws: int = DRAWS, tune
         ``psis``, log predictive densities (n) in nats; ``pareto_k`` (n); ``r_hat`` and ``ess``, the worst over f.
     """
     problem = problem_of(data, "tap", n)
-    samples = reference.sample_latent(
+    samples = latent.sample_latent(
         problem.gram,
         problem.t,
         bgp.Probit(1.0),

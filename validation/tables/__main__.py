@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Sequence
 from types import ModuleType
 
-from validation.page import Block, Figures, Section, Table, render
+from validation.reporting.page import Block, Figures, Section, Table, render
 from validation.tables import (
     crabs_2000_table_2,
     glass_1996_table_2,

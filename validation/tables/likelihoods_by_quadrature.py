@@ -22,8 +22,8 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Gaussian, Likelihood
 from bayesgp_mf.methods import METHODS, Solver
 from bayesgp_mf.online import Online
+from validation.reporting.drawing import FIRST, SECOND, axes_or_new, legend_above, plot_band
 from validation.tables.command import main
-from validation.tables.drawing import FIRST, SECOND, axes_or_new, legend_above, plot_band
 from validation.tables.few_cases import (
     PAIR_DISTANCES,
     Pair,

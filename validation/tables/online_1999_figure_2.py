@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import bayesgp_mf as bgp
+from validation.reporting.drawing import FIRST, SECOND, axes_or_new, legend_above
 from validation.tables.command import main
-from validation.tables.drawing import FIRST, SECOND, axes_or_new, legend_above
 from validation.tables.learning_curves import SWEEPS, TEST, TRAIN, Cases, Order, Study, random_order, study
 from validation.tables.record import Entry, PaperTable
 

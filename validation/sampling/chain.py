@@ -11,7 +11,7 @@ import pymc as pm
 import xarray as xr
 
 from bayesgp_mf.container.inferencedata import get_group
-from validation.reference import fast_sampling
+from validation.sampling.latent import fast_sampling
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from validation.hyperposterior.sampling import Chain, Settings
+from validation.sampling.chain import Chain, Settings
 
 
 def to_dataset(chain: Chain, settings: Settings, kept: Mapping[str, Any]) -> xr.Dataset:
