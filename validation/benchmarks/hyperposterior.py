@@ -16,8 +16,8 @@ from validation.benchmarks.timing import Benchmark, Row
 from validation.hyperposterior.approximate import sample
 from validation.hyperposterior.averaged import average
 from validation.hyperposterior.joint import joint_model, sites_at
-from validation.hyperposterior.record import most_probable
-from validation.hyperposterior.recorded import read
+from validation.hyperposterior.record_joint import most_probable
+from validation.hyperposterior.recorded_joint import read
 from validation.hyperposterior.setting import LIKELIHOOD, load
 from validation.sampling.chain import Settings, run_chain
 from validation.sampling.latent import default_sampler

@@ -15,7 +15,7 @@ from bayesgp_mf.methods import Solver
 from bayesgp_mf.multiclass.nearest import nearest_case_probabilities
 from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.types import Array
-from validation.glass.recorded import Recorded
+from validation.glass.recorded_softmax import Recorded
 from validation.glass.setting import KERNEL, Setting
 
 

@@ -16,9 +16,9 @@ from threadpoolctl import ThreadpoolController
 
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.pymc import Nuts
-from validation.hyperposterior.recorded import PATH, read
-from validation.hyperposterior.sections import TITLE, lead, sections, summary
-from validation.hyperposterior.study import Study, run
+from validation.hyperposterior.comparison import JointComparison, run
+from validation.hyperposterior.joint_page import TITLE, lead, sections, summary
+from validation.hyperposterior.recorded_joint import PATH, read
 from validation.reporting.page import Figures, render
 
 if TYPE_CHECKING:
@@ -33,21 +33,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     nuts = Nuts(draws=options.draws, tune=options.tune, chains=options.chains)
     # more threads would only wait for each other
     with ThreadpoolController().limit(limits=1, user_api="blas"), progress_bar("hyperposterior") as advance:
-        study = run(read(options.reference), nuts, options.seed, advance)
-    paths = write(study, options.output)
-    for check in study.checks:
+        comparison = run(read(options.reference), nuts, options.seed, advance)
+    paths = write(comparison, options.output)
+    for check in comparison.checks:
         print(f"  {check.verdict}  {check.name}: {check.shown} ({check.allowed}) {check.unit}")
-    print("\n".join([*lead(study), *(f"Wrote {path}" for path in paths)]), flush=True)
-    return 0 if study.passed else 1
+    print("\n".join([*lead(comparison), *(f"Wrote {path}" for path in paths)]), flush=True)
+    return 0 if comparison.passed else 1
 
 
-def write(study: Study, folder: Path) -> list[Path]:
+def write(comparison: JointComparison, folder: Path) -> list[Path]:
     """Write page, numbers and figures, and return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    body = sections(study)
+    body = sections(comparison)
     page, numbers = folder / "hyperposterior.html", folder / "hyperposterior.json"
-    page.write_text(render(TITLE, lead(study), summary(study), body), encoding="utf-8")
-    numbers.write_text(json.dumps(study.to_dict(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    page.write_text(render(TITLE, lead(comparison), summary(comparison), body), encoding="utf-8")
+    numbers.write_text(json.dumps(comparison.to_dict(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
     drawn = [ax for part in body for block in part.blocks if isinstance(block, Figures) for ax, _ in block.figures]
     images = [folder / f"hyperposterior_{number}.png" for number in range(1, len(drawn) + 1)]
     for ax, path in zip(drawn, images, strict=True):

@@ -28,8 +28,8 @@ from validation.tables import (
     svm_limit_2000_section_7,
     thesis_figure_2_1,
 )
-from validation.tables.command import add_output, produce
-from validation.tables.record import HEADER, PaperTable
+from validation.tables.making import add_output, produce
+from validation.tables.paper_table import HEADER, PaperTable
 
 TABLES: tuple[ModuleType, ...] = (
     sonar_1998_table_1,

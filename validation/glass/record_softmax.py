@@ -1,4 +1,4 @@
-r"""``python -m validation.glass.record``: sample the softmax process with NUTS, and keep what a comparison needs.
+r"""``python -m validation.glass.record_softmax``: sample the softmax process with NUTS, and keep what is compared.
 
 The model is :math:`f_c = A z_c` for each class c, with A A' = K by the pivoted Cholesky factorisation and z white, so
 that K may be singular; labels are categorical with the softmax of f. The cases that are predicted are part of f, and no
@@ -24,7 +24,7 @@ from threadpoolctl import ThreadpoolController
 
 from bayesgp_mf.container.inferencedata import SAMPLE_DIMS
 from bayesgp_mf.matrices.dense import psd_root
-from validation.glass.recorded import PATH
+from validation.glass.recorded_softmax import PATH
 from validation.glass.setting import Setting, load
 from validation.reporting.versions import versions_of
 from validation.sampling.arviz_calls import convergence
@@ -103,7 +103,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m validation.glass.record", description=(__doc__ or "").partition(": ")[2].partition("\n")[0]
+        prog="python -m validation.glass.record_softmax",
+        description=(__doc__ or "").partition(": ")[2].partition("\n")[0],
     )
     parser.add_argument("--sampler", choices=("nutpie", "pymc"), default=default_sampler())
     parser.add_argument("--draws", type=int, default=1000, help="of each chain (default: 1000)")

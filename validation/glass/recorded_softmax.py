@@ -47,7 +47,7 @@ class Recorded:
 
 
 def read(path: Path = PATH) -> Recorded:
-    """Read a record that `record.main` wrote.
+    """Read a record that `record_softmax.main` wrote.
 
     Raises
     ------

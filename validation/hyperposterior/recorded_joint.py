@@ -58,7 +58,7 @@ class Recorded:
 
 
 def read(path: Path = PATH) -> Recorded:
-    """Read a record that `record.main` wrote.
+    """Read a record that `record_joint.main` wrote.
 
     Raises
     ------

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from threadpoolctl import ThreadpoolController
 
 from bayesgp_mf.progress import progress_bar
-from validation.tables.record import PaperTable
+from validation.tables.paper_table import PaperTable
 
 Make: TypeAlias = Callable[[Callable[[str], None]], PaperTable]
 OUTPUT = Path("reports/tables")

@@ -1,4 +1,4 @@
-"""``python -m validation.hyperposterior.record``: sample the joint posterior, and keep what the study needs of it.
+"""``python -m validation.hyperposterior.record_joint``: sample the joint posterior, and keep what is compared with it.
 
 The chains run one after the other, and each is written when it ends; a chain that is there already is not run again, so
 that a command that was interrupted goes on where it was. The last part reads all of them and writes one small file, the
@@ -22,7 +22,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf.container.inferencedata import SAMPLE_DIMS, get_group
 from bayesgp_mf.types import Array
 from validation.hyperposterior.joint import joint_model, probabilities, sites_at
-from validation.hyperposterior.recorded import PATH
+from validation.hyperposterior.recorded_joint import PATH
 from validation.hyperposterior.setting import LIKELIHOOD, load, log_parameters_of, parameter_names
 from validation.reporting.versions import versions_of
 from validation.sampling.arviz_calls import convergence
@@ -125,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m validation.hyperposterior.record", description=(__doc__ or "").partition(": ")[2]
+        prog="python -m validation.hyperposterior.record_joint", description=(__doc__ or "").partition(": ")[2]
     )
     parser.add_argument("--sampler", choices=("nutpie", "pymc"), default=default_sampler())
     parser.add_argument("--draws", type=int, default=2500, help="of each chain (default: 2500)")

@@ -13,7 +13,7 @@ from bayesgp_mf.pymc import Nuts
 from validation.hyperposterior.approximate import Sampled, sample
 from validation.hyperposterior.averaged import Averaged, average
 from validation.hyperposterior.importance import Weighted, weighted
-from validation.hyperposterior.recorded import Recorded
+from validation.hyperposterior.recorded_joint import Recorded
 from validation.hyperposterior.setting import load
 from validation.pima.compare import plain
 from validation.reporting.checks import Check
@@ -45,7 +45,7 @@ class Tolerances:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Study:
+class JointComparison:
     """All that the page is made of.
 
     Attributes
@@ -206,12 +206,12 @@ class Study:
         return result
 
 
-def run(reference: Recorded, nuts: Nuts, seed: int, advance: Callable[[str], None]) -> Study:
+def run(reference: Recorded, nuts: Nuts, seed: int, advance: Callable[[str], None]) -> JointComparison:
     """Sample by both evidences, weigh the draws, average over nodes by the first, and return all of it."""
     split = load()
     sampled = {method: sample(split, method, nuts, seed, advance) for method in METHODS}
     weights = {name: weigh(split, found, seed) for name, found in sampled.items()}
-    return Study(reference, sampled, weights, average(split, METHODS[0], SURROGATE, seed, advance), nuts)
+    return JointComparison(reference, sampled, weights, average(split, METHODS[0], SURROGATE, seed, advance), nuts)
 
 
 def weigh(split: Split, sampled: Sampled, seed: int) -> Weighted:
