@@ -22,8 +22,9 @@ from validation.hyperposterior.averaged import Averaged
 from validation.hyperposterior.comparison import JointComparison
 from validation.hyperposterior.importance import Weighted
 from validation.hyperposterior.joint import REST, SHIFTED, Sites, joint_model, probabilities, sites_at
-from validation.hyperposterior.recorded_joint import Recorded
+from validation.hyperposterior.recorded_joint import RecordedJoint
 from validation.hyperposterior.setting import LIKELIHOOD, kernel_at, load, log_parameters_of, parameter_names
+from validation.reporting.checks import passed
 from validation.sampling.chain import Chain
 from validation.sampling.statistics import apart, statistics
 from validation.tables.selection import Split
@@ -281,7 +282,7 @@ def study(shift=0.0, p_shift=0.0, averaged_shift=0.0, averaged_p_shift=0.0, pare
     """A study of made-up draws; those of TAP are moved by ``shift`` posterior standard deviations."""
     draws, parameters, p = made_up()
     settings = {"sampler": "nutpie", "draws": 600, "tune": 100, "chains": 4, "seed": 1}
-    reference = Recorded(parameter_names(), draws, parameters, p, settings, 100.0, 0, 500.0, {"pymc": "0"})
+    reference = RecordedJoint(parameter_names(), draws, parameters, p, settings, 100.0, 0, {"pymc": "0"})
     by = 2.0 * shift * (np.arange(8) == 3)
     moved = parameters._replace(mean=parameters.mean + by)
     tap = Sampled("tap", draws + by, moved, p._replace(mean=p.mean + p_shift), 50.0, 10000, 0)
@@ -298,13 +299,13 @@ def failed(made):
 
 def test_verdicts():
     assert failed(study()) == []
-    assert study().passed
+    assert passed(study().checks)
     # the error of a difference of means of 2400 draws each is 0.03
     assert failed(study(shift=0.16)) == []
     [name] = failed(study(shift=0.2))
     assert name.startswith("means of log parameters")
     assert [name.split(":")[1] for name in failed(study(p_shift=0.021))] == [" largest difference", " mean difference"]
-    assert not study(shift=0.2).passed
+    assert not passed(study(shift=0.2).checks)
     [name] = failed(study(averaged_shift=0.2))
     assert name.startswith("TAP by the surrogate: means and sds")
     assert failed(study(averaged_p_shift=-0.021)) == [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,8 +12,8 @@ from bayesgp_mf.types import Array
 from validation.hyperposterior.comparison import LATENT_DRAWS, JointComparison
 from validation.hyperposterior.figures import plot_marginals, plot_probabilities
 from validation.hyperposterior.setting import load
-from validation.reporting.checks import HEADER
-from validation.reporting.page import Figures, Section, Table
+from validation.reporting.checks import count, verdict, verdict_table
+from validation.reporting.page import Figures, Section, Table, render
 from validation.sampling.statistics import Apart
 
 TITLE = "Pima: hyperparameters by NUTS on an evidence, against NUTS on everything"
@@ -23,40 +25,26 @@ def lead(run: JointComparison) -> list[str]:
     off, other = run.apart("tap"), run.apart("laplace")
     p, p_other = (np.abs(run.probability_difference(method)).max() for method in ("tap", "laplace"))
     t = run.tolerances
-    agreed = all(check.passed for check in run.checks[:4])
-    failed = [check.name for check in run.checks if not check.passed]
     return [
         f"NUTS on TAP's evidence and NUTS on hyperparameters and latent values together: the means of the "
         f"{off.mean.size} log parameters differ by at most {np.abs(off.mean).max():.3f} posterior standard deviations, "
         f"their standard deviations by at most {np.abs(off.sd).max():.3f}, where {t.parameter:g} and the Monte-Carlo "
         f"error were allowed; the probabilities of the test cases by at most {p:.4f}, where {t.probability_max:g} was: "
-        f"{'PASS' if agreed else 'FAIL'}. With Laplace's evidence the same numbers are {np.abs(other.mean).max():.3f}, "
+        f"{verdict(run.checks[:4])}. With Laplace's evidence the same numbers are {np.abs(other.mean).max():.3f}, "
         f"{np.abs(other.sd).max():.3f} and {p_other:.4f}.",
-        f"{len(failed)} of {len(run.checks)} checks failed: {'; '.join(failed)}."
-        if failed
-        else f"All {len(run.checks)} checks passed.",
+        count(run.checks),
     ]
 
 
-def summary(run: JointComparison) -> Table:
-    """All checks and their verdicts."""
-    return Table(
-        "Every number that has a tolerance, and the verdict on it. Laplace is not judged.",
-        HEADER,
-        [check.cells() for check in run.checks],
-    )
+def joint_page(run: JointComparison, body: Sequence[Section]) -> str:
+    """Return the page as HTML; ``body`` is what `sections` returned, whose figures are also written elsewhere."""
+    return render(TITLE, lead(run), verdict_table(run.checks, " Laplace is not judged."), body)
 
 
 def sections(run: JointComparison) -> list[Section]:
     """The body of the page."""
-    return [
-        _setting(run),
-        _parameters(run),
-        _probabilities(run),
-        _weighted(run),
-        _surrogate(run),
-        _speed(run),
-    ]
+    makers = (_setting, _parameters, _probabilities, _weighted, _surrogate, _speed)
+    return [make(run) for make in makers]
 
 
 def _setting(run: JointComparison) -> Section:

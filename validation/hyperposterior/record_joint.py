@@ -1,42 +1,49 @@
 """``python -m validation.hyperposterior.record_joint``: sample the joint posterior, and keep what is compared with it.
 
-The chains run one after the other, and each is written when it ends; a chain that is there already is not run again, so
-that a command that was interrupted goes on where it was. The last part reads all of them and writes one small file, the
-recorded reference.
+The last part of the work reads all chains and writes one small file, the recorded reference.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import xarray as xr
-from threadpoolctl import ThreadpoolController
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.inferencedata import SAMPLE_DIMS, get_group
+from bayesgp_mf.container.inferencedata import get_group
 from bayesgp_mf.types import Array
+from validation.command import Command, made_from
 from validation.hyperposterior.joint import joint_model, probabilities, sites_at
 from validation.hyperposterior.recorded_joint import PATH
 from validation.hyperposterior.setting import LIKELIHOOD, load, log_parameters_of, parameter_names
-from validation.reporting.versions import versions_of
-from validation.sampling.arviz_calls import convergence
-from validation.sampling.chain import Settings, run_chain
-from validation.sampling.chain_files import all_chains, sampling_attributes, to_dataset
-from validation.sampling.latent import default_sampler
-from validation.sampling.statistics import statistics
+from validation.sampling.chain import NutsSettings, default_sampler, run_chain
+from validation.sampling.recording import all_chains, joined, keep, recorded_statistics, sampling_attributes, to_dataset
 from validation.tables.crabs_and_pima import PRIORS, laplace_start
 from validation.tables.selection import Split
 
-PACKAGES = ("bayesgp-mf", "numpy", "scipy", "arviz", "pymc", "pytensor", "numba", "nutpie")
+COMMAND = Command(
+    "validation.hyperposterior.record_joint",
+    "Sample hyperparameters and latent values of Pima together, and keep what is compared with it.",
+    PATH,
+    {
+        "sampler": default_sampler(),
+        "draws": 2500,
+        "tune": 500,
+        "chains": 4,
+        "seed": 1,
+        "prior_white": False,
+        "thin": 5,
+        "chain_files": Path("reports/hyperposterior/chains"),
+    },
+)
 
 
-def sample_chain(split: Split, settings: Settings, chain: int) -> xr.Dataset:
+def sample_chain(split: Split, settings: NutsSettings, chain: int) -> xr.Dataset:
     """Run one chain, and return log parameters and h, with the counts of steps and the times as attributes."""
     sites = sites_at(split.X, split.t, most_probable(split)) if settings.sites else None
     model = joint_model(split.X, split.t, sites)
@@ -75,73 +82,33 @@ def summarise(split: Split, chains: Sequence[xr.Dataset], thin: int) -> xr.Datas
         Every how many draws one of the log parameters is kept; all other numbers are from all draws.
     """
     names = parameter_names()
-    draws = xr.concat([chain["log_parameters"] for chain in chains], "chain").transpose(*SAMPLE_DIMS, ...)
+    draws, latent = joined(chains, "log_parameters"), joined(chains, "h")
     draws = draws.rename(log_parameters_dim="parameter").assign_coords(parameter=names)
-    latent = xr.concat([chain["h"] for chain in chains], "chain").transpose(*SAMPLE_DIMS, ...)
     pairs = zip(draws.values.reshape(-1, len(names)), latent.values.reshape(-1, latent.shape[-1]), strict=True)
     each = np.array([probabilities(split.X, split.X_test, *pair) for pair in pairs])
-    found = {"parameter": statistics(draws.values), "p": statistics(each.reshape(*draws.shape[:2], -1))}
-    recorded = {
-        f"{prefix}_{name}": (dim, values)
-        for (prefix, all_values), dim in zip(found.items(), ("parameter", "case"), strict=True)
-        for name, values in all_values._asdict().items()
-    }
+    recorded = recorded_statistics(draws.values, "parameter", ["parameter"])
+    recorded |= recorded_statistics(each.reshape(*draws.shape[:2], -1), "p", ["case"])
     kept = draws.isel(draw=slice(None, None, thin)).astype(np.float32)
     return xr.Dataset(
         recorded | {"log_parameters": kept},
         attrs={
             "model": "Pima; Gaussian kernel, log w_l and log v_0 ~ N(-3, 3^2); probit likelihood, noise variance 1",
-            **sampling_attributes(chains, convergence(latent)),
+            **sampling_attributes(chains, latent.values),
             "thin": thin,
             "seconds_with_compilation": [float(chain.attrs["seconds_with_compilation"]) for chain in chains],
-            "versions": json.dumps(versions_of(PACKAGES)),
         },
     )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the chains that are missing, and write the record."""
-    options = _parse(arguments)
-    settings = Settings(
-        sampler=options.sampler,
-        draws=options.draws,
-        tune=options.tune,
-        chains=options.chains,
-        seed=options.seed,
-        sites=not options.prior_white,
-    )
-    split = load()
-    # once, out here: more threads would only wait for each other
-    with ThreadpoolController().limit(limits=1, user_api="blas"):
-        chains = all_chains(options.chain_files, settings, partial(sample_chain, split, settings), _say)
-        record = summarise(split, chains, options.thin)
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    record.to_netcdf(options.output, engine="h5netcdf", encoding={name: {"zlib": True} for name in record.data_vars})
-    for name in ("parameter_mean", "parameter_sd", "parameter_r_hat", "parameter_ess_bulk"):
-        _say(f"{name:20} {record[name].values.round(3)}")
-    _say(f"Wrote {options.output}: {options.output.stat().st_size / 1024:.0f} KiB")
-    return 0
+    return COMMAND.run(_record, arguments)
 
 
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m validation.hyperposterior.record_joint", description=(__doc__ or "").partition(": ")[2]
-    )
-    parser.add_argument("--sampler", choices=("nutpie", "pymc"), default=default_sampler())
-    parser.add_argument("--draws", type=int, default=2500, help="of each chain (default: 2500)")
-    parser.add_argument("--tune", type=int, default=500, help="tuning steps of each chain (default: 500)")
-    parser.add_argument("--chains", type=int, default=4, help="default: 4")
-    parser.add_argument("--seed", type=int, default=1, help="of the first chain (default: 1)")
-    parser.add_argument("--prior-white", action="store_true", help="latent values white in the prior, without sites")
-    parser.add_argument("--thin", type=int, default=5, help="keep one draw of the parameters in so many (default: 5)")
-    folder = Path("reports/hyperposterior/chains")
-    parser.add_argument("--chain-files", type=Path, default=folder, help=f"folder of the chains (default: {folder})")
-    parser.add_argument("--output", type=Path, default=PATH, help="the record")
-    return parser.parse_args(arguments)
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
+def _record(options: Namespace) -> int:
+    settings, split = made_from(NutsSettings, options, sites=not options.prior_white), load()
+    chains = all_chains(options.chain_files, settings, partial(sample_chain, split, settings))
+    return keep(summarise(split, chains, options.thin), options.output)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from scipy.special import log_ndtr
 import bayesgp_mf as bgp
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.plots._axes import axes_or_new, legend_above
-from validation.reporting.checks import Check
+from validation.reporting.checks import at_most
 from validation.reporting.drawing import FIRST, QUIET, SECOND, THIRD
 from validation.reporting.page import Block, Figures, Table
 from validation.studies.study import Findings, Study, Task
@@ -84,7 +84,7 @@ def conclude(results: Mapping[str, Any]) -> Findings:
     mean = {(method, d): _over_seeds(results, method, d)[0] for method in METHODS for d in DIMENSIONS}
     scatter = {(method, d): _over_seeds(results, method, d)[1] for method in METHODS for d in DIMENSIONS}
     checks = tuple(
-        Check(f"TAP, n/d = {ratio:g}: distance from the replica curve", float(off), "at most", TOLERANCE, "")
+        at_most(f"TAP, n/d = {ratio:g}: distance from the replica curve", off, TOLERANCE)
         for ratio, off in zip(RATIOS, np.abs(mean["tap", LARGEST] - curve), strict=True)
     )
     rows = [

@@ -24,7 +24,7 @@ from bayesgp_mf.one_vs_rest import fit_one_vs_rest
 from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.types import Array
 from validation.glass.compare import Compared, compare
-from validation.glass.recorded_softmax import Recorded, read
+from validation.glass.recorded_softmax import RecordedSoftmax, read
 from validation.glass.setting import load
 from validation.tables.confusion import confusion, plot_confusion
 from validation.tables.crabs_and_pima import LAPLACE_START, PRIOR_MEAN, PRIOR_SD
@@ -241,7 +241,7 @@ def _error_entries(study: AllFolds) -> Iterator[Entry]:
         )
 
 
-def _nuts_entries(compared: Mapping[str, Compared], recorded: Recorded) -> Iterator[Entry]:
+def _nuts_entries(compared: Mapping[str, Compared], recorded: RecordedSoftmax) -> Iterator[Entry]:
     for method, name in (("tap", TAP), ("laplace", "Laplace")):
         found = compared[method]
         yield Entry(
@@ -273,7 +273,7 @@ def _nuts_entries(compared: Mapping[str, Compared], recorded: Recorded) -> Itera
     )
 
 
-def _remarks(recorded: Recorded) -> tuple[str, ...]:
+def _remarks(recorded: RecordedSoftmax) -> tuple[str, ...]:
     settings = recorded.settings
     kept = f"{1.0 - DROPPED:.0%}"
     return (
