@@ -9,7 +9,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf.container.inferencedata import get_group
 from bayesgp_mf.diagnostics.monte_carlo import mean_and_error, sd_and_error
 from bayesgp_mf.matrices.factors import psd_root
-from validation import reference
+from validation.sampling import latent
 
 X = np.array([[-1.0], [-0.3], [-0.3], [0.4], [1.2]])  # the second input stands twice: K has rank 4
 X_NEW = np.array([[0.0], [-0.3], [2.5]])
@@ -22,10 +22,8 @@ ERRORS_ALLOWED = 4.5
 
 @pytest.fixture(scope="module")
 def samples():
-    drawn = reference.sample_latent(
-        KERNEL.gram(X), T, LIKELIHOOD, draws=600, tune=500, chains=4, cores=1, random_seed=4
-    )
-    return reference.add_predictions(drawn, KERNEL, X, X_NEW, LIKELIHOOD)
+    drawn = latent.sample_latent(KERNEL.gram(X), T, LIKELIHOOD, draws=600, tune=500, chains=4, cores=1, random_seed=4)
+    return latent.add_predictions(drawn, KERNEL, X, X_NEW, LIKELIHOOD)
 
 
 def exact_moments(t):
@@ -78,7 +76,7 @@ def test_there_is_an_observed_variable_with_a_likelihood_of_each_case(samples):
 
 
 def test_likelihood_is_stable_far_in_the_tail():
-    model = reference.latent_model(np.array([[40.0]]), np.array([-1.0]), bgp.Probit())
+    model = latent.latent_model(np.array([[40.0]]), np.array([-1.0]), bgp.Probit())
     log_prob = model.compile_logp(vars=model.observed_RVs)
     assert float(log_prob({"z": np.array([1.0])})) == pytest.approx(-804.608442, rel=1e-7)
 
@@ -87,7 +85,7 @@ def test_conditional_is_the_gaussian_conditional_where_the_gram_matrix_is_regula
     inputs = X[[0, 1, 3, 4]]
     gram, cross = KERNEL.gram(inputs), KERNEL.cross(inputs, X_NEW)
     root = psd_root(gram)
-    weights, variance = reference.conditional(root, cross, KERNEL.diag(X_NEW))
+    weights, variance = latent.conditional(root, cross, KERNEL.diag(X_NEW))
     z = np.array([0.3, -1.0, 2.0, 0.5])
     np.testing.assert_allclose(z @ weights, np.linalg.solve(gram, root @ z) @ cross, rtol=1e-9)
     expected = KERNEL.diag(X_NEW) - np.sum(cross * np.linalg.solve(gram, cross), axis=0)
@@ -97,7 +95,7 @@ def test_conditional_is_the_gaussian_conditional_where_the_gram_matrix_is_regula
 def test_conditional_at_a_training_input_is_its_own_latent_value():
     root = psd_root(KERNEL.gram(X))
     assert root.shape == (5, 4)
-    weights, variance = reference.conditional(root, KERNEL.cross(X, X), KERNEL.diag(X))
+    weights, variance = latent.conditional(root, KERNEL.cross(X, X), KERNEL.diag(X))
     np.testing.assert_allclose(weights.T, root, atol=1e-7)
     np.testing.assert_allclose(variance, 0.0, atol=1e-7)
 
@@ -105,12 +103,12 @@ def test_conditional_at_a_training_input_is_its_own_latent_value():
 def test_conditional_refuses_what_is_no_covariance():
     root = psd_root(KERNEL.gram(X))
     with pytest.raises(ArithmeticError, match="below zero"):
-        reference.conditional(root, 3.0 * KERNEL.cross(X, X), KERNEL.diag(X))
+        latent.conditional(root, 3.0 * KERNEL.cross(X, X), KERNEL.diag(X))
     with pytest.raises(ArithmeticError, match="rank 4"):
-        reference.conditional(np.column_stack([root, root[:, 0]]), KERNEL.cross(X, X), KERNEL.diag(X))
+        latent.conditional(np.column_stack([root, root[:, 0]]), KERNEL.cross(X, X), KERNEL.diag(X))
 
 
 @pytest.mark.parametrize("likelihood", [bgp.Step(), bgp.Probit(flip=0.1)])
 def test_likelihoods_it_does_not_sample_are_refused(likelihood):
     with pytest.raises(ValueError, match="without flips"):
-        reference.latent_model(np.eye(2), np.ones(2), likelihood)
+        latent.latent_model(np.eye(2), np.ones(2), likelihood)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
 from bayesgp_mf.types import Array
-from validation.hyperposterior.statistics import Statistics
+from validation.sampling.recorded import FOLDER, load_record, provenance, statistics_in
+from validation.sampling.statistics import Statistics
 
-PATH = Path(__file__).parents[1] / "recorded" / "pima_joint_nuts.nc"
-"""The record that is part of the repository."""
+PATH = FOLDER / "pima_joint_nuts.nc"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Recorded:
+class RecordedJoint:
     """What is kept of a long run of NUTS on log parameters and latent values.
 
     Attributes
@@ -35,8 +33,6 @@ class Recorded:
         Of tuning and draws of all chains, one after the other, without compilation.
     divergences : int
         Of all draws.
-    latent_ess : float
-        The least bulk effective sample size of the latent values.
     versions : dict
         Of what sampled.
     """
@@ -48,7 +44,6 @@ class Recorded:
     settings: dict[str, Any]
     seconds: float
     divergences: int
-    latent_ess: float
     versions: dict[str, str | None]
 
     @property
@@ -57,29 +52,22 @@ class Recorded:
         return float(self.parameters.ess_bulk.min()) / self.seconds
 
 
-def read(path: Path = PATH) -> Recorded:
-    """Read a record that `record.main` wrote.
+def read(path: Path = PATH) -> RecordedJoint:
+    """Read a record that `record_joint.main` wrote.
 
     Raises
     ------
     ValueError
         If numbers are not finite, or do not belong together: means that those of the draws contradict.
     """
-    found = xr.load_dataset(path, engine="h5netcdf")
-    recorded = Recorded(
+    found = load_record(path)
+    recorded = RecordedJoint(
         names=[str(name) for name in found["parameter"].values],
         log_parameters=found["log_parameters"].values.astype(np.float64),
-        parameters=_statistics(found, "parameter"),
-        probabilities=_statistics(found, "p"),
-        settings=json.loads(found.attrs["settings"]),
-        seconds=float(np.sum(found.attrs["seconds"])),
-        divergences=int(found.attrs["divergences"]),
-        latent_ess=float(found.attrs["latent_ess_bulk_min"]),
-        versions=json.loads(found.attrs["versions"]),
+        parameters=statistics_in(found, "parameter"),
+        probabilities=statistics_in(found, "p"),
+        **provenance(found),
     )
-    for name in found.data_vars:
-        if not np.all(np.isfinite(found[name].values)):
-            raise ValueError(f"{name} in {path} must be finite; record it again.")
     draws, all_of_them = recorded.log_parameters, recorded.parameters
     # the thinned draws have at worst the Monte-Carlo error of as many independent ones
     error = 6.0 * all_of_them.sd * np.sqrt(1.0 / all_of_them.ess_bulk.min() + 1.0 / draws[..., 0].size)
@@ -91,7 +79,3 @@ def read(path: Path = PATH) -> Recorded:
             f"where chance allows {error[worst]:.3g}: they are of different runs. Record it again."
         )
     return recorded
-
-
-def _statistics(found: xr.Dataset, prefix: str) -> Statistics:
-    return Statistics(*(np.asarray(found[f"{prefix}_{name}"].values, dtype=np.float64) for name in Statistics._fields))

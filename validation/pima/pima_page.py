@@ -10,58 +10,34 @@ from bayesgp_mf.container.inferencedata import get_group
 from bayesgp_mf.diagnostics import error_count, mean_log_score
 from bayesgp_mf.plots import plot_agreement, plot_calibration, plot_loo
 from bayesgp_mf.types import Array
-from validation.checks import HEADER
-from validation.page import Figures, Section, Table
-from validation.run import Run
+from validation.pima.run import Run
+from validation.reporting.checks import count, verdict, verdict_table
+from validation.reporting.page import Figures, Section, Table, render
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 NAMES = ("NUTS", "TAP")
+TITLE = "Pima: TAP approximation against PyMC"
 
 
 def lead(run: Run) -> list[str]:
     """What was found: first in words, then the count of checks."""
     c = run.comparison
     off, t = np.abs(c.predictions.difference), run.settings.tolerances
-    largest, mean = c.checks[:2]
-    verdict = "PASS" if largest.passed and mean.passed else "FAIL"
-    failed = [check.name for check in c.checks if not check.passed]
-    if failed:
-        count = f"{len(failed)} of {len(c.checks)} checks failed: {'; '.join(failed)}."
-    else:
-        count = f"All {len(c.checks)} checks passed."
     return [
         f"For the {off.size} test cases of the Pima data, the probabilities of diabetes from the fast approximation "
         f"(TAP) differ from those of a long simulation of the same model (NUTS) by at most {off.max():.4f} and by "
         f"{off.mean():.4f} on average, where up to {t.probability_max:g} and {t.probability_mean:g} were allowed: "
-        f"{verdict}.",
-        count,
+        f"{verdict(c.checks[:2])}.",
+        count(c.checks),
     ]
 
 
-def summary(run: Run) -> Table:
-    """All checks and their verdicts."""
-    return Table(
-        "Every number that has a tolerance, and the verdict on it.",
-        HEADER,
-        [check.cells() for check in run.comparison.checks],
-    )
-
-
-def sections(run: Run) -> list[Section]:
-    """The body of the report."""
-    return [
-        _setting(run),
-        _latent(run),
-        _probabilities(run),
-        _scores(run),
-        _leave_one_out(run),
-        _evidence(run),
-        _hyperparameters(run),
-        _sampler(run),
-        _times(run),
-    ]
+def pima_page(run: Run) -> str:
+    """Return the report as HTML."""
+    makers = (_setting, _latent, _probabilities, _scores, _leave_one_out, _evidence, _hyperparameters, _sampler, _times)
+    return render(TITLE, lead(run), verdict_table(run.comparison.checks), [make(run) for make in makers])
 
 
 def _setting(run: Run) -> Section:

@@ -2,89 +2,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.diagnostics import error_count, mean_log_score
 from bayesgp_mf.types import Array
-from validation.checks import HEADER
+from validation.hyperposterior.comparison import LATENT_DRAWS, JointComparison
 from validation.hyperposterior.figures import plot_marginals, plot_probabilities
 from validation.hyperposterior.setting import load
-from validation.hyperposterior.statistics import Apart
-from validation.hyperposterior.study import LATENT_DRAWS, Study
-from validation.page import Figures, Section, Table
+from validation.reporting.checks import count, verdict, verdict_table
+from validation.reporting.page import Figures, Section, Table, render
+from validation.sampling.statistics import Apart
 
 TITLE = "Pima: hyperparameters by NUTS on an evidence, against NUTS on everything"
 METHOD_NAMES = {"tap": "TAP", "laplace": "Laplace"}
 
 
-def lead(study: Study) -> list[str]:
+def lead(run: JointComparison) -> list[str]:
     """What was found."""
-    off, other = study.apart("tap"), study.apart("laplace")
-    p, p_other = (np.abs(study.probability_difference(method)).max() for method in ("tap", "laplace"))
-    t = study.tolerances
-    agreed = all(check.passed for check in study.checks[:4])
-    failed = [check.name for check in study.checks if not check.passed]
+    off, other = run.apart("tap"), run.apart("laplace")
+    p, p_other = (np.abs(run.probability_difference(method)).max() for method in ("tap", "laplace"))
+    t = run.tolerances
     return [
         f"NUTS on TAP's evidence and NUTS on hyperparameters and latent values together: the means of the "
         f"{off.mean.size} log parameters differ by at most {np.abs(off.mean).max():.3f} posterior standard deviations, "
         f"their standard deviations by at most {np.abs(off.sd).max():.3f}, where {t.parameter:g} and the Monte-Carlo "
         f"error were allowed; the probabilities of the test cases by at most {p:.4f}, where {t.probability_max:g} was: "
-        f"{'PASS' if agreed else 'FAIL'}. With Laplace's evidence the same numbers are {np.abs(other.mean).max():.3f}, "
+        f"{verdict(run.checks[:4])}. With Laplace's evidence the same numbers are {np.abs(other.mean).max():.3f}, "
         f"{np.abs(other.sd).max():.3f} and {p_other:.4f}.",
-        f"{len(failed)} of {len(study.checks)} checks failed: {'; '.join(failed)}."
-        if failed
-        else f"All {len(study.checks)} checks passed.",
+        count(run.checks),
     ]
 
 
-def summary(study: Study) -> Table:
-    """All checks and their verdicts."""
-    return Table(
-        "Every number that has a tolerance, and the verdict on it. Laplace is not judged.",
-        HEADER,
-        [check.cells() for check in study.checks],
-    )
+def joint_page(run: JointComparison, body: Sequence[Section]) -> str:
+    """Return the page as HTML; ``body`` is what `sections` returned, whose figures are also written elsewhere."""
+    return render(TITLE, lead(run), verdict_table(run.checks, " Laplace is not judged."), body)
 
 
-def sections(study: Study) -> list[Section]:
+def sections(run: JointComparison) -> list[Section]:
     """The body of the page."""
-    return [
-        _setting(study),
-        _parameters(study),
-        _probabilities(study),
-        _weighted(study),
-        _surrogate(study),
-        _speed(study),
-    ]
+    makers = (_setting, _parameters, _probabilities, _weighted, _surrogate, _speed)
+    return [make(run) for make in makers]
 
 
-def _setting(study: Study) -> Section:
-    s = study.reference.settings
+def _setting(run: JointComparison) -> Section:
+    s = run.reference.settings
     return Section(
         "The setting",
         [
             "Pima: 200 training cases, 332 test cases, seven standardised inputs. Kernel v0 exp(-sum_l w_l (x_l - "
             "x'_l)^2 / 2); log v0 and each log w_l are normal with mean -3 and standard deviation 3 (1996, section 3). "
             "Likelihood: probit with noise variance 1, p(t|f) = Phi(t f).",
-            f"The reference is recorded: NUTS ({s['sampler']}) on the {len(study.reference.names)} log parameters and "
+            f"The reference is recorded: NUTS ({s['sampler']}) on the {len(run.reference.names)} log parameters and "
             f"200 latent values together, {s['chains']} chains of {s['draws']} draws after {s['tune']} of tuning, one "
             f"after the other, seeds from {s['seed']}. Nothing in it is approximated, and nothing is added to the Gram "
             "matrix: a part of the probit's noise is counted to the latent values, which is the same model, and makes "
             "their covariance one that can be factorised.",
             f"The others integrate the latent values out by an approximation, and run NUTS (PyMC) on evidence times "
-            f"prior, as fit(..., hyper='nuts') does: {study.nuts.chains} chains of {study.nuts.draws} draws after "
-            f"{study.nuts.tune} of tuning.",
+            f"prior, as fit(..., hyper='nuts') does: {run.nuts.chains} chains of {run.nuts.draws} draws after "
+            f"{run.nuts.tune} of tuning.",
         ],
     )
 
 
-def _parameters(study: Study) -> Section:
-    reference = study.reference.parameters
+def _parameters(run: JointComparison) -> Section:
+    reference = run.reference.parameters
     rows = [
         (name, *(f"{value:.3f}" for value in values))
         for name, *values in zip(
-            study.reference.names,
+            run.reference.names,
             reference.mean,
             reference.mean_error,
             reference.sd,
@@ -101,16 +89,16 @@ def _parameters(study: Study) -> Section:
         )
     ]
     for method, name in METHOD_NAMES.items():
-        off = study.apart(method)
+        off = run.apart(method)
         beyond = off.beyond_error()
         tables.append(
             Table(
                 f"{name} less the reference, in posterior standard deviations of the reference. The verdict is on both "
-                f"differences, each less its Monte-Carlo error: at most {study.tolerances.parameter:g}.",
+                f"differences, each less its Monte-Carlo error: at most {run.tolerances.parameter:g}.",
                 ("Log parameter", "Mean", "Monte-Carlo error", "Sd", "Monte-Carlo error", "Verdict"),
                 [
-                    (*cells, "PASS" if excess <= study.tolerances.parameter else "FAIL")
-                    for cells, excess in zip(_apart_cells(study, off), beyond, strict=True)
+                    (*cells, "PASS" if excess <= run.tolerances.parameter else "FAIL")
+                    for cells, excess in zip(_apart_cells(run, off), beyond, strict=True)
                 ],
             )
         )
@@ -118,31 +106,31 @@ def _parameters(study: Study) -> Section:
         "Marginal posterior densities of the log parameters, smoothed. Filled: NUTS on hyperparameters and latent "
         "values together. Lines: NUTS on the evidence of TAP and of Laplace's approximation. Dotted: the prior."
     )
-    return Section("Hyperparameters", [*tables, Figures([(plot_marginals(study), caption)])])
+    return Section("Hyperparameters", [*tables, Figures([(plot_marginals(run), caption)])])
 
 
-def _apart_cells(study: Study, off: Apart) -> list[tuple[str, ...]]:
+def _apart_cells(run: JointComparison, off: Apart) -> list[tuple[str, ...]]:
     """Return a row for each log parameter: its name and the differences, each with its error."""
     return [
         (name, f"{mean:+.3f}", f"{mean_error:.3f}", f"{sd:+.3f}", f"{sd_error:.3f}")
-        for name, mean, mean_error, sd, sd_error in zip(study.reference.names, *off, strict=True)
+        for name, mean, mean_error, sd, sd_error in zip(run.reference.names, *off, strict=True)
     ]
 
 
-def _probabilities(study: Study) -> Section:
+def _probabilities(run: JointComparison) -> Section:
     labels = load().t_test > 0
-    reference = study.reference.probabilities
+    reference = run.reference.probabilities
     rows: list[tuple[str, ...]] = [("Joint NUTS", "", "", "", *_scores(labels, reference.mean))]
     for method, name in METHOD_NAMES.items():
-        off = study.probability_difference(method)
-        error = np.hypot(reference.mean_error, study.sampled[method].probabilities.mean_error)
+        off = run.probability_difference(method)
+        error = np.hypot(reference.mean_error, run.sampled[method].probabilities.mean_error)
         numbers = (np.abs(off).max(), np.abs(off).mean(), error.max())
-        values = _scores(labels, study.sampled[method].probabilities.mean)
+        values = _scores(labels, run.sampled[method].probabilities.mean)
         rows.append((name, *(f"{number:.4f}" for number in numbers), *values))
     figures = [
-        (plot_probabilities(study, "tap", difference=False), "TAP: probabilities of diabetes of the test cases."),
-        (plot_probabilities(study, "tap", difference=True), "TAP: their differences from the joint sample."),
-        (plot_probabilities(study, "laplace", difference=True), "Laplace: the same differences."),
+        (plot_probabilities(run, "tap", difference=False), "TAP: probabilities of diabetes of the test cases."),
+        (plot_probabilities(run, "tap", difference=True), "TAP: their differences from the joint sample."),
+        (plot_probabilities(run, "laplace", difference=True), "Laplace: the same differences."),
     ]
     return Section(
         "Probabilities of the test cases",
@@ -162,9 +150,9 @@ def _scores(labels: NDArray[np.bool_], p: Array) -> tuple[str, str]:
     return f"{error_count(labels, p)}", f"{mean_log_score(labels, p):.4f}"
 
 
-def _weighted(study: Study) -> Section:
-    names = [METHOD_NAMES[method] for method in study.weighted]
-    found = study.weighted.values()
+def _weighted(run: JointComparison) -> Section:
+    names = [METHOD_NAMES[method] for method in run.weighted]
+    found = run.weighted.values()
     rows = [
         ("Draws", *(f"{w.log_weights.size}" for w in found)),
         ("Log of the weights, mean (nats)", *(f"{w.log_weights.mean():+.4f}" for w in found)),
@@ -172,7 +160,7 @@ def _weighted(study: Study) -> Section:
         ("Worth so many draws of equal weight", *(f"{w.ess:.0f}" for w in found)),
         *(
             (f"Mean of {name} moved by (posterior sd)", *(f"{w.moved[i]:+.3f}" for w in found))
-            for i, name in enumerate(study.reference.names)
+            for i, name in enumerate(run.reference.names)
         ),
     ]
     return Section(
@@ -187,9 +175,9 @@ def _weighted(study: Study) -> Section:
     )
 
 
-def _surrogate(study: Study) -> Section:
-    found, off = study.averaged, study.averaged_apart
-    p, reference = study.averaged_probability_difference, study.reference.probabilities
+def _surrogate(run: JointComparison) -> Section:
+    found, off = run.averaged, run.averaged_apart
+    p, reference = run.averaged_probability_difference, run.reference.probabilities
     return Section(
         "TAP without a chain",
         [
@@ -201,19 +189,19 @@ def _surrogate(study: Study) -> Section:
             Table(
                 "Less the reference, in posterior standard deviations of the reference.",
                 ("Log parameter", "Mean", "Monte-Carlo error", "Sd", "Monte-Carlo error"),
-                _apart_cells(study, off),
+                _apart_cells(run, off),
             ),
         ],
     )
 
 
-def _speed(study: Study) -> Section:
-    r = study.reference
+def _speed(run: JointComparison) -> Section:
+    r = run.reference
     rows = [
         (METHOD_NAMES[method], f"{s.parameters.ess_bulk.min():.0f}", f"{s.seconds:.0f}", f"{s.ess_per_second:.2f}")
-        for method, s in study.sampled.items()
+        for method, s in run.sampled.items()
     ]
-    a = study.averaged
+    a = run.averaged
     rows.append(("TAP by the surrogate", f"{a.ess.min():.0f}", f"{a.seconds:.1f}", f"{a.ess_per_second:.0f}"))
     rows.append(
         ("Joint, recorded", f"{r.parameters.ess_bulk.min():.0f}", f"{r.seconds:.0f}", f"{r.ess_per_second:.2f}")

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from threadpoolctl import ThreadpoolController
 
 import bayesgp_mf as bgp
 from bayesgp_mf.container.inferencedata import get_group
 from bayesgp_mf.datasets.dataset import Dataset
-from validation import reference
-from validation.checks import Tolerances
-from validation.compare import Comparison, compare, plain
-from validation.versions import versions_of
+from validation.pima.compare import Comparison, Tolerances, compare
+from validation.reporting.files import plain
+from validation.reporting.versions import versions_of
+from validation.sampling import latent
+from validation.sampling.chain import default_sampler
 
 if TYPE_CHECKING:
     from bayesgp_mf.container.inferencedata import Container
@@ -33,7 +33,7 @@ PACKAGES = ("bayesgp-mf", "numpy", "scipy", "xarray", "arviz", "pymc", "pytensor
 class Settings:
     """What was chosen: the sampler and its length, the seeds, the tolerances."""
 
-    sampler: str = field(default_factory=reference.default_sampler)
+    sampler: str = field(default_factory=default_sampler)
     draws: int = 2500
     tune: int = 1000
     chains: int = 4
@@ -124,41 +124,37 @@ def run(dataset: Dataset, settings: Settings, say: Callable[[str], None]) -> Run
     likelihood = bgp.Probit(noise_variance=1.0)
     labels = dataset.y_test == dataset.class_names[1]
     clock = _Clock()
-    # once, out here: chains that each start their own BLAS threads are many times slower
-    with ThreadpoolController().limit(limits=1, user_api="blas"):
-        say(f"Fitting {dataset.X.shape[0]} cases by TAP, hyperparameters by maximum evidence ...")
-        with clock("TAP: fit with search for hyperparameters"), warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", bgp.BoundWarning)
-            warnings.simplefilter("always", bgp.ConvergenceWarning)
-            tap = fit(dataset, likelihood, settings)
-        with clock("TAP: predictions with draws"):
-            bgp.predict(tap, dataset.X_test, random_seed=settings.seed_predict)
-        posterior = bgp.posterior(tap)
-        gram, t = posterior.problem.gram, posterior.problem.t
-        clock.seconds["TAP: one solution at fixed hyperparameters"] = _median_time(
-            lambda: bgp.solve(gram, t, likelihood)
+    say(f"Fitting {dataset.X.shape[0]} cases by TAP, hyperparameters by maximum evidence ...")
+    with clock("TAP: fit with search for hyperparameters"), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", bgp.BoundWarning)
+        warnings.simplefilter("always", bgp.ConvergenceWarning)
+        tap = fit(dataset, likelihood, settings)
+    with clock("TAP: predictions with draws"):
+        bgp.predict(tap, dataset.X_test, random_seed=settings.seed_predict)
+    posterior = bgp.posterior(tap)
+    gram, t = posterior.problem.gram, posterior.problem.t
+    clock.seconds["TAP: one solution at fixed hyperparameters"] = _median_time(lambda: bgp.solve(gram, t, likelihood))
+    total = settings.chains * (settings.draws + settings.tune)
+    say(f"Sampling the same posterior: {total} iterations of NUTS ({settings.sampler}), compiled first ...")
+    with clock("NUTS: compilation, tuning, draws, log likelihood"):
+        nuts = latent.sample_latent(
+            gram,
+            t,
+            likelihood,
+            draws=settings.draws,
+            tune=settings.tune,
+            chains=settings.chains,
+            cores=settings.cores,
+            random_seed=settings.seed_sampler,
+            sampler=settings.sampler,
         )
-        total = settings.chains * (settings.draws + settings.tune)
-        say(f"Sampling the same posterior: {total} iterations of NUTS ({settings.sampler}), compiled first ...")
-        with clock("NUTS: compilation, tuning, draws, log likelihood"):
-            nuts = reference.sample_latent(
-                gram,
-                t,
-                likelihood,
-                draws=settings.draws,
-                tune=settings.tune,
-                chains=settings.chains,
-                cores=settings.cores,
-                random_seed=settings.seed_sampler,
-                sampler=settings.sampler,
-            )
-        if (sampling := get_group(nuts, "posterior").attrs.get("sampling_time")) is not None:
-            clock.seconds["NUTS: of this, tuning and draws"] = float(sampling)
-        with clock("NUTS: predictions"):
-            reference.add_predictions(nuts, posterior.kernel, posterior.X, dataset.X_test, likelihood)
-        say("Comparing ...")
-        with clock("Comparison"):
-            comparison = compare(tap, nuts, labels, settings.tolerances)
+    if (sampling := get_group(nuts, "posterior").attrs.get("sampling_time")) is not None:
+        clock.seconds["NUTS: of this, tuning and draws"] = float(sampling)
+    with clock("NUTS: predictions"):
+        latent.add_predictions(nuts, posterior.kernel, posterior.X, dataset.X_test, likelihood)
+    say("Comparing ...")
+    with clock("Comparison"):
+        comparison = compare(tap, nuts, labels, settings.tolerances)
     notes = [_with_features(str(warning.message), dataset) for warning in caught]
     return Run(dataset, settings, tap, nuts, comparison, notes, clock.seconds, versions_of(PACKAGES))
 

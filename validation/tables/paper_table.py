@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
-import textwrap
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
+
+from validation.reporting.files import write_figure, write_json
+from validation.reporting.text import aligned, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 HEADER = ("Quantity", "Paper", "Ours", "Difference", "Note")
-WIDTH = 120
-"""Columns of printed remarks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +103,8 @@ class PaperTable:
     def lines(self) -> list[str]:
         """Return the table as aligned text, with its title above and its remarks below."""
         rows = [HEADER, *(entry.cells() for entry in self.entries)]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER) - 1)]
-        aligned = [
-            "  ".join([row[0].ljust(widths[0]), *(row[k].rjust(widths[k]) for k in (1, 2, 3)), row[4]]).rstrip()
-            for row in rows
-        ]
-        remarks = [line for remark in self.remarks for line in ("", *textwrap.wrap(remark, WIDTH))]
-        return [self.title, "", *aligned, *remarks]
+        table = aligned([row[:-1] for row in rows], [row[-1] for row in rows])
+        return [self.title, "", *table, *wrapped(self.remarks)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is written as JSON."""
@@ -119,29 +112,12 @@ class PaperTable:
             "name": self.name,
             "title": self.title,
             "source": self.source,
-            "entries": [
-                {
-                    "quantity": entry.quantity,
-                    "paper": entry.paper,
-                    "ours": entry.ours,
-                    "difference": entry.difference,
-                    "note": entry.note,
-                }
-                for entry in self.entries
-            ],
+            "entries": [asdict(entry) | {"difference": entry.difference} for entry in self.entries],
             "remarks": list(self.remarks),
             "figures": [{"file": f"{stem}.png", "caption": caption} for stem, _, caption in self.figures],
         }
 
     def write(self, folder: Path) -> list[Path]:
         """Write ``<name>.json`` and one PNG for each figure, and return their paths."""
-        folder.mkdir(parents=True, exist_ok=True)
-        numbers = folder / f"{self.name}.json"
-        numbers.write_text(
-            json.dumps(self.to_dict(), indent=1, allow_nan=False, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
-        images = []
-        for stem, ax, _ in self.figures:
-            images.append(folder / f"{stem}.png")
-            cast("Figure", ax.figure).savefig(images[-1], dpi=150)
-        return [numbers, *images]
+        images = [write_figure(folder / f"{stem}.png", ax) for stem, ax, _ in self.figures]
+        return [write_json(folder / f"{self.name}.json", self.to_dict()), *images]

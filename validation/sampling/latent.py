@@ -17,17 +17,13 @@ f* has been integrated out (Rao-Blackwell): mean over draws of Phi(c'z / sqrt(k*
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pymc as pm
 import xarray as xr
-from pytensor import config
 
 from bayesgp_mf.container.inferencedata import SAMPLE_DIMS, get_group, set_group
 from bayesgp_mf.diagnostics.monte_carlo import mean_and_error
@@ -35,28 +31,13 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Probit
 from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.types import Array
+from validation.sampling.chain import default_sampler, fast_sampling
 
 if TYPE_CHECKING:
     from bayesgp_mf.container.inferencedata import Container
 
 ROUNDING = 1e-8
 """A conditional variance may fall below zero by this part of the prior variance."""
-
-
-def default_sampler() -> str:
-    """Return "nutpie" where it is installed, else "pymc"."""
-    return "pymc" if importlib.util.find_spec("nutpie") is None else "nutpie"
-
-
-@contextmanager
-def fast_sampling() -> Iterator[None]:
-    """Compile what PyMC samples to fast code, with whatever compiler there is; filters of warnings end with it."""
-    # the older PyTensor compiles to C, and without a C compiler falls back to loops in Python, hundreds of times
-    # slower; numba needs no compiler
-    mode = config.mode if config.cxx else "NUMBA"
-    with config.change_flags(mode=mode), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS installation")  # about speed
-        yield
 
 
 def latent_model(root: Array, t: Array, likelihood: Probit) -> pm.Model:

@@ -10,14 +10,14 @@ import numpy as np
 
 from bayesgp_mf.hyper import Surrogate
 from bayesgp_mf.pymc import Nuts
-from validation.checks import Check
-from validation.compare import plain
 from validation.hyperposterior.approximate import Sampled, sample
 from validation.hyperposterior.averaged import Averaged, average
 from validation.hyperposterior.importance import Weighted, weighted
-from validation.hyperposterior.recorded import Recorded
+from validation.hyperposterior.recorded_joint import RecordedJoint
 from validation.hyperposterior.setting import load
-from validation.hyperposterior.statistics import Apart, apart
+from validation.reporting.checks import Check, at_least, at_most
+from validation.reporting.files import plain
+from validation.sampling.statistics import Apart, apart
 from validation.tables.selection import Split
 
 METHODS = ("tap", "laplace")
@@ -45,12 +45,12 @@ class Tolerances:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Study:
+class JointComparison:
     """All that the page is made of.
 
     Attributes
     ----------
-    reference : Recorded
+    reference : RecordedJoint
         The joint posterior.
     sampled : dict of str to Sampled
         By method.
@@ -64,7 +64,7 @@ class Study:
         What counts as agreement.
     """
 
-    reference: Recorded
+    reference: RecordedJoint
     sampled: dict[str, Sampled]
     weighted: dict[str, Weighted]
     averaged: Averaged
@@ -94,124 +94,73 @@ class Study:
         """The verdicts on TAP, by NUTS and by the surrogate, and on the samples they rest on."""
         tap, off, t = self.sampled["tap"], self.apart("tap"), self.tolerances
         p = np.abs(self.probability_difference("tap"))
-        beyond_mean, beyond_sd = np.abs(off.mean) - off.mean_error, np.abs(off.sd) - off.sd_error
+        beyond, sd = "largest difference beyond its Monte-Carlo error", "posterior sd"
         checks = [
-            Check(
-                "means of log parameters: largest difference beyond its Monte-Carlo error",
-                float(beyond_mean.max()),
-                "at most",
-                t.parameter,
-                "posterior sd",
-            ),
-            Check(
-                "sds of log parameters: largest difference beyond its Monte-Carlo error",
-                float(beyond_sd.max()),
-                "at most",
-                t.parameter,
-                "posterior sd",
-            ),
-            Check("probabilities of test cases: largest difference", float(p.max()), "at most", t.probability_max, ""),
-            Check("probabilities of test cases: mean difference", float(p.mean()), "at most", t.probability_mean, ""),
-            Check(
-                "Monte-Carlo error of a difference of means, largest",
-                float(off.mean_error.max()),
-                "at most",
-                t.error,
-                "posterior sd",
-            ),
+            at_most(f"means of log parameters: {beyond}", np.max(np.abs(off.mean) - off.mean_error), t.parameter, sd),
+            at_most(f"sds of log parameters: {beyond}", np.max(np.abs(off.sd) - off.sd_error), t.parameter, sd),
+            at_most("probabilities of test cases: largest difference", p.max(), t.probability_max),
+            at_most("probabilities of test cases: mean difference", p.mean(), t.probability_mean),
+            at_most("Monte-Carlo error of a difference of means, largest", off.mean_error.max(), t.error, sd),
         ]
         for name, found, divergences in (
             ("joint", self.reference.parameters, self.reference.divergences),
             ("TAP", tap.parameters, tap.divergences),
         ):
             checks += [
-                Check(f"{name}: largest r-hat", float(found.r_hat.max()), "at most", t.r_hat, ""),
-                Check(f"{name}: least bulk ESS", float(found.ess_bulk.min()), "at least", t.ess, "draws"),
-                Check(f"{name}: divergences", float(divergences), "at most", t.divergences, ""),
+                at_most(f"{name}: largest r-hat", found.r_hat.max(), t.r_hat),
+                at_least(f"{name}: least bulk ESS", found.ess_bulk.min(), t.ess, "draws"),
+                at_most(f"{name}: divergences", divergences, t.divergences),
             ]
-        off, p = self.averaged_apart, np.abs(self.averaged_probability_difference)
+        by, p = "TAP by the surrogate", np.abs(self.averaged_probability_difference)
         return [
             *checks,
-            Check(
-                "TAP by the surrogate: means and sds, largest difference beyond its Monte-Carlo error",
-                float(off.beyond_error().max()),
-                "at most",
-                t.parameter,
-                "posterior sd",
-            ),
-            Check(
-                "TAP by the surrogate: probabilities of test cases, largest difference",
-                float(p.max()),
-                "at most",
-                t.probability_max,
-                "",
-            ),
-            Check("TAP by the surrogate: Pareto k-hat", self.averaged.pareto_k, "at most", t.pareto_k, ""),
-            Check("TAP by the surrogate: least ESS", float(self.averaged.ess.min()), "at least", t.ess, "draws"),
+            at_most(f"{by}: means and sds, {beyond}", self.averaged_apart.beyond_error().max(), t.parameter, sd),
+            at_most(f"{by}: probabilities of test cases, largest difference", p.max(), t.probability_max),
+            at_most(f"{by}: Pareto k-hat", self.averaged.pareto_k, t.pareto_k),
+            at_least(f"{by}: least ESS", self.averaged.ess.min(), t.ess, "draws"),
         ]
-
-    @property
-    def passed(self) -> bool:
-        """Whether every check passed."""
-        return all(check.passed for check in self.checks)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers but the draws."""
+        r, a = self.reference, self.averaged
         by_method = {
             method: {
                 "parameters": found.parameters._asdict(),
                 "apart": self.apart(method)._asdict(),
                 "probabilities": found.probabilities.mean,
                 "probability_error": found.probabilities.mean_error,
-                "seconds": found.seconds,
                 "evaluations": found.n_evaluations,
-                "divergences": found.divergences,
-                "ess_per_second": found.ess_per_second,
-                "weighted": {
-                    "ess": self.weighted[method].ess,
-                    "mean": self.weighted[method].mean,
-                    "moved": self.weighted[method].moved,
-                    "log_weights": self.weighted[method].log_weights,
-                },
+                **_named(found, "seconds", "divergences", "ess_per_second"),
+                "weighted": _named(self.weighted[method], "ess", "mean", "moved", "log_weights"),
             }
             for method, found in self.sampled.items()
         }
+        surrogate = _named(a, "mean", "mean_error", "sd", "sd_error", "probabilities", "pareto_k", "ess", "seconds")
         result: dict[str, Any] = plain(
             {
-                "names": self.reference.names,
+                "names": r.names,
                 "nuts": asdict(self.nuts),
                 "tolerances": asdict(self.tolerances),
-                "reference": {
-                    "parameters": self.reference.parameters._asdict(),
-                    "seconds": self.reference.seconds,
-                    "ess_per_second": self.reference.ess_per_second,
-                    "settings": self.reference.settings,
-                    "versions": self.reference.versions,
-                },
+                "reference": {"parameters": r.parameters._asdict()}
+                | _named(r, "seconds", "ess_per_second", "settings", "versions"),
                 "methods": by_method,
-                "surrogate": {
-                    "mean": self.averaged.mean,
-                    "mean_error": self.averaged.mean_error,
-                    "sd": self.averaged.sd,
-                    "sd_error": self.averaged.sd_error,
-                    "probabilities": self.averaged.probabilities,
-                    "pareto_k": self.averaged.pareto_k,
-                    "ess": self.averaged.ess,
-                    "seconds": self.averaged.seconds,
-                    "evaluations": self.averaged.n_evaluations,
-                },
+                "surrogate": surrogate | {"evaluations": a.n_evaluations},
                 "checks": [check.to_dict() for check in self.checks],
             }
         )
         return result
 
 
-def run(reference: Recorded, nuts: Nuts, seed: int, advance: Callable[[str], None]) -> Study:
+def _named(given: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(given, name) for name in names}
+
+
+def run(reference: RecordedJoint, nuts: Nuts, seed: int, advance: Callable[[str], None]) -> JointComparison:
     """Sample by both evidences, weigh the draws, average over nodes by the first, and return all of it."""
     split = load()
     sampled = {method: sample(split, method, nuts, seed, advance) for method in METHODS}
     weights = {name: weigh(split, found, seed) for name, found in sampled.items()}
-    return Study(reference, sampled, weights, average(split, METHODS[0], SURROGATE, seed, advance), nuts)
+    return JointComparison(reference, sampled, weights, average(split, METHODS[0], SURROGATE, seed, advance), nuts)
 
 
 def weigh(split: Split, sampled: Sampled, seed: int) -> Weighted:

@@ -10,7 +10,7 @@ import xarray as xr
 from bayesgp_mf.container.inferencedata import SAMPLE_DIMS
 from bayesgp_mf.diagnostics.monte_carlo import mean_and_error, sd_and_error
 from bayesgp_mf.types import Array
-from validation.arviz_calls import convergence
+from validation.sampling.arviz_calls import convergence
 
 
 class Moments(Protocol):

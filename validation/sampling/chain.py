@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import pymc as pm
 import xarray as xr
+from pytensor import config
 
 from bayesgp_mf.container.inferencedata import get_group
-from validation.reference import fast_sampling
+
+
+def default_sampler() -> str:
+    """Return "nutpie" where it is installed, else "pymc"."""
+    return "pymc" if importlib.util.find_spec("nutpie") is None else "nutpie"
+
+
+@contextmanager
+def fast_sampling() -> Iterator[None]:
+    """Compile what PyMC samples to fast code, with whatever compiler there is; filters of warnings end with it."""
+    # the older PyTensor compiles to C, and without a C compiler falls back to loops in Python, hundreds of times
+    # slower; numba needs no compiler
+    mode = config.mode if config.cxx else "NUMBA"
+    with config.change_flags(mode=mode), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS installation")  # about speed
+        yield
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class NutsSettings:
     """How a joint posterior is sampled.
 
     Attributes
@@ -60,7 +80,7 @@ class Chain(NamedTuple):
     seconds_with_compilation: float
 
 
-def run_chain(model: pm.Model, settings: Settings, seed: int) -> Chain:
+def run_chain(model: pm.Model, settings: NutsSettings, seed: int) -> Chain:
     """Run one chain in this process; only ``sampler``, ``draws``, ``tune`` and ``target_accept`` are used."""
     started = time.perf_counter()
     with model, fast_sampling():

@@ -13,12 +13,32 @@ import bayesgp_mf as bgp
 from bayesgp_mf.container.inferencedata import get_group
 from bayesgp_mf.diagnostics import agreement, error_count, importance, mean_log_score
 from bayesgp_mf.types import Array
-from validation import arviz_calls
-from validation.arviz_calls import ComparedModel, Elpd
-from validation.checks import Check, Tolerances
+from validation.reporting.checks import Check, at_least, at_most, passed
+from validation.reporting.files import plain
+from validation.sampling import arviz_calls
+from validation.sampling.arviz_calls import ComparedModel, Elpd
 
 if TYPE_CHECKING:
     from bayesgp_mf.container.inferencedata import Container
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerances:
+    """What counts as agreement, and what the samples must be like for the comparison to mean anything."""
+
+    probability_max: float = 0.02
+    probability_mean: float = 0.005
+    latent_mean: float = 0.1
+    """Largest difference of posterior means, in posterior standard deviations."""
+    latent_sd: float = 0.1
+    """Largest relative difference of posterior standard deviations."""
+    elpd: float = 0.5
+    """Difference of leave-one-out elpd, in nats over all cases."""
+    log_evidence: float = 0.1
+    """In nats."""
+    r_hat: float = 1.01
+    ess: float = 2000.0
+    divergences: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +139,7 @@ class Comparison:
     @property
     def passed(self) -> bool:
         """Whether every check passed."""
-        return all(check.passed for check in self.checks)
+        return passed(self.checks)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers, lists and text; what is not finite is None."""
@@ -143,7 +163,7 @@ def compare(tap: Container, nuts: Container, labels: NDArray[np.bool_], toleranc
     tap : InferenceData or DataTree
         What ``bgp.predict(bgp.fit(...))`` returned.
     nuts : InferenceData or DataTree
-        What `reference.add_predictions` returned for the same Gram matrix and test cases.
+        What `latent.add_predictions` returned for the same Gram matrix and test cases.
     labels : (m,) bool array
         Labels of the test cases: whether class 1.
     tolerances : Tolerances
@@ -220,27 +240,13 @@ def verdicts(
     ess = min(sampler.ess_bulk, sampler.ess_tail, sampler.p_ess)
     t = tolerances
     return [
-        Check("Probabilities, largest difference", float(off.max()), "at most", t.probability_max, ""),
-        Check("Probabilities, mean absolute difference", float(off.mean()), "at most", t.probability_mean, ""),
-        Check("Posterior means, largest difference", worst_shift, "at most", t.latent_mean, "posterior sd"),
-        Check("Posterior sds, largest relative difference", worst_stretch, "at most", t.latent_sd, ""),
-        Check("Leave-one-out elpd, difference", elpd_off, "at most", t.elpd, "nats"),
-        Check("Log evidence, difference", evidence_off, "at most", t.log_evidence, "nats"),
-        Check("Sampler: largest r-hat", sampler.r_hat, "at most", t.r_hat, ""),
-        Check("Sampler: smallest effective number of draws", ess, "at least", t.ess, "draws"),
-        Check("Sampler: divergences", float(sampler.divergences), "at most", float(t.divergences), "draws"),
+        at_most("Probabilities, largest difference", off.max(), t.probability_max),
+        at_most("Probabilities, mean absolute difference", off.mean(), t.probability_mean),
+        at_most("Posterior means, largest difference", worst_shift, t.latent_mean, "posterior sd"),
+        at_most("Posterior sds, largest relative difference", worst_stretch, t.latent_sd),
+        at_most("Leave-one-out elpd, difference", elpd_off, t.elpd, "nats"),
+        at_most("Log evidence, difference", evidence_off, t.log_evidence, "nats"),
+        at_most("Sampler: largest r-hat", sampler.r_hat, t.r_hat),
+        at_least("Sampler: smallest effective number of draws", ess, t.ess, "draws"),
+        at_most("Sampler: divergences", sampler.divergences, t.divergences, "draws"),
     ]
-
-
-def plain(value: Any) -> Any:
-    """Return a nested value with arrays as lists and what is not finite as None, as JSON wants it."""
-    match value:
-        case dict():
-            return {key: plain(item) for key, item in value.items()}
-        case list() | tuple():
-            return [plain(item) for item in value]
-        case np.ndarray() | np.generic():
-            return plain(np.asarray(value).tolist())
-        case float() if not math.isfinite(value):
-            return None
-    return value
