@@ -41,11 +41,12 @@ class Quadratic:
 
     name = "quadratic"
 
-    def _logs(self, problem):
+    def log_variances(self, problem):
+        """Return the logs of b and w of the kernel whose problem this is."""
         return np.log([problem.gram[0, 1], problem.gram[0, 0] - problem.gram[0, 1] - 1.0])
 
     def solve(self, problem, control=bgp.Control(), start=None):
-        apart = self._logs(problem) - MEAN
+        apart = self.log_variances(problem) - MEAN
         value = -0.5 * float(apart @ PRECISION @ apart)
         correction = SiteCorrection(problem.gram, np.zeros(2))
         return Solution(
@@ -53,7 +54,7 @@ class Quadratic:
         )
 
     def gram_gradient(self, problem, solution):
-        logs = self._logs(problem)
+        logs = self.log_variances(problem)
         by_bias, by_white = -(PRECISION @ (logs - MEAN)) / np.exp(logs)
         across = by_bias - by_white
         return 0.5 * np.array([[by_white, across], [across, by_white]])

@@ -177,7 +177,7 @@ class Watched(Quadratic):
         self.logs = []
 
     def solve(self, problem, control=bgp.Control(), start=None):
-        self.logs.append(self._logs(problem))
+        self.logs.append(self.log_variances(problem))
         return super().solve(problem, control, start)
 
 
@@ -266,7 +266,7 @@ class Unsolvable(Quadratic):
 
     def solve(self, problem, control=bgp.Control(), start=None):
         self.calls += 1
-        if self._logs(problem)[0] > LARGEST_LOG_BIAS:
+        if self.log_variances(problem)[0] > LARGEST_LOG_BIAS:
             self.failures += 1
             raise bgp.ConvergenceError("there is none", bgp.Status.NO_VALID_STEP)
         return super().solve(problem, control, start)
