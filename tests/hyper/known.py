@@ -19,6 +19,13 @@ def ignore(note):
     """Take a progress note."""
 
 
+def within_monte_carlo_error(draws, expected, batches=50, width=4.5):
+    """Tell whether means over a chain are near what is expected, by the spread over batches."""
+    parts = np.array([part.mean(axis=0) for part in np.array_split(draws, batches)])
+    error = parts.std(axis=0, ddof=1) / np.sqrt(batches)
+    return bool(np.all(np.abs(parts.mean(axis=0) - expected) < width * error))
+
+
 class StartsOfTap:
     """TAP, keeping from which solution it was told to start each time."""
 
