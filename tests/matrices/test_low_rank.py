@@ -11,7 +11,6 @@ from bayesgp_mf.kernels import Bias, Gaussian, Linear, White
 from bayesgp_mf.matrices.dense import SiteCorrection
 from bayesgp_mf.matrices.low_rank import LowRankCorrection, RootGradient, site_correction
 from bayesgp_mf.matrices.pivoting import at_pivots, pivoted_cholesky
-from bayesgp_mf.solvers.fixed_variance import _by_factor
 
 N = 300
 
@@ -227,18 +226,6 @@ class TestLowRankCorrection:
         gram, sparse, dense = corrections()
         assert type(site_correction(gram, sparse.site_precision)) is LowRankCorrection
         assert type(site_correction(gram.dense(), dense.site_precision)) is SiteCorrection
-
-
-def test_newtons_equations_at_fixed_variance_are_those_of_the_dense_matrix():
-    gram, _, _ = corrections()
-    rng = np.random.default_rng(4)
-    variance, right = gram.diagonal(), rng.standard_normal(N)
-    root = np.sqrt(rng.uniform(0.0, 0.9, N) / variance)
-    root[:5] = 0.0  # a likelihood that is flat there
-    expected = _by_factor(gram.dense(), variance, root, right)
-    np.testing.assert_allclose(_by_factor(gram, variance, root, right), expected, rtol=1e-8, atol=1e-10)
-    with pytest.raises(NotPositiveDefiniteError, match="too strong"):
-        _by_factor(gram, variance, 1.5 / np.sqrt(variance), right)
 
 
 @given(seed=st.integers(0, 2**32 - 1), scale=st.floats(1e-3, 1e3))

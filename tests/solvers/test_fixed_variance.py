@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import bayesgp_mf as bgp
+from bayesgp_mf.inference.assembly import kernel_entries
+from bayesgp_mf.likelihoods.shifted import Shifted
+from bayesgp_mf.matrices.pivoting import pivoted_cholesky
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.solvers.driver import fixed_point
 from bayesgp_mf.solvers.fixed_variance import solve_at_fixed_variance
@@ -80,6 +83,41 @@ def test_the_evidence_is_the_minimum_of_a_convex_function():
             above = problem.likelihood.log_partition(t, middle, prior).d1 > target
             low, high = np.where(above, middle, low), np.where(above, high, middle)
         assert phi(0.5 * (low + high)) < 0.5 * (phi(one) + phi(other)) + 1e-9
+
+
+def low_rank_problem(likelihood) -> bgp.Problem:
+    """Return a problem of 60 cases whose Gram matrix is of low rank; 20 of the labels are of two minds."""
+    kernel, X = bgp.kernels.Gaussian(1.0, 3.0), np.random.default_rng(0).uniform(-2.0, 2.0, (60, 1))
+    t = np.where(X[:, 0] > 0.0, 1.0, -1.0) * np.where(np.arange(60) % 3 == 0, np.sign(np.sin(9.0 * X[:, 0])), 1.0)
+    gram = pivoted_cholesky(kernel_entries(kernel, X), kernel.diag(X), 1e-9, 60)
+    return bgp.Problem(gram, t, likelihood)
+
+
+@pytest.mark.parametrize("likelihood", [bgp.Probit(), bgp.Logit(), bgp.Probit(0.1)], ids=repr)
+@pytest.mark.parametrize("sure", [0, 10])
+def test_newtons_steps_on_a_root_lead_where_those_on_the_matrix_do(likelihood, sure):
+    problem = low_rank_problem(likelihood)
+    # so far from the other label that the likelihood is flat there
+    shifted = Shifted(likelihood, np.where(np.arange(60) < sure, 200.0 * problem.t, 0.0))
+    problem, variance = bgp.Problem(problem.gram, problem.t, shifted), problem.gram.diagonal()
+    dense = bgp.Problem(problem.gram.dense(), problem.t, shifted)
+    found, info = solve_at_fixed_variance(problem, variance, bgp.Control())
+    expected, _ = solve_at_fixed_variance(dense, variance, bgp.Control(tolerance=1e-10))
+    np.testing.assert_allclose(found.alpha, expected.alpha, atol=1e-9)
+    np.testing.assert_allclose(found.alpha[:sure], 0.0, atol=1e-30)
+    assert info.n_iterations < 10  # as a step would not have it that is Newton's only roughly
+
+
+@pytest.mark.parametrize("certain", [1.0, 1.5], ids=["nothing", "less"])
+def test_sites_that_leave_no_variance_end_it(certain):
+    class Certain(bgp.Probit):
+        """A likelihood that says, wrongly, that nothing is left of the cavity variance, or less."""
+
+        def log_partition(self, t, mean, variance):
+            return super().log_partition(t, mean, variance)._replace(d2=-certain / variance)
+
+    found, info = solve_at_fixed_variance(low_rank_problem(Certain()), np.full(60, 4.0), bgp.Control())
+    assert (found, info.status, info.n_iterations) == (None, bgp.Status.STALLED, 1)
 
 
 def test_no_matrix_is_factorised_until_something_needs_it(factorised):
