@@ -32,7 +32,8 @@ from bayesgp_mf.inputs import (
     feature_names,
 )
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import Likelihood, Probit, Softmax
+from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.methods import check_marginals, get_method
@@ -175,7 +176,7 @@ def fit(
     features = feature_names("X", X)
     X = as_inputs("X", X)
     t, class_names = encode_targets(y, X.shape[0], likelihood)
-    if isinstance(likelihood, Softmax):
+    if isinstance(likelihood, ClassLikelihood):
         likelihood = likelihood.with_classes(class_names)
     describe_likelihood(likelihood)
     strategy = _strategy(hyper, starts)

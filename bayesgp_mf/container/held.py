@@ -20,6 +20,7 @@ from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import as_kernel
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.optional import to_dict
 from bayesgp_mf.methods import get_method
 
 T = TypeVar("T")
@@ -52,7 +53,7 @@ def describe_likelihood(likelihood: Likelihood) -> dict[str, Any]:
     ValueError
         If its ``to_dict`` returns what JSON does not know.
     """
-    described = likelihood.to_dict()
+    described = to_dict(likelihood)
     try:
         described = _as_json(described)
     except NO_JSON as error:

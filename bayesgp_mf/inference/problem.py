@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
 from bayesgp_mf.errors import InconsistentDataError, NotPositiveDefiniteError
-from bayesgp_mf.likelihoods import Likelihood, Softmax
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.matrices.dense import DenseGram
 from bayesgp_mf.matrices.factors import is_positive_semidefinite
 from bayesgp_mf.matrices.matrix import Matrix
@@ -123,7 +124,7 @@ class Problem:
         """Return the problem without case ``i``; at least one must be left. Classes stay, with or without a case."""
         others = np.delete(np.arange(self.n), i)
         likelihood = self.likelihood
-        if isinstance(likelihood, Softmax) and likelihood.n_classes is None:
+        if isinstance(likelihood, ClassLikelihood) and likelihood.n_classes is None:
             likelihood = likelihood.with_classes(tuple(str(c) for c in range(self.n_classes)))
         return Problem(self.dense_gram[..., others[:, None], others], self.t[others], likelihood)
 
@@ -159,11 +160,15 @@ def check_finite(name: str, value: Array, advice: str = "Drop or impute those ca
 
 
 def check_likelihood(likelihood: object) -> None:
-    """Raise a ValueError if ``likelihood`` is not an instance of a likelihood."""
+    """Raise a ValueError if ``likelihood`` is no instance of a likelihood, with the names of the members it lacks."""
     if isinstance(likelihood, type):
         raise ValueError(f"likelihood must be an instance, got the class {likelihood.__name__}: write it with ().")
-    if not all(hasattr(likelihood, name) for name in _MEMBERS):
-        raise ValueError(f"likelihood must be one such as bayesgp_mf.Probit(), got {type(likelihood).__name__}.")
+    missing = [name for name in _MEMBERS if not hasattr(likelihood, name)]
+    if missing:
+        raise ValueError(
+            f"likelihood must be one such as bayesgp_mf.Probit(), got {type(likelihood).__name__}, which has no "
+            f"{', '.join(missing)}."
+        )
 
 
 def _check_gram(gram: Array, covariance: bool) -> None:

@@ -22,8 +22,8 @@ _BY_NAME: dict[str, type[Probit] | type[Gaussian] | type[Logit] | type[Softmax]]
 
 
 def is_built_in(likelihood: Likelihood) -> bool:
-    """Tell whether a likelihood is one of this package, which `from_dict` rebuilds from its ``to_dict``."""
-    return type(likelihood) in _BY_NAME.values()
+    """Tell whether a likelihood is one of this package's own that `from_dict` makes again from its ``to_dict``."""
+    return _BY_NAME.get(type(likelihood).__name__) is type(likelihood)
 
 
 def from_dict(description: dict[str, Any]) -> Likelihood:

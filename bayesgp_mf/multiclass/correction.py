@@ -198,10 +198,13 @@ class SoftmaxCorrection:
 
     def site_precision(self) -> Array:
         """Return W ``(n, C, C)``."""
-        w = self.site_weight
-        total = np.sum(w, axis=1)
-        outer = w[:, :, None] * w[:, None, :] / total[:, None, None]
-        return np.asarray(w[:, :, None] * np.eye(w.shape[1]) - outer)
+        return star_sites(self.site_weight)
+
+
+def star_sites(weight: Array) -> Array:
+    """Return W = diag(w) - w w'/sum(w) ``(n, C, C)`` of each case, from ``w (n, C)``."""
+    outer = weight[:, :, None] * weight[:, None, :] / np.sum(weight, axis=1)[:, None, None]
+    return np.asarray(weight[:, :, None] * np.eye(weight.shape[1]) - outer)
 
 
 def explicit_gradient(correction: ClassCorrection, alpha: Array, gram: Array) -> Array:

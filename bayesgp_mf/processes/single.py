@@ -17,7 +17,7 @@ from bayesgp_mf.inference.solver import Cloud, KnownPosterior, Solver, traits_of
 from bayesgp_mf.inputs import as_new_inputs
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.shifted import unshifted
+from bayesgp_mf.likelihoods.optional import unshifted
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.corrections import Correction
 from bayesgp_mf.matrices.factors import psd_root

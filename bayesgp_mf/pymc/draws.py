@@ -12,7 +12,7 @@ from bayesgp_mf.container.layout import SAMPLE_DIMS
 from bayesgp_mf.container.predictions import set_draws, set_predictions
 from bayesgp_mf.errors import ConvergenceError, Status, UndefinedQuantityError
 from bayesgp_mf.inputs import as_inputs
-from bayesgp_mf.likelihoods.shifted import unshifted
+from bayesgp_mf.likelihoods.optional import unshifted
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.progress import progress_bar

@@ -83,10 +83,10 @@ class Mean:
 
 def check_mean(method: str, likelihood: Likelihood) -> None:
     """Raise an UndefinedQuantityError unless the derivative of a method's evidence in a prior mean is known."""
-    Shifted(likelihood, np.zeros(1))  # refuses a step
+    shifted = Shifted(likelihood, np.zeros(1))  # refuses a step
     traits = traits_of(METHODS[method])
     if traits.check is not None:
-        traits.check(likelihood)
+        traits.check(shifted)
     if traits.mean_gradient is None:
         able = sorted(name for name, solver in METHODS.items() if traits_of(solver).mean_gradient is not None)
         raise UndefinedQuantityError(

@@ -22,6 +22,7 @@ from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, NotPositi
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Solution
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.optional import with_parameters
 from bayesgp_mf.likelihoods.shifted import Shifted
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.methods import get_method
@@ -31,7 +32,6 @@ from bayesgp_mf.pymc.parameters import (
     check_parameters,
     check_single_latent,
     parameter_gradient,
-    with_parameters,
 )
 from bayesgp_mf.types import Array
 

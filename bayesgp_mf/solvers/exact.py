@@ -30,7 +30,8 @@ from bayesgp_mf.errors import (
 from bayesgp_mf.inference.problem import Problem, explain_infeasible
 from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import GramGradient, Traits
-from bayesgp_mf.likelihoods import Gaussian, Likelihood, Probit
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.optional import LatentNoise, latent_noise
 from bayesgp_mf.matrices.corrections import DenseCorrection, InverseCorrection
 from bayesgp_mf.matrices.factors import cholesky, psd_root
 from bayesgp_mf.matrices.sites import SiteCorrection
@@ -129,14 +130,14 @@ class Exact:
             If the likelihood is neither Gaussian nor probit.
         """
         control.check_scheme(self.name)
-        match problem.likelihood:
-            case Gaussian() as likelihood:
-                return self._regression(problem, likelihood)
-            case Probit() as likelihood:
-                return self._classification(problem, likelihood, control)
-        raise UndefinedQuantityError(
-            f"method 'exact' handles Gaussian and Probit likelihoods, got {type(problem.likelihood).__name__}."
-        )
+        noise = latent_noise(problem.likelihood)
+        if noise is None:
+            raise UndefinedQuantityError(
+                f"method 'exact' handles Gaussian and Probit likelihoods, got {type(problem.likelihood).__name__}."
+            )
+        if problem.likelihood.targets == "real":
+            return self._regression(problem, noise.variance)
+        return self._classification(problem, control)
 
     def gram_gradient(self, problem: Problem, solution: Solution) -> Array:
         """Return the derivative ``(n, n)`` of the log evidence with respect to the Gram matrix."""
@@ -156,7 +157,7 @@ class Exact:
             here = slice(i, i + 1)
             if n == 1:
                 log_density[i] = solution.evidence.value
-            elif isinstance(problem.likelihood, Gaussian):
+            elif problem.likelihood.targets == "real":
                 without = self.solve(problem.without(i))
                 cross = np.delete(gram[:, i], i)[:, None]
                 mean[i] = cross[:, 0] @ without.alpha
@@ -205,7 +206,7 @@ class Exact:
         orthant = _orthant(problem)
         g = orthant.values(orthant.draw(draws, rng))
         correction = InverseCorrection(cholesky(_covariance(problem)))
-        if _probit(problem).noise_variance == 0.0:
+        if _noise_of_sign(problem).variance == 0.0:
             f, square, rank = g, correction.quadratic_diagonal(g.T), problem.n
         else:
             root = psd_root(problem.dense_gram)  # f = A u with A A' = K; given g, u has mean A' C^-1 g
@@ -227,15 +228,14 @@ class Exact:
         weights = orthant.weights(orthant.draw(draws, rng))
         return Cloud(weights, np.full(draws, 1.0 / draws), InverseCorrection(cholesky(_covariance(problem))))
 
-    def _regression(self, problem: Problem, likelihood: Gaussian) -> Solution:
-        noise = likelihood.noise_variance
+    def _regression(self, problem: Problem, noise: float) -> Solution:
         correction = SiteCorrection(problem.dense_gram, np.full(problem.n, 1.0 / noise))
         alpha = correction.multiply(problem.t)
         value = -0.5 * (problem.t @ alpha + correction.log_det + problem.n * np.log(2.0 * np.pi * noise))
         info = Info(Status.CONVERGED, 1, 0.0)
         return Solution(self.name, alpha, correction, Evidence(float(value), "exact"), None, info)
 
-    def _classification(self, problem: Problem, likelihood: Probit, control: Control) -> Solution:
+    def _classification(self, problem: Problem, control: Control) -> Solution:
         n = problem.n
         orthant = _orthant(problem)
         value, error, mean, second, scrambles = self.integrate(orthant)
@@ -295,22 +295,23 @@ def _loo_gradient(problem: Problem, solution: Solution, others: LeaveOneOut) -> 
     return lambda: loo_gram_gradient(problem, solution, others, pull_back_nothing)
 
 
-def _probit(problem: Problem) -> Probit:
-    if not isinstance(problem.likelihood, Probit):
+def _noise_of_sign(problem: Problem) -> LatentNoise:
+    noise = latent_noise(problem.likelihood)
+    if noise is None or problem.likelihood.targets != "binary":
         raise UndefinedQuantityError(
             f"only a probit is seen through signs, got {type(problem.likelihood).__name__}. Use the solution's moments."
         )
-    return problem.likelihood
+    return noise
 
 
 def _covariance(problem: Problem) -> Array:
     """Return that of g, the latent values with their noise."""
-    return problem.dense_gram + _probit(problem).noise_variance * np.eye(problem.n)
+    return problem.dense_gram + _noise_of_sign(problem).variance * np.eye(problem.n)
 
 
 def _orthant(problem: Problem, expected: Array | None = None) -> Orthant:
     try:
-        return tilted(_covariance(problem), problem.t, _probit(problem).flip, expected)
+        return tilted(_covariance(problem), problem.t, _noise_of_sign(problem).flip, expected)
     except NotPositiveDefiniteError as cause:
         raise NotPositiveDefiniteError(
             "method 'exact' without noise needs an invertible Gram matrix, and this one is singular. Add "

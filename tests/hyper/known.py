@@ -19,6 +19,13 @@ def ignore(note):
     """Take a progress note."""
 
 
+def within_monte_carlo_error(draws, expected, batches=50, width=4.5):
+    """Tell whether means over a chain are near what is expected, by the spread over batches."""
+    parts = np.array([part.mean(axis=0) for part in np.array_split(draws, batches)])
+    error = parts.std(axis=0, ddof=1) / np.sqrt(batches)
+    return bool(np.all(np.abs(parts.mean(axis=0) - expected) < width * error))
+
+
 class StartsOfTap:
     """TAP, keeping from which solution it was told to start each time."""
 
@@ -41,11 +48,12 @@ class Quadratic:
 
     name = "quadratic"
 
-    def _logs(self, problem):
+    def log_variances(self, problem):
+        """Return the logs of b and w of the kernel whose problem this is."""
         return np.log([problem.gram[0, 1], problem.gram[0, 0] - problem.gram[0, 1] - 1.0])
 
     def solve(self, problem, control=bgp.Control(), start=None):
-        apart = self._logs(problem) - MEAN
+        apart = self.log_variances(problem) - MEAN
         value = -0.5 * float(apart @ PRECISION @ apart)
         correction = SiteCorrection(problem.gram, np.zeros(2))
         return Solution(
@@ -53,7 +61,7 @@ class Quadratic:
         )
 
     def gram_gradient(self, problem, solution):
-        logs = self._logs(problem)
+        logs = self.log_variances(problem)
         by_bias, by_white = -(PRECISION @ (logs - MEAN)) / np.exp(logs)
         across = by_bias - by_white
         return 0.5 * np.array([[by_white, across], [across, by_white]])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import kstest, truncnorm
 
 from bayesgp_mf.hyper.leapfrog import Dynamics, one_by_one, reflect, walk
-from tests.hyper.known import MEAN, PRECISION, ignore
+from tests.hyper.known import MEAN, PRECISION, ignore, within_monte_carlo_error
 
 FREE = np.array([-np.inf, -np.inf]), np.array([np.inf, np.inf])
 
@@ -76,13 +76,6 @@ def test_energy_error_falls_with_the_square_of_the_step():
     np.testing.assert_allclose(energy_error_ratios(anharmonic, x, 0.1, 12), 4.0, atol=0.2)
     wrong = energy_error_ratios(lambda x: (anharmonic(x)[0], 1.01 * anharmonic(x)[1]), x, 0.1, 12)
     assert np.max(np.abs(wrong - 4.0)) > 1.0  # the control: the same comparison refuses a wrong gradient
-
-
-def within_monte_carlo_error(draws, expected, batches=50, width=4.5):
-    """Tell whether means over a chain are near what is expected, by the spread over batches."""
-    parts = np.array([part.mean(axis=0) for part in np.array_split(draws, batches)])
-    error = parts.std(axis=0, ddof=1) / np.sqrt(batches)
-    return bool(np.all(np.abs(parts.mean(axis=0) - expected) < width * error))
 
 
 def moments(path):

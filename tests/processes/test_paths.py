@@ -16,6 +16,7 @@ from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.processes import paths
 from bayesgp_mf.processes import single as posterior_process
 from bayesgp_mf.processes.single import Posterior
+from tests.processes.known import linear_map
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((25, 2))
@@ -24,30 +25,9 @@ X_NEW = np.concatenate([2.0 * RNG.standard_normal((30, 2)), X[:3], X[:1]])
 SMOOTH = kernels.Gaussian(1.5, 2.0)
 
 
-class UnitNormals(np.random.Generator):
-    """Hands out unit vectors for independent normals, and zeros in the last draw: what comes back is the linear map."""
-
-    def __init__(self):
-        super().__init__(np.random.PCG64(0))
-        self.used = 0
-
-    def standard_normal(self, size):
-        draws, many = size
-        first, self.used = self.used, self.used + many
-        return np.eye(draws, draws - 1, dtype=float)[:, first : self.used]
-
-
 def posterior_of(kernel, likelihood, method="tap", t=T):
     problem = bgp.Problem(kernel.gram(X), t, likelihood)
     return Posterior(kernel, X, problem, bgp.solve(problem.gram, t, likelihood, method=method))
-
-
-def linear_map(process, X_new, most=400):
-    """Return mean ``(m,)`` and the matrix ``(normals, m)`` that independent normals are multiplied with."""
-    units = UnitNormals()
-    f = process.draw_new(X_new, most, units)
-    assert units.used < most
-    return f[-1], f[:-1] - f[-1]
 
 
 def assert_is_the_posterior(process, X_new):

@@ -164,7 +164,7 @@ class Unsolvable(Quadratic):
     """A solver without a solution where the bias is large."""
 
     def solve(self, problem, control=bgp.Control(), start=None):
-        if self._logs(problem)[0] > LARGEST_BIAS:
+        if self.log_variances(problem)[0] > LARGEST_BIAS:
             raise bgp.ConvergenceError("there is none", bgp.Status.NO_VALID_STEP)
         return super().solve(problem, control, start)
 
