@@ -23,10 +23,12 @@ from bayesgp_mf.container.inferencedata import (
     to_container,
 )
 from bayesgp_mf.errors import ConvergenceWarning
-from bayesgp_mf.hyper import Evidence, LeaveOneOut, Prior, Scan, Strategy, Target, get_strategy
-from bayesgp_mf.hyper.result import HyperResult, Record
+from bayesgp_mf.hyper import HYPER, Prior, Strategy, Target, get_strategy
+from bayesgp_mf.hyper.result import Record
+from bayesgp_mf.hyper.strategy import Restartable, averages, records
 from bayesgp_mf.inference.assembly import assemble
 from bayesgp_mf.inference.solution import Control, Solution
+from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.inputs import (
     as_inputs,
     as_kernel,
@@ -36,16 +38,15 @@ from bayesgp_mf.inputs import (
     feature_names,
 )
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import Likelihood, Probit, Softmax
-from bayesgp_mf.likelihoods.softmax_tilted import check_number_of_classes
+from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.likelihoods.base import ClassLikelihood
+from bayesgp_mf.likelihoods.optional import to_dict
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.matrices.low_rank import rank_of
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.methods import check_marginals, get_method
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process, make_process
 from bayesgp_mf.processes.single import LARGEST_JOINT, Marginals
-from bayesgp_mf.solvers.svm import svm
 from bayesgp_mf.tuning import tune
 from bayesgp_mf.types import Array
 
@@ -67,9 +68,9 @@ def fit(
     kernel: Any,
     likelihood: Likelihood = Probit(),
     *,
-    method: str = "tap",
+    method: str | Solver = "tap",
     hyper: str | Strategy | None = None,
-    evidence_of: str | None = None,
+    evidence_of: str | Solver | None = None,
     priors: Mapping[str, Prior] | None = None,
     bounds: Mapping[str, tuple[float, float]] | None = None,
     fixed: Collection[str] = (),
@@ -98,8 +99,8 @@ def fit(
     likelihood : Likelihood
         `Probit` (default, noise variance 1), `Logit`, `Step`, `Softmax` for more than two classes (with
         ``method="tap"`` or "laplace"), or ``likelihoods.Gaussian`` for real targets.
-    method : str
-        Name of a method: a key of `methods.METHODS`.
+    method : str or Solver
+        Name of a method, a key of `methods.METHODS`, or one with options of its own.
     hyper : None, str or Strategy
         How the parameters of the kernel are chosen. None keeps them as given; "evidence" and "loo" maximise the log
         evidence or the leave-one-out log predictive density, "scan" takes the fewest leave-one-out errors on a grid,
@@ -180,21 +181,26 @@ def fit(
     names = feature_names("X", X)
     X = as_inputs("X", X)
     t, class_names = encode_targets(y, X.shape[0], likelihood)
-    if isinstance(likelihood, Softmax):
+    if isinstance(likelihood, ClassLikelihood):
         likelihood = likelihood.with_classes(class_names)
     strategy = _strategy(hyper, starts)
     check_positive_integers(draws=draws, chains=chains)
     kernel = as_kernel(kernel, tuned=strategy is not None)
     _check_kernel_per_class(kernel, likelihood)
-    likelihood.to_dict()  # what cannot be saved is refused here, before any work is done
-    check_parameter_names(kernel)
+    to_dict(likelihood)  # what cannot be saved is refused here, before any work is done
+    check_parameter_names(kernel, () if strategy is None else records(strategy))
     solver = get_method(method, likelihood)
-    if solver is not svm and (strategy is None or isinstance(strategy, Evidence | LeaveOneOut | Scan)):
+    judge = solver if evidence_of is None else get_method(evidence_of, likelihood)
+    for each in (solver, judge):
+        check = traits_of(each).check
+        if check is not None:
+            check(likelihood)
+    if traits_of(solver).variance and (strategy is None or not averages(strategy)):
         values = X.shape[0] * (len(class_names) if likelihood.targets == "classes" else 1)
-        check_draws(draws * chains, values, "training", FEWER_DRAWS)  # other strategies bring their own number
-    check_marginals(marginals, method)
+        check_draws(draws * chains, values, "training", FEWER_DRAWS)  # an average brings its own number
+    check_marginals(marginals, solver)
     if likelihood.targets == "classes":
-        _check_several_classes(len(class_names), (method, evidence_of), marginals)
+        _check_several_classes(marginals)
     if marginals == "tilted":  # values changed one by one leave the span of a root of low rank
         if control.gram == "low_rank":
             raise ValueError("marginals='tilted' needs the dense Gram matrix. Use Control(gram='dense'), or 'auto'.")
@@ -207,10 +213,10 @@ def fit(
         if strategy is None:
             _refuse_options(evidence_of=evidence_of, priors=priors, bounds=bounds, fixed=fixed)
             with np.errstate(over="ignore", invalid="ignore"):  # a kernel that overflows is refused by Problem
-                problem = assemble(kernel, X, t, likelihood, method=method, control=control)
-            posterior = make_process(kernel, X, problem, solver.solve(problem, replace(control, progress=progress)))
+                problem = assemble(kernel, X, t, likelihood, solver=solver, control=control)
+            solution = solver.solve(problem, replace(control, progress=progress))
+            posterior = make_process(kernel, X, problem, solution, solver)
         else:
-            judge = solver if evidence_of is None else get_method(evidence_of, likelihood)
             # a point that was not solved has no evidence, whatever the last solution may be
             inner = replace(control, throw=True, progress=False)
             priors = _with_own_priors(kernel, priors or {}, fixed)
@@ -221,8 +227,8 @@ def fit(
             posterior, node, stats = tuned.posterior, tuned.node, tuned.stats
             extras = _record_variables(tuned.result.record, target.names)
             attrs = {"hyper": strategy.name, "hyper_judged_by": judge.name}
-            if strategy.name == "evidence" and judge is solver:
-                _compare_with_search(posterior.parts[0].solution, tuned.result)
+            if judge is solver and tuned.result.log_evidence is not None:
+                _compare_with_search(posterior.parts[0].solution, tuned.result.log_evidence)
         return to_container(
             posterior,
             class_names=class_names,
@@ -302,7 +308,7 @@ def predict(
     node = _nodes(idata) if draws else np.zeros((0, 0), dtype=np.intp)
     n_values = X_new.shape[0] * int(np.prod(process.problem.latent_shape[1:]))  # of each class
     check_draws(node.size, n_values, "new", FEWER_NEW_DRAWS)
-    size = max(rank_of(part.problem.gram) or part.problem.n for part in process.parts)
+    size = max(part.problem.matrix.width for part in process.parts)
     jointly = X_new.shape[0] if X_new.shape[0] <= LARGEST_JOINT else 0  # more are worked on in blocks
     with one_thread_if_small(max(size, jointly)):  # draws first, since they may be refused
         drawn = _draw_new(process, X_new, node, np.random.default_rng(random_seed)) if draws else {}
@@ -390,12 +396,13 @@ def _strategy(hyper: str | Strategy | None, starts: int | None) -> Strategy | No
     strategy = get_strategy(hyper)
     if starts is None:
         return strategy
-    if not isinstance(hyper, str) or not isinstance(strategy, Evidence | LeaveOneOut):
+    if not isinstance(hyper, str) or not isinstance(strategy, Restartable):
+        named = " and ".join(repr(name) for name, each in HYPER.items() if isinstance(each, Restartable))
         raise ValueError(
-            f"starts goes with hyper='evidence' and 'loo', got starts={starts!r} with hyper={hyper!r}. "
+            f"starts goes with hyper={named}, got starts={starts!r} with hyper={hyper!r}. "
             "Leave it out; a strategy has options of its own."
         )
-    return replace(strategy, starts=starts)
+    return strategy.with_starts(starts)
 
 
 def _check_kernel_per_class(kernel: Kernel, likelihood: Likelihood) -> None:
@@ -407,10 +414,8 @@ def _check_kernel_per_class(kernel: Kernel, likelihood: Likelihood) -> None:
         )
 
 
-def _check_several_classes(n_classes: int, methods: tuple[str | None, ...], marginals: str) -> None:
+def _check_several_classes(marginals: str) -> None:
     """Raise a ValueError for what several classes do not have, before a search begins."""
-    if "tap" in methods:
-        check_number_of_classes(n_classes)
     if marginals == "tilted":
         raise ValueError(
             "marginals='tilted' are of one latent value for each case, and Softmax has one for each class. Use "
@@ -431,11 +436,9 @@ def _with_own_priors(kernel: Kernel, priors: Mapping[str, Prior], fixed: Collect
     return {**own, **priors} if own else priors  # what is malformed is for Target to refuse
 
 
-def _compare_with_search(solution: Solution, result: HyperResult) -> None:
+def _compare_with_search(solution: Solution, search: float) -> None:
     """Warn if the equations at the tuned hyperparameters, solved from the prior, have another solution."""
-    ends = {name: result.record[name][1] for name in ("hyper_log_evidence", "hyper_log_prior") if name in result.record}
-    best = np.argmax(sum(ends.values()))  # with the prior: that is what was searched for
-    search, value = float(ends["hyper_log_evidence"][best]), solution.evidence.value
+    value = solution.evidence.value
     if abs(value - search) > SAME_EVIDENCE:
         warnings.warn(
             f"at the tuned hyperparameters the log evidence is {value:.3f} nats, but the search, which went from "

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.hyper import HyperResult, Strategy, Target
 from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.matrices.low_rank import rank_of
 from bayesgp_mf.matrices.memory import check_memory
-from bayesgp_mf.methods import Solver
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process, make_process
 from bayesgp_mf.progress import progress_bar
@@ -79,8 +78,8 @@ def tune(
         for kernel in kernels:
             problem = target.problem_at(kernel, solver)
             if not parts:
-                check_memory(target.t.size, len(kernels), rank_of(problem.gram), target.n_classes)
-            parts.append(make_process(kernel, target.X, problem, solver.solve(problem, control)))
+                check_memory(target.t.size, len(kernels), problem.matrix.rank, target.n_classes)
+            parts.append(make_process(kernel, target.X, problem, solver.solve(problem, control), solver))
             advance(f"{len(parts)} of {len(kernels)}")
     if len(result.kernels) == 1:
         node = np.zeros((chains, draws), dtype=np.intp)

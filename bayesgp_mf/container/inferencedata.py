@@ -25,14 +25,15 @@ from bayesgp_mf.inference.undefined import UndefinedCorrection, UndefinedEvidenc
 from bayesgp_mf.inputs import as_kernel
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.matrices.dense import Correction, DenseCorrection, SiteCorrection
-from bayesgp_mf.matrices.low_rank import Gram, LowRankCorrection, LowRankGram, rank_of, site_correction
+from bayesgp_mf.likelihoods.optional import to_dict
+from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.corrections import Correction, DenseCorrection
+from bayesgp_mf.matrices.low_rank import LowRankGram
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.matrices.pivoting import at_pivots
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.multiclass.correction import SoftmaxCorrection
 from bayesgp_mf.processes.mixture import Mixture
-from bayesgp_mf.processes.paths import blocks
 from bayesgp_mf.processes.several_classes import Process, make_process
 from bayesgp_mf.processes.single import Marginals
 from bayesgp_mf.types import Array
@@ -48,8 +49,7 @@ DRAWN_AT_ONCE = 2**22
 TAKEN = {
     *("alpha", "site_variance", "correction", "latent_mean", "latent_sd", "cavity_mean", "cavity_sd", "loo_i", "f"),
     *("log_evidence", "log_evidence_se", "n_iterations", "residual", "node_weight", "node", "chain", "draw", "obs_id"),
-    *("pivot", "rank", "obs_id_other", "feature", "hyper", "start", "iteration", "point", "class", "site_weight"),
-    *("training", "batch"),
+    *("pivot", "rank", "obs_id_other", "feature", "hyper", "class", "site_weight"),
 }
 """Names of variables and dimensions, which parameters of a kernel must not have."""
 
@@ -157,7 +157,7 @@ def to_container(
             "evidence_bound": first.solution.evidence.bound or "none",
             "marginals": marginals,
             "kernel": json.dumps(_describe(first.kernel)),
-            "likelihood": json.dumps(problem.likelihood.to_dict()),
+            "likelihood": json.dumps(to_dict(problem.likelihood)),
             "class_names": json.dumps(class_names),
             "versions": json.dumps(_versions()),
             **attrs,
@@ -243,7 +243,7 @@ def _summary_variables(posterior: Process | Mixture, coords: dict[str, Any]) -> 
 
 def _node_variables(posterior: Process | Mixture, coords: dict[str, Any]) -> dict[str, xr.DataArray]:
     """What is needed to predict again: of the one setting of the hyperparameters, or of each along ``node``."""
-    ranks = [rank_of(part.problem.gram) or 0 for part in posterior.parts]
+    ranks = [part.problem.matrix.rank or 0 for part in posterior.parts]
     parts = [_part_variables(part, max(ranks), coords) for part in posterior.parts]
     if not isinstance(posterior, Mixture):
         return parts[0]
@@ -258,7 +258,7 @@ def _node_variables(posterior: Process | Mixture, coords: dict[str, Any]) -> dic
 
 def _part_variables(part: Process, most: int, coords: dict[str, Any]) -> dict[str, xr.DataArray]:
     """Lay out one setting of the hyperparameters; ``most`` is the largest rank of a Gram matrix of any, 0 for dense."""
-    solution, gram = part.solution, part.problem.gram
+    solution, pivots = part.solution, part.problem.matrix.pivots
     variables = {
         "alpha": _array(solution.alpha, ("obs_id", "class"), coords),
         "n_iterations": xr.DataArray(solution.info.n_iterations),
@@ -266,7 +266,7 @@ def _part_variables(part: Process, most: int, coords: dict[str, Any]) -> dict[st
         **{name: _parameter(name, np.array(value), (), coords) for name, value in part.kernel.params.items()},
     }
     if most > 0:  # the Gram matrix of low rank again is that of its pivots; -1 where there are fewer
-        pivots = gram.pivots if isinstance(gram, LowRankGram) else np.empty(0, dtype=np.intp)
+        pivots = np.empty(0, dtype=np.intp) if pivots is None else pivots
         padded = np.pad(pivots, (0, most - pivots.size), constant_values=-1)
         variables["pivot"] = xr.DataArray(padded.astype(np.int64), dims=("rank",))
     if not solution.has_variance:
@@ -285,10 +285,13 @@ def _parameters(posterior: Mixture) -> dict[str, Array]:
     return {name: np.array([params[name] for params in each]) for name in each[0]}
 
 
-def check_parameter_names(kernel: Kernel) -> None:
-    """Raise a ValueError if a parameter of a kernel has a name that means something else in a container."""
+def check_parameter_names(kernel: Kernel, recorded: tuple[str, ...]) -> None:
+    """Raise a ValueError if a parameter of a kernel has a name that means something else in a container.
+
+    ``recorded`` are the names of dimensions of how its hyperparameters are chosen.
+    """
     for name in kernel.params:
-        if name in TAKEN or name.startswith("hyper_"):
+        if name in TAKEN or name in recorded or name.startswith("hyper_"):
             raise ValueError(
                 f"a parameter of the kernel is called {name!r}, which is taken in the container. Rename it."
             )
@@ -338,9 +341,7 @@ def from_container(idata: Container, kernel: Any = None) -> Process | Mixture:
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(damaged.format(f"{type(error).__name__}, {error}")) from error
     stored, computed = fit["latent_mean"].values, posterior.mean_at_training
-    gram = posterior.problem.gram
-    diagonal = np.diagonal(gram, axis1=-2, axis2=-1) if isinstance(gram, np.ndarray) else gram.diagonal()
-    scale = float(np.max(np.sqrt(diagonal)))
+    scale = float(np.max(np.sqrt(posterior.problem.matrix.diagonal())))
     if not np.allclose(stored, computed, rtol=1e-6, atol=1e-6 * scale):  # also false if anything is NaN
         raise ValueError(damaged.format("its posterior mean is not that of its kernel, inputs and weights"))
     return posterior
@@ -385,7 +386,7 @@ def _read(idata: Container, fit: xr.Dataset, kernel: Kernel) -> Process | Mixtur
     return Mixture(tuple(parts), fit["node_weight"].values)
 
 
-def _read_gram(node: xr.Dataset, kernel: Kernel, X: Array) -> Gram:
+def _read_gram(node: xr.Dataset, kernel: Kernel, X: Array) -> Array | LowRankGram:
     """Return the Gram matrix of a fit: of low rank, from its pivots, where the fit worked with such a one."""
     if "pivot" not in node or not np.any(node["pivot"].values >= 0):
         return kernel.gram(X)
@@ -418,7 +419,7 @@ def _read_solution(node: xr.Dataset, problem: Problem, attrs: dict[str, Any]) ->
         evidence=evidence,
         cavity=None,
         info=Info(
-            Status[attrs["status"]], int(node["n_iterations"]), float(node["residual"]), rank=rank_of(problem.gram)
+            Status[attrs["status"]], int(node["n_iterations"]), float(node["residual"]), rank=problem.matrix.rank
         ),
     )
 
@@ -433,7 +434,7 @@ def _read_correction(node: xr.Dataset, problem: Problem) -> Correction:
         site_variance = node["site_variance"].values
         if np.any(np.isnan(site_variance)) or site_variance.shape != problem.t.shape:
             raise ValueError("site_variance is not one number for each case")
-        return site_correction(problem.gram, 1.0 / site_variance)
+        return problem.matrix.sites(1.0 / site_variance)
     return DenseCorrection(node["correction"].values)
 
 
@@ -506,12 +507,12 @@ def _parameter(name: str, values: Array, dims: tuple[str, ...], coords: dict[str
 
 
 def _correction_variables(correction: Correction, coords: dict[str, Any]) -> dict[str, xr.DataArray]:
-    if isinstance(correction, SoftmaxCorrection):
-        return {"site_weight": _array(correction.site_weight, ("obs_id", "class"), coords)}
-    if isinstance(correction, SiteCorrection | LowRankCorrection):
-        with np.errstate(divide="ignore"):  # a site that says nothing has infinite variance
-            return {"site_variance": _array(1.0 / correction.site_precision, ("obs_id",), coords)}
-    return {"correction": xr.DataArray(correction.dense(), dims=("obs_id", "obs_id_other"))}
+    return {
+        name: xr.DataArray(values, dims=("obs_id", "obs_id_other"))
+        if name == "correction"
+        else _array(values, ("obs_id", "class"), coords)
+        for name, values in correction.stored().items()
+    }
 
 
 def _common_attrs() -> dict[str, str]:

@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import ClassLeaveOneOut, LeaveOneOut
+from bayesgp_mf.inputs import as_new_inputs
 from bayesgp_mf.processes.several_classes import Process
 from bayesgp_mf.types import Array
 
@@ -56,26 +57,38 @@ class Mixture:
 
     def latent_mean(self, X_new: ArrayLike) -> Array:
         """Return the mean ``(m,)`` of the latent process at new cases, averaged over the settings."""
-        return self._average(lambda part: part.latent_mean(X_new))
+        return self.latent_mean_at(as_new_inputs(X_new, self.parts[0].X))
+
+    def latent_mean_at(self, X: Array) -> Array:
+        """Return what `latent_mean` does at inputs that were checked."""
+        return self._average(lambda part: part.latent_mean_at(X))
 
     def latent(self, X_new: ArrayLike) -> tuple[Array, Array]:
         """Return mean and variance ``(m,)`` of the latent process at new cases, over the settings too."""
-        return self._moments(lambda part, _: part.latent(X_new))
+        return self.latent_at(as_new_inputs(X_new, self.parts[0].X))
+
+    def latent_at(self, X: Array) -> tuple[Array, Array]:
+        """Return what `latent` does at inputs that were checked."""
+        return self._moments(lambda part, _: part.latent_at(X))
 
     def predict_proba(self, X_new: ArrayLike) -> Array:
         """Return the probability ``(m,)`` of the second class, averaged over the settings (1996, eq. 9).
 
         Of several classes, the probabilities ``(m, C)`` of all.
         """
-        return self._average(lambda part: part.predict_proba(X_new))
+        return self.predictive(X_new)[2]
 
     def predictive(self, X_new: ArrayLike) -> tuple[Array, Array, Array]:
         """Return mean, variance and probability ``(m,)`` at new cases at one go, over the settings."""
+        return self.predictive_at(as_new_inputs(X_new, self.parts[0].X))
+
+    def predictive_at(self, X: Array) -> tuple[Array, Array, Array]:
+        """Return what `predictive` does at inputs that were checked."""
         proba: Array = np.zeros(())
 
         def ask(part: Process, weight: float) -> tuple[Array, Array]:
             nonlocal proba
-            mean, variance, each = part.predictive(X_new)
+            mean, variance, each = part.predictive_at(X)
             proba = proba + weight * each
             return mean, variance
 

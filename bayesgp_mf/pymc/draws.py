@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from bayesgp_mf.container.inferencedata import SAMPLE_DIMS, get_group, group_names, predictions_datasets, set_group
 from bayesgp_mf.errors import ConvergenceError, Status, UndefinedQuantityError
 from bayesgp_mf.inputs import as_inputs
-from bayesgp_mf.likelihoods.shifted import unshifted
+from bayesgp_mf.likelihoods.optional import unshifted
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.progress import progress_bar

@@ -17,11 +17,11 @@ from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inputs import as_inputs, encode_targets
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.matrices.dense import psd_root
+from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.pymc.graph import free_inputs, interpret
 from bayesgp_mf.pymc.kernel import Covariance, PymcKernel
-from bayesgp_mf.pymc.mean import Mean, PosteriorWithMean
+from bayesgp_mf.pymc.mean import Mean
 from bayesgp_mf.pymc.op import LatentPosterior, LogEvidence
 from bayesgp_mf.pymc.parameters import split_parameters
 from bayesgp_mf.types import Array
@@ -279,7 +279,7 @@ class Marginal:
         mean = self._mean.at(self._take(point, self._mean.parameters))
         with one_thread_if_small(len(t)):
             problem, solution = self._latent.solve(kernel.gram(X), t, mean(X), *parameters)
-        return PosteriorWithMean(kernel, X, problem, solution, mean)
+        return Posterior(kernel, X, problem, solution, mean=mean)
 
     @cached_property
     def hyperparameters(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf.errors import Status
 from bayesgp_mf.hyper import LogNormal, Target
 from bayesgp_mf.inference.solution import Evidence, Info, Solution
-from bayesgp_mf.matrices.dense import SiteCorrection
+from bayesgp_mf.matrices.sites import SiteCorrection
 from bayesgp_mf.methods import METHODS
 
 MEAN = np.array([0.3, -0.7])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods import Gaussian
-from bayesgp_mf.matrices.dense import SiteCorrection
+from bayesgp_mf.matrices.sites import SiteCorrection
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.online import Online, finish, init, update
 from tests.online.conftest import KERNEL, every_likelihood, make_inputs, make_problem

@@ -11,7 +11,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf import kernels
 from bayesgp_mf.container import inferencedata
 from bayesgp_mf.likelihoods import Gaussian
-from bayesgp_mf.matrices.dense import psd_root
+from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.processes import paths
 from bayesgp_mf.processes import single as posterior_process
 from bayesgp_mf.processes.single import Posterior
@@ -43,7 +43,7 @@ def assert_is_the_posterior(process, X_new):
 def as_functions(monkeypatch):
     """Draw however few new cases as if they were very many, in blocks of a few."""
     monkeypatch.setattr(posterior_process, "LARGEST_JOINT", 0)
-    monkeypatch.setattr(paths, "BLOCK", 7)
+    monkeypatch.setattr("bayesgp_mf.matrices.blocks.BLOCK", 7)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_basis_covers_all_cases_whatever_the_blocks(monkeypatch):
     scale = np.sqrt(SMOOTH.diag(cases))
     sizes = []
     for block in (50, 1000):
-        monkeypatch.setattr(paths, "BLOCK", block)
+        monkeypatch.setattr("bayesgp_mf.matrices.blocks.BLOCK", block)
         basis, noise = paths.cover(paths.empty_basis(SMOOTH, 2), cases, 400)
         rows = basis.rows(cases)
         assert np.abs(rows @ rows.T - SMOOTH.gram(cases)).max() < 2 * paths.TOLERANCE * scale[0] ** 2
@@ -173,7 +173,7 @@ def peak_of(work):
 
 
 def test_memory_does_not_grow_with_the_number_of_new_cases_but_for_the_results(monkeypatch):
-    monkeypatch.setattr(paths, "BLOCK", 128)
+    monkeypatch.setattr("bayesgp_mf.matrices.blocks.BLOCK", 128)
     process = posterior_of(SMOOTH, bgp.Probit())
     few, many = (RNG.uniform(-2, 2, (m, 2)) for m in (20_000, 100_000))
     peaks = [peak_of(lambda cases=cases: process.predictive(cases)) for cases in (few, many)]

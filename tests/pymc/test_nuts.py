@@ -19,6 +19,7 @@ from bayesgp_mf.container.inferencedata import get_group
 from bayesgp_mf.hyper import EvidenceScore, LogNormal, Objective, Strategy, Target, get_strategy
 from bayesgp_mf.hyper.default_priors import DEFAULT_SD, with_default_priors
 from bayesgp_mf.hyper.scores import KNOWN
+from bayesgp_mf.hyper.strategy import averages
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.pymc import Nuts, nuts
 from bayesgp_mf.pymc.nuts import inside
@@ -324,6 +325,7 @@ def test_options_are_checked(options, message):
 def test_it_goes_by_its_name():
     assert get_strategy("nuts") == Nuts()
     assert isinstance(Nuts(), Strategy)
+    assert averages(Nuts())
     with pytest.raises(ValueError, match=r"'loo', 'nuts', 'scan'"):
         get_strategy("NUTS")
 

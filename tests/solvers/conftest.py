@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayesgp_mf.matrices import dense
+from bayesgp_mf.matrices import sites
 
 
 @pytest.fixture
 def factorised(monkeypatch) -> list[np.dtype]:
     """Return a list that is told the precision of every dense matrix that sites make and that is factorised."""
-    made, cholesky = [], dense.cholesky
+    made, cholesky = [], sites.cholesky
 
     def watched(matrix, **options):
         made.append(matrix.dtype)
         return cholesky(matrix, **options)
 
-    monkeypatch.setattr(dense, "cholesky", watched)
+    monkeypatch.setattr(sites, "cholesky", watched)
     return made

@@ -11,7 +11,7 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf.inference.solution import Cavity
 from bayesgp_mf.likelihoods import Quadrature
-from bayesgp_mf.matrices.dense import SiteCorrection
+from bayesgp_mf.matrices.sites import SiteCorrection
 from bayesgp_mf.solvers.meanfield import naive, tap
 from bayesgp_mf.solvers.newton import newton_step
 from bayesgp_mf.solvers.sites import State, iterate_sites, site_of_cavity, sites_of

@@ -6,13 +6,8 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
-from bayesgp_mf.matrices.dense import (
-    SiteCorrection,
-    cholesky,
-    squared_symmetric_times,
-    symmetric_times,
-    triangular_inverse,
-)
+from bayesgp_mf.matrices.factors import cholesky, squared_symmetric_times, symmetric_times, triangular_inverse
+from bayesgp_mf.matrices.sites import SiteCorrection
 from bayesgp_mf.solvers import meanfield
 from bayesgp_mf.solvers.meanfield import naive, tap
 
