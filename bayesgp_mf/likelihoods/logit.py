@@ -3,7 +3,7 @@ r"""The logistic likelihood, integrated over a Gaussian on a grid that follows b
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import expit, log_expit
@@ -53,20 +53,9 @@ class Logit:
     array([0.5])
     """
 
-    @property
-    def targets(self) -> Literal["binary", "real"]:
-        """Labels are -1/+1."""
-        return "binary"
-
-    @property
-    def log_concave(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def forbids(self) -> bool:
-        """No latent value has likelihood zero."""
-        return False
+    targets: ClassVar[Literal["binary"]] = "binary"
+    forbids: ClassVar[bool] = False
+    log_concave: ClassVar[bool] = True
 
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log sigma(t f) in nats, and its derivatives in f; ``t`` and ``f`` broadcast."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,7 @@ class Probit:
 
     noise_variance: float = 1.0
     flip: float = 0.0
+    targets: ClassVar[Literal["binary"]] = "binary"
 
     def __post_init__(self) -> None:
         object.__setattr__(
@@ -83,11 +84,6 @@ class Probit:
                 "means that the two class labels are exchanged."
             )
         object.__setattr__(self, "flip", flip)
-
-    @property
-    def targets(self) -> Literal["binary", "real"]:
-        """Labels are -1/+1."""
-        return "binary"
 
     @property
     def forbids(self) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -102,6 +102,9 @@ class Quadrature:
     targets: Literal["binary", "real"] = "binary"
     sampler: Callable[[Array, np.random.Generator], Any] | None = None
     step: float = 2.0**-8
+    # what a function forbids, and whether it is concave, cannot be known before it is asked
+    forbids: ClassVar[bool] = False
+    log_concave: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not callable(self.log_density):
@@ -112,16 +115,6 @@ class Quadrature:
             raise ValueError(f"sampler must be a function of (f, rng), got {type(self.sampler).__name__}.")
         if not (np.isfinite(self.step) and self.step > 0):
             raise ValueError(f"step must be a finite number > 0, got {self.step!r}.")
-
-    @property
-    def log_concave(self) -> bool:
-        """Taken to be False: what a function is cannot be known before it is asked."""
-        return False
-
-    @property
-    def forbids(self) -> bool:
-        """Taken to be False: what a function forbids cannot be known before it is asked."""
-        return False
 
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log p(t|f) in nats, and its derivatives in f by central differences; ``t`` and ``f`` broadcast.

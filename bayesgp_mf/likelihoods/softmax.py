@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Set
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import log_softmax, softmax
@@ -64,6 +64,9 @@ class Softmax:
     """
 
     classes: tuple[Any, ...] | None = None
+    targets: ClassVar[Literal["classes"]] = "classes"
+    forbids: ClassVar[bool] = False
+    log_concave: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.classes is None:
@@ -84,21 +87,6 @@ class Softmax:
     def n_classes(self) -> int | None:
         """Number of classes C, or None where the labels decide."""
         return None if self.classes is None else len(self.classes)
-
-    @property
-    def targets(self) -> Literal["classes"]:
-        """Codes 0 to C - 1."""
-        return "classes"
-
-    @property
-    def log_concave(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def forbids(self) -> bool:
-        """No latent value has likelihood zero."""
-        return False
 
     def with_classes(self, classes: tuple[str, ...]) -> Softmax:
         """Return the likelihood with its classes named."""
