@@ -75,10 +75,8 @@ def with_log_vector(kernel: Kernel, vector: ArrayLike) -> Kernel:
 
 def log_gradient(kernel: Kernel, gradient: Mapping[str, ArrayLike]) -> Array:
     """Turn a gradient in the parameters, by name, into one in `log_vector`, ``(p,)``."""
-    parts = []
-    for name, value in _arrays(kernel).items():
-        parts.append((np.asarray(gradient[name]) * value)[value > 0])
-    return np.concatenate(parts or [np.empty(0)])
+    arrays = _arrays(kernel).items()
+    return np.concatenate([(np.asarray(gradient[n]) * value)[value > 0] for n, value in arrays] or [np.empty(0)])
 
 
 def _arrays(kernel: Kernel) -> dict[str, Array]:
