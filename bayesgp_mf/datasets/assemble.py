@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesgp_mf.datasets.arguments import check_flag
 from bayesgp_mf.datasets.dataset import Dataset
 from bayesgp_mf.types import Array
 
@@ -21,30 +22,16 @@ def assemble(
     description: str,
     fold: NDArray[np.int64] | None = None,
 ) -> Dataset:
-    """Split the rows by the mask `train`, rescale the inputs if asked, and wrap them.
+    """Split the rows, in order, by the mask of training rows, rescale the inputs if asked, and wrap them.
 
-    Parameters
-    ----------
-    name, feature_names, units, description
-        As in :class:`Dataset`.
-    X : (N, d) array
-        Raw inputs of all rows.
-    y : (N,) array of str
-        Labels of all rows.
-    train : (N,) array of bool
-        True for a training row. Rows keep their order on both sides of the split.
-    standardise : bool
-        Whether to rescale the inputs.
-    fold : (N,) array of int, optional
-        Cross-validation fold of all rows.
-
-    Returns
-    -------
-    Dataset
-        Training rows in ``X``, all others in ``X_test``.
+    Raises
+    ------
+    ValueError
+        If ``standardise`` is not a bool.
     """
-    d = X.shape[1]
-    mean, scale = training_moments(X[train], feature_names) if standardise else (np.zeros(d), np.ones(d))
+    mean, scale = np.zeros(X.shape[1]), np.ones(X.shape[1])
+    if check_flag("standardise", standardise):
+        mean, scale = training_moments(X[train], feature_names)
     return Dataset(
         name=name,
         X=(X[train] - mean) / scale,
@@ -63,18 +50,6 @@ def assemble(
 
 def training_moments(X: Array, feature_names: tuple[str, ...]) -> tuple[Array, Array]:
     """Mean and standard deviation (``ddof=0``) of each input over the training rows.
-
-    Parameters
-    ----------
-    X : (n, d) array
-        Raw training inputs.
-    feature_names : tuple of str, length d
-        Names for the error message.
-
-    Returns
-    -------
-    mean, scale : (d,) array
-        In the units of the input.
 
     Raises
     ------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayesgp_mf.datasets.arguments import check_flag
 from bayesgp_mf.datasets.assemble import assemble
 from bayesgp_mf.datasets.dataset import Dataset
 from bayesgp_mf.datasets.read import input_matrix, read_columns
@@ -36,8 +35,7 @@ def load_pima(*, standardise: bool = True) -> Dataset:
     Parameters
     ----------
     standardise : bool
-        Rescale each input to zero mean and unit variance over the training rows (``ddof=0``), and the
-        test rows with the same numbers, as [3]_ and [4]_ do.
+        Rescale the inputs as `load_crabs` does, and as [3]_ and [4]_ do.
 
     Returns
     -------
@@ -85,7 +83,6 @@ def load_pima(*, standardise: bool = True) -> Dataset:
     >>> dict(zip(pima.feature_names, pima.X[0].tolist()))["glu"]
     86.0
     """
-    standardise = check_flag("standardise", standardise)
     training, test = read_columns("pima_train.csv"), read_columns("pima_test.csv")
     names = tuple(_UNITS)
     return assemble(
