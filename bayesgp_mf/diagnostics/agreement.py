@@ -209,11 +209,8 @@ def agreement(first: Container, second: Container) -> Agreement:
             f"first has {draws[0].sizes['obs_id']} cases and second {draws[1].sizes['obs_id']}: they are not fits of "
             "the same data."
         )
-    targets = [
-        get_group(idata, "observed_data")["y"].values
-        for idata in (first, second)
-        if "observed_data" in group_names(idata) and "y" in get_group(idata, "observed_data")
-    ]
+    observed = _group(first, "observed_data"), _group(second, "observed_data")
+    targets = [group["y"].values for group in observed if "y" in group]
     if len(targets) == 2 and not np.array_equal(targets[0], targets[1]):
         raise ValueError("first and second have different targets y: they are not fits of the same data.")
     moments = [_moments(idata, f) for idata, f in zip((first, second), draws, strict=True)]
@@ -235,13 +232,19 @@ def agreement(first: Container, second: Container) -> Agreement:
     return found
 
 
+def _group(idata: Container, name: str) -> xr.Dataset:
+    """Return a group of a container, without variables where there is none of that name."""
+    return get_group(idata, name) if name in group_names(idata) else xr.Dataset()
+
+
 def _draws(name: str, idata: Container) -> xr.DataArray:
     advice = "Pass what bayesgp_mf.fit returned, or what pymc.sample did for a model with latent values f."
     if not hasattr(idata, "groups"):
         raise ValueError(f"{name} must be an ArviZ container, got {type(idata).__name__}. {advice}")
-    if "posterior" not in group_names(idata) or "f" not in get_group(idata, "posterior"):
+    posterior = _group(idata, "posterior")
+    if "f" not in posterior:
         raise ValueError(f"{name} has no draws of f in a group posterior (groups: {group_names(idata)}). {advice}")
-    f = get_group(idata, "posterior")["f"]
+    f = posterior["f"]
     if f.ndim == 4 and "class" in f.dims:
         raise ValueError(f"{name} is a fit of several classes, which agreement does not compare: f has {f.dims}.")
     if f.ndim != 3 or f.dims[:2] != SAMPLE_DIMS:
@@ -256,7 +259,7 @@ def _draws(name: str, idata: Container) -> xr.DataArray:
 
 def _moments(idata: Container, f: xr.DataArray) -> tuple[Array, Array, Array, Array]:
     """Return mean and sd of each case with their errors: of the Gaussian where the draws are from one."""
-    fit = get_group(idata, "fit") if "fit" in group_names(idata) else xr.Dataset()
+    fit = _group(idata, "fit")
     if "latent_sd" in fit and fit.attrs.get("marginals", "gaussian") == "gaussian":
         none = np.zeros(f.sizes["obs_id"])
         return fit["latent_mean"].values, none, fit["latent_sd"].values, none
@@ -282,7 +285,7 @@ def _wasserstein(first: xr.DataArray, second: xr.DataArray) -> tuple[Array, Arra
 
 def _probability(idata: Container) -> tuple[Array, Array] | None:
     """Return predicted probabilities and their errors: averages over draws, or numbers with an error beside them."""
-    predictions = get_group(idata, "predictions") if "predictions" in group_names(idata) else xr.Dataset()
+    predictions = _group(idata, "predictions")
     if "p" not in predictions:
         return None
     p = predictions["p"]
@@ -294,7 +297,7 @@ def _probability(idata: Container) -> tuple[Array, Array] | None:
 
 def _log_evidence(idata: Container) -> tuple[Array, Array] | None:
     """Return the log evidence and its error, ``(1,)`` each; an average over hyperparameters has none of its own."""
-    fit = get_group(idata, "fit") if "fit" in group_names(idata) else xr.Dataset()
+    fit = _group(idata, "fit")
     if "log_evidence" not in fit or fit["log_evidence"].ndim > 0:
         return None
     return np.atleast_1d(fit["log_evidence"].values), np.atleast_1d(fit["log_evidence_se"].values)

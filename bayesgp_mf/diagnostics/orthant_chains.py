@@ -30,10 +30,8 @@ def sample_orthant_chains(
 
     Parameters
     ----------
-    gram : (n, n) array_like
-        Covariance, positive definite.
-    t : (n,) array_like
-        Signs -1/+1.
+    gram, t
+        As for `log_orthant_probability`.
     draws, tune : int
         States of each chain: those that are kept, and those before them that are dropped.
     chains : int
@@ -53,12 +51,8 @@ def sample_orthant_chains(
 
     Raises
     ------
-    ValueError
-        If an argument is malformed.
-    NotPositiveDefiniteError
-        If the matrix is singular.
-    InconsistentDataError
-        If two variables are one and the same up to sign, and the signs contradict that.
+    ValueError, NotPositiveDefiniteError, InconsistentDataError
+        As for `log_orthant_probability`.
     ConvergenceError
         If a path is reflected without end, where the covariance is close to singular.
 

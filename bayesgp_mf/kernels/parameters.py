@@ -12,13 +12,7 @@ from bayesgp_mf.types import Array
 
 
 def positive(name: str, value: ArrayLike, *, vector: bool = False, zero_allowed: bool = False) -> Array:
-    """Return a parameter as a read-only float array of dimension 0 (or 1, if ``vector`` allows it).
-
-    Raises
-    ------
-    ValueError
-        If it has the wrong dimension or is not finite and positive.
-    """
+    """Return a parameter, finite and positive, as a read-only float array ``()`` (or ``(d,)``, if it is a vector)."""
     try:
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):

@@ -73,16 +73,7 @@ class Logit:
             s_2 = \mathrm{Var}(\sigma) - \langle \sigma (1 - \sigma) \rangle
 
         are the derivatives of log Z, and those of log(1 - Z) are -r s_1 and -r (s_2 + (1 + r) s_1^2).
-
-        Parameters
-        ----------
-        t, mean, variance : array
-            Labels, and Gaussians in latent units and their square; they broadcast.
-
-        Returns
-        -------
-        Derivs
-            Value in nats; at variance 0 that of `log_prob`.
+        At variance 0 it is `log_prob`.
         """
         t, mean, variance = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (t, mean, variance)))
         shape = mean.shape

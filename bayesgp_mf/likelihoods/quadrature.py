@@ -131,15 +131,7 @@ class Quadrature:
     def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
         """Return the log of the integral of p(t|f) N(f | mean, variance), and its derivatives in mean.
 
-        Parameters
-        ----------
-        t, mean, variance : array
-            Targets, and Gaussians in latent units and their square; they broadcast.
-
-        Returns
-        -------
-        Derivs
-            Value in nats; at variance 0 that of `log_prob`.
+        At variance 0 it is `log_prob`.
 
         Raises
         ------
@@ -201,13 +193,7 @@ class Quadrature:
         return np.where(rng.random(f.shape) < expit(right - wrong).reshape(f.shape), 1.0, -1.0)
 
     def to_dict(self) -> dict[str, Any]:
-        """Raise: a function cannot be saved.
-
-        Raises
-        ------
-        UndefinedQuantityError
-            Always.
-        """
+        """Raise an UndefinedQuantityError: a function cannot be saved."""
         raise UndefinedQuantityError(
             "a Quadrature likelihood holds a Python function, which cannot be saved as numbers and strings. "
             "Save the rest, and build the likelihood again from its function."

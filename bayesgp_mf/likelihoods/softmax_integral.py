@@ -67,6 +67,7 @@ _LOWEST = 1e-250  # values of G below this count as zero
 _ROUNDING = 1e-8  # in units of the largest variance: eigenvalues down to minus this are zero
 _REFINEMENTS = 12
 _GUMBEL_VARIANCE = np.pi**2 / 6.0
+_NO_COVARIANCE = "the covariance of the latent values of a case is not positive semi-definite"
 
 Index = NDArray[np.intp]
 
@@ -74,19 +75,12 @@ Index = NDArray[np.intp]
 def class_probabilities(mean: Array, covariance: Array) -> Array:
     """Return the probabilities ``(m, C)`` of the classes of cases with Gaussian latent values; rows sum to one.
 
-    Parameters
-    ----------
-    mean : (m, C) array
-        In latent units.
-    covariance : (m, C, C) array
-        In squared latent units; positive semi-definite.
-
     Raises
     ------
     ConvergenceError
         If all points leave an estimated error above 1e-4.
     ArithmeticError
-        If a covariance is none.
+        If one of the covariances ``(m, C, C)`` is not positive semi-definite.
     """
     if mean.shape[1] == 2:
         difference, variance = _of_two(mean, covariance)
@@ -125,28 +119,9 @@ def _probabilities(mean: Array, covariance: Array, codes: Index | None) -> Array
 
 
 def log_class_density(t: Array, mean: Array, covariance: Array) -> Derivs:
-    """Return the log probability of the classes ``t``, and its derivatives in the means.
+    """Return the log probability ``(m,)`` of the classes ``t (m,)``, and its derivatives in the means ``(m, C)``.
 
-    Parameters
-    ----------
-    t : (m,) array
-        Classes, 0 to C - 1.
-    mean : (m, C) array
-        In latent units.
-    covariance : (m, C, C) array
-        In squared latent units; positive semi-definite.
-
-    Returns
-    -------
-    Derivs
-        ``value (m,)`` in nats, ``d1 (m, C)``, ``d2 (m, C, C)``.
-
-    Raises
-    ------
-    ConvergenceError
-        If all points leave an estimated error above 3e-4 nats.
-    ArithmeticError
-        If a covariance is none.
+    It raises what `class_probabilities` does, but the estimated error allowed is 3e-4 nats.
     """
     codes = t.astype(np.intp)
     if mean.shape[1] == 2:
@@ -182,7 +157,7 @@ def _of_two(mean: Array, covariance: Array) -> tuple[Array, Array]:
     variance = covariance[:, 0, 0] + covariance[:, 1, 1] - covariance[:, 0, 1] - covariance[:, 1, 0]
     scale = np.maximum(covariance[:, 0, 0], covariance[:, 1, 1])
     if not np.all(variance >= -_ROUNDING * scale):  # also if one is NaN
-        raise _no_covariance()
+        raise ArithmeticError(_NO_COVARIANCE)
     return mean[:, 1] - mean[:, 0], np.maximum(variance, 0.0)
 
 
@@ -206,7 +181,7 @@ def _split(mean: Array, covariance: Array) -> _Cases:
     values, vectors = np.linalg.eigh(0.5 * (inner + np.swapaxes(inner, 1, 2)))
     scale = np.max(np.abs(diagonal), axis=1, initial=0.0)[:, None]
     if not np.all(values >= -_ROUNDING * scale):  # also if one is NaN
-        raise _no_covariance()
+        raise ArithmeticError(_NO_COVARIANCE)
     # where all covariances between classes are a_c + a_d, taking these away leaves a diagonal: least squares for a
     between = np.sum(covariance, axis=2) - diagonal
     total = np.sum(between, axis=1, keepdims=True) / (2.0 * (n_classes - 1))
@@ -265,9 +240,8 @@ def _until_good(
             each = estimate(rows, cases.of(rows), rule)
             if value is None:
                 value = np.empty((count, each.shape[2]))
-            found = np.mean(each, axis=1)
+            found, sets = np.mean(each, axis=1), each.shape[1]
             if judge:
-                sets = each.shape[1]
                 # twice the last change: what follows is mostly less than it
                 spread = 2.0 * np.abs(found - value[rows])
                 if sets > 1:  # three standard errors
@@ -524,7 +498,3 @@ def _moments_of(codes: Index, cases: _Cases, rule: _Rule) -> tuple[Array, Array,
     curvature[rows, codes] = -np.sum(curvature, axis=1)
     curvature[rows, :, codes] = -np.sum(curvature, axis=2)
     return each, slope, curvature
-
-
-def _no_covariance() -> ArithmeticError:
-    return ArithmeticError("the covariance of the latent values of a case is not positive semi-definite")

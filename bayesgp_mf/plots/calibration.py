@@ -30,14 +30,8 @@ def plot_calibration(
 
     Parameters
     ----------
-    labels : (m,) array_like
-        Labels that occurred, 0/1 or booleans.
-    probabilities : (m,) array_like
-        Predicted probability of class 1.
-    bins : int or (b + 1,) array_like
-        Number of bins of equal width, or their edges from 0 to 1.
-    level : float
-        Coverage of the intervals.
+    labels, probabilities, bins, level
+        As for `diagnostics.calibration_table`.
     class_name : str
         What class 1 is called on the axes.
     ax : matplotlib.axes.Axes, optional
