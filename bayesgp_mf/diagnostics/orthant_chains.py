@@ -83,10 +83,7 @@ def sample_orthant_chains(
     n, factor = orthant.t.size, orthant.factor
     covariance = factor @ factor.T
     kept = np.empty((chains, draws, n))
-    with (
-        one_thread_if_small(n),
-        progress_bar("sampling", total=chains * (tune + draws), enabled=progress) as advance,
-    ):
+    with one_thread_if_small(n), progress_bar("sampling", total=chains * (tune + draws), enabled=progress) as advance:
         for chain in range(chains):
             start = factor @ orthant.propose(1.0 - rng.random((n, 1)))[0][:, 0]
             y = np.maximum(start, np.finfo(np.float64).tiny)  # rounding may put a proposal onto its boundary

@@ -41,9 +41,8 @@ class Gaussian:
     log_concave: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "noise_variance", check_variance("noise_variance", self.noise_variance, zero_allowed=False)
-        )
+        noise_variance = check_variance("noise_variance", self.noise_variance, zero_allowed=False)
+        object.__setattr__(self, "noise_variance", noise_variance)
 
     @property
     def latent_noise(self) -> LatentNoise:

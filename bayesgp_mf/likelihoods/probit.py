@@ -74,9 +74,8 @@ class Probit:
     targets: ClassVar[Literal["binary"]] = "binary"
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "noise_variance", check_variance("noise_variance", self.noise_variance, zero_allowed=True)
-        )
+        noise_variance = check_variance("noise_variance", self.noise_variance, zero_allowed=True)
+        object.__setattr__(self, "noise_variance", noise_variance)
         flip = float(self.flip) if isinstance(self.flip, int | float | np.number) else np.nan
         if not 0.0 <= flip < 0.5:
             raise ValueError(

@@ -125,8 +125,8 @@ class Quadrature:
             If the function returned NaN, +inf, a wrong shape, or -inf within three steps of ``f``.
         """
         t, f = np.broadcast_arrays(np.asarray(t, dtype=np.float64), np.asarray(f, dtype=np.float64))
-        value, d1, d2 = _differences(self.log_density, t.ravel(), f.ravel(), self.step)
-        return Derivs(value.reshape(f.shape), d1.reshape(f.shape), d2.reshape(f.shape))
+        parts = _differences(self.log_density, t.ravel(), f.ravel(), self.step)
+        return Derivs(*(part.reshape(f.shape) for part in parts))
 
     def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
         """Return the log of the integral of p(t|f) N(f | mean, variance), and its derivatives in mean.

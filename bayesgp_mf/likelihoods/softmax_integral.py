@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from itertools import chain, combinations, product
+from itertools import combinations, product
 from math import prod
 from typing import NamedTuple
 
@@ -111,10 +111,7 @@ def _probabilities(mean: Array, covariance: Array, codes: Index | None) -> Array
             enough &= error[own] <= RELATIVE * value[own]
         return np.asarray(enough)
 
-    def estimate(rows: Index, cases: _Cases, rule: _Rule) -> Array:
-        return _first_moments(cases, rule)
-
-    result = _until_good(_split(mean, covariance), estimate, good, "probability")
+    result = _until_good(_split(mean, covariance), _first_moments, good, "probability")
     return np.asarray(result / np.sum(result, axis=1, keepdims=True))  # one already, but for rounding
 
 
@@ -289,33 +286,23 @@ def _sparse_rule(grade: tuple[int, ...], level: int) -> _Rule:
     are exact from level 1 on.
     """
     indices = _indices(grade, level)
+    steps = [up for count in range(max(level, 1) + 1) for up in combinations(range(len(grade)), count)]
     combined: dict[tuple[float, ...], float] = {}
     for index in indices:
         # of the combination: the sum of (-1)^|u| over steps u of 0 and 1 that stay inside
-        factor = sum((-1) ** len(up) for up in _steps_up(len(grade), max(level, 1)) if _plus(index, up) in indices)
+        ahead = [len(up) for up in steps if tuple(i + (j in up) for j, i in enumerate(index)) in indices]
+        factor = sum((-1) ** count for count in ahead)
         if factor == 0:
             continue
-        rules = [_hermite(2 * i + 1) for i in index]
-        for picked in product(*[range(rule[0].size) for rule in rules]):
-            point = tuple(float(rule[0][j]) for rule, j in zip(rules, picked, strict=True))
-            weight = float(np.prod([rule[1][j] for rule, j in zip(rules, picked, strict=True)]))
-            combined[point] = combined.get(point, 0.0) + factor * weight
+        for nodes in product(*[list(zip(*_hermite(2 * i + 1), strict=True)) for i in index]):
+            point = tuple(float(x) for x, _ in nodes)
+            combined[point] = combined.get(point, 0.0) + factor * float(np.prod([weight for _, weight in nodes]))
     return _Rule(np.array(list(combined))[None], np.array(list(combined.values())))
 
 
 def _indices(grade: tuple[int, ...], level: int) -> set[tuple[int, ...]]:
     single = {tuple(int(j == k) for j in range(len(grade))) for k in range(len(grade))} if level else set()
     return {*_up_to(grade, level), *single}
-
-
-def _steps_up(dimensions: int, most: int) -> Iterator[tuple[int, ...]]:
-    """Yield all sets of at most ``most`` axes."""
-    return chain.from_iterable(combinations(range(dimensions), count) for count in range(most + 1))
-
-
-def _plus(index: tuple[int, ...], up: tuple[int, ...]) -> tuple[int, ...]:
-    """Return an index with one added on the given axes."""
-    return tuple(i + (j in up) for j, i in enumerate(index))
 
 
 def _size(grade: tuple[int, ...], level: int) -> int:
@@ -341,7 +328,8 @@ def _sobol(dimensions: int, log2_points: int) -> _Rule:
 
 def _blocks(cases: _Cases, rows: Index, points: int) -> list[Index]:
     """Return blocks of rows that are handled at once, those with grids of similar size together."""
-    size = _grid_sizes(cases.of(rows))
+    lower, upper = _reach(cases.of(rows), np.zeros(1))
+    size = np.asarray(np.ceil((upper - lower) / _steps(cases.of(rows))), dtype=np.intp)
     order = np.argsort(size, kind="stable")
     rows, size = rows[order], size[order]
     blocks, start = [], 0
@@ -363,11 +351,6 @@ def _reach(cases: _Cases, shift: Array) -> tuple[Array, Array]:
 def _steps(cases: _Cases) -> Array:
     """Return the steps ``(k,)`` of the trapezoidal rule."""
     return np.asarray(_STEP * np.sqrt(1.0 + np.min(cases.variance, axis=1) / _GUMBEL_VARIANCE))
-
-
-def _grid_sizes(cases: _Cases) -> Index:
-    lower, upper = _reach(cases, np.zeros(1))
-    return np.asarray(np.ceil((upper - lower) / _steps(cases)), dtype=np.intp)
 
 
 class _Grid(NamedTuple):
@@ -400,11 +383,11 @@ def _on_grid(cases: _Cases, points: Array) -> _Grid:
     scaled = (table[0], table[1] * spacing, table[2] * spacing**2)
     ends = [part[k, c, at + end] for end in (0, 1) for part in scaled]
     h = step[:, None, None, None, None]
-    result = [
+    log_g, slope, curvature = (
         sum(weight[..., None] * end for weight, end in zip(row, ends, strict=True)) / h**order
         for order, row in enumerate(weights)
-    ]
-    return _Grid(result[0], result[1], result[2], step)
+    )
+    return _Grid(log_g, slope, curvature, step)
 
 
 def _quintic(u: Array) -> list[list[Array]]:
@@ -471,7 +454,7 @@ def _hermite(count: int) -> tuple[Array, Array]:
     return np.asarray(nodes), np.asarray(weights / np.sum(weights))
 
 
-def _first_moments(cases: _Cases, rule: _Rule) -> Array:
+def _first_moments(rows: Index, cases: _Cases, rule: _Rule) -> Array:
     """Return the probabilities ``(k, sets, C)``, averaged over each set of points."""
     grid = _on_grid(cases, rule.points)
     together = np.exp(np.sum(grid.log_g, axis=3))

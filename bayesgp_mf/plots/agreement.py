@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.plots._axes import BAND, LINE, POINT, axes_or_new, legend_above, vector
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 ERRORS_SHOWN = 2.0
 """Half-length of the error bars, in standard errors."""

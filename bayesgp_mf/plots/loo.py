@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.container.read import fit_group
 from bayesgp_mf.plots._axes import LINE, POINT, axes_or_new, legend_above, vector
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from bayesgp_mf.container.groups import Container
 
 WORST = "#c03a2b"
