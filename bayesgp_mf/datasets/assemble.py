@@ -1,11 +1,12 @@
-"""From all rows of a file to a `Dataset`: split, then rescale by the training rows."""
+"""From all rows of a file to a `Dataset`: split, then rescale by the training rows; and checks of arguments."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgp_mf.datasets.arguments import check_flag
 from bayesgp_mf.datasets.dataset import Dataset
 from bayesgp_mf.types import Array
 
@@ -64,3 +65,18 @@ def training_moments(X: Array, feature_names: tuple[str, ...]) -> tuple[Array, A
             "Drop these inputs or pass standardise=False."
         )
     return X.mean(axis=0), X.std(axis=0)
+
+
+def check_flag(name: str, value: object) -> bool:
+    """Return `value` as a bool, or raise a ValueError: a word such as 'no' would otherwise count as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {value!r}. Pass {name}=True or {name}=False.")
+    return bool(value)
+
+
+def check_integer(name: str, value: object, *, low: int, high: float = math.inf, expected: str, advice: str) -> int:
+    """Return `value` as an int from `low` to `high`, or raise a ValueError of what is `expected`, with `advice`."""
+    # True and False are integers to Python, but fold=True is a slip.
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not low <= value <= high:
+        raise ValueError(f"{name} must be {expected}, got {value!r}. {advice}")
+    return int(value)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayesgp_mf.datasets.arguments import check_integer
-from bayesgp_mf.datasets.assemble import assemble
+from bayesgp_mf.datasets.assemble import assemble, check_integer
 from bayesgp_mf.datasets.dataset import Dataset
 from bayesgp_mf.datasets.read import input_matrix, read_columns
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
-from bayesgp_mf.container.groups import get_group, group_names
+from bayesgp_mf.container.groups import Container, get_group, group_names
 from bayesgp_mf.container.layout import SAMPLE_DIMS
 from bayesgp_mf.diagnostics.monte_carlo import mean_and_error, quantile_and_error, sd_and_error
 from bayesgp_mf.types import Array
-
-if TYPE_CHECKING:
-    from bayesgp_mf.container.groups import Container
 
 LEVELS = (0.05, 0.5, 0.95)
 """Of the quantiles."""
@@ -129,13 +126,11 @@ class Agreement:
 
     def to_dataset(self) -> xr.Dataset:
         """Return all numbers as a data set, with dimensions obs_id, quantile and predicted_id."""
-        variables: dict[str, tuple[tuple[str, ...], Array]] = {
-            "w1": (("obs_id",), self.w1),
-            "w1_error": (("obs_id",), self.w1_error),
-        }
+        cases = ("obs_id",)
+        variables: dict[str, Any] = {"w1": (cases, self.w1), "w1_error": (cases, self.w1_error)}
         parts = {
-            "mean": (self.mean, ("obs_id",)),
-            "sd": (self.sd, ("obs_id",)),
+            "mean": (self.mean, cases),
+            "sd": (self.sd, cases),
             "quantile_value": (self.quantiles, ("quantile", "obs_id")),
             "probability": (self.probability, ("predicted_id",)),
             "log_evidence": (self.log_evidence, ()),

@@ -23,14 +23,6 @@ _STEPS = 1000  # of Newton's method to the mode, at most; some ten do, but where
 _STILL = 1e-8  # a last step that changes x by no more than this part leaves the mode off by rounding
 
 
-class Grid(NamedTuple):
-    """Nodes of a trapezoidal rule for the density, ``(..., points)`` each."""
-
-    f: Array  # c + s x
-    x: Array
-    log_step: Array  # log of the step in x
-
-
 class Discrete(NamedTuple):
     """The density on a fine grid."""
 
@@ -52,8 +44,8 @@ def discretise(c: Array, s: Array, points: int = COARSE) -> Discrete:
     return Discrete(x, weight, top + np.log(total) - 0.5 * np.log(2.0 * np.pi))
 
 
-def grid(c: Array, s: Array, points: int, near: float = 0.0) -> Grid:
-    """Return the nodes of the trapezoidal rule around the mode, and the log of their distances.
+def grid(c: Array, s: Array, points: int, near: float = 0.0) -> tuple[Array, Array, Array]:
+    """Return c + s x and x ``(..., points)`` at the nodes of the trapezoidal rule around the mode, and log steps in x.
 
     They are uniform in x or, where the sigmoid is steep, in u with c + s x = pi sinh(u), which is dense at its bend.
     The integrand is analytic, so that the error falls exponentially with the number of points; with `COARSE` the grid
@@ -72,7 +64,7 @@ def grid(c: Array, s: Array, points: int, near: float = 0.0) -> Grid:
         f[wide] = np.pi * np.sinh(u)
         x[wide] = (f[wide] - c[wide][:, None]) / s[wide][:, None]
         log_step[wide] = np.log(np.pi * np.cosh(u) / s[wide][:, None] * (high - low) / (points - 1))
-    return Grid(f, x, log_step)
+    return f, x, log_step
 
 
 @cache

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import expit
@@ -21,6 +21,7 @@ from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
 
+_Density: TypeAlias = Callable[[Array, Array], Any]
 _ORDER = 20  # nodes in a panel
 _TOLERANCE = 1e-12  # change by halving, relative to the integral; the halves of a smooth panel are far better
 _ROUNDING = 1e-15  # of the function, relative to its largest value in nats
@@ -200,7 +201,7 @@ class Quadrature:
         )
 
 
-def _evaluate(function: Callable[[Array, Array], Any], t: Array, f: Array) -> Array:
+def _evaluate(function: _Density, t: Array, f: Array) -> Array:
     """Return ``function(t, f)`` for ``t (k,)`` and ``f (k,)`` or ``(k, p)``, checked."""
     flat = f.ravel()
     targets = t if f.ndim == 1 else np.repeat(t, f.shape[1])
@@ -224,9 +225,7 @@ def _evaluate(function: Callable[[Array, Array], Any], t: Array, f: Array) -> Ar
     return values.reshape(f.shape)
 
 
-def _differences(
-    function: Callable[[Array, Array], Any], t: Array, f: Array, step: float
-) -> tuple[Array, Array, Array]:
+def _differences(function: _Density, t: Array, f: Array, step: float) -> tuple[Array, Array, Array]:
     """Return log p and its first two central differences in f, ``(k,)`` each."""
     values = _evaluate(function, t, f[:, None] + step * _STENCIL)
     bad = ~np.isfinite(values).all(axis=1)
@@ -243,7 +242,7 @@ def _differences(
 class _Tilted(NamedTuple):
     """Log p(t|f) N(f | mean, scale^2) of several cases, in x = (f - mean)/scale."""
 
-    function: Callable[[Array, Array], Any]
+    function: _Density
     t: Array
     mean: Array
     scale: Array
@@ -269,9 +268,7 @@ class _Nodes(NamedTuple):
     weight: Array
 
 
-def _partition(
-    function: Callable[[Array, Array], Any], t: Array, mean: Array, scale: Array, step: float
-) -> tuple[Array, Array, Array]:
+def _partition(function: _Density, t: Array, mean: Array, scale: Array, step: float) -> tuple[Array, Array, Array]:
     """Return log Z and its derivatives in mean, ``(k,)`` each, for scale > 0."""
     tilted = _Tilted(function, t, mean, scale)
     mode, peak = _mode(tilted)

@@ -74,9 +74,7 @@ class Softmax:
         if isinstance(self.classes, str | Set) or not isinstance(self.classes, Iterable):  # a set has no order
             raise ValueError(f"classes must be a sequence of labels such as ('a', 'b', 'c'), got {self.classes!r}.")
         given = self.classes.tolist() if isinstance(self.classes, np.ndarray) else list(self.classes)
-        if not all(
-            isinstance(label, Hashable) and (isinstance(label, str) or str(label) not in _MISSING) for label in given
-        ):
+        if not all(isinstance(c, Hashable) and (isinstance(c, str) or str(c) not in _MISSING) for c in given):
             raise ValueError(f"classes must be labels such as text or numbers, none of them missing, got {given!r}.")
         names = [str(label) for label in given]
         if len(names) < 2 or len(set(names)) < len(names):

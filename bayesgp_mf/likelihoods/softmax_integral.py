@@ -72,8 +72,10 @@ _NO_COVARIANCE = "the covariance of the latent values of a case is not positive 
 Index = NDArray[np.intp]
 
 
-def class_probabilities(mean: Array, covariance: Array) -> Array:
+def class_probabilities(mean: Array, covariance: Array, codes: Index | None = None) -> Array:
     """Return the probabilities ``(m, C)`` of the classes of cases with Gaussian latent values; rows sum to one.
+
+    Those of the classes ``codes (m,)``, where they are given, have a small relative error too.
 
     Raises
     ------
@@ -86,23 +88,6 @@ def class_probabilities(mean: Array, covariance: Array) -> Array:
         difference, variance = _of_two(mean, covariance)
         logit = Logit()
         return np.stack([logit.predict_proba(-difference, variance), logit.predict_proba(difference, variance)], 1)
-    return _probabilities(mean, covariance, None)
-
-
-def class_predictions(t: Array, mean: Array, covariance: Array) -> tuple[Array, Array]:
-    """Return the log probabilities ``(m,)`` of the classes ``t (m,)``, in nats, and those of all classes ``(m, C)``.
-
-    The errors are those of `log_class_density` and `class_probabilities`, at the cost of the latter.
-    """
-    if mean.shape[1] == 2:
-        return log_class_density(t, mean, covariance).value, class_probabilities(mean, covariance)
-    codes = t.astype(np.intp)
-    probability = _probabilities(mean, covariance, codes)
-    return np.log(probability[np.arange(t.size), codes]), probability
-
-
-def _probabilities(mean: Array, covariance: Array, codes: Index | None) -> Array:
-    """Return the probabilities ``(m, C)`` of three or more classes; those of ``codes`` have a small relative error."""
 
     def good(rows: Index, value: Array, error: Array) -> NDArray[np.bool_]:
         enough = np.max(error, axis=1) <= ABSOLUTE
@@ -113,6 +98,18 @@ def _probabilities(mean: Array, covariance: Array, codes: Index | None) -> Array
 
     result = _until_good(_split(mean, covariance), _first_moments, good, "probability")
     return np.asarray(result / np.sum(result, axis=1, keepdims=True))  # one already, but for rounding
+
+
+def class_predictions(t: Array, mean: Array, covariance: Array) -> tuple[Array, Array]:
+    """Return the log probabilities ``(m,)`` of the classes ``t (m,)``, in nats, and those of all classes ``(m, C)``.
+
+    The errors are those of `log_class_density` and `class_probabilities`, at the cost of the latter.
+    """
+    if mean.shape[1] == 2:
+        return log_class_density(t, mean, covariance).value, class_probabilities(mean, covariance)
+    codes = t.astype(np.intp)
+    probability = class_probabilities(mean, covariance, codes)
+    return np.log(probability[np.arange(t.size), codes]), probability
 
 
 def log_class_density(t: Array, mean: Array, covariance: Array) -> Derivs:
@@ -240,16 +237,18 @@ def _until_good(
             found, sets = np.mean(each, axis=1), each.shape[1]
             if judge:
                 # twice the last change: what follows is mostly less than it
-                spread = 2.0 * np.abs(found - value[rows])
+                error = 2.0 * np.abs(found - value[rows])
                 if sets > 1:  # three standard errors
-                    spread = 3.0 * np.std(each, axis=1, ddof=1) / np.sqrt(sets)
-                undecided.append(rows[~good(rows, found, spread)])
+                    error = 3.0 * np.std(each, axis=1, ddof=1) / np.sqrt(sets)
+                undecided.append(rows[~good(rows, found, error)])
             value[rows] = found
         return np.concatenate(undecided)
 
     refine(_sparse_rule((1,) * (n_classes - 1), 0), pending, judge=False)
     pending = pending[~exact]
-    grades, unsettled = _grades(cases), [pending[:0]]
+    # of each axis of z (m, C - 1): 1 where it moves much, up to 4 where it hardly does
+    spread = np.sum(cases.shared**2 / (_GUMBEL_VARIANCE + cases.variance)[:, :, None], axis=1)
+    grades, unsettled = 1 + np.sum(spread[:, :, None] <= _GRADES, axis=2), [pending[:0]]
     for grade in sorted({tuple(int(g) for g in row) for row in grades[pending]}):
         some = pending[np.all(grades[pending] == grade, axis=1)]
         for level in range(1, LEVELS + 1):
@@ -270,12 +269,6 @@ def _until_good(
             Status.MAX_ITERATIONS,
         )
     return value
-
-
-def _grades(cases: _Cases) -> Index:
-    """Return a grade ``(m, C - 1)`` for each axis of z: 1 where it moves much, up to 4 where it hardly does."""
-    spread = np.sum(cases.shared**2 / (_GUMBEL_VARIANCE + cases.variance)[:, :, None], axis=1)
-    return np.asarray(1 + np.sum(spread[:, :, None] <= _GRADES, axis=2), dtype=np.intp)
 
 
 @cache

@@ -53,10 +53,12 @@ def plot_calibration(
     table = calibration_table(labels, probabilities, bins=bins, level=level)
     ax = axes_or_new(ax)
     # rounding may leave a limit on the wrong side of 0 or 1
-    lengths = np.maximum([table.observed - table.interval_low, table.interval_high - table.observed], 0.0)
+    sides = np.maximum([table.observed - table.interval_low, table.interval_high - table.observed], 0.0)
     ax.plot([0, 1], [0, 1], color=LINE, linewidth=1, linestyle="--", label="calibrated", zorder=1)
-    label, style = f"bin, {100 * level:g} % interval, number of cases", {"markersize": 5, "capsize": 2, "linewidth": 1}
-    ax.errorbar(table.predicted, table.observed, lengths, fmt="o", color=POINT, label=label, **style)
+    label = f"bin, {100 * level:g} % interval, number of cases"
+    ax.errorbar(
+        table.predicted, table.observed, sides, fmt="o", color=POINT, markersize=5, capsize=2, linewidth=1, label=label
+    )
     for x, high, count in zip(table.predicted, table.interval_high, table.cases, strict=True):
         ax.annotate(f"{count}", (x, high), (0, 3), textcoords="offset points", ha="center", fontsize=8)
     ax.set(xlabel=f"Predicted probability of {class_name}", ylabel=f"Observed frequency of {class_name}")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
+from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.read import fit_group
 from bayesgp_mf.plots._axes import LINE, POINT, axes_or_new, legend_above, vector
-
-if TYPE_CHECKING:
-    from bayesgp_mf.container.groups import Container
 
 WORST = "#c03a2b"
 
