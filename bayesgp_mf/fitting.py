@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from bayesgp_mf.container.inferencedata import (
-    check_parameter_names,
-    draw_targets,
-    fit_group,
-    from_container,
-    get_group,
-    predictions_datasets,
-    set_group,
-    to_container,
-)
+from bayesgp_mf.container.groups import get_group
+from bayesgp_mf.container.held import describe_likelihood
+from bayesgp_mf.container.layout import check_parameter_names
+from bayesgp_mf.container.predictions import add_predictions
+from bayesgp_mf.container.read import from_container
+from bayesgp_mf.container.write import to_container
 from bayesgp_mf.errors import ConvergenceWarning
 from bayesgp_mf.hyper import HYPER, Prior, Strategy, Target, get_strategy
-from bayesgp_mf.hyper.result import Record
 from bayesgp_mf.hyper.strategy import Restartable, averages, records
 from bayesgp_mf.inference.assembly import assemble
 from bayesgp_mf.inference.solution import Control, Solution
@@ -32,6 +25,7 @@ from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.inputs import (
     as_inputs,
     as_kernel,
+    as_new_inputs,
     check_positive_integers,
     check_same_features,
     encode_targets,
@@ -40,21 +34,18 @@ from bayesgp_mf.inputs import (
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.likelihoods.base import ClassLikelihood
-from bayesgp_mf.likelihoods.optional import to_dict
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.methods import check_marginals, get_method
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process, make_process
-from bayesgp_mf.processes.single import LARGEST_JOINT, Marginals
-from bayesgp_mf.tuning import tune
-from bayesgp_mf.types import Array
+from bayesgp_mf.processes.single import Marginals
+from bayesgp_mf.tuning import Tuned, tune
 
 if TYPE_CHECKING:
-    from bayesgp_mf.container.inferencedata import Container
+    from bayesgp_mf.container.groups import Container
 
 FEWER_DRAWS = "Ask for fewer: fit(..., draws=...)."
-FEWER_NEW_DRAWS = "Predict without them, predict(idata, X_new, draws=False), in parts, or from a fit with fewer draws."
 
 SAME_EVIDENCE = 1e-3
 """Two log evidences closer than this, in nats, belong to one solution."""
@@ -94,13 +85,16 @@ def fit(
         classes, in sorted order or in that of a pandas Categorical, whose unused categories are classes too.
     kernel : Kernel or pymc.gp.cov.BaseCovariance
         Prior covariance; with ``hyper="evidence"`` its parameters are where the search starts. Of a covariance function
-        of PyMC these are its random variables, which bring their distributions as priors; the container cannot hold
-        it, so that `predict` wants it again.
+        of PyMC these are its random variables, which bring their distributions as priors. The container cannot hold
+        such a one, nor a class of your own: `predict` wants it again. The same is true of ``likelihood`` and
+        ``method``.
     likelihood : Likelihood
         `Probit` (default, noise variance 1), `Logit`, `Step`, `Softmax` for more than two classes (with
-        ``method="tap"`` or "laplace"), or ``likelihoods.Gaussian`` for real targets.
+        ``method="tap"`` or "laplace"), ``likelihoods.Gaussian`` for real targets, or one of your own that can be
+        saved.
     method : str or Solver
-        Name of a method, a key of `methods.METHODS`, or one with options of its own.
+        Name of a method, a key of `methods.METHODS`; or a solver, one with options such as
+        ``Exact(log2_points=16)`` or one of your own.
     hyper : None, str or Strategy
         How the parameters of the kernel are chosen. None keeps them as given; "evidence" and "loo" maximise the log
         evidence or the leave-one-out log predictive density, "scan" takes the fewest leave-one-out errors on a grid,
@@ -178,16 +172,18 @@ def fit(
     >>> round(float(idata["fit"]["log_evidence"]), 2)
     -104.1
     """
-    names = feature_names("X", X)
+    # check: all that can be refused is, before any work is done
+    features = feature_names("X", X)
     X = as_inputs("X", X)
     t, class_names = encode_targets(y, X.shape[0], likelihood)
     if isinstance(likelihood, ClassLikelihood):
         likelihood = likelihood.with_classes(class_names)
+    describe_likelihood(likelihood)
     strategy = _strategy(hyper, starts)
-    check_positive_integers(draws=draws, chains=chains)
+    if strategy is None:
+        _refuse_options(evidence_of=evidence_of, priors=priors, bounds=bounds, fixed=fixed)
     kernel = as_kernel(kernel, tuned=strategy is not None)
     _check_kernel_per_class(kernel, likelihood)
-    to_dict(likelihood)  # what cannot be saved is refused here, before any work is done
     check_parameter_names(kernel, () if strategy is None else records(strategy))
     solver = get_method(method, likelihood)
     judge = solver if evidence_of is None else get_method(evidence_of, likelihood)
@@ -195,55 +191,63 @@ def fit(
         check = traits_of(each).check
         if check is not None:
             check(likelihood)
+    check_positive_integers(draws=draws, chains=chains)
     if traits_of(solver).variance and (strategy is None or not averages(strategy)):
         values = X.shape[0] * (len(class_names) if likelihood.targets == "classes" else 1)
         check_draws(draws * chains, values, "training", FEWER_DRAWS)  # an average brings its own number
-    check_marginals(marginals, solver)
     if likelihood.targets == "classes":
         _check_several_classes(marginals)
+    check_marginals(marginals, solver)
     if marginals == "tilted":  # values changed one by one leave the span of a root of low rank
         if control.gram == "low_rank":
             raise ValueError("marginals='tilted' needs the dense Gram matrix. Use Control(gram='dense'), or 'auto'.")
         control = replace(control, gram="dense")
+
     rng = np.random.default_rng(random_seed)
-    posterior: Process | Mixture
-    node, stats = np.zeros((chains, draws), dtype=np.intp), dict[str, Array]()
-    extras, attrs = dict[str, xr.DataArray](), {"hyper": "none"}
     with one_thread_if_small(X.shape[0]):
+        # assemble, and solve
         if strategy is None:
-            _refuse_options(evidence_of=evidence_of, priors=priors, bounds=bounds, fixed=fixed)
             with np.errstate(over="ignore", invalid="ignore"):  # a kernel that overflows is refused by Problem
                 problem = assemble(kernel, X, t, likelihood, solver=solver, control=control)
             solution = solver.solve(problem, replace(control, progress=progress))
-            posterior = make_process(kernel, X, problem, solution, solver)
+            process = make_process(kernel, X, problem, solution, solver)
+            found = Tuned(process, np.zeros((chains, draws), dtype=np.intp))
+            attrs = {"hyper": "none"}
         else:
             # a point that was not solved has no evidence, whatever the last solution may be
             inner = replace(control, throw=True, progress=False)
             priors = _with_own_priors(kernel, priors or {}, fixed)
             target = Target(X, t, likelihood, kernel, judge, inner, priors, bounds or {}, fixed)
-            tuned = tune(
+            found = tune(
                 target, strategy, solver, control=control, draws=draws, chains=chains, rng=rng, progress=progress
             )
-            posterior, node, stats = tuned.posterior, tuned.node, tuned.stats
-            extras = _record_variables(tuned.result.record, target.names)
             attrs = {"hyper": strategy.name, "hyper_judged_by": judge.name}
-            if judge is solver and tuned.result.log_evidence is not None:
-                _compare_with_search(posterior.parts[0].solution, tuned.result.log_evidence)
+            if judge is solver and found.log_evidence is not None:
+                _compare_with_search(found.posterior.parts[0].solution, found.log_evidence)
+        # convert
         return to_container(
-            posterior,
+            found.posterior,
             class_names=class_names,
-            feature_names=names,
-            node=node,
+            feature_names=features,
+            node=found.node,
             rng=rng,
-            sampler_stats=stats,
-            fit_extras=extras,
+            sampler_stats=found.stats,
+            fit_extras=found.record,
+            hyper_names=found.names,
             attrs=attrs,
             marginals=marginals,
         )
 
 
 def predict(
-    idata: Container, X_new: ArrayLike, *, kernel: Any = None, draws: bool = True, random_seed: Seed = None
+    idata: Container,
+    X_new: ArrayLike,
+    *,
+    kernel: Any = None,
+    likelihood: Likelihood | None = None,
+    method: Solver | None = None,
+    draws: bool = True,
+    random_seed: Seed = None,
 ) -> Container:
     """Add predictions at new inputs to a container, and return it.
 
@@ -255,8 +259,12 @@ def predict(
     X_new : (m, d) array_like
         New inputs, in the order and scale of the training inputs.
     kernel : Kernel or pymc.gp.cov.BaseCovariance, optional
-        Only for a fit whose kernel a container cannot hold, a covariance function of PyMC or a class of your own: the
-        same again. Its parameters are those of the container.
+        Only for a fit whose kernel a container cannot hold, a covariance function of PyMC or a class of your own, also
+        within a sum or product: the same again. Its parameters are those of the container.
+    likelihood : Likelihood, optional
+        Likewise, for a fit with a likelihood of your own: an equal one.
+    method : Solver, optional
+        Likewise, for a fit by a method of your own.
     draws : bool
         Also draw latent values and labels, as many as the posterior has. More than 5000 new cases are drawn as
         functions of a smooth process, with prior covariances that are exact to 1e-8 of the prior variance; it is an
@@ -277,8 +285,8 @@ def predict(
     Raises
     ------
     ValueError
-        If ``idata`` is not ours, ``X_new`` does not fit it, there are too many cases to draw jointly, or ``kernel`` is
-        missing, not wanted, or another one.
+        If ``idata`` is not ours, ``X_new`` does not fit it, there are too many cases to draw jointly, or ``kernel``,
+        ``likelihood`` or ``method`` is missing, not wanted, or another one.
     MemoryError
         If the draws would not fit into this machine's memory.
 
@@ -297,72 +305,25 @@ def predict(
     >>> idata["predictions"]["p"].values.round(2)
     array([0.09, 0.91])
     """
-    class_names = tuple(json.loads(fit_group(idata).attrs["class_names"]))
-    with one_thread_if_small(get_group(idata, "observed_data").sizes["obs_id"]):
-        process = from_container(idata, kernel)
+    process = from_container(idata, kernel, likelihood, method)
     features = get_group(idata, "constant_data")["feature"].values
     if features.dtype.kind not in "iu":  # numbered where the training inputs had no names
         check_same_features(features.tolist(), X_new)
-    X_new = as_inputs("X_new", X_new)
-    draws = draws and process.parts[0].solution.has_variance
-    node = _nodes(idata) if draws else np.zeros((0, 0), dtype=np.intp)
-    n_values = X_new.shape[0] * int(np.prod(process.problem.latent_shape[1:]))  # of each class
-    check_draws(node.size, n_values, "new", FEWER_NEW_DRAWS)
-    size = max(part.problem.matrix.width for part in process.parts)
-    jointly = X_new.shape[0] if X_new.shape[0] <= LARGEST_JOINT else 0  # more are worked on in blocks
-    with one_thread_if_small(max(size, jointly)):  # draws first, since they may be refused
-        drawn = _draw_new(process, X_new, node, np.random.default_rng(random_seed)) if draws else {}
-    with one_thread_if_small(size):
-        values = _moments(process, X_new)
-    groups = predictions_datasets(X_new, features, values, drawn, class_names)
-    for name, dataset in groups.items():
-        set_group(idata, name, dataset)
-    return idata
+    X_new = as_new_inputs(X_new, process.parts[0].X)
+    return add_predictions(idata, process, X_new, draws=draws, rng=np.random.default_rng(random_seed))
 
 
-def _moments(process: Process | Mixture, X_new: Array) -> dict[str, NDArray[Any]]:
-    """Return what is said of each new case without draws, ``(m,)`` or ``(m, C)``, by name."""
-    if not process.parts[0].solution.has_variance:
-        mean = process.latent_mean(X_new)
-        return {"latent_mean": mean, "decision": (mean > 0).astype(np.int64)}
-    if process.problem.likelihood.targets == "real":
-        mean, variance = process.latent(X_new)
-        return {"latent_mean": mean, "latent_sd": np.sqrt(variance)}
-    mean, variance, proba = process.predictive(X_new)
-    return {"latent_mean": mean, "latent_sd": np.sqrt(variance), "p": proba}
-
-
-def _nodes(idata: Container) -> NDArray[np.intp]:
-    """Return which part of the posterior each draw of the training cases is of, ``(chains, draws)``."""
-    stats = get_group(idata, "sample_stats")
-    if "node" in stats:
-        return np.asarray(stats["node"].values, dtype=np.intp)
-    return np.zeros(get_group(idata, "posterior")["f"].shape[:2], dtype=np.intp)
-
-
-def _draw_new(
-    process: Process | Mixture, X_new: Array, node: NDArray[np.intp], rng: np.random.Generator
-) -> dict[str, NDArray[Any]]:
-    """Draw latent values and targets ``(chains, draws, m)``, each at the hyperparameters of its draw at training."""
-    if len(process.parts) == 1:
-        f = process.parts[0].draw_new(X_new, node.size, rng)
-        f = f.reshape(*node.shape, *f.shape[1:])
-    else:
-        f = np.empty((*node.shape, X_new.shape[0], *process.problem.latent_shape[1:]))
-        for k, part in enumerate(process.parts):
-            f[node == k] = part.draw_new(X_new, int(np.count_nonzero(node == k)), rng)
-    return {"f": f, "y": draw_targets(process.problem.likelihood, f, rng)}
-
-
-def posterior(idata: Container, *, kernel: Any = None) -> Process | Mixture:
+def posterior(
+    idata: Container, *, kernel: Any = None, likelihood: Likelihood | None = None, method: Solver | None = None
+) -> Process | Mixture:
     """Return the posterior process of a container: functions of arrays instead of labelled data.
 
     Parameters
     ----------
     idata : InferenceData or DataTree
         What `fit` returned, or the same loaded from a file; nothing is unpickled.
-    kernel : Kernel or pymc.gp.cov.BaseCovariance, optional
-        As for `predict`: the kernel of the fit, if the container does not hold it.
+    kernel, likelihood, method : optional
+        As for `predict`: those of the fit, if the container does not hold them.
 
     Returns
     -------
@@ -373,7 +334,7 @@ def posterior(idata: Container, *, kernel: Any = None) -> Process | Mixture:
     Raises
     ------
     ValueError
-        If the container was not made by this package, or ``kernel`` is missing, not wanted, or another one.
+        If the container was not made by this package, or one of those is missing, not wanted, or another one.
 
     Examples
     --------
@@ -385,7 +346,7 @@ def posterior(idata: Container, *, kernel: Any = None) -> Process | Mixture:
     >>> bool(abs(mean[0]) < 1e-6)
     True
     """
-    return from_container(idata, kernel)
+    return from_container(idata, kernel, likelihood, method)
 
 
 def _strategy(hyper: str | Strategy | None, starts: int | None) -> Strategy | None:
@@ -447,11 +408,3 @@ def _compare_with_search(solution: Solution, search: float) -> None:
             ConvergenceWarning,
             stacklevel=3,
         )
-
-
-def _record_variables(record: Record, names: tuple[str, ...]) -> dict[str, xr.DataArray]:
-    """How the hyperparameters were found, with their names along ``hyper``."""
-    return {
-        name: xr.DataArray(values, dims=dims, coords={"hyper": list(names)} if "hyper" in dims else None)
-        for name, (dims, values) in record.items()
-    }

@@ -12,7 +12,6 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.kernels import Kernel, White, is_built_in, leaves
-from bayesgp_mf.kernels.base import Composite
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.low_rank import LowRankGram
@@ -120,8 +119,8 @@ def _needs_dense(kernel: Kernel, X: Array, t: Array, likelihood: Likelihood, sol
 def _parts(kernel: Kernel) -> Iterator[Kernel]:
     """Return a kernel and all that it is made of."""
     yield kernel
-    for term in kernel.terms if isinstance(kernel, Composite) else ():
-        yield from _parts(term)
+    for part in kernel.parts:
+        yield from _parts(part)
 
 
 def _has_own_cross_vjp(kernel: type[Kernel]) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.arviz_version import arviz_major
-from bayesgp_mf.container.inferencedata import get_group, group_names
+from bayesgp_mf.container.groups import get_group, group_names
 from bayesgp_mf.hyper import HybridMonteCarlo, Integrate, LogNormal
 from bayesgp_mf.kernels import Gaussian, Matern32, PerClass
 from bayesgp_mf.matrices.memory import check_memory

@@ -10,7 +10,7 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf import hyper, kernels
-from bayesgp_mf.container.inferencedata import get_group, set_group
+from bayesgp_mf.container.groups import get_group, set_group
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference import assembly
 from bayesgp_mf.inference.assembly import assemble

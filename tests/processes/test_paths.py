@@ -9,7 +9,7 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf import kernels
-from bayesgp_mf.container import inferencedata
+from bayesgp_mf.container import draws as container_draws
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.processes import paths
@@ -231,7 +231,7 @@ def test_draws_that_do_not_fit_are_refused_by_name_before_any_work(set_memory):
 
 
 def test_a_container_pairs_draws_with_what_is_said_of_them(monkeypatch):
-    monkeypatch.setattr(inferencedata, "DRAWN_AT_ONCE", 3 * len(X))
+    monkeypatch.setattr(container_draws, "DRAWN_AT_ONCE", 3 * len(X))
     idata = bgp.fit(X, T, SMOOTH, draws=5, chains=2, random_seed=0)
     f, stats, root = idata["posterior"]["f"].values, idata["sample_stats"], psd_root(SMOOTH.gram(X))
     log_likelihood = bgp.Probit().log_prob(T, f).value

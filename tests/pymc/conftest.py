@@ -10,7 +10,7 @@ import xarray as xr
 from pytensor.compile.mode import Mode
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.inferencedata import make_container
+from bayesgp_mf.container.groups import make_container
 
 INTERPRETED = Mode(linker="py", optimizer=None)
 """Ready at once and slow; PyTensor's own modes take seconds to compile each graph."""

@@ -8,7 +8,7 @@ import pymc as pm
 import pytest
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.inferencedata import get_group
+from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.pymc import Marginal, sample_latent
 from tests.pymc.conftest import CASES, drawn

@@ -15,7 +15,7 @@ import pytest
 from joblib import cpu_count
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.inferencedata import get_group
+from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.hyper import EvidenceScore, LogNormal, Objective, Strategy, Target, get_strategy
 from bayesgp_mf.hyper.default_priors import DEFAULT_SD, with_default_priors
 from bayesgp_mf.hyper.scores import KNOWN

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.inferencedata import get_group, make_container
+from bayesgp_mf.container.groups import get_group, make_container
 from bayesgp_mf.datasets import load_pima
 from tests.validation.page_parser import check_self_contained
 from validation.command import conclude

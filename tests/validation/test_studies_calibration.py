@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayesgp_mf.container.inferencedata import get_group, group_names
+from bayesgp_mf.container.groups import get_group, group_names
 from validation.studies import calibration
 from validation.studies.__main__ import STUDIES
 from validation.studies.uniformity import UniformRanks

@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.inferencedata import get_group
+from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.types import Array
 from validation.command import Command, made_from
 from validation.hyperposterior.joint import joint_model, probabilities, sites_at

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.inferencedata import get_group
+from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.diagnostics import agreement, error_count, importance, mean_log_score
 from bayesgp_mf.types import Array
 from validation.reporting.checks import Check, at_least, at_most, passed
@@ -19,7 +19,7 @@ from validation.sampling import arviz_calls
 from validation.sampling.arviz_calls import ComparedModel, Elpd
 
 if TYPE_CHECKING:
-    from bayesgp_mf.container.inferencedata import Container
+    from bayesgp_mf.container.groups import Container
 
 
 @dataclass(frozen=True, slots=True)

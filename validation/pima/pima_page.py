@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesgp_mf.container.inferencedata import get_group
+from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.diagnostics import error_count, mean_log_score
 from bayesgp_mf.plots import plot_agreement, plot_calibration, plot_loo
 from bayesgp_mf.types import Array

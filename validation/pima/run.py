@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.inferencedata import get_group
+from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.datasets.dataset import Dataset
 from validation.pima.compare import Comparison, Tolerances, compare
 from validation.reporting.files import plain
@@ -24,7 +24,7 @@ from validation.sampling import latent
 from validation.sampling.chain import default_sampler
 
 if TYPE_CHECKING:
-    from bayesgp_mf.container.inferencedata import Container
+    from bayesgp_mf.container.groups import Container
 
 PACKAGES = ("bayesgp-mf", "numpy", "scipy", "xarray", "arviz", "pymc", "pytensor", "nutpie", "matplotlib")
 

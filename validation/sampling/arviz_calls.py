@@ -18,7 +18,7 @@ from bayesgp_mf.arviz_version import arviz_major
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
-    from bayesgp_mf.container.inferencedata import Container
+    from bayesgp_mf.container.groups import Container
 
 
 class Elpd(NamedTuple):

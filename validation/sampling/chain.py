@@ -15,7 +15,7 @@ import pymc as pm
 import xarray as xr
 from pytensor import config
 
-from bayesgp_mf.container.inferencedata import get_group
+from bayesgp_mf.container.groups import get_group
 
 
 def default_sampler() -> str:

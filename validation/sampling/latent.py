@@ -25,7 +25,8 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from bayesgp_mf.container.inferencedata import SAMPLE_DIMS, get_group, set_group
+from bayesgp_mf.container.groups import get_group, set_group
+from bayesgp_mf.container.layout import SAMPLE_DIMS
 from bayesgp_mf.diagnostics.monte_carlo import mean_and_error
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Probit
@@ -34,7 +35,7 @@ from bayesgp_mf.types import Array
 from validation.sampling.chain import default_sampler, fast_sampling
 
 if TYPE_CHECKING:
-    from bayesgp_mf.container.inferencedata import Container
+    from bayesgp_mf.container.groups import Container
 
 ROUNDING = 1e-8
 """A conditional variance may fall below zero by this part of the prior variance."""

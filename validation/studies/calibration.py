@@ -19,7 +19,7 @@ import numpy as np
 import xarray as xr
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.inferencedata import make_container
+from bayesgp_mf.container.groups import make_container
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.processes.single import Marginals
@@ -31,7 +31,7 @@ from validation.studies.study import Findings, Study, Task
 from validation.studies.uniformity import UniformRanks
 
 if TYPE_CHECKING:
-    from bayesgp_mf.container.inferencedata import Container
+    from bayesgp_mf.container.groups import Container
 
 CASES = 50
 DRAWS = 99

@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.inferencedata import get_group
+from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.diagnostics import exact_loo
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.methods import get_method

@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import norm, truncnorm
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.inferencedata import get_group
+from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.hyper import EvidenceScore, Integrate, LogNormal, Objective, Surrogate, Target, get_strategy
 from bayesgp_mf.hyper.surrogate.learning import FURTHER_TO_LEARN, FURTHER_TO_SAMPLE, WALKERS, learn, power
 from bayesgp_mf.hyper.surrogate.strategy import draw

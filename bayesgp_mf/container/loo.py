@@ -7,14 +7,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesgp_mf.arviz_version import arviz_major
-from bayesgp_mf.container.inferencedata import from_container, get_group
+from bayesgp_mf.container.groups import get_group
+from bayesgp_mf.container.read import from_container
 from bayesgp_mf.inference.undefined import undefined
 
 if TYPE_CHECKING:
-    from bayesgp_mf.container.inferencedata import Container
+    from bayesgp_mf.container.groups import Container
+    from bayesgp_mf.inference.solver import Solver
+    from bayesgp_mf.likelihoods import Likelihood
 
 
-def loo(idata: Container, *, kernel: Any = None) -> Any:
+def loo(
+    idata: Container,
+    *,
+    kernel: Any = None,
+    likelihood: Likelihood | None = None,
+    method: Solver | None = None,
+) -> Any:
     """Return the analytic leave-one-out estimate of a fit as ArviZ's ``ELPDData``.
 
     It needs no draws and no importance weights: the cavity of each case is its leave-one-out posterior
@@ -24,8 +33,8 @@ def loo(idata: Container, *, kernel: Any = None) -> Any:
     ----------
     idata : InferenceData or DataTree
         What `fit` returned, or the same loaded from a file.
-    kernel : Kernel or pymc.gp.cov.BaseCovariance, optional
-        As for `predict`: the kernel of the fit, if the container does not hold it.
+    kernel, likelihood, method : optional
+        As for `predict`: those of the fit, if the container does not hold them.
 
     Returns
     -------
@@ -36,7 +45,7 @@ def loo(idata: Container, *, kernel: Any = None) -> Any:
     Raises
     ------
     ValueError
-        If the container was not made by this package, or ``kernel`` is missing, not wanted, or another one.
+        If the container was not made by this package, or one of those is missing, not wanted, or another one.
     UndefinedQuantityError
         If the method has no predictive density (a support-vector machine).
 
@@ -49,7 +58,7 @@ def loo(idata: Container, *, kernel: Any = None) -> Any:
     >>> round(float(bgp.loo(idata)["se"]), 2)
     0.79
     """
-    posterior = from_container(idata, kernel)
+    posterior = from_container(idata, kernel, likelihood, method)
     solution = posterior.parts[0].solution
     if not solution.has_variance:
         raise undefined(solution.method, "predictive density, whose leave-one-out estimate this is")

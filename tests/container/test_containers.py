@@ -13,7 +13,7 @@ import xarray as xr
 
 import bayesgp_mf as bgp
 from bayesgp_mf.arviz_version import arviz_major
-from bayesgp_mf.container.inferencedata import get_group, group_names, make_container
+from bayesgp_mf.container.groups import get_group, group_names, make_container
 
 GROUPS = {
     "posterior",
