@@ -123,7 +123,7 @@ class Traits:
     loo_gradient: Callable[[Problem, Solution, LeaveOneOut], Callable[[], GramGradient] | None] | None = None
     known_posterior: Callable[[Problem], KnownPosterior | None] | None = None
     known_classes: Callable[[Problem, Solution], KnownClasses] | None = None
-    check: Callable[[Likelihood], None] | None = None
+    check: Callable[[Likelihood], object] | None = None
 
 
 def traits_of(solver: Solver) -> Traits:

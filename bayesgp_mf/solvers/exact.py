@@ -96,7 +96,7 @@ class Exact:
     @property
     def traits(self) -> Traits:
         """With labels its posterior is no Gaussian process, but known all the same."""
-        return Traits(known_posterior=self._known_posterior, loo_gradient=_loo_gradient)
+        return Traits(known_posterior=self._known_posterior, loo_gradient=_loo_gradient, check=_noise_of)
 
     def _known_posterior(self, problem: Problem) -> ExactPosterior | None:
         return ExactPosterior(self, problem) if problem.likelihood.targets == "binary" else None
@@ -130,11 +130,7 @@ class Exact:
             If the likelihood is neither Gaussian nor probit.
         """
         control.check_scheme(self.name)
-        noise = latent_noise(problem.likelihood)
-        if noise is None:
-            raise UndefinedQuantityError(
-                f"method 'exact' handles Gaussian and Probit likelihoods, got {type(problem.likelihood).__name__}."
-            )
+        noise = _noise_of(problem.likelihood)
         if problem.likelihood.targets == "real":
             return self._regression(problem, noise.variance)
         return self._classification(problem, control)
@@ -287,6 +283,15 @@ class ExactPosterior:
     def draw_cloud(self, draws: int, rng: np.random.Generator) -> Cloud:
         """Return the process given each of some exact draws, each with the same share."""
         return self.solver.draw_cloud(self.problem, draws, rng)
+
+
+def _noise_of(likelihood: Likelihood) -> LatentNoise:
+    noise = latent_noise(likelihood)
+    if noise is None:
+        raise UndefinedQuantityError(
+            f"method 'exact' handles Gaussian and Probit likelihoods, got {type(likelihood).__name__}."
+        )
+    return noise
 
 
 def _loo_gradient(problem: Problem, solution: Solution, others: LeaveOneOut) -> Callable[[], GramGradient] | None:
