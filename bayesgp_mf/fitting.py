@@ -41,6 +41,7 @@ from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process, make_process
 from bayesgp_mf.processes.single import Marginals
 from bayesgp_mf.tuning import Tuned, tune
+from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container
@@ -172,47 +173,28 @@ def fit(
     >>> round(float(idata["fit"]["log_evidence"]), 2)
     -104.1
     """
-    # check: all that can be refused is, before any work is done
-    features = feature_names("X", X)
-    X = as_inputs("X", X)
+    features, X = feature_names("X", X), as_inputs("X", X)
     t, class_names = encode_targets(y, X.shape[0], likelihood)
     if isinstance(likelihood, ClassLikelihood):
         likelihood = likelihood.with_classes(class_names)
-    describe_likelihood(likelihood)
     strategy = _strategy(hyper, starts)
     if strategy is None:
         _refuse_options(evidence_of=evidence_of, priors=priors, bounds=bounds, fixed=fixed)
     kernel = as_kernel(kernel, tuned=strategy is not None)
-    _check_kernel_per_class(kernel, likelihood)
-    check_parameter_names(kernel, () if strategy is None else records(strategy))
     solver = get_method(method, likelihood)
     judge = solver if evidence_of is None else get_method(evidence_of, likelihood)
-    for each in (solver, judge):
-        check = traits_of(each).check
-        if check is not None:
-            check(likelihood)
     check_positive_integers(draws=draws, chains=chains)
-    if traits_of(solver).variance and (strategy is None or not averages(strategy)):
+    _check_model(kernel, likelihood, strategy, (solver, judge))
+    control = _check_marginals(marginals, solver, likelihood, control)
+    if traits_of(solver).variance and (strategy is None or not averages(strategy)):  # an average brings its own number
         values = X.shape[0] * (len(class_names) if likelihood.targets == "classes" else 1)
-        check_draws(draws * chains, values, "training", FEWER_DRAWS)  # an average brings its own number
-    check_marginals(marginals, solver)
-    if likelihood.targets == "classes":
-        _check_several_classes(marginals)
-    if marginals == "tilted":  # values changed one by one leave the span of a root of low rank
-        if control.gram == "low_rank":
-            raise ValueError("marginals='tilted' needs the dense Gram matrix. Use Control(gram='dense'), or 'auto'.")
-        control = replace(control, gram="dense")
+        check_draws(draws * chains, values, "training", FEWER_DRAWS)
 
     rng = np.random.default_rng(random_seed)
     with one_thread_if_small(X.shape[0]):
-        # assemble, and solve
         if strategy is None:
-            with np.errstate(over="ignore", invalid="ignore"):  # a kernel that overflows is refused by Problem
-                problem = assemble(kernel, X, t, likelihood, solver=solver, control=control)
-            solution = solver.solve(problem, replace(control, progress=progress))
-            process = make_process(kernel, X, problem, solution, solver)
-            found = Tuned(process, np.zeros((chains, draws), dtype=np.intp))
-            attrs = {"hyper": "none"}
+            process = _solve(kernel, X, t, likelihood, solver, replace(control, progress=progress))
+            found, attrs = Tuned(process, np.zeros((chains, draws), dtype=np.intp)), {"hyper": "none"}
         else:
             # a point that was not solved has no evidence, whatever the last solution may be
             inner = replace(control, throw=True, progress=False)
@@ -224,7 +206,6 @@ def fit(
             attrs = {"hyper": strategy.name, "hyper_judged_by": judge.name}
             if judge is solver and found.log_evidence is not None:
                 _compare_with_search(found.posterior.parts[0].solution, found.log_evidence)
-        # convert
         return to_container(
             found.posterior,
             class_names=class_names,
@@ -366,22 +347,43 @@ def _strategy(hyper: str | Strategy | None, starts: int | None) -> Strategy | No
     return strategy.with_starts(starts)
 
 
-def _check_kernel_per_class(kernel: Kernel, likelihood: Likelihood) -> None:
-    """Raise a ValueError if a kernel is one for each class, and the likelihood has a single latent value."""
+def _check_model(
+    kernel: Kernel, likelihood: Likelihood, strategy: Strategy | None, solvers: tuple[Solver, ...]
+) -> None:
+    """Raise an error if kernel, likelihood, strategy and methods do not go together, before any work is done."""
+    describe_likelihood(likelihood)
     if kernel.per_class and likelihood.targets != "classes":
         raise ValueError(
             f"kernels.PerClass has a kernel for each class, and {type(likelihood).__name__} one latent value for each "
             "case. Use likelihood=bgp.Softmax(), or one kernel."
         )
+    check_parameter_names(kernel, () if strategy is None else records(strategy))
+    for solver in solvers:
+        check = traits_of(solver).check
+        if check is not None:
+            check(likelihood)
 
 
-def _check_several_classes(marginals: str) -> None:
-    """Raise a ValueError for what several classes do not have, before a search begins."""
-    if marginals == "tilted":
+def _check_marginals(marginals: Marginals, solver: Solver, likelihood: Likelihood, control: Control) -> Control:
+    """Return the control that such marginals need, or raise a ValueError if there are none."""
+    check_marginals(marginals, solver)
+    if marginals != "tilted":
+        return control
+    if likelihood.targets == "classes":
         raise ValueError(
             "marginals='tilted' are of one latent value for each case, and Softmax has one for each class. Use "
             "marginals='gaussian'; the probabilities p of predict have the shape that TAP knows all the same."
         )
+    if control.gram == "low_rank":  # values changed one by one leave the span of a root of low rank
+        raise ValueError("marginals='tilted' needs the dense Gram matrix. Use Control(gram='dense'), or 'auto'.")
+    return replace(control, gram="dense")
+
+
+def _solve(kernel: Kernel, X: Array, t: Array, likelihood: Likelihood, solver: Solver, control: Control) -> Process:
+    """Return the posterior process of a kernel as it is."""
+    with np.errstate(over="ignore", invalid="ignore"):  # a kernel that overflows is refused by Problem
+        problem = assemble(kernel, X, t, likelihood, solver=solver, control=control)
+    return make_process(kernel, X, problem, solver.solve(problem, control), solver)
 
 
 def _refuse_options(**options: object) -> None:

@@ -29,7 +29,7 @@ from bayesgp_mf.errors import (
 )
 from bayesgp_mf.inference.problem import Problem, explain_infeasible
 from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, Solution
-from bayesgp_mf.inference.solver import GramGradient, Traits
+from bayesgp_mf.inference.solver import Cloud, GramGradient, Traits
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import LatentNoise, latent_noise
 from bayesgp_mf.matrices.corrections import DenseCorrection, InverseCorrection
@@ -41,35 +41,6 @@ from bayesgp_mf.types import Array
 
 LARGEST_STANDARD_ERROR = 1e-3
 """In nats; an integral less certain than this is not called exact."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Cloud:
-    """A posterior as a weighted mixture of Gaussians with one covariance.
-
-    Attributes
-    ----------
-    weights : (points, n) array
-        Of each Gaussian the weights w: its mean at x is k(x)' w.
-    share : (points,) array
-        Of the mixture; they sum to one.
-    correction : InverseCorrection
-        R of all of them.
-    """
-
-    weights: Array
-    share: Array
-    correction: InverseCorrection
-
-    def moments(self, cross: Array, prior: Array) -> tuple[Array, Array]:
-        """Return the means ``(points, m)`` and the one variance ``(m,)`` at new cases, from k(x) ``(n, m)``."""
-        variance = prior - self.correction.quadratic_diagonal(cross)
-        # what is known exactly, as at a training case of a step, has no variance but rounding
-        return self.weights @ cross, np.where(np.abs(variance) < 1e-10 * prior, 0.0, variance)
-
-    def predict_proba(self, likelihood: Likelihood, cross: Array, prior: Array) -> Array:
-        """Return the probability ``(m,)`` of t = +1 at new cases, averaged over the mixture."""
-        return np.asarray(self.share @ likelihood.predict_proba(*self.moments(cross, prior)))
 
 
 @dataclass(frozen=True, slots=True)
