@@ -96,7 +96,7 @@ def _read(
         problem = Problem(_read_gram(node, kernel, X), t, likelihood)
         return make_process(kernel, X, problem, _read_solution(node, problem, fit.attrs, solver.name), solver)
 
-    if "node" not in fit.dims:
+    if "node_weight" not in fit:  # the record of an average has nodes too, where it ends with one
         return part(fit, kernel)
     nodes = [fit.isel(node=k) for k in range(fit.sizes["node"])]
     parts = (part(node, kernel.replace(**{name: node[name].values for name in kernel.params})) for node in nodes)
