@@ -158,9 +158,8 @@ def fit_one_vs_rest(
             f"{type(likelihood).__name__}."
         )
     t, class_names = encode_targets(y, X.shape[0], Softmax(classes))
-    counts = np.bincount(t.astype(np.intp), minlength=len(class_names))
-    if np.any(counts == 0):
-        missing = [name for name, count in zip(class_names, counts, strict=True) if count == 0]
+    missing = [name for c, name in enumerate(class_names) if not np.any(t == c)]
+    if missing:
         raise ValueError(f"one-vs-rest needs a case of every class, and there is none of {missing}. Leave those out.")
     kernel, solver = as_kernel(kernel), get_method(method, likelihood)
     if not traits_of(solver).variance:
@@ -170,7 +169,10 @@ def fit_one_vs_rest(
     if kernel.per_class:
         raise ValueError("one-vs-rest takes a kernel for two classes, got PerClass: every classifier starts from it.")
     check_memory(X.shape[0], len(class_names))
-    strategy = _one_kernel_strategy(hyper)
+    strategy = None if hyper is None else get_strategy(hyper)
+    wants = "one-vs-rest wants one kernel for each classifier"
+    if strategy is not None and averages(strategy):
+        raise ValueError(f"{wants}, and hyper={strategy.name!r} averages over many. Use 'evidence'.")
     if strategy is None and priors:
         raise ValueError("priors are for hyperparameters that are tuned: give hyper='evidence', or leave them out.")
     rng, posteriors = np.random.default_rng(random_seed), []
@@ -182,30 +184,13 @@ def fit_one_vs_rest(
             labels, own = np.where(t == c, 1.0, -1.0), kernel
             if strategy is not None:
                 target = Target(X, labels, likelihood, kernel, solver, priors=priors or {})
-                own = _only(strategy.choose(target, rng, lambda note: None).kernels, strategy.name)
+                own, *more = strategy.choose(target, rng, lambda note: None).kernels
+                if more:
+                    raise ValueError(f"{wants}, and hyper={strategy.name!r} gave {1 + len(more)}. Use 'evidence'.")
             problem = Problem(own.gram(X), labels, likelihood)
             posteriors.append(Posterior(own, X, problem, solver.solve(problem, control)))
             advance(name)
     return OneVsRest(class_names, tuple(posteriors))
-
-
-def _one_kernel_strategy(hyper: Any) -> Strategy | None:
-    """Return a strategy, unless it averages over kernels."""
-    strategy = None if hyper is None else get_strategy(hyper)
-    if strategy is not None and averages(strategy):
-        raise ValueError(
-            f"one-vs-rest wants one kernel for each classifier, and hyper={strategy.name!r} averages over many. "
-            "Use 'evidence'."
-        )
-    return strategy
-
-
-def _only(kernels: tuple[Any, ...], name: str) -> Any:
-    if len(kernels) != 1:
-        raise ValueError(
-            f"one-vs-rest wants one kernel for each classifier, and hyper={name!r} gave {len(kernels)}. Use 'evidence'."
-        )
-    return kernels[0]
 
 
 def _shares(each: Array) -> Array:

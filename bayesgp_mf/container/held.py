@@ -25,13 +25,12 @@ from bayesgp_mf.methods import get_method
 
 T = TypeVar("T")
 DAMAGED = "this container is damaged or was edited: {}. Load a fresh copy of the file, or fit again."
-NO_JSON = (AttributeError, TypeError, ValueError)
-"""What `_as_json` raises where there is none."""
+NO_JSON = (AttributeError, TypeError, ValueError)  # what `_as_json` raises where there is none
 
 
 @contextmanager
 def refused_as(message: str) -> Iterator[None]:
-    """Turn what goes wrong where a container is read into a ValueError with a message, which has a place for it."""
+    """Turn what goes wrong where a container is read into a ValueError with this message, which has a place for it."""
     try:
         yield
     except (KeyError, TypeError, ValueError) as error:
@@ -46,12 +45,7 @@ def describe_kernel(kernel: Kernel) -> dict[str, Any]:
 def describe_likelihood(likelihood: Likelihood) -> dict[str, Any]:
     """Return what is said of a likelihood as JSON: all of it, or what it is called and its parameters.
 
-    Raises
-    ------
-    UndefinedQuantityError
-        If it says itself that it cannot be saved: then nothing could tell it from another.
-    ValueError
-        If its ``to_dict`` returns what JSON does not know.
+    One that says itself that it cannot be saved is refused: nothing could tell it from another.
     """
     described = to_dict(likelihood)
     try:
@@ -66,17 +60,14 @@ def describe_likelihood(likelihood: Likelihood) -> dict[str, Any]:
 def describe_method(solver: Solver, likelihood: Likelihood) -> dict[str, Any]:
     """Return what is said of a method as JSON: the options in which it is not the one of its name, or what it is."""
     names = [field.name for field in fields(solver)] if is_dataclass(solver) else list[str]()
-    options, plain = {name: getattr(solver, name) for name in names}, dict[str, Any]()
-    for name, value in options.items():
+    plain = dict[str, Any]()
+    for name in names:
         with suppress(*NO_JSON):
-            plain[name] = _as_json(value)
-    try:
+            plain[name] = _as_json(getattr(solver, name))
+    with suppress(ValueError):  # there may be no method of this name
         named = get_method(solver.name, likelihood)
-    except ValueError:
-        return _not_held(solver, plain)
-    if type(named) is type(solver):
-        changed = [name for name, value in options.items() if value != getattr(named, name)]
-        if all(name in plain for name in changed):
+        changed = [name for name in names if getattr(solver, name) != getattr(named, name, None)]
+        if type(named) is type(solver) and all(name in plain for name in changed):
             return {"options": {name: plain[name] for name in changed}}
     return _not_held(solver, plain)
 
@@ -84,10 +75,7 @@ def describe_method(solver: Solver, likelihood: Likelihood) -> dict[str, Any]:
 def kernel_of(fit: xr.Dataset, given: Any) -> Kernel:
     """Return the kernel of a fit, held or given, with the parameters of the container (of the first node, if several).
 
-    Raises
-    ------
-    ValueError
-        If it is missing, not wanted, or another one; or if the container is damaged. The next two do the same.
+    There is a ValueError if it is missing, not wanted, or another one, or if the container is damaged; also below.
     """
     said, held = _held(fit, "kernel", given, kernels.from_dict)
     if held is not None:
@@ -105,25 +93,25 @@ def kernel_of(fit: xr.Dataset, given: Any) -> Kernel:
 def likelihood_of(fit: xr.Dataset, given: Any) -> Likelihood:
     """Return the likelihood of a fit, held or given."""
     said, held = _held(fit, "likelihood", given, likelihoods.from_dict)
-    if held is None:
-        check_likelihood(given)
-        _check_same("likelihood", given, said, describe_likelihood(given))
-    return held or given
+    if held is not None:
+        return held
+    check_likelihood(given)
+    _check_same("likelihood", given, said, describe_likelihood(given))
+    return given  # type: ignore[no-any-return]
 
 
 def method_of(fit: xr.Dataset, likelihood: Likelihood, given: Any) -> Solver:
     """Return the solver of a fit with a likelihood, held or given."""
 
-    def configured(said: dict[str, Any]) -> Solver:
+    def configured(said: dict[str, Any]) -> Any:
         solver: Any = get_method(fit.attrs["method"], likelihood)
         changed = said.get("options", {}).items()
         options = {name: tuple(value) if isinstance(value, list) else value for name, value in changed}
-        made: Solver = replace(solver, **options) if options else solver
-        return made
+        return replace(solver, **options) if options else solver
 
     said, held = _held(fit, "method", given, configured)
     if held is not None:
-        return held
+        return held  # type: ignore[no-any-return]
     solver = get_method(given, likelihood)
     _check_same("method", solver, said, describe_method(solver, likelihood))
     return solver
@@ -140,9 +128,8 @@ def _held(
     if held is not None and given is not None:
         raise ValueError(f"this container holds its {what}, {_called(held)}. Leave {what} out.")
     if held is None and given is None:
-        lacks = f"does not hold its {what}"
-        if what == "kernel":
-            lacks = "holds the parameters of its kernel, but not the kernel itself"
+        of_kernel = "holds the parameters of its kernel, but not the kernel itself"
+        lacks = of_kernel if what == "kernel" else f"does not hold its {what}"
         raise ValueError(
             f"this container {lacks}, {said['program']}, which is a program. Pass what fit was given: {what}=..."
         )

@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 
 
 def loo(
-    idata: Container,
-    *,
-    kernel: Any = None,
-    likelihood: Likelihood | None = None,
-    method: Solver | None = None,
+    idata: Container, *, kernel: Any = None, likelihood: Likelihood | None = None, method: Solver | None = None
 ) -> Any:
     """Return the analytic leave-one-out estimate of a fit as ArviZ's ``ELPDData``.
 
@@ -63,21 +59,15 @@ def loo(
     if not solution.has_variance:
         raise undefined(solution.method, "predictive density, whose leave-one-out estimate this is")
     pointwise = get_group(idata, "fit")["loo_i"]
-    values = pointwise.values
-    n = values.size
-    common = {
-        "se": float(np.sqrt(n * np.var(values))),
-        "n_samples": 1,
-        "n_data_points": n,
-        "warning": False,
-        "scale": "log",
-    }
+    values, n = pointwise.values, pointwise.size
+    se = float(np.sqrt(n * np.var(values)))
+    common = {"se": se, "n_samples": 1, "n_data_points": n, "warning": False, "scale": "log"}
     elpd, p = float(values.sum()), float(np.sum(posterior.log_density_at_training - values))
     if arviz_major() < 1:
         from arviz import ELPDData
 
         # a pandas Series whose first entry must be the estimate
-        entries = {"elpd_loo": elpd, "se": common["se"], "p_loo": p, **common, "loo_i": pointwise}
+        entries = {"elpd_loo": elpd, "se": se, "p_loo": p, **common, "loo_i": pointwise}
         return ELPDData(data=list(entries.values()), index=list(entries))
     import arviz_stats
 

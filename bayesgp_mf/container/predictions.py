@@ -32,7 +32,11 @@ def add_predictions(
 
     Each draw is of the same setting of the hyperparameters as that at training.
     """
-    node = _nodes(idata) if draws and posterior.parts[0].solution.has_variance else np.zeros((0, 0), dtype=np.intp)
+    node = np.zeros((0, 0), dtype=np.intp)
+    if draws and posterior.parts[0].solution.has_variance:
+        stats = get_group(idata, "sample_stats")
+        of_one = np.zeros(get_group(idata, "posterior")["f"].shape[:2])
+        node = np.asarray(stats["node"].values if "node" in stats else of_one, dtype=np.intp)
     n_values = X_new.shape[0] * int(np.prod(posterior.problem.latent_shape[1:]))  # of each class
     check_draws(node.size, n_values, "new", FEWER_NEW_DRAWS)
     size = max(part.problem.matrix.width for part in posterior.parts)
@@ -45,14 +49,6 @@ def add_predictions(
     features = get_group(idata, "constant_data")["feature"].values
     set_predictions(idata, X_new, values, drawn, class_names, features)
     return idata
-
-
-def _nodes(idata: Container) -> NDArray[np.intp]:
-    """Return which part of the posterior each draw of the training cases is of, ``(chains, draws)``."""
-    stats = get_group(idata, "sample_stats")
-    if "node" in stats:
-        return np.asarray(stats["node"].values, dtype=np.intp)
-    return np.zeros(get_group(idata, "posterior")["f"].shape[:2], dtype=np.intp)
 
 
 def _moments(posterior: Process | Mixture, X_new: Array) -> dict[str, NDArray[Any]]:
@@ -77,9 +73,8 @@ def set_predictions(
 ) -> None:
     """Put predictions into the groups ``predictions`` and ``predictions_constant_data``, in place of earlier ones.
 
-    ``values`` are ``(m,)``; ``draws`` are ``(chains, draws, m)``, with targets under the names ``y``
-    and ``decision``; ``class_names`` are those of 0 and 1, empty for real targets. What there is of each of several
-    classes has them along a last axis. Inputs without names, ``features``, are numbered.
+    ``values`` are ``(m,)``; ``draws`` are ``(chains, draws, m)``, with targets under the names ``y`` and ``decision``.
+    What there is of each of several classes has them along a last axis. Inputs without names are numbered.
     """
     m, d = X_new.shape
     sizes = next((drawn.shape[:2] for drawn in draws.values()), (0, 0))

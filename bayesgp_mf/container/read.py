@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from bayesgp_mf.container.groups import get_group, group_names
 from bayesgp_mf.container.held import DAMAGED, kernel_of, likelihood_of, method_of, refused_as
@@ -53,28 +54,13 @@ def from_container(
 ) -> Process | Mixture:
     """Rebuild the posterior from a container made by `to_container`, in memory or from a file.
 
-    Parameters
-    ----------
-    idata : InferenceData or DataTree
-        The container.
-    kernel : Kernel or pymc.gp.cov.BaseCovariance, optional
-        The kernel, if and only if the container does not hold it; its parameters are those of the container.
-    likelihood : Likelihood, optional
-        The likelihood, likewise.
-    method : Solver, optional
-        The method, likewise.
-
-    Raises
-    ------
-    ValueError
-        If the container was not made by this package, or by an incompatible version of it; if ``kernel``,
-        ``likelihood`` or ``method`` is missing, not wanted, or another one.
+    Kernel, likelihood and method are given if and only if the container does not hold them; the parameters of the
+    kernel are those of the container. There is a ValueError if one is missing, not wanted, or another one.
     """
     fit = fit_group(idata)
-    found = kernel_of(fit, kernel)
-    known = likelihood_of(fit, likelihood)
-    solver = method_of(fit, known, method)
+    found, known = kernel_of(fit, kernel), likelihood_of(fit, likelihood)
     message = DAMAGED if kernel is None else "kernel is not the one that was fitted: {}. Pass that one."
+    solver = method_of(fit, known, method)
     with refused_as(message), one_thread_if_small(fit.sizes["obs_id"]):
         posterior = _read(idata, fit, found, known, solver)
         stored, computed = fit["latent_mean"].values, posterior.mean_at_training
@@ -105,18 +91,18 @@ def _read(
 
 def _read_gram(node: xr.Dataset, kernel: Kernel, X: Array) -> Array | LowRankGram:
     """Return the Gram matrix of a fit: of low rank, from its pivots, where the fit worked with such a one."""
-    if "pivot" not in node or not np.any(node["pivot"].values >= 0):
+    pivots: NDArray[Any] = node["pivot"].values if "pivot" in node else np.empty(0, dtype=np.intp)
+    pivots = pivots[pivots >= 0].astype(np.intp)
+    if not pivots.size:
         return kernel.gram(X)
-    pivots = node["pivot"].values
-    pivots = np.asarray(pivots[pivots >= 0], dtype=np.intp)
     if pivots.max() >= X.shape[0] or np.unique(pivots).size < pivots.size:
         raise ValueError("pivot does not number different cases")
     return at_pivots(kernel_entries(kernel, X), kernel.diag(X), pivots)
 
 
 def _read_solution(node: xr.Dataset, problem: Problem, attrs: dict[str, Any], method: str) -> Solution:
-    status = Status[attrs["status"]]
-    info = Info(status, int(node["n_iterations"]), float(node["residual"]), rank=problem.matrix.rank)
+    iterations, residual = int(node["n_iterations"]), float(node["residual"])
+    info = Info(Status[attrs["status"]], iterations, residual, rank=problem.matrix.rank)
     alpha, kind, bound = node["alpha"].values, attrs["evidence_kind"], attrs["evidence_bound"]
     if kind == "none":
         return Solution(method, alpha, UndefinedCorrection(method), UndefinedEvidence(method), None, info)

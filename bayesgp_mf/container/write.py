@@ -43,28 +43,9 @@ def to_container(
 ) -> Container:
     """Draw from a posterior and lay everything out in the groups of ArviZ.
 
-    Parameters
-    ----------
-    posterior : Posterior, MulticlassPosterior or Mixture
-        What to convert.
-    class_names : tuple of str
-        Names of the labels -1 and +1, or of the codes of several classes; empty for real targets.
-    feature_names : list of str or None
-        Names of the inputs; numbered if None.
-    node : (chains, draws) array of int
-        Which part of the posterior each draw comes from; all zero where there is one.
-    rng : numpy.random.Generator
-        Source of randomness.
-    sampler_stats : dict
-        What the sampler of the hyperparameters says of each draw, ``(chains, draws)``.
-    fit_extras : dict
-        More variables for the group ``fit``: dimensions and values by name.
-    attrs : dict
-        More attributes, strings, for the group ``fit``.
-    hyper_names : tuple of str
-        Names of the hyperparameters along the dimension ``hyper`` of those variables.
-    marginals : {"gaussian", "tilted"}
-        What single latent values are drawn from; `Posterior.draw` says more.
+    ``node (chains, draws)`` says which part of the posterior each draw comes from, and ``sampler_stats`` what the
+    sampler of the hyperparameters says of it. ``fit_extras`` and ``attrs`` go to the group ``fit``, the first with
+    ``hyper_names`` along the dimension ``hyper``. Names are as in `Layout`, ``marginals`` as in `Posterior.draw`.
     """
     first, problem = posterior.parts[0], posterior.problem
     features = feature_names or np.arange(first.X.shape[1])
@@ -127,12 +108,8 @@ def _summary(posterior: Process | Mixture, layout: Layout) -> dict[str, xr.DataA
     loo = posterior.loo
     values = {"latent_mean": posterior.mean_at_training, "cavity_mean": loo.mean}
     if posterior.parts[0].solution.has_variance:
-        _, latent_variance = posterior.at_training
-        values |= {
-            "latent_sd": np.sqrt(latent_variance),
-            "cavity_sd": np.sqrt(loo.variance),
-            "loo_i": loo.log_density,
-        }
+        latent_sd = np.sqrt(posterior.at_training[1])
+        values |= {"latent_sd": latent_sd, "cavity_sd": np.sqrt(loo.variance), "loo_i": loo.log_density}
     return {name: layout.variable(name, value) for name, value in values.items()}
 
 
@@ -175,8 +152,7 @@ def _setting(part: Process, most: int) -> dict[str, NDArray[Any]]:
 
 def _fit_attrs(first: Process, statuses: list[Status]) -> dict[str, Any]:
     """Return the attributes of the group ``fit``: what was fitted, by which method, and how that went."""
-    solution, likelihood = first.solution, first.problem.likelihood
-    solver = first.method
+    solution, likelihood, solver = first.solution, first.problem.likelihood, first.method
     status = next((status for status in statuses if status is not Status.CONVERGED), Status.CONVERGED)
     of_classes = likelihood.targets == "classes"
     return {

@@ -114,14 +114,23 @@ class HybridMonteCarlo:
         _warn(walks, kept)
         draws = np.concatenate([w.points.x[kept] for w in walks])
         kernels = tuple(target.kernel_at(draw) for draw in draws)
-        stats = {
-            "lp": np.concatenate([w.points.value[kept] for w in walks]),
-            "accepted": np.concatenate([w.accepted[kept] for w in walks]),
-            "acceptance_rate": np.concatenate([w.acceptance_rate[kept] for w in walks]),
-            "diverging": np.concatenate([w.diverging[kept] for w in walks]),
-            "energy_error": np.concatenate([w.energy_error[kept] for w in walks]),
+        path = {
+            "lp": np.array([w.points.value for w in walks]),
+            "accepted": np.array([w.accepted for w in walks]),
+            "acceptance_rate": np.array([w.acceptance_rate for w in walks]),
+            "diverging": np.array([w.diverging for w in walks]),
+            "energy_error": np.array([w.energy_error for w in walks]),
         }
-        record = _record(walks, np.array(starts), np.array(counts))
+        stats = {name: values[:, kept].ravel() for name, values in path.items()}
+        each, failed = ("chain", "iteration"), np.array([w.failed for w in walks])
+        record: Record = {  # the full chains, with what was dropped
+            "hyper_start": (("chain", "hyper"), np.array(starts)),
+            "hyper_path": ((*each, "hyper"), np.array([w.points.x for w in walks])),
+            **{f"hyper_path_{name}": (each, path[name]) for name in ("lp", "accepted", "diverging", "energy_error")},
+            "hyper_path_failed": (each, failed),
+            "hyper_n_evaluations": (("chain",), np.array(counts)[:, 0]),
+            "hyper_n_failures": (("chain",), np.array(counts)[:, 1]),
+        }
         weights = np.full(len(kernels), 1.0 / len(kernels))
         return HyperResult(kernels, weights, self.chains, True, stats, record)
 
@@ -142,22 +151,6 @@ def _start(dynamics: Dynamics, objective: Objective, chain: int, rng: np.random.
         if np.isfinite(start.value[0]):
             return start
     raise no_solution(objective, "the starting point" if chain == 0 else f"any of {STARTS_TRIED} starting points")
-
-
-def _record(walks: list[Moved], starts: Array, counts: Array) -> Record:
-    """Return the full chains, with what was dropped."""
-    each = ("chain", "iteration")
-    return {
-        "hyper_start": (("chain", "hyper"), starts),
-        "hyper_path": ((*each, "hyper"), np.array([w.points.x for w in walks])),
-        "hyper_path_lp": (each, np.array([w.points.value for w in walks])),
-        "hyper_path_accepted": (each, np.array([w.accepted for w in walks])),
-        "hyper_path_diverging": (each, np.array([w.diverging for w in walks])),
-        "hyper_path_energy_error": (each, np.array([w.energy_error for w in walks])),
-        "hyper_path_failed": (each, np.array([w.failed for w in walks])),
-        "hyper_n_evaluations": (("chain",), counts[:, 0]),
-        "hyper_n_failures": (("chain",), counts[:, 1]),
-    }
 
 
 def _warn(walks: list[Moved], kept: slice) -> None:

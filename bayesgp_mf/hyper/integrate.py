@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from bayesgp_mf.errors import ConvergenceError, ConvergenceWarning, Status
+from bayesgp_mf.errors import ConvergenceError, ConvergenceWarning
 from bayesgp_mf.hyper.designs import central_composite, central_composite_size, product_rule
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import maximise
@@ -170,13 +170,10 @@ def _scale(curvature: Array) -> Array:
 
 
 def _no_node(objective: Objective) -> ConvergenceError:
-    error = ConvergenceError(
+    return objective.failed(
         "the inner solver found no solution beside the most probable hyperparameters, so there is nothing to average "
-        f"over. Use hyper='evidence', or allow noise in the likelihood. The last reason: {objective.last_failure}",
-        Status.NO_VALID_STEP,
+        "over. Use hyper='evidence', or allow noise in the likelihood."
     )
-    error.__cause__ = objective.last_failure
-    return error
 
 
 def warn_dropped(n_failed: int, total: int) -> None:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, LowRankError, NotPositiveDefiniteError
-from bayesgp_mf.hyper.scores import Score, Scored
+from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, LowRankError, NotPositiveDefiniteError, Status
+from bayesgp_mf.hyper.scores import Score
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.inference.solver import GramGradient
@@ -22,6 +22,9 @@ LARGEST_LOG = 150.0
 
 DIFFERENCE = 1e-3
 """Step in the log parameters of the central differences that stand in where there is no formula."""
+NO_SOLUTION = (ConvergenceError, NotPositiveDefiniteError, InconsistentDataError)
+TOO_LARGE = (MemoryError, LowRankError)
+"""What can be wrong at some hyperparameters while others have a solution: the second under a rougher kernel."""
 
 
 class _Solved(NamedTuple):
@@ -92,6 +95,12 @@ class Objective:
             advance(f"node {k + 1} of {len(nodes)}")
         return values
 
+    def failed(self, message: str) -> ConvergenceError:
+        """Return the error that says so, with the last reason."""
+        error = ConvergenceError(f"{message} The last reason: {self.last_failure}", Status.NO_VALID_STEP)
+        error.__cause__ = self.last_failure
+        return error
+
     def _count(self, *, failed: bool) -> None:
         self.n_evaluations += 1
         if failed:
@@ -118,32 +127,21 @@ class Objective:
     def _solve(self, log_free: Array) -> _Solved | None:
         if not np.all(np.abs(log_free) <= LARGEST_LOG):  # nor if one is NaN
             return None
-        kernel = self.target.kernel_at(log_free)
-        found = self._score_at(kernel)
-        if found is None:
-            return None
-        matrix, scored = found
-        value = scored.value + self.target.log_prior(log_free)[0]
-        return _Solved(kernel, matrix, value, scored.gram_gradient) if np.isfinite(value) else None
-
-    def _score_at(self, kernel: Kernel) -> tuple[Matrix, Scored] | None:
-        solver = self.target.solver
+        kernel, solver = self.target.kernel_at(log_free), self.target.solver
         if self._from_prior:
             self.forget()
         try:
             problem = self.target.problem_at(kernel)
             solution = solver.solve(problem, self._control, self._last)
             scored = self.score(solver, problem, solution)
-        except (ConvergenceError, NotPositiveDefiniteError, InconsistentDataError) as reason:
-            self.last_failure = reason
-            return None
-        except (MemoryError, LowRankError) as reason:  # a rougher kernel than one that was solved before
-            if not self._any_solved:
+        except (*NO_SOLUTION, *TOO_LARGE) as reason:
+            if isinstance(reason, TOO_LARGE) and not self._any_solved:
                 raise
             self.last_failure = reason
             return None
         self._last, self._any_solved = solution, True
-        return problem.matrix, scored
+        value = scored.value + self.target.log_prior(log_free)[0]
+        return _Solved(kernel, problem.matrix, value, scored.gram_gradient) if np.isfinite(value) else None
 
     def _differences(self, log_free: Array) -> Array | None:
         slopes = []

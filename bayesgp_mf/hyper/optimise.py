@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from bayesgp_mf.errors import BoundWarning, ConvergenceError, ConvergenceWarning, Status
+from bayesgp_mf.errors import BoundWarning, ConvergenceError, ConvergenceWarning
 from bayesgp_mf.hyper.objective import Objective
-from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.assembly import SMALLEST
 from bayesgp_mf.types import Array
 
@@ -63,30 +62,10 @@ class Run:
 def maximise(
     objective: Objective, *, starts: int, rng: np.random.Generator, advance: Callable[[str], None]
 ) -> tuple[Run, list[Run]]:
-    """Return the descent that ended highest, and all of them.
+    """Return the descent that ended highest, and all of them; all but the first start at random around the target's.
 
-    Parameters
-    ----------
-    objective : Objective
-        Value and gradient; its target gives the first start and the bounds.
-    starts : int
-        Number of descents; all but the first start at random around the start of the target.
-    rng : numpy.random.Generator
-        Source of the random starts.
-    advance : callable
-        Called after each iteration of the optimiser.
-
-    Raises
-    ------
-    ConvergenceError
-        If no start had a solution.
-
-    Warns
-    -----
-    BoundWarning
-        If a parameter of the result sits at a bound.
-    ConvergenceWarning
-        If the best descent did not end at a maximum, or the inner solver failed on the way.
+    Without any solution there is a ConvergenceError. What is warned of is that a parameter of the result sits at a
+    bound, that the best descent did not end at a maximum, or that the inner solver failed on the way.
     """
     first = objective.target.start
     runs = []
@@ -102,14 +81,10 @@ def maximise(
 
 def no_solution(objective: Objective, where: str) -> ConvergenceError:
     """Return the error to raise where not even a first point has a solution."""
-    error = ConvergenceError(
+    return objective.failed(
         f"the inner solver found no solution at {where} of the hyperparameters. "
-        "Try a kernel with other length scales, or allow noise in the likelihood. The last reason: "
-        f"{objective.last_failure}",
-        Status.NO_VALID_STEP,
+        "Try a kernel with other length scales, or allow noise in the likelihood."
     )
-    error.__cause__ = objective.last_failure
-    return error
 
 
 def descend(objective: Objective, start: Array, advance: Callable[[str], None]) -> Run:
@@ -169,31 +144,25 @@ def descend(objective: Objective, start: Array, advance: Callable[[str], None]) 
 
 
 def _warn(objective: Objective, best: Run) -> None:
-    target: Target = objective.target
+    target, noun = objective.target, objective.score.noun
+    said: list[tuple[str, type[UserWarning]]] = []
     at_bound = [
         f"{name} = {np.exp(value):.3g} ({'lower' if value <= low else 'upper'})"
         for name, value, low, high in zip(target.names, best.end, target.lower, target.upper, strict=True)
         if value <= low or value >= high
     ]
     if at_bound:
-        warnings.warn(
+        text = (
             f"at a bound of the search: {', '.join(at_bound)}. (A bound that was not given is a factor of 10^4 from "
-            f"where the search started.) The {objective.score.noun} does not determine them. A length scale at its "
-            "upper bound means that the input hardly matters; otherwise start elsewhere, or simplify the kernel.",
-            BoundWarning,
-            stacklevel=5,
+            f"where the search started.) The {noun} does not determine them. A length scale at its upper bound means "
+            "that the input hardly matters; otherwise start elsewhere, or simplify the kernel."
         )
+        said.append((text, BoundWarning))
     if not best.success:
-        warnings.warn(
-            f"the search for the highest {objective.score.noun} did not finish: {best.message}. The hyperparameters "
-            "are the best it found.",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
+        text = f"the search for the highest {noun} did not finish: {best.message}. "
+        said.append((f"{text}The hyperparameters are the best it found.", ConvergenceWarning))
     if best.n_failures:
-        warnings.warn(
-            f"at {best.n_failures} of {best.n_evaluations} points of the search the equations had no solution; "
-            "the search turned back there.",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
+        text = f"at {best.n_failures} of {best.n_evaluations} points of the search the equations had no solution; "
+        said.append((f"{text}the search turned back there.", ConvergenceWarning))
+    for text, category in said:
+        warnings.warn(text, category, stacklevel=5)

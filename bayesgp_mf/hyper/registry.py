@@ -23,7 +23,7 @@ IN_PYMC: dict[str, tuple[str, str]] = {"nuts": ("bayesgp_mf.pymc.nuts", "Nuts")}
 
 def strategy_names() -> list[str]:
     """Return the names of all strategies, sorted."""
-    return sorted([*HYPER, *IN_PYMC])
+    return sorted(HYPER | IN_PYMC)
 
 
 def get_strategy(hyper: str | Strategy) -> Strategy:

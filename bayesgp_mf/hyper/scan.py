@@ -10,13 +10,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayesgp_mf.errors import (
-    ConvergenceError,
-    InconsistentDataError,
-    LowRankError,
-    NotPositiveDefiniteError,
-    Status,
-)
+from bayesgp_mf.errors import ConvergenceError, Status
+from bayesgp_mf.hyper.objective import NO_SOLUTION, TOO_LARGE
 from bayesgp_mf.hyper.result import Advance, HyperResult, Record
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.kernels import Kernel
@@ -24,8 +19,6 @@ from bayesgp_mf.types import Array
 
 DEFAULT_FACTORS = tuple(float(f) for f in np.geomspace(0.1, 10.0, 13))
 """By which all length scales are multiplied where no grid is given."""
-NO_SOLUTION = (ConvergenceError, NotPositiveDefiniteError, InconsistentDataError, MemoryError, LowRankError)
-"""What can be wrong at a point of the grid while others have a solution."""
 
 
 class _Counted(NamedTuple):
@@ -95,11 +88,11 @@ class Scan:
                 counted[index] = _count(target, kernel)
                 kernels[index] = kernel
                 advance(f"{counted[index].errors} leave-one-out errors of {target.t.size}")
-            except NO_SOLUTION as failure:
+            except (*NO_SOLUTION, *TOO_LARGE) as failure:
                 reason = failure
                 advance("no solution")
         if not counted:
-            if isinstance(reason, MemoryError | LowRankError):
+            if isinstance(reason, TOO_LARGE):
                 raise reason
             raise ConvergenceError(
                 f"the inner solver found no solution at any of {np.prod(shape)} points of the grid. Try other length "

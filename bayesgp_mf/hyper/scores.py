@@ -20,16 +20,7 @@ KNOWN = 1e-5
 
 
 class Scored(NamedTuple):
-    """A score, and how to get its gradient.
-
-    Attributes
-    ----------
-    value : float
-        In nats.
-    gram_gradient : callable or None
-        Computes the derivative with respect to the Gram matrix, ``(n, n)`` or as `RootGradient`; None where
-        there is no formula for it.
-    """
+    """A score in nats, and its derivative with respect to the Gram matrix; None where there is no formula for it."""
 
     value: float
     gram_gradient: Callable[[], GramGradient] | None
@@ -68,11 +59,8 @@ class EvidenceScore:
         """Ask a mean-field theory for no more than the log evidence needs, which is known before the sites are."""
         if not traits_of(solver).stationary:
             return control
-        return replace(
-            control,
-            tolerance=max(control.tolerance, SITES),
-            evidence_tolerance=max(control.evidence_tolerance, self.known),
-        )
+        evidence_tolerance = max(control.evidence_tolerance, self.known)
+        return replace(control, tolerance=max(control.tolerance, SITES), evidence_tolerance=evidence_tolerance)
 
     def __call__(self, solver: Solver, problem: Problem, solution: Solution) -> Scored:
         """Return the log evidence, with its exact gradient."""
@@ -106,7 +94,5 @@ class LooScore:
                 # a negative site of another case can leave no posterior without this one
                 raise NotPositiveDefiniteError("a leave-one-out variance is not positive")
         others = solver.leave_one_out(problem, solution)
-        gradient = traits_of(solver).loo_gradient
-        return Scored(
-            float(np.sum(others.log_density)), None if gradient is None else gradient(problem, solution, others)
-        )
+        gradient, value = traits_of(solver).loo_gradient, float(np.sum(others.log_density))
+        return Scored(value, None if gradient is None else gradient(problem, solution, others))

@@ -97,16 +97,13 @@ def record_of_search(target: Target, best: Run, runs: list[Run], score_name: str
 
     ``hyper_trace`` has the log prior in it, where there are priors; the score at the ends has not.
     """
-    per_start, ends = ("start",), ("start", "hyper")
     log_prior = np.array([target.log_prior(run.end)[0] for run in runs])
     record: Record = {
-        "hyper_start": (ends, np.array([run.start for run in runs])),
-        "hyper_end": (ends, np.array([run.end for run in runs])),
-        score_name: (per_start, np.array([run.value for run in runs]) - log_prior),
-        "hyper_n_evaluations": (per_start, np.array([run.n_evaluations for run in runs])),
-        "hyper_n_failures": (per_start, np.array([run.n_failures for run in runs])),
+        "hyper_start": (("start", "hyper"), np.array([run.start for run in runs])),
+        "hyper_end": (("start", "hyper"), np.array([run.end for run in runs])),
+        score_name: (("start",), np.array([run.value for run in runs]) - log_prior),
+        "hyper_n_evaluations": (("start",), np.array([run.n_evaluations for run in runs])),
+        "hyper_n_failures": (("start",), np.array([run.n_failures for run in runs])),
         "hyper_trace": (("iteration",), best.trace),
     }
-    if target.priors:
-        record["hyper_log_prior"] = (per_start, log_prior)
-    return record
+    return record | ({"hyper_log_prior": (("start",), log_prior)} if target.priors else {})

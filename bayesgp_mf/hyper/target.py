@@ -184,15 +184,9 @@ class Target:
         with np.errstate(over="ignore", invalid="ignore"):
             if not np.all(np.isfinite(kernel.diag(self.X))):  # then so is all of the Gram matrix
                 raise NotPositiveDefiniteError(f"the kernel overflows at these inputs: {kernel!r}")
-            problem = assemble(
-                kernel,
-                self.X,
-                self.t,
-                self.likelihood,
-                solver=solver or self.solver,
-                control=self.control,
-                first=first,
-            )
+            solver = solver or self.solver
+            given = self.X, self.t, self.likelihood
+            problem = assemble(kernel, *given, solver=solver, control=self.control, first=first)
         if problem.matrix.pivots is not None:
             self._pivots[:] = [problem.matrix.pivots]
         return problem

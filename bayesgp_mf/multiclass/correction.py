@@ -75,7 +75,7 @@ class ClassCorrection(Correction, Protocol):
 class _Blocks(NamedTuple):
     each: list[Array]  # E_c (n, n)
     inverse_factor: Array  # L^-1 (n, n), where L L' = M
-    log_det: float
+    log_det: float  # of I + K W
 
 
 class SoftmaxCorrection:

@@ -20,7 +20,7 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import log_softmax
@@ -59,10 +59,7 @@ class MulticlassLaplace:
 
     name: str = "laplace"
 
-    @property
-    def traits(self) -> Traits:
-        """It is for several classes."""
-        return Traits(targets=frozenset({"classes"}))
+    traits: ClassVar[Traits] = Traits(targets=frozenset({"classes"}))
 
     def init(self, problem: Problem) -> State:
         """Return the mode before any data: zero; ValueError if the likelihood is no softmax."""
@@ -87,28 +84,9 @@ class MulticlassLaplace:
         return Solution(self.name, state.alpha, correction, Evidence(value, "laplace"), None, info)
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
-        """Find the mode of the posterior and the Gaussian at it.
+        """Find the mode of the posterior and the Gaussian at it, from f = 0 or from another solution.
 
-        Parameters
-        ----------
-        problem : Problem
-            Gram matrix ``(n, n)`` or ``(C, n, n)``, codes ``(n,)``, softmax likelihood.
-        control : Control
-            Tolerance, largest number of Newton steps, and whether to raise if they were not enough.
-        start : Solution, optional
-            Warm start with the same n and C; the default starts from f = 0.
-
-        Returns
-        -------
-        Solution
-            With ``alpha (n, C)``, ``info.status`` saying whether the mode was reached, and ``cavity`` None.
-
-        Raises
-        ------
-        ConvergenceError
-            If ``control.throw`` and the mode was not reached.
-        ValueError
-            If ``start`` has another number of cases or classes.
+        The Gram matrix is ``(n, n)`` or ``(C, n, n)``, and targets are codes of classes.
         """
         control.check_scheme(self.name)
         zero = self.init(problem)
@@ -137,9 +115,12 @@ class MulticlassLaplace:
             \frac{d \log p(t)}{dK_c} = \tfrac12 (\alpha_c \alpha_c^T - R_{cc})
             + \tfrac12 (u_c \alpha_c^T + \alpha_c u_c^T), \quad u = (I - R K)\, s.
         """
-        correction, alpha = class_correction(solution), solution.alpha
-        result = explicit_gradient(correction, alpha, problem.dense_gram)
-        u = correction.weights(_pull_on_mode(problem, solution))
+        correction, alpha, gram = class_correction(solution), solution.alpha, problem.dense_gram
+        result = explicit_gradient(correction, alpha, gram)
+        sigma = case_covariances(correction, prior_variance(gram, problem.n_classes), gram)
+        pi = np.exp(log_softmax(times_gram(alpha, gram), axis=1))
+        inner = np.diagonal(sigma, axis1=1, axis2=2) - 2.0 * np.einsum("icd,id->ic", sigma, pi)
+        u = correction.weights(-0.5 * pi * (inner - np.sum(pi * inner, axis=1, keepdims=True)))  # of -W inner / 2
         for c in range(problem.n_classes):
             part, cross = of_class(result, c), np.outer(0.5 * u[:, c], alpha[:, c])
             part += cross
@@ -173,15 +154,6 @@ class _Hill(NamedTuple):
     def direction(self, derivs: Derivs, residual: Array) -> tuple[Array, None]:
         # its factors are too large to be kept beside those of the next step
         return SoftmaxCorrection(self.problem.dense_gram, -derivs.d2).weights(residual), None
-
-
-def _pull_on_mode(problem: Problem, solution: Solution) -> Array:
-    """Return s ``(n, C)`` of `MulticlassLaplace.gram_gradient`."""
-    correction = class_correction(solution)
-    sigma = case_covariances(correction, prior_variance(problem.dense_gram, problem.n_classes), problem.dense_gram)
-    pi = np.exp(log_softmax(times_gram(solution.alpha, problem.dense_gram), axis=1))
-    inner = np.diagonal(sigma, axis1=1, axis2=2) - 2.0 * np.einsum("icd,id->ic", sigma, pi)
-    return np.asarray(-0.5 * pi * (inner - np.sum(pi * inner, axis=1, keepdims=True)))  # -W inner / 2
 
 
 multiclass_laplace = MulticlassLaplace()

@@ -48,18 +48,13 @@ class _Normal(NamedTuple):
     mean: Array
     covariance: Array
 
+    def at(self, i: int | np.intp) -> _Normal:
+        return _Normal(self.mean[i], self.covariance[i])
+
 
 @dataclass(frozen=True, eq=False)
 class NearestCases:
-    """What TAP knows of several classes beyond its Gaussian posterior.
-
-    Attributes
-    ----------
-    problem : Problem
-        The problem that was solved.
-    solution : Solution
-        Of method "tap", with its cavities.
-    """
+    """What TAP knows of several classes beyond its Gaussian posterior, from a solution with its cavities."""
 
     problem: Problem
     solution: Solution
@@ -81,31 +76,9 @@ def nearest_case_probabilities(
 ) -> Array:
     """Return the probabilities ``(m, C)`` of the classes at new cases.
 
-    Parameters
-    ----------
-    problem : Problem
-        The problem that was solved.
-    solution : Solution
-        Of method "tap", with its cavities.
-    cross : (n, m) or (C, n, m) array
-        Prior covariances of observed with new cases.
-    prior : (m, C) array
-        Prior variances of the new cases.
-    points : int, optional
-        Nodes of the averages over Gaussians (`likelihoods.softmax_tilted`).
+    ``cross (n, m)`` or ``(C, n, m)`` are prior covariances of observed with new cases, ``prior (m, C)`` the variances
+    of these. ``points`` are the nodes of the averages over Gaussians (`likelihoods.softmax_tilted`).
 
-    Returns
-    -------
-    (m, C) array
-        Rows sum to one.
-
-    Raises
-    ------
-    ValueError
-        If the solution has no cavities.
-
-    Notes
-    -----
     Softmax averages over the Gaussian posterior, plus the difference that the tilted distribution makes, by
     Sobol's points in 2 (C - 1) dimensions. The nearest case is that with the largest correlation in the posterior;
     where it changes from one to another, probabilities may jump a little. A case without variance, such as that at the
@@ -114,17 +87,11 @@ def nearest_case_probabilities(
     if solution.cavity is None:
         raise ValueError(f"this needs the cavities of method 'tap', got a solution of method {solution.method!r}.")
     correction, basis = class_correction(solution), contrast_basis(problem.n_classes)
-    cavity = _Normal(*_in_contrasts(*solution.cavity, basis))
-    before = prior_variance(problem.dense_gram, problem.n_classes)
-    own = _Normal(
-        *_in_contrasts(
-            times_gram(solution.alpha, problem.dense_gram),
-            case_covariances(correction, before, problem.dense_gram),
-            basis,
-        )
-    )
+    gram, before = problem.dense_gram, prior_variance(problem.dense_gram, problem.n_classes)
+    cavity = _in_contrasts(*solution.cavity, basis)
+    own = _in_contrasts(times_gram(solution.alpha, gram), case_covariances(correction, before, gram), basis)
     mean, covariance = times_gram(solution.alpha, cross), case_covariances(correction, prior, cross)
-    new = _Normal(*_in_contrasts(mean, covariance, basis))
+    new = _in_contrasts(mean, covariance, basis)
     # without variance there is nothing to tell of, and no inverse
     certain = np.linalg.eigvalsh(new.covariance)[:, 0] <= _CERTAIN * np.max(prior, axis=1)
     result = np.empty_like(mean)
@@ -134,19 +101,13 @@ def nearest_case_probabilities(
     for j in np.flatnonzero(~certain):
         shared = basis.T @ _between(problem, correction, cross[..., j]) @ basis
         i = _most_correlated(shared, own.covariance, new.covariance[j])
-        result[j] += _difference(
-            int(problem.t[i]),
-            _Normal(cavity.mean[i], cavity.covariance[i]),
-            _Normal(own.mean[i], own.covariance[i]),
-            _Normal(new.mean[j], new.covariance[j]),
-            shared[i],
-        )
+        result[j] += _difference(int(problem.t[i]), cavity.at(i), own.at(i), new.at(j), shared[i])
     result = np.maximum(result, 0.0)  # what is nearly zero may come out below it, by the error of the averages
     return np.asarray(result / np.sum(result, axis=1, keepdims=True))
 
 
-def _in_contrasts(mean: Array, covariance: Array, basis: Array) -> tuple[Array, Array]:
-    return mean @ basis, basis.T @ covariance @ basis
+def _in_contrasts(mean: Array, covariance: Array, basis: Array) -> _Normal:
+    return _Normal(mean @ basis, basis.T @ covariance @ basis)
 
 
 def _between(problem: Problem, correction: ClassCorrection, cross: Array) -> Array:

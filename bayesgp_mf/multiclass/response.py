@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from bayesgp_mf.inference.problem import Problem
@@ -15,11 +17,6 @@ from bayesgp_mf.types import Array
 
 BLOCK = 512
 """Cases handled at once: C matrices of n rows and so many columns."""
-
-_INFORMATIVE = (
-    1e-3  # where a case leaves less than this of its own variance, what the others say is lost in a difference
-)
-_BALANCED = 1e-8  # ... and is found from R instead, if the case says something of every contrast
 _ROUNDING = 1e-8
 
 
@@ -33,14 +30,7 @@ def class_correction(solution: Solution) -> ClassCorrection:
 def case_covariances(correction: ClassCorrection, prior: Array, cross: Array) -> Array:
     """Return the posterior covariances ``(m, C, C)`` of the classes at new cases.
 
-    Parameters
-    ----------
-    correction : ClassCorrection
-        R.
-    prior : (m, C) array
-        Prior variances.
-    cross : (n, m) or (C, n, m) array
-        Covariances with the training cases.
+    ``prior (m, C)`` are their prior variances, ``cross (n, m)`` or ``(C, n, m)`` covariances with the training cases.
     """
     result = np.empty((*prior.shape, prior.shape[1]))
     for rows in blocks(prior.shape[0], BLOCK):
@@ -70,43 +60,39 @@ def class_linear_response(problem: Problem, solution: Solution) -> ClassLeaveOne
 
     which holds where Sigma_i or W_i is singular, too, as W_i always is. Under a softmax a case never says so much that
     the bracket is lost to rounding: where the prior is wide its label is fitted so well that W_i is small.
-
-    Parameters
-    ----------
-    problem : Problem
-        The problem that was solved.
-    solution : Solution
-        Of several classes.
-
-    Returns
-    -------
-    ClassLeaveOneOut
-        Means and variances ``(n, C)``, log predictive densities ``(n,)`` in nats, probabilities ``(n, C)``.
-
-    Raises
-    ------
-    ArithmeticError
-        If rounding leaves no covariance.
     """
-    correction = class_correction(solution)
-    prior = prior_variance(problem.dense_gram, problem.n_classes)
-    sigma = case_covariances(correction, prior, problem.dense_gram)
-    basis = contrast_basis(problem.n_classes)
-    values, vectors = np.linalg.eigh(basis.T @ correction.site_precision() @ basis)
-    values = np.maximum(values, 0.0)  # rounding: sites are positive semi-definite
-    factor = (basis @ vectors) * np.sqrt(values)[:, None, :]  # F (n, C, C - 1)
-    remaining = np.eye(problem.n_classes - 1) - np.swapaxes(factor, 1, 2) @ sigma @ factor
-    smallest = np.linalg.eigvalsh(remaining)[:, 0]
+    own = own_sites(problem, class_correction(solution))
+    smallest = np.linalg.eigvalsh(own.remaining)[:, 0]
     if not np.all(smallest > 0):
         worst = int(np.argmin(smallest))
+        prior = prior_variance(problem.dense_gram, problem.n_classes)[worst]
         raise ArithmeticError(
             f"method {solution.method!r}: rounding leaves no leave-one-out covariance of case {worst}, whose prior "
-            f"variance is {prior[worst].max():.3g}. Use a kernel with less variance."
+            f"variance is {prior.max():.3g}. Use a kernel with less variance."
         )
-    covariance = without_own_site(sigma, sigma @ factor, remaining)
+    covariance = without_own_site(*own)
     latent = times_gram(solution.alpha, problem.dense_gram)
     mean = latent - np.einsum("icd,id->ic", covariance, solution.alpha)
     return class_predictions(problem, mean, covariance)
+
+
+class OwnSites(NamedTuple):
+    """Sigma ``(n, C, C)`` of each case, Sigma F and I - F' Sigma F, where its site is W = F F'."""
+
+    sigma: Array
+    through: Array
+    remaining: Array
+
+
+def own_sites(problem: Problem, correction: ClassCorrection) -> OwnSites:
+    """Return what is needed to take each case's own site out of the posterior, and to know how much that changes."""
+    sigma = case_covariances(correction, prior_variance(problem.dense_gram, problem.n_classes), problem.dense_gram)
+    basis = contrast_basis(problem.n_classes)
+    values, vectors = np.linalg.eigh(basis.T @ correction.site_precision() @ basis)
+    # rounding: sites are positive semi-definite
+    factor = (basis @ vectors) * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+    through = sigma @ factor
+    return OwnSites(sigma, through, np.eye(problem.n_classes - 1) - np.swapaxes(factor, 1, 2) @ through)
 
 
 def without_own_site(sigma: Array, through: Array, remaining: Array) -> Array:

@@ -48,7 +48,7 @@ from bayesgp_mf.likelihoods.softmax_tilted import (
 from bayesgp_mf.multiclass.correction import SoftmaxCorrection, explicit_gradient, star_sites
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
 from bayesgp_mf.multiclass.nearest import NearestCases
-from bayesgp_mf.multiclass.response import case_covariances, softmax_of, without_own_site
+from bayesgp_mf.multiclass.response import own_sites, softmax_of, without_own_site
 from bayesgp_mf.solvers.driver import fixed_point, require_solved
 from bayesgp_mf.types import Array
 
@@ -61,15 +61,7 @@ _HEAVIEST = 7.0  # its upper end: a class whose weight is some thousand times th
 
 
 class State(NamedTuple):
-    """What the next step needs: the site of each case.
-
-    Attributes
-    ----------
-    weight : (n, C) array
-        w >= 0, in latent units to the power -2.
-    shift : (n, C) array
-        b, which sums to zero over the classes, in latent units to the power -1.
-    """
+    """The site of each case: w >= 0 ``(n, C)``, and b ``(n, C)``, which sums to zero over the classes."""
 
     weight: Array
     shift: Array
@@ -122,31 +114,10 @@ class StarTap:
         )
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
-        """Solve the equations of a problem.
+        """Solve the equations of a problem, from the prior or from a solution of this method or Laplace's.
 
-        Parameters
-        ----------
-        problem : Problem
-            Gram matrix ``(n, n)`` or ``(C, n, n)``, codes ``(n,)``, softmax likelihood.
-        control : Control
-            Tolerance, largest number of steps, and whether to raise if they were not enough.
-        start : Solution, optional
-            Warm start by this method, or Laplace's, with the same n and C; the default starts from the prior.
-
-        Returns
-        -------
-        Solution
-            With ``alpha (n, C)``, cavities ``(n, C)`` and ``(n, C, C)``, and ``info.status``.
-
-        Raises
-        ------
-        ConvergenceError
-            If ``control.throw`` and the equations were not solved.
-        NotPositiveDefiniteError
-            If a case has no prior variance.
-        ValueError
-            If there are more than ten classes, or ``start`` has another number of cases or classes, or
-            no sites of this form.
+        The Gram matrix is ``(n, n)`` or ``(C, n, n)``, targets are codes of at most ten classes. There is a
+        NotPositiveDefiniteError if a case has no prior variance.
         """
         control.check_scheme(self.name)
         softmax_of(problem)  # whose form all this is about
@@ -176,9 +147,7 @@ class StarTap:
         """Return the cavities ``(n, C)`` and ``(n, C, C)`` of a solution, which one that was read from a file lacks."""
         if solution.cavity is not None:
             return solution.cavity
-        latent = times_gram(solution.alpha, problem.dense_gram)
-        mean, covariance, _ = _cavities(problem, _sites(solution), solution.alpha, latent)
-        return Cavity(mean, covariance)
+        return Cavity(*_cavities(problem, _sites(solution), solution.alpha)[:2])
 
     def _points(self, problem: Problem) -> int:
         return points_for(problem.n_classes) if self.points is None else self.points
@@ -293,33 +262,19 @@ def _site_of(mean: Array, covariance: Array, found: Tilted) -> State:
     return State(weight, np.einsum("icd,id->ic", star_sites(weight), tilted_mean) + gradient)
 
 
-def symmetric_root(matrix: Array) -> Array:
-    """Return the root ``(n, C - 1, C - 1)`` of positive semi-definite matrices."""
-    values, vectors = np.linalg.eigh(matrix)
-    root = np.sqrt(np.maximum(values, 0.0))  # rounding
-    return np.asarray((vectors * root[:, None, :]) @ np.swapaxes(vectors, 1, 2))
-
-
 def _posterior(problem: Problem, state: State) -> _Posterior:
     """Return the posterior and the cavities under given sites."""
     correction = SoftmaxCorrection(problem.dense_gram, state.weight)
     alpha = correction.weights(state.shift)
-    mean, covariance, own = _cavities(problem, correction, alpha, times_gram(alpha, problem.dense_gram))
-    return _Posterior(alpha, correction, mean, covariance, own)
+    return _Posterior(alpha, correction, *_cavities(problem, correction, alpha))
 
 
-def _cavities(
-    problem: Problem, correction: SoftmaxCorrection, alpha: Array, latent: Array
-) -> tuple[Array, Array, float]:
+def _cavities(problem: Problem, correction: SoftmaxCorrection, alpha: Array) -> tuple[Array, Array, float]:
     """Return means ``(n, C)`` and covariances ``(n, C, C)`` of the cavities, and log det(I + V W) of all cases."""
-    sigma = case_covariances(correction, prior_variance(problem.dense_gram, problem.n_classes), problem.dense_gram)
-    basis = contrast_basis(problem.n_classes)
-    root = symmetric_root(basis.T @ correction.site_precision() @ basis)
-    remaining = np.eye(problem.n_classes - 1) - root @ (basis.T @ sigma @ basis) @ root
-    through = sigma @ basis @ root
-    covariance = without_own_site(sigma, through, remaining)
-    mean = latent - np.einsum("icd,id->ic", covariance, alpha)
-    return mean, covariance, -float(np.sum(np.linalg.slogdet(remaining)[1]))
+    own = own_sites(problem, correction)
+    covariance = without_own_site(*own)
+    mean = times_gram(alpha, problem.dense_gram) - np.einsum("icd,id->ic", covariance, alpha)
+    return mean, covariance, -float(np.sum(np.linalg.slogdet(own.remaining)[1]))
 
 
 def _sites(solution: Solution) -> SoftmaxCorrection:

@@ -44,7 +44,6 @@ from bayesgp_mf.multiclass.star_tap import (
     cavity_predictions,
     check_variances,
     rough_then_fine,
-    symmetric_root,
 )
 from bayesgp_mf.solvers.driver import fixed_point, require_solved
 from bayesgp_mf.types import Array
@@ -315,6 +314,13 @@ def _blocks_of(solution: Solution) -> BlockCorrection:
     if not isinstance(solution.correction, BlockCorrection):
         raise ValueError(f"this needs a solution of method 'tap' for several classes, got one of {solution.method!r}.")
     return solution.correction
+
+
+def symmetric_root(matrix: Array) -> Array:
+    """Return the root ``(n, C - 1, C - 1)`` of positive semi-definite matrices."""
+    values, vectors = np.linalg.eigh(matrix)
+    root = np.sqrt(np.maximum(values, 0.0))  # rounding
+    return np.asarray((vectors * root[:, None, :]) @ np.swapaxes(vectors, 1, 2))
 
 
 multiclass_tap = MulticlassTap()

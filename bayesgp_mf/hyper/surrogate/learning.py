@@ -90,13 +90,7 @@ class _Recorder(Objective):
 
 
 def learn(target: Target, training: int, rng: np.random.Generator, advance: Advance) -> Learned:
-    """Learn the surrogate of log evidence plus log prior, from at most ``training`` solutions with gradient.
-
-    Raises
-    ------
-    ConvergenceError
-        If the inner solver found no solution at the start, or at any point of a batch of eight or more.
-    """
+    """Learn the surrogate of log evidence plus log prior, from at most ``training`` solutions with gradient."""
     objective = _Recorder(target)
     mode = descend(objective, target.start, advance)
     if not np.isfinite(mode.value):
@@ -120,8 +114,8 @@ def learn(target: Target, training: int, rng: np.random.Generator, advance: Adva
             step *= float(np.exp(acceptance - ACCEPTED))
         n_new = min(max(FEWEST_NEW, int(SHARE * value.size)), WALKERS, left)
         if n_new == 0:
-            evaluations, failures = objective.n_evaluations, objective.n_failures
-            return Learned(walk(wide), walkers, x, value, np.array(errors), evaluations, failures)
+            counts = objective.n_evaluations, objective.n_failures
+            return Learned(walk(wide), walkers, x, value, np.array(errors), *counts)
         centre, sd = walkers.mean(axis=0), walkers.std(axis=0) * wider**0.5
         left -= n_new  # with a solution or without
         for walker in walkers[:n_new]:

@@ -79,18 +79,9 @@ class SurrogateProcess:
 
 
 def fit_process(x: Array, value: Array, gradient: Array, centre: Array, sd: Array) -> SurrogateProcess:
-    """Return the Gaussian process given what was seen.
+    """Return the process given the log density, up to a constant, and its gradient at n points: O((n (p + 1))^3).
 
-    Parameters
-    ----------
-    x : (n, p) array
-        Points; the work grows as (n (p + 1))^3.
-    value : (n,) array
-        The log density there, up to a constant.
-    gradient : (n, p) array
-        Its derivatives there.
-    centre, sd : (p,) array
-        Where the density is, roughly, and how wide, > 0.
+    ``centre`` and ``sd`` say where the density is, roughly, and how wide.
     """
     n, p = x.shape
     scale = LENGTH * sd

@@ -174,16 +174,9 @@ class Surrogate:
 
 
 def draw(learned: Learned, n: int, rng: np.random.Generator) -> tuple[Array, Array, NDArray[np.intp]]:
-    """Return the distinct ones among n draws from the surrogate, and how often each was drawn.
+    """Return the distinct ones among n draws from the surrogate, their log densities, and how often each was drawn.
 
-    Returns
-    -------
-    (k, p) array
-        The draws. A walker none of whose trajectories was accepted is where it was before.
-    (k,) array
-        Logarithm of the density that they follow.
-    (k,) array of int
-        How often.
+    A walker none of whose trajectories was accepted is where it was before.
     """
     walkers, _, _ = learned.walk(learned.walkers, FIRST_TRAJECTORIES, rng)
     draws, values = [], []

@@ -24,19 +24,7 @@ class Walked(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SurrogateWalk:
-    """How chains go on: `leapfrog` has the equations.
-
-    Parameters
-    ----------
-    surrogate : callable
-        Log densities and gradients at points.
-    power : float
-        To which the density is raised; below one, it is wider.
-    step_size : (p,) array
-        Of each coordinate.
-    lower, upper : (p,) array
-        Walls; infinite where there is none.
-    """
+    """How chains go on under a density raised to a power, below one of which it is wider; else as `Dynamics`."""
 
     surrogate: LogDensities
     power: float
