@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -118,17 +119,16 @@ def _settings(posterior: Process | Mixture, layout: Layout) -> dict[str, xr.Data
     most = max(part.problem.matrix.rank or 0 for part in posterior.parts)
     settings = [_setting(part, most) for part in posterior.parts]
     params = [part.kernel.params for part in posterior.parts]
-    if not isinstance(posterior, Mixture):
-        return {
-            **{name: layout.variable(name, values) for name, values in settings[0].items()},
-            **{name: layout.parameter(name, np.asarray(values)) for name, values in params[0].items()},
-        }
-    stacked = {name: np.stack([setting[name] for setting in settings]) for name in settings[0]}
-    return {
-        **{name: layout.variable(name, values, ("node",)) for name, values in stacked.items()},
-        **{name: layout.parameter(name, np.array([each[name] for each in params]), ("node",)) for name in params[0]},
-        "node_weight": layout.variable("node_weight", posterior.weights, ("node",)),
-    }
+    lead = ("node",) if isinstance(posterior, Mixture) else ()
+
+    def stacked(each: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+        return {name: np.array([one[name] for one in each]) if lead else np.asarray(each[0][name]) for name in each[0]}
+
+    found = {name: layout.variable(name, values, lead) for name, values in stacked(settings).items()}
+    found |= {name: layout.parameter(name, values, lead) for name, values in stacked(params).items()}
+    if isinstance(posterior, Mixture):
+        found["node_weight"] = layout.variable("node_weight", posterior.weights, lead)
+    return found
 
 
 def _setting(part: Process, most: int) -> dict[str, NDArray[Any]]:

@@ -99,9 +99,8 @@ class HybridMonteCarlo:
         ConvergenceWarning
             If trajectories failed or diverged, or few proposals were accepted.
         """
-        step_size = self._step_sizes(target)
         objective = Objective(target, EvidenceScore(), from_prior=not target.likelihood.log_concave)
-        dynamics = Dynamics(one_by_one(objective), step_size, target.lower, target.upper)
+        dynamics = Dynamics(one_by_one(objective), self._step_sizes(target), target.lower, target.upper)
         walks, starts, counts = [], [], []
         for chain in range(self.chains):
             objective.forget()
@@ -122,12 +121,12 @@ class HybridMonteCarlo:
             "energy_error": np.array([w.energy_error for w in walks]),
         }
         stats = {name: values[:, kept].ravel() for name, values in path.items()}
-        each, failed = ("chain", "iteration"), np.array([w.failed for w in walks])
+        each = ("chain", "iteration")
         record: Record = {  # the full chains, with what was dropped
             "hyper_start": (("chain", "hyper"), np.array(starts)),
             "hyper_path": ((*each, "hyper"), np.array([w.points.x for w in walks])),
             **{f"hyper_path_{name}": (each, path[name]) for name in ("lp", "accepted", "diverging", "energy_error")},
-            "hyper_path_failed": (each, failed),
+            "hyper_path_failed": (each, np.array([w.failed for w in walks])),
             "hyper_n_evaluations": (("chain",), np.array(counts)[:, 0]),
             "hyper_n_failures": (("chain",), np.array(counts)[:, 1]),
         }

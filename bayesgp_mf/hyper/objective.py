@@ -75,9 +75,10 @@ class Objective:
 
         Where there is no formula the gradient is that of central differences, 2p more solutions.
         """
-        answer = self._with_gradient(log_free)
-        self._count(failed=answer is None)
-        return answer
+        solved = self._solve(log_free)
+        gradient = None if solved is None else self._gradient(solved, log_free)
+        self._count(failed=gradient is None)
+        return None if solved is None or gradient is None else (solved.value, gradient)
 
     def value(self, log_free: Array) -> float | None:
         """Return score plus log prior, in nats, without the gradient, or None where there is no solution."""
@@ -85,14 +86,13 @@ class Objective:
         self._count(failed=solved is None)
         return None if solved is None else solved.value
 
-    def at_nodes(self, nodes: Array, advance: Callable[[str], None]) -> Array:
+    def at_nodes(self, nodes: Array, advance: Callable[[str], None], noun: str = "node") -> Array:
         """Return the values ``(k,)`` at nodes ``(k, p)``, -inf where there is no solution, telling of each."""
-        values = np.full(len(nodes), -np.inf)
+        values = np.empty(len(nodes))
         for k, node in enumerate(nodes):
             value = self.value(node)
-            if value is not None:
-                values[k] = value
-            advance(f"node {k + 1} of {len(nodes)}")
+            values[k] = -np.inf if value is None else value
+            advance(f"{noun} {k + 1} of {len(nodes)}")
         return values
 
     def failed(self, message: str) -> ConvergenceError:
@@ -107,22 +107,18 @@ class Objective:
             self.n_failures += 1
             self.forget()
 
-    def _with_gradient(self, log_free: Array) -> tuple[float, Array] | None:
-        solved = self._solve(log_free)
-        if solved is None:
-            return None
+    def _gradient(self, solved: _Solved, log_free: Array) -> Array | None:
         if solved.gram_gradient is None:
-            gradient = self._differences(log_free)
-        else:
-            try:
-                gram_bar = solved.gram_gradient()
-            except NotPositiveDefiniteError as reason:
-                self.last_failure = reason
-                return None
-            with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is no gradient
-                gradient = self.target.pull_back(solved.kernel, solved.matrix, gram_bar)
-                gradient = gradient + self.target.log_prior(log_free)[1]
-        return None if gradient is None or not np.all(np.isfinite(gradient)) else (solved.value, gradient)
+            return self._differences(log_free)
+        try:
+            gram_bar = solved.gram_gradient()
+        except NotPositiveDefiniteError as reason:
+            self.last_failure = reason
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is no gradient
+            gradient = self.target.pull_back(solved.kernel, solved.matrix, gram_bar)
+            gradient = gradient + self.target.log_prior(log_free)[1]
+        return gradient if np.all(np.isfinite(gradient)) else None
 
     def _solve(self, log_free: Array) -> _Solved | None:
         if not np.all(np.abs(log_free) <= LARGEST_LOG):  # nor if one is NaN

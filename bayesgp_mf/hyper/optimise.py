@@ -97,9 +97,7 @@ def descend(objective: Objective, start: Array, advance: Callable[[str], None]) 
     first = objective(start)
     if first is None:
         return Run(start, start, -np.inf, np.empty(0), 1, 1, "no solution at the starting point", False)
-    unit = 1.0
-    if target.t.size >= SMALLEST:
-        unit = max(1.0, float(np.linalg.norm(first[1])) / FIRST_STEP)
+    unit = max(1.0, float(np.linalg.norm(first[1])) / FIRST_STEP) if target.t.size >= SMALLEST else 1.0
     last, slope = start, first[1]  # the last point that had a solution, and the slope there
     highest = -first[0]  # of the negative objective, over all points that had a solution
 

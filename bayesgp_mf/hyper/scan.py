@@ -8,7 +8,7 @@ from itertools import product
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from bayesgp_mf.errors import ConvergenceError, Status
 from bayesgp_mf.hyper.objective import NO_SOLUTION, TOO_LARGE
@@ -62,7 +62,12 @@ class Scan:
         if not isinstance(self.grid, Mapping) or not self.grid:
             raise ValueError(f"grid must map names of parameters to values to try, got {self.grid!r}.")
         for name, values in self.grid.items():
-            _check_values(name, values)
+            try:
+                array = np.asarray(values, dtype=np.float64)
+            except (TypeError, ValueError):
+                raise ValueError(f"grid[{name!r}] must be a sequence of numbers, got {values!r}.") from None
+            if array.ndim != 1 or array.size == 0 or not np.all(np.isfinite(array)) or np.any(array <= 0):
+                raise ValueError(f"grid[{name!r}] must be a sequence of finite numbers > 0, got {values!r}.")
 
     def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
         """Count errors at every point of the grid, and choose.
@@ -135,15 +140,6 @@ class Scan:
             for change in axis:
                 target.check_bounds(change)
         return axes
-
-
-def _check_values(name: str, values: ArrayLike) -> None:
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"grid[{name!r}] must be a sequence of numbers, got {values!r}.") from None
-    if array.ndim != 1 or array.size == 0 or not np.all(np.isfinite(array)) or np.any(array <= 0):
-        raise ValueError(f"grid[{name!r}] must be a sequence of finite numbers > 0, got {values!r}.")
 
 
 def _count(target: Target, kernel: Kernel) -> _Counted:

@@ -98,16 +98,9 @@ class Target:
             if isinstance(prior, type) or not isinstance(prior, Prior):
                 raise ValueError(f"priors[{name!r}] must be a prior such as LogNormal(-3.0, 3.0), got {prior!r}.")
         lower, upper = self._limits(owners)
-        values = {
-            "fixed": fixed,
-            "names": tuple(name for name, is_free in zip(log_vector_names(self.kernel), free, strict=True) if is_free),
-            "start": log_vector(self.kernel)[free],
-            "lower": lower[free],
-            "upper": upper[free],
-            "_owners": owners,
-            "_free": free,
-        }
-        for attribute, value in values.items():
+        names = tuple(np.array(log_vector_names(self.kernel))[free].tolist())
+        values = {"start": log_vector(self.kernel)[free], "lower": lower[free], "upper": upper[free]}
+        for attribute, value in {**values, "fixed": fixed, "names": names, "_owners": owners, "_free": free}.items():
             object.__setattr__(self, attribute, value)
 
     def _limits(self, owners: NDArray[np.str_]) -> tuple[Array, Array]:

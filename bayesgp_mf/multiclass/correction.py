@@ -81,19 +81,8 @@ class _Blocks(NamedTuple):
 class SoftmaxCorrection:
     r"""R for sites diag(w_i) - w_i w_i' / sum(w_i).
 
-    The factors are computed when something first needs them: O(C n^3) operations, and C + 1 matrices of n rows.
-
-    Parameters
-    ----------
-    gram : (n, n) or (C, n, n) array
-        Gram matrix of all classes, or of each.
-    site_weight : (n, C) array
-        w >= 0, in latent units to the power -2; at least one of each case is positive.
-
-    Raises
-    ------
-    NotPositiveDefiniteError
-        When the factors are first needed, if M is singular.
+    The factors are computed when something first needs them: O(C n^3) operations, and C + 1 matrices of n rows. The
+    Gram matrix is that of all classes, or of each; of the weights w >= 0 ``(n, C)`` each case has a positive one.
     """
 
     form: ClassVar[str] = "dense"
@@ -122,22 +111,15 @@ class SoftmaxCorrection:
         return self._blocks.log_det
 
     def multiply(self, values: Array) -> Array:
-        """Return R times ``values (..., n, C)``."""
-        return self._without_common(self._times_each(values))
+        """Return R times ``values (..., n, C)``, which is ``E v - E 1 M^-1 1' E v``."""
+        each, inverse_factor, _ = self._blocks
+        product = np.array([values[..., c] @ block for c, block in enumerate(each)])
+        common = (np.sum(product, axis=0) @ inverse_factor.T) @ inverse_factor
+        return np.stack([own - common @ block for own, block in zip(product, each, strict=True)], axis=-1)
 
     def weights(self, shift: Array) -> Array:
         """Return ``b - R K b`` for ``b (..., n, C)``: the weights alpha = b - W K alpha under sites with shifts b."""
         return np.asarray(shift - self.multiply(times_gram(shift, self._gram)))
-
-    def _times_each(self, values: Array) -> Array:
-        """Return E times ``values (..., n, C)``."""
-        return np.stack([values[..., c] @ block for c, block in enumerate(self._blocks.each)], axis=-1)
-
-    def _without_common(self, product: Array) -> Array:
-        """Return ``E v - E 1 M^-1 1' E v`` from ``E v (..., n, C)``."""
-        inverse_factor = self._blocks.inverse_factor
-        common = (np.sum(product, axis=-1) @ inverse_factor.T) @ inverse_factor
-        return np.stack([product[..., c] - common @ block for c, block in enumerate(self._blocks.each)], axis=-1)
 
     def blocks(self, cross: Array) -> Array:
         """Return k_c' R_cd k_d ``(m, C, C)`` of each new case, for ``cross (n, m)`` or ``(C, n, m)``."""

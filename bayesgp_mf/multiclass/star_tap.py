@@ -67,16 +67,6 @@ class State(NamedTuple):
     shift: Array
 
 
-class _Posterior(NamedTuple):
-    """Weights alpha ``(n, C)``, R, the cavities ``(n, C)`` and ``(n, C, C)``, and log det(I + V W) of all cases."""
-
-    alpha: Array
-    correction: SoftmaxCorrection
-    mean: Array
-    covariance: Array
-    log_det_own: float
-
-
 @dataclass(frozen=True, slots=True)
 class StarTap:
     """TAP for several classes, with C numbers for each site.
@@ -159,14 +149,12 @@ class StarTap:
         return _site_of(mean, covariance, tilted_at(problem, mean, covariance, FEWEST))
 
     def _finish(self, problem: Problem, state: State, info: Info, points: int) -> Solution:
-        posterior = _posterior(problem, state)
-        alpha, correction = posterior.alpha, posterior.correction
-        found = tilted_at(problem, posterior.mean, posterior.covariance, points)
+        alpha, correction, mean, covariance, log_det_own = _posterior(problem, state)
+        found = tilted_at(problem, mean, covariance, points)
         value = float(np.sum(found.log_partition)) - 0.5 * float(np.sum(alpha * times_gram(alpha, problem.dense_gram)))
-        value += 0.5 * float(np.einsum("ic,icd,id->", alpha, posterior.covariance, alpha))
-        value -= 0.5 * correction.log_det - 0.5 * posterior.log_det_own
-        cavity = Cavity(posterior.mean, posterior.covariance)
-        return Solution(self.name, alpha, correction, Evidence(value, "ep"), cavity, info)
+        value += 0.5 * float(np.einsum("ic,icd,id->", alpha, covariance, alpha))
+        value -= 0.5 * correction.log_det - 0.5 * log_det_own
+        return Solution(self.name, alpha, correction, Evidence(value, "ep"), Cavity(mean, covariance), info)
 
 
 S = TypeVar("S")
@@ -262,11 +250,11 @@ def _site_of(mean: Array, covariance: Array, found: Tilted) -> State:
     return State(weight, np.einsum("icd,id->ic", star_sites(weight), tilted_mean) + gradient)
 
 
-def _posterior(problem: Problem, state: State) -> _Posterior:
-    """Return the posterior and the cavities under given sites."""
+def _posterior(problem: Problem, state: State) -> tuple[Array, SoftmaxCorrection, Array, Array, float]:
+    """Return alpha and R under given sites, and what `_cavities` does."""
     correction = SoftmaxCorrection(problem.dense_gram, state.weight)
     alpha = correction.weights(state.shift)
-    return _Posterior(alpha, correction, *_cavities(problem, correction, alpha))
+    return alpha, correction, *_cavities(problem, correction, alpha)
 
 
 def _cavities(problem: Problem, correction: SoftmaxCorrection, alpha: Array) -> tuple[Array, Array, float]:
@@ -306,9 +294,8 @@ def _iterate(problem: Problem, first: State, control: Control, points: int) -> t
 
     def update(x: Array) -> Array:
         old = unpack(x)
-        posterior = _posterior(problem, old)
-        found = tilted_at(problem, posterior.mean, posterior.covariance, points)
-        new = _site_of(posterior.mean, posterior.covariance, found)
+        _, _, mean, covariance, _ = _posterior(problem, old)
+        new = _site_of(mean, covariance, tilted_at(problem, mean, covariance, points))
         part = [(1.0 - DAMPING) * a + DAMPING * b for a, b in zip(old, new, strict=True)]
         return pack(State(*part))
 

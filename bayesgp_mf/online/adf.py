@@ -73,8 +73,7 @@ def update(state: OnlineState, kernel: Kernel, x: ArrayLike, t: float, likelihoo
     >>> state.alpha.round(4)
     array([-0.6219,  0.6263])
     """
-    row = _check_input(x, state)
-    target = _check_target(t, likelihood)
+    row, target = _check_input(x, state), _check_target(t, likelihood)
     k = kernel.cross(state.X, row)[:, 0] if state.n_seen else np.empty(0)
     prior_variance = kernel.diag(row)
     s = np.append(state.C @ k, 1.0)  # C k + e_new (thesis, eq. 57)

@@ -29,23 +29,8 @@ def evidence_gradient(problem: Problem, order: tuple[int, ...], first: Sweep) ->
     :math:`\partial_\lambda d_1 = d_3/2 + d_1 d_2`,
     :math:`\partial_\lambda d_2 = d_4/2 + d_2^2 + d_1 d_3`.
 
-    Parameters
-    ----------
-    problem : Problem
-        The problem of the sweep.
-    order : tuple of int
-        The order of its visits.
-    first : Sweep
-        A sweep from sites that say nothing.
-
-    Returns
-    -------
-    (n, n) array
-        Symmetric, in nats per squared latent unit; contract it with dK/dtheta over both indices.
-
-    Notes
-    -----
-    O(n^3) time. Likelihoods answer with two derivatives; `likelihoods.higher` has the two that follow.
+    O(n^3) time. ``first`` is a sweep in this ``order`` from sites that say nothing. Likelihoods answer with two
+    derivatives; `likelihoods.higher` has the two that follow.
     """
     _, d1, d2 = first.derivs
     d3, d4 = higher_derivatives(problem.likelihood, problem.t, first.mean, first.variance, first.derivs)

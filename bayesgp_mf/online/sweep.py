@@ -65,32 +65,10 @@ def sweep(problem: Problem, order: tuple[int, ...], start: State, reuse: Reuse) 
     is the factor that its likelihood amounts to (2000, eq. 29). It takes the place of the former one, or
     ("as_new") multiplies it. From sites that say nothing this is thesis, eqs. 52 and 53.
 
-    Parameters
-    ----------
-    problem : Problem
-        Gram matrix ``(n, n)``, targets, likelihood.
-    order : tuple of int
-        A permutation of the cases.
-    start : State
-        Sites ``(n,)`` to start from.
-    reuse : {"replace", "as_new"}
-        What becomes of the former factors.
-
-    Returns
-    -------
-    Sweep
-        New sites, and what is needed for the evidence and its gradient.
-
-    Raises
-    ------
-    NotPositiveDefiniteError
-        If the sites together leave no proper Gaussian, or a case's own factor is not one.
-
-    Notes
-    -----
     O(n^3) time, O(n^2) memory. With "replace" a case is left out, and what is returned about it but its site is
     NaN, if without its factor there is no proper Gaussian; this happens with negative factors (labels that look
-    flipped), far from a fixed point.
+    flipped), far from a fixed point. There is a NotPositiveDefiniteError if the sites together leave no proper
+    Gaussian, or a case's own factor is not one.
     """
     n, t, prior = problem.n, problem.t, problem.matrix.diagonal()
     precision, shift = start.precision.copy(), start.shift.copy()

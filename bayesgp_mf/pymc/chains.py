@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -30,54 +30,28 @@ LOOK_SECONDS = 0.5
 
 
 class Chains(NamedTuple):
-    """What came of some chains.
+    """What came of some chains."""
 
-    Attributes
-    ----------
-    draws : (chains, draws, p) array
-        Free logarithms.
-    diverging, n_steps : (chains, draws) array
-        Whether each trajectory diverged; how many leapfrog steps it took.
-    n_evaluations, n_failures : int
-        Points asked for, tuning included, and those among them without a solution.
-    """
-
-    draws: Array
-    diverging: NDArray[np.bool_]
-    n_steps: NDArray[np.int64]
-    n_evaluations: int
-    n_failures: int
+    draws: Array  # (chains, draws, p), free logarithms
+    diverging: NDArray[np.bool_]  # (chains, draws)
+    n_steps: NDArray[np.int64]  # of each trajectory, (chains, draws)
+    n_evaluations: int  # tuning included
+    n_failures: int  # points among them without a solution
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How chains are run.
-
-    Parameters
-    ----------
-    target : Target
-        What is sampled.
-    start : (p,) array
-        Free logarithms, strictly within bounds, around which all chains start.
-    draws, tune, target_accept, nuts_sampler
-        As for `Nuts`.
-    """
+    """How chains are run, with the options of `Nuts`."""
 
     target: Target
-    start: Array
+    start: Array  # of all chains, strictly within bounds
     draws: int
     tune: int
     target_accept: float
     nuts_sampler: str
 
     def run(self, seed: int, advance: Advance, *, chains: int = 1, cores: int = 1) -> Chains:
-        """Run chains in this process; with nutpie ``cores`` of them at the same time, as threads.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            If it was interrupted, from which PyMC returns what it has.
-        """
+        """Run chains in this process; with nutpie ``cores`` of them at the same time, as threads."""
         density = LogTarget(self.target, advance)
         with (
             one_thread_if_small(self.target.t.size),
@@ -99,7 +73,7 @@ class Sampling:
                 nuts_sampler=self.nuts_sampler,
             )
         draws = get_group(idata, "posterior")["log_parameters"].values
-        if draws.shape[:2] != (chains, self.draws):
+        if draws.shape[:2] != (chains, self.draws):  # interrupted, PyMC returns what it has
             raise KeyboardInterrupt
         stats = get_group(idata, "sample_stats")
         return Chains(
@@ -143,13 +117,14 @@ def run_chains(sampling: Sampling, chains: int, cores: int, rng: np.random.Gener
 
 def _in_process(sampling: Sampling, seed: int, counts: Path, k: int) -> Chains:
     """Run a chain, and count its solutions where the process that waits for it can see them."""
+    numbers = itertools.count(1)
     with counts.open("r+b", buffering=0) as file:
-        return sampling.run(seed, partial(_count, file, k, iter(range(1, 2**62))))
 
+        def advance(_: str) -> None:
+            file.seek(8 * k)
+            file.write(np.int64(next(numbers)).tobytes())
 
-def _count(file: Any, k: int, numbers: Iterator[int], _: str) -> None:
-    file.seek(8 * k)
-    file.write(np.int64(next(numbers)).tobytes())
+        return sampling.run(seed, advance)
 
 
 @contextmanager
@@ -172,11 +147,9 @@ def _watched(counts: Path, advance: Advance) -> Iterator[None]:
 
 
 def _together(parts: list[Chains]) -> Chains:
-    arrays = (np.concatenate([part[i] for part in parts]) for i in range(3))
-    draws, diverging, n_steps = arrays
-    return Chains(
-        draws, diverging, n_steps, sum(part.n_evaluations for part in parts), sum(part.n_failures for part in parts)
-    )
+    draws, diverging, n_steps, n_evaluations, n_failures = zip(*parts, strict=True)
+    counts = sum(n_evaluations), sum(n_failures)
+    return Chains(np.concatenate(draws), np.concatenate(diverging), np.concatenate(n_steps), *counts)
 
 
 def _model(target: Target, density: LogTarget, start: Array) -> pm.Model:

@@ -89,12 +89,15 @@ def sample_latent(
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
     rng = np.random.default_rng(random_seed)
     X_new = None if X_new is None else as_inputs("X_new", X_new)
-    rows: list[dict[str, Array]] = []
-    new_rows: list[dict[str, Array]] = []
+    rows, new_rows = list[dict[str, Array]](), list[dict[str, Array]]()
     n = get_group(idata, "observed_data")[gp.observed.name].size
     with one_thread_if_small(n), progress_bar("drawing", total=shape[0] * shape[1], enabled=progress) as advance:
         for at in np.ndindex(shape):
-            process = _solve_at(gp, {name: value[at] for name, value in values.items()}, at)
+            try:
+                process = gp.posterior({name: value[at] for name, value in values.items()})
+            except FAILURES as reason:
+                text = f"there is no solution at chain {at[0]}, draw {at[1]}: {reason}"
+                raise ConvergenceError(text, Status.NO_VALID_STEP) from reason
             rows.append(_draw(process, pointwise, rng))
             if X_new is not None:
                 new_rows.append(_draw_new(process, X_new, rng))
@@ -107,15 +110,6 @@ def sample_latent(
     if X_new is not None:
         set_predictions(idata, X_new, {}, _stack(new_rows, shape), gp.observed.class_names)
     return idata
-
-
-def _solve_at(gp: Marginal, point: dict[str, Array], at: tuple[int, ...]) -> Posterior:
-    try:
-        return gp.posterior(point)
-    except FAILURES as reason:
-        raise ConvergenceError(
-            f"there is no solution at chain {at[0]}, draw {at[1]}: {reason}", Status.NO_VALID_STEP
-        ) from reason
 
 
 def _draw(process: Posterior, pointwise: Pointwise, rng: np.random.Generator) -> dict[str, Array]:

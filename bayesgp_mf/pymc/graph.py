@@ -39,11 +39,6 @@ def free_inputs(outputs: Sequence[Variable]) -> dict[str, Variable]:
     """Return by name what must be known before ``outputs`` can be computed: random variables and free tensors.
 
     What a random variable depends on itself does not count. Constants and shared variables (data) have values.
-
-    Raises
-    ------
-    ValueError
-        If one of them has no name, or two have one name.
     """
     found: dict[str, Variable] = {}
     seen: set[Variable] = set()
@@ -67,6 +62,5 @@ def free_inputs(outputs: Sequence[Variable]) -> dict[str, Variable]:
 
 def interpret(inputs: Sequence[Variable], outputs: Sequence[Variable]) -> Callable[..., list[Any]]:
     """Return ``outputs`` as a function of NumPy arrays, ready in some milliseconds; it runs at the speed of NumPy."""
-    return pytensor.function(  # type: ignore[no-any-return]
-        list(inputs), list(outputs), mode=INTERPRETED, on_unused_input="ignore"
-    )
+    function = pytensor.function(list(inputs), list(outputs), mode=INTERPRETED, on_unused_input="ignore")
+    return function  # type: ignore[no-any-return]

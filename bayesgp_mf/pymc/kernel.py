@@ -68,25 +68,13 @@ def kernel_from_pymc(cov_func: Any, **values: ArrayLike) -> PymcKernel:
 
 
 def start_from_pymc(cov_func: Any) -> PymcKernel:
-    """Return the kernel whose random variables have the values where PyMC, too, would start them.
-
-    Raises
-    ------
-    ValueError
-        If ``cov_func`` is none, or depends on what is no random variable, or on one that is not positive.
-    """
+    """Return the kernel whose random variables have the values where PyMC, too, would start them."""
     random = {name: v for name, v in Covariance(cov_func).parameters.items() if v.owner is not None}
     return kernel_from_pymc(cov_func, **{name: start_of(variable) for name, variable in random.items()})
 
 
 class Covariance:
-    """A covariance function of PyMC as NumPy functions of inputs and parameters, compiled when first used.
-
-    Parameters
-    ----------
-    cov_func : pymc.gp.cov.BaseCovariance
-        Any covariance function.
-    """
+    """A covariance function of PyMC as NumPy functions of inputs and parameters, compiled when first used."""
 
     def __init__(self, cov_func: Any) -> None:
         check_cov_func(cov_func)
@@ -147,20 +135,17 @@ class Covariance:
     def gram_vjp(self) -> Callable[..., list[Array]]:
         """Function of X, what to contract the off-diagonal part and the diagonal with, and the parameters."""
         off_diagonal, diagonal = pt.dmatrix("off_diagonal"), pt.dvector("diagonal")
-        known = {
-            self.cov_func(self._X): off_diagonal,
-            self.cov_func(self._X, diag=True): diagonal,
-        }
-        gradients = pytensor.grad(None, list(self.parameters.values()), known_grads=known, disconnected_inputs="ignore")
-        return self._function([self._X, off_diagonal, diagonal], gradients)
+        return self._vjp([self._X], {self.cov_func(self._X): off_diagonal, self.cov_func(self._X, diag=True): diagonal})
 
     @cached_property
     def cross_vjp(self) -> Callable[..., list[Array]]:
         """Function of two inputs, what to contract their covariances with, and the parameters."""
-        bar = pt.dmatrix("bar")
-        known = {self.cov_func(self._X, self._other): bar}
-        gradients = pytensor.grad(None, list(self.parameters.values()), known_grads=known, disconnected_inputs="ignore")
-        return self._function([self._X, self._other, bar], gradients)
+        return self._vjp([self._X, self._other], {self.cov_func(self._X, self._other): pt.dmatrix("bar")})
+
+    def _vjp(self, arrays: list[Variable], known: dict[Variable, Variable]) -> Callable[..., list[Array]]:
+        parameters = list(self.parameters.values())
+        gradients = pytensor.grad(None, parameters, known_grads=known, disconnected_inputs="ignore")
+        return self._function([*arrays, *known.values()], gradients)
 
     def _function(self, arrays: list[Variable], outputs: list[Variable]) -> Callable[..., list[Array]]:
         return interpret([*arrays, *self.parameters.values()], outputs)
@@ -190,11 +175,8 @@ class PymcKernel(Kernel):
     @cached_property
     def priors(self) -> dict[str, Any]:
         """The distributions of those parameters that are random variables."""
-        return {
-            name: prior_of(name, variable)
-            for name, variable in self._covariance.parameters.items()
-            if variable.owner is not None
-        }
+        random = {name: v for name, v in self._covariance.parameters.items() if v.owner is not None}
+        return {name: prior_of(name, variable) for name, variable in random.items()}
 
     def gram(self, X: Array) -> Array:
         """Return the covariances ``(n, n)`` of the process at ``X (n, d)``, exactly symmetric."""
@@ -214,18 +196,18 @@ class PymcKernel(Kernel):
 
     def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
         """Return sum_ij gram_bar_ij dK_ij/dtheta for each parameter, in the shapes of `params`."""
-        if not self._values:
-            return {}
         off_diagonal = gram_bar.copy()
         np.fill_diagonal(off_diagonal, 0.0)
-        gradients = self._covariance.gram_vjp(X, off_diagonal, np.diag(gram_bar).copy(), *self._arguments)
-        return {name: np.asarray(value) for name, value in zip(self._values, gradients, strict=True)}
+        return self._pulled_back("gram_vjp", X, off_diagonal, np.diag(gram_bar).copy())
 
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
         """Return sum_ij cross_bar_ij dk(a_i, b_j)/dtheta for each parameter, in the shapes of `params`."""
+        return self._pulled_back("cross_vjp", A, B, cross_bar)
+
+    def _pulled_back(self, function: str, *arrays: Array) -> dict[str, Array]:
         if not self._values:
             return {}
-        gradients = self._covariance.cross_vjp(A, B, cross_bar, *self._arguments)
+        gradients = getattr(self._covariance, function)(*arrays, *self._arguments)
         return {name: np.asarray(value) for name, value in zip(self._values, gradients, strict=True)}
 
     def replace(self, **params: ArrayLike) -> Self:

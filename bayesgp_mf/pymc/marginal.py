@@ -31,22 +31,12 @@ JITTER = 1e-6
 
 
 class Observed(NamedTuple):
-    """What `Marginal.marginal_likelihood` was given.
-
-    Attributes
-    ----------
-    name : str
-        Of the observed variable.
-    X, y : array or shared variable
-        Inputs ``(n, d)``; labels 0/1 (or real targets) ``(n,)``.
-    class_names : tuple of str
-        Names of the labels 0 and 1; empty for real targets.
-    """
+    """What `Marginal.marginal_likelihood` was given: arrays or shared variables, labels as 0 and 1."""
 
     name: str
     X: Any
     y: Any
-    class_names: tuple[str, ...]
+    class_names: tuple[str, ...]  # of 0 and 1; empty for real targets
 
 
 class Marginal:
@@ -123,12 +113,8 @@ class Marginal:
         self._mean = None if mean_func is None else Mean(mean_func)
         self.cov_func = cov_func
         self.likelihood, self._tensors = split_parameters(likelihood, parameters)
-        options: dict[str, Any] = {
-            "parameters": tuple(self._tensors),
-            "with_mean": self._mean is not None,
-            "method": method,
-            "control": control,
-        }
+        options: dict[str, Any] = {"method": method, "control": control}
+        options |= {"parameters": tuple(self._tensors), "with_mean": self._mean is not None}
         self._evidence = LogEvidence(self.likelihood, on_failure=on_failure, **options)
         self._latent = LatentPosterior(self.likelihood, **options)
         self._observed: Observed | None = None
@@ -269,16 +255,12 @@ class Marginal:
         _, X, y, _ = self.observed
         X, y = (np.asarray(data.get_value() if isinstance(data, SharedVariable) else data) for data in (X, y))
         t = 2.0 * y - 1.0 if self.likelihood.targets == "binary" else y
-        values = self._take(point, self._covariance.parameters)
-        kernel = PymcKernel(self._covariance, values)
+        kernel = PymcKernel(self._covariance, self._take(point, self._covariance.parameters))
         parameters = self._parameters_at(point)
-        if self._mean is None:
-            with one_thread_if_small(len(t)):
-                problem, solution = self._latent.solve(kernel.gram(X), t, *parameters)
-            return Posterior(kernel, X, problem, solution)
-        mean = self._mean.at(self._take(point, self._mean.parameters))
+        mean = None if self._mean is None else self._mean.at(self._take(point, self._mean.parameters))
         with one_thread_if_small(len(t)):
-            problem, solution = self._latent.solve(kernel.gram(X), t, mean(X), *parameters)
+            means = [] if mean is None else [mean(X)]
+            problem, solution = self._latent.solve(kernel.gram(X), t, *means, *parameters)
         return Posterior(kernel, X, problem, solution, mean=mean)
 
     @cached_property
@@ -296,9 +278,8 @@ class Marginal:
         return interpret(list(self._parameter_inputs.values()), list(self._tensors.values()))
 
     def _parameters_at(self, point: Mapping[str, ArrayLike]) -> list[Array]:
-        if not self._tensors:
-            return []
-        return list(self._parameter_function(*self._take(point, self._parameter_inputs).values()))
+        values = self._take(point, self._parameter_inputs).values()
+        return list(self._parameter_function(*values)) if self._tensors else []
 
     def _take(self, point: Mapping[str, ArrayLike], names: Mapping[str, Variable]) -> dict[str, Array]:
         missing = [name for name in names if name not in point]

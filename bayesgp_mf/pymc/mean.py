@@ -36,18 +36,7 @@ from bayesgp_mf.types import Array
 
 
 class Mean:
-    """A mean function as a graph, and as a NumPy function of inputs and parameters, compiled when first used.
-
-    Parameters
-    ----------
-    mean_func : pymc.gp.mean.Mean or callable
-        Takes inputs ``(n, d)`` as a tensor and returns the means ``(n,)``; random variables in it are hyperparameters.
-
-    Raises
-    ------
-    ValueError
-        If it cannot be called, or does not return a vector.
-    """
+    """A mean function as a graph, and as a NumPy function of inputs and parameters, compiled when first used."""
 
     def __init__(self, mean_func: Any) -> None:
         if not callable(mean_func):

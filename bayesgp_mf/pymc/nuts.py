@@ -124,12 +124,8 @@ class Nuts:
         sampling = Sampling(target, start, self.draws, self.tune, float(self.target_accept), self.nuts_sampler)
         found = run_chains(sampling, self.chains, self._at_once(objective, start), rng, advance)
         draws = found.draws.reshape(-1, start.size)
-        diverging = found.diverging.ravel()
-        stats: dict[str, Any] = {
-            "lp": _log_target(objective, draws, advance),
-            "diverging": diverging,
-            "n_steps": found.n_steps.ravel(),
-        }
+        lp = _log_target(objective, draws, advance)
+        stats: dict[str, Any] = {"lp": lp, "diverging": found.diverging.ravel(), "n_steps": found.n_steps.ravel()}
         record = {
             "hyper_start": (("hyper",), start),
             "hyper_default_prior": (("hyper",), by_default),
@@ -164,15 +160,9 @@ def inside(target: Target) -> Array:
 
 def _log_target(objective: Objective, draws: Array, advance: Advance) -> Array:
     """Return log evidence plus log prior at each draw; the backends report it with other terms, by other names."""
-    values: list[float] = []
-    for k, draw in enumerate(draws):
-        if k and np.array_equal(draw, draws[k - 1]):
-            values.append(values[-1])  # a rejected step
-            continue
-        value = objective.value(draw)
-        values.append(-np.inf if value is None else value)
-        advance(f"log target at draw {k + 1} of {len(draws)}")
-    return np.array(values)
+    moved = np.append(True, np.any(draws[1:] != draws[:-1], axis=1))  # else the step was rejected
+    values = objective.at_nodes(draws[moved], advance, "log target at draw")
+    return np.asarray(values[np.cumsum(moved) - 1])
 
 
 def _warn(found: Chains) -> None:

@@ -13,12 +13,11 @@ from typing import Any, Literal
 
 import numpy as np
 import pytensor.tensor as pt
-from numpy.typing import NDArray
 from pytensor.gradient import DisconnectedType, grad_undefined
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 
-from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, NotPositiveDefiniteError
+from bayesgp_mf.hyper.objective import NO_SOLUTION
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Solution
 from bayesgp_mf.likelihoods import Likelihood
@@ -27,21 +26,10 @@ from bayesgp_mf.likelihoods.shifted import Shifted
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.pymc.mean import check_mean, mean_gradient
-from bayesgp_mf.pymc.parameters import (
-    check_differentiable,
-    check_parameters,
-    check_single_latent,
-    parameter_gradient,
-)
+from bayesgp_mf.pymc.parameters import check_differentiable, check_parameters, check_single_latent, parameter_gradient
 from bayesgp_mf.types import Array
 
-FAILURES = (
-    ConvergenceError,
-    NotPositiveDefiniteError,
-    InconsistentDataError,
-    ArithmeticError,
-    np.linalg.LinAlgError,
-)
+FAILURES = (*NO_SOLUTION, ArithmeticError, np.linalg.LinAlgError)
 """How the inner solver may fail at some hyperparameters; anything else is a mistake in the call."""
 
 _log = logging.getLogger(__name__)
@@ -100,17 +88,15 @@ class Inference(Op):  # type: ignore[misc]
         for (name, dims), found in zip(expected.items(), inputs, strict=True):
             if found.type.ndim != dims.count("n"):
                 raise ValueError(f"{name} must have {dims.count('n')} dimensions, got {found.type.ndim}.")
-        n = inputs[1].type.shape[0]
-        shapes = {"()": (), "(n)": (n,), "(n,n)": (n, n)}
-        return Apply(
-            self, list(inputs), [pt.tensor(dtype="float64", shape=shapes[dims]) for dims in self._output_dims()]
-        )
+        outputs = [pt.tensor(dtype="float64", shape=shape) for shape in self._output_shapes(inputs[1].type.shape[0])]
+        return Apply(self, list(inputs), outputs)
 
     def infer_shape(self, *args: Any) -> list[tuple[Any, ...]]:
         """Return the shapes of the outputs; the last argument holds those of the inputs, in old and new PyTensor."""
-        (n,) = args[-1][1]
-        shapes = {"()": (), "(n)": (n,), "(n,n)": (n, n)}
-        return [shapes[dims] for dims in self._output_dims()]
+        return self._output_shapes(args[-1][1][0])
+
+    def _output_shapes(self, n: Any) -> list[tuple[Any, ...]]:
+        return [(n,) * dims.count("n") for dims in self._output_dims()]
 
     def likelihood_at(self, values: Sequence[Any]) -> Likelihood:
         """Return the likelihood with its random parameters set to numbers.
@@ -124,6 +110,16 @@ class Inference(Op):  # type: ignore[misc]
             return with_parameters(self.likelihood, {k: float(v) for k, v in zip(self.parameters, values, strict=True)})
         except ValueError as error:
             raise ArithmeticError(str(error)) from error
+
+    def perform(self, node: Apply, inputs: Sequence[Array], output_storage: Sequence[list[Any]]) -> None:
+        """Solve, and store the outputs."""
+        with one_thread_if_small(inputs[1].shape[0]):
+            results = self._results(*inputs)
+        for storage, result in zip(output_storage, results, strict=True):
+            storage[0] = np.asarray(result, dtype=np.float64, order="C")
+
+    def _results(self, gram: Array, t: Array, *others: Array) -> Sequence[float | Array]:
+        raise NotImplementedError
 
     def solve(self, gram: Array, t: Array, *inputs: Any) -> tuple[Problem, Solution]:
         """Return the problem and its solution, or raise one of `FAILURES`; the inputs are those of the operation."""
@@ -207,34 +203,24 @@ class LogEvidence(Inference):
     def _output_dims(self) -> list[str]:
         return ["()", "(n,n)", *list(self._input_dims().values())[2:], "()"]
 
-    def perform(self, node: Apply, inputs: Sequence[Array], output_storage: Sequence[list[Any]]) -> None:
-        """Solve, and store the value and the derivatives."""
-        gram, t, *others = inputs
+    def _results(self, gram: Array, t: Array, *others: Array) -> Sequence[float | Array]:
         try:
-            # far out something may overflow; what comes of it is checked
-            with one_thread_if_small(t.shape[0]), np.errstate(all="ignore"):
-                results = self._value_and_gradient(gram, t, others)
+            with np.errstate(all="ignore"):  # far out something may overflow; what comes of it is checked
+                problem, solution = self.solve(gram, t, *others)
+                results = [
+                    solution.evidence.value,
+                    get_method(self.method).gram_gradient(problem, solution),
+                    *([mean_gradient(problem, solution)] if self.with_mean else []),
+                    *parameter_gradient(problem, solution, self.parameters),
+                ]
+                if not all(np.isfinite(result).all() for result in results):
+                    raise ArithmeticError("the log evidence or its gradient overflows.")
+            return [*results, 1.0]
         except FAILURES as reason:
             if self.on_failure == "raise":
                 raise
             _log.info("no solution, so the log evidence is -inf: %s", reason)
-            results = [-np.inf, *[np.zeros(np.shape(value)) for value in (gram, *others)], 0.0]
-        for storage, result in zip(output_storage, results, strict=True):
-            storage[0] = np.asarray(result, dtype=np.float64, order="C")
-
-    def _value_and_gradient(self, gram: Array, t: Array, others: Sequence[Array]) -> list[float | Array]:
-        problem, solution = self.solve(gram, t, *others)
-        gram_gradient = get_method(self.method).gram_gradient(problem, solution)
-        slopes = parameter_gradient(problem, solution, self.parameters)
-        results: list[float | Array] = [
-            solution.evidence.value,
-            gram_gradient,
-            *([mean_gradient(problem, solution)] if self.with_mean else []),
-            *slopes,
-        ]
-        if not all(np.isfinite(result).all() for result in results):
-            raise ArithmeticError("the log evidence or its gradient overflows.")
-        return [*results, 1.0]
+            return [-np.inf, *[np.zeros(np.shape(value)) for value in (gram, *others)], 0.0]
 
     def pullback(self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]) -> Any:
         """Return the derivatives in the inputs, given those in log Z."""
@@ -266,13 +252,9 @@ class LatentPosterior(Inference):
     def _output_dims(self) -> list[str]:
         return ["(n)", "(n,n)"]
 
-    def perform(self, node: Apply, inputs: Sequence[Array], output_storage: Sequence[list[Any]]) -> None:
-        """Solve, and store alpha and R."""
-        with one_thread_if_small(inputs[1].shape[0]):
-            _, solution = self.solve(*inputs)
-            results: tuple[NDArray[Any], ...] = (solution.alpha, solution.correction.dense())
-        for storage, result in zip(output_storage, results, strict=True):
-            storage[0] = np.array(result, dtype=np.float64, order="C")
+    def _results(self, gram: Array, t: Array, *others: Array) -> Sequence[float | Array]:
+        _, solution = self.solve(gram, t, *others)
+        return solution.alpha.copy(), solution.correction.dense().copy()  # PyTensor may write into its results
 
     def pullback(self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]) -> Any:
         """Raise a NotImplementedError."""

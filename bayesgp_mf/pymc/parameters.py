@@ -27,13 +27,7 @@ from bayesgp_mf.methods import METHODS
 
 
 def split_parameters(likelihood: Likelihood, given: Mapping[str, Any]) -> tuple[Likelihood, dict[str, Variable]]:
-    """Put numbers into a likelihood, and return it with the parameters that are random variables or other tensors.
-
-    Raises
-    ------
-    ValueError
-        If the likelihood has no parameter of a name, or refuses a value.
-    """
+    """Put numbers into a likelihood, and return it with the parameters that are random variables or other tensors."""
     check_single_latent(likelihood)
     check_parameters(likelihood, tuple(given))
     tensors = {name: value for name, value in given.items() if isinstance(value, Variable)}

@@ -93,13 +93,7 @@ def from_pymc(distribution: Any) -> PymcPrior:
 
 
 def prior_of(name: str, variable: Any) -> PymcPrior:
-    """Return the prior of a parameter that is a random variable of a model; of a vector, that of each entry.
-
-    Raises
-    ------
-    ValueError
-        If it may be negative, its entries have different distributions, or these depend on other random variables.
-    """
+    """Return the prior of a parameter that is a random variable of a model; of a vector, that of each entry."""
     if variable.type.ndim:
         _check_entries(name, variable)
     prior = PymcPrior(variable)

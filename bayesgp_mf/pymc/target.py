@@ -32,18 +32,6 @@ class LogTarget(Op):  # type: ignore[misc]
 
     Where there is no solution the value is -inf and the gradient zero. It has no memory but its counts: each solution
     starts from the prior. Each operation counts for itself, so that no two are equal, and a copy is the same one.
-
-    Parameters
-    ----------
-    target : Target
-        Data, method, priors.
-    advance : callable
-        Is told of each evaluation.
-
-    Attributes
-    ----------
-    n_evaluations, n_failures : int
-        Points asked for, and those among them without a solution.
     """
 
     def __init__(self, target: Target, advance: Advance) -> None:
