@@ -15,6 +15,9 @@ from bayesgp_mf.inference.solution import ClassLeaveOneOut, LeaveOneOut
 from bayesgp_mf.processes.several_classes import Process
 from bayesgp_mf.types import Array
 
+SHOWN = 6
+"""Parameters of the kernel whose ranges a mixture prints."""
+
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
@@ -43,6 +46,16 @@ class Mixture:
 
     parts: tuple[Process, ...]
     weights: Array
+
+    def __repr__(self) -> str:
+        ranges = {"weights": self.weights}
+        for name in list(self.parts[0].kernel.params)[:SHOWN]:
+            ranges[name] = np.array([part.kernel.params[name] for part in self.parts])
+        if all(part.solution.has_variance for part in self.parts):
+            ranges["log evidence"] = self.log_evidences
+        lines = [f"{name}: {np.min(values):.4g} to {np.max(values):.4g}" for name, values in ranges.items()]
+        first = f"Mixture of {len(self.parts)} x {type(self.parts[0]).__name__}, {self.problem.n} cases"
+        return "\n  ".join([first, *lines])
 
     @property
     def problem(self) -> Problem:
