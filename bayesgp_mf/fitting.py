@@ -26,14 +26,19 @@ from bayesgp_mf.errors import ConvergenceWarning
 from bayesgp_mf.hyper import Evidence, LeaveOneOut, Prior, Scan, Strategy, Target, get_strategy
 from bayesgp_mf.hyper.result import HyperResult, Record
 from bayesgp_mf.inference.assembly import assemble
-from bayesgp_mf.inference.solution import Control, Solution
+from bayesgp_mf.inference.solution import Control, Solution, check_control
 from bayesgp_mf.inputs import (
+    as_generator,
     as_inputs,
     as_kernel,
+    as_names,
+    as_new_inputs,
+    check_flags,
     check_positive_integers,
-    check_same_features,
+    check_same_cases,
     encode_targets,
     feature_names,
+    warn_of_scale,
 )
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit, Softmax
@@ -67,6 +72,7 @@ def fit(
     kernel: Any,
     likelihood: Likelihood = Probit(),
     *,
+    positive: Any = None,
     method: str = "tap",
     hyper: str | Strategy | None = None,
     evidence_of: str | None = None,
@@ -89,8 +95,10 @@ def fit(
         Inputs, finite; a data frame keeps its column names. They are used as they come: scale them to
         suit the length scales of the kernel.
     y : (n,) array_like
-        Labels: any two distinct values. The larger, or later in the alphabet, is class 1. With `Softmax` any number of
-        classes, in sorted order or in that of a pandas Categorical, whose unused categories are classes too.
+        Labels: any two distinct values. The larger, or later in the alphabet, is class 1; of a pandas Categorical the
+        later category, where categories without a case are left out. With `Softmax` any number of classes, in sorted
+        order or in that of a Categorical, whose categories are all classes, with or without a case. Rows are matched
+        with those of ``X`` by position; of two pandas objects with the same index it must have the same order.
     kernel : Kernel or pymc.gp.cov.BaseCovariance
         Prior covariance; with ``hyper="evidence"`` its parameters are where the search starts. Of a covariance function
         of PyMC these are its random variables, which bring their distributions as priors; the container cannot hold
@@ -98,6 +106,8 @@ def fit(
     likelihood : Likelihood
         `Probit` (default, noise variance 1), `Logit`, `Step`, `Softmax` for more than two classes (with
         ``method="tap"`` or "laplace"), or ``likelihoods.Gaussian`` for real targets.
+    positive : label, optional
+        Which of two labels is class 1, whatever their order.
     method : str
         Name of a method: a key of `methods.METHODS`.
     hyper : None, str or Strategy
@@ -161,6 +171,8 @@ def fit(
     -----
     BoundWarning, ConvergenceWarning
         If a tuned parameter sits at a bound, or the search did not finish.
+    UserWarning
+        If the inputs have a scale at which the kernel makes most cases independent of all others, or all cases one.
 
     See Also
     --------
@@ -178,12 +190,16 @@ def fit(
     -104.1
     """
     names = feature_names("X", X)
+    check_same_cases(X, y)
     X = as_inputs("X", X)
-    t, class_names = encode_targets(y, X.shape[0], likelihood)
+    t, class_names = encode_targets(y, X.shape[0], likelihood, positive)
     if isinstance(likelihood, Softmax):
         likelihood = likelihood.with_classes(class_names)
     strategy = _strategy(hyper, starts)
     check_positive_integers(draws=draws, chains=chains)
+    check_control(control)
+    check_flags(progress=progress)
+    rng, fixed = as_generator(random_seed), as_names("fixed", fixed)
     kernel = as_kernel(kernel, tuned=strategy is not None)
     _check_kernel_per_class(kernel, likelihood)
     likelihood.to_dict()  # what cannot be saved is refused here, before any work is done
@@ -199,7 +215,6 @@ def fit(
         if control.gram == "low_rank":
             raise ValueError("marginals='tilted' needs the dense Gram matrix. Use Control(gram='dense'), or 'auto'.")
         control = replace(control, gram="dense")
-    rng = np.random.default_rng(random_seed)
     posterior: Process | Mixture
     node, stats = np.zeros((chains, draws), dtype=np.intp), dict[str, Array]()
     extras, attrs = dict[str, xr.DataArray](), {"hyper": "none"}
@@ -223,6 +238,7 @@ def fit(
             attrs = {"hyper": strategy.name, "hyper_judged_by": judge.name}
             if strategy.name == "evidence" and judge is solver:
                 _compare_with_search(posterior.parts[0].solution, tuned.result)
+        warn_of_scale(X, [kernel, *(part.kernel for part in posterior.parts)])
         return to_container(
             posterior,
             class_names=class_names,
@@ -294,10 +310,9 @@ def predict(
     class_names = tuple(json.loads(fit_group(idata).attrs["class_names"]))
     with one_thread_if_small(get_group(idata, "observed_data").sizes["obs_id"]):
         process = from_container(idata, kernel)
-    features = get_group(idata, "constant_data")["feature"].values
-    if features.dtype.kind not in "iu":  # numbered where the training inputs had no names
-        check_same_features(features.tolist(), X_new)
-    X_new = as_inputs("X_new", X_new)
+    check_flags(draws=draws)
+    rng, first = as_generator(random_seed), process.parts[0]
+    X_new = as_new_inputs(X_new, first.X, first.features)
     draws = draws and process.parts[0].solution.has_variance
     node = _nodes(idata) if draws else np.zeros((0, 0), dtype=np.intp)
     n_values = X_new.shape[0] * int(np.prod(process.problem.latent_shape[1:]))  # of each class
@@ -305,9 +320,10 @@ def predict(
     size = max(rank_of(part.problem.gram) or part.problem.n for part in process.parts)
     jointly = X_new.shape[0] if X_new.shape[0] <= LARGEST_JOINT else 0  # more are worked on in blocks
     with one_thread_if_small(max(size, jointly)):  # draws first, since they may be refused
-        drawn = _draw_new(process, X_new, node, np.random.default_rng(random_seed)) if draws else {}
+        drawn = _draw_new(process, X_new, node, rng) if draws else {}
     with one_thread_if_small(size):
         values = _moments(process, X_new)
+    features = get_group(idata, "constant_data")["feature"].values
     groups = predictions_datasets(X_new, features, values, drawn, class_names)
     for name, dataset in groups.items():
         set_group(idata, name, dataset)

@@ -10,7 +10,7 @@ from typing import Protocol
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.inference.problem import Problem, as_float_array
-from bayesgp_mf.inference.solution import Control, LeaveOneOut, Solution
+from bayesgp_mf.inference.solution import Control, LeaveOneOut, Solution, check_control, check_start
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.low_rank import GramGradient, LowRankGram
@@ -133,6 +133,8 @@ def solve(
     >>> solution.info.status.name
     'CONVERGED'
     """
+    check_control(control)
+    check_start(start)
     if not isinstance(gram, LowRankGram):
         gram = as_float_array("gram", gram)
     problem = Problem(gram, as_float_array("t", t), likelihood)

@@ -24,8 +24,16 @@ from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.hyper import Strategy, Target, get_strategy
 from bayesgp_mf.hyper.priors import Prior
 from bayesgp_mf.inference.problem import Problem, check_likelihood
-from bayesgp_mf.inference.solution import Control
-from bayesgp_mf.inputs import as_inputs, as_kernel, encode_targets
+from bayesgp_mf.inference.solution import Control, check_control
+from bayesgp_mf.inputs import (
+    as_generator,
+    as_inputs,
+    as_kernel,
+    check_flags,
+    check_same_cases,
+    encode_targets,
+    feature_names,
+)
 from bayesgp_mf.likelihoods import Likelihood, Logit, Softmax
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_memory
@@ -45,7 +53,7 @@ class OneVsRest:
     Attributes
     ----------
     class_names : tuple of str
-        In sorted order, or in that of ``classes``.
+        In sorted order, in that of a pandas Categorical, or in that of ``classes``.
     posteriors : tuple of Posterior
         The classifier of each class: +1 is the class, -1 the rest. Each has its own kernel, evidence and leave-one-out.
     """
@@ -151,7 +159,11 @@ def fit_one_vs_rest(
     >>> result.predict_proba(glass.X_test).shape
     (16, 6)
     """
+    names = feature_names("X", X)
+    check_same_cases(X, y)
     X = as_inputs("X", X)
+    check_control(control)
+    check_flags(progress=progress)
     check_likelihood(likelihood)
     if likelihood.targets != "binary":
         raise ValueError(
@@ -174,7 +186,7 @@ def fit_one_vs_rest(
     strategy = _one_kernel_strategy(hyper)
     if strategy is None and priors:
         raise ValueError("priors are for hyperparameters that are tuned: give hyper='evidence', or leave them out.")
-    rng, posteriors = np.random.default_rng(random_seed), []
+    rng, posteriors = as_generator(random_seed), []
     with (
         one_thread_if_small(X.shape[0]),
         progress_bar("one against the rest", total=len(class_names), enabled=progress) as advance,
@@ -185,7 +197,7 @@ def fit_one_vs_rest(
                 target = Target(X, labels, likelihood, kernel, solver, priors=priors or {})
                 own = _only(strategy.choose(target, rng, lambda note: None).kernels, strategy.name)
             problem = Problem(own.gram(X), labels, likelihood)
-            posteriors.append(Posterior(own, X, problem, solver.solve(problem, control)))
+            posteriors.append(Posterior(own, X, problem, solver.solve(problem, control), features=names))
             advance(name)
     return OneVsRest(class_names, tuple(posteriors))
 

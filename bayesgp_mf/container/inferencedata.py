@@ -373,10 +373,12 @@ def _read(idata: Container, fit: xr.Dataset, kernel: Kernel) -> Process | Mixtur
     X = np.ascontiguousarray(get_group(idata, "constant_data")["X"].values, dtype=np.float64)
     y = get_group(idata, "observed_data")["y"].values.astype(np.float64)
     t = 2.0 * y - 1.0 if likelihood.targets == "binary" else y
+    names = get_group(idata, "constant_data")["feature"].values
+    features = None if names.dtype.kind in "iu" else tuple(names.tolist())  # numbered where they had no names
 
     def part(node: xr.Dataset, kernel: Kernel) -> Process:
         problem = Problem(_read_gram(node, kernel, X), t, likelihood)
-        return make_process(kernel, X, problem, _read_solution(node, problem, attrs))
+        return make_process(kernel, X, problem, _read_solution(node, problem, attrs), features)
 
     if "node" not in fit.dims:
         return part(fit, kernel)

@@ -144,7 +144,7 @@ def _own_noise(kernel: Kernel, X: Array, tolerance: float) -> str | None:
         found = "the kernel has noise of its own for every case (White)"
     else:
         diagonal = kernel.diag(X)
-        noise = np.abs(diagonal - _diagonal_of_cross(kernel, X))
+        noise = np.abs(diagonal - diagonal_of_cross(kernel, X))
         largest = float(np.max(noise))
         if largest <= max(tolerance / X.shape[0], ROUNDING * float(np.max(diagonal))):  # false if it overflows
             return None
@@ -159,10 +159,13 @@ def _own_noise(kernel: Kernel, X: Array, tolerance: float) -> str | None:
     )
 
 
-def _diagonal_of_cross(kernel: Kernel, X: Array) -> Array:
-    """Return k(x_i, x_i) ``(n,)`` as `Kernel.cross` has it, from small blocks along the diagonal."""
+def diagonal_of_cross(kernel: Kernel, X: Array) -> Array:
+    """Return k(x_i, x_i) ``(n,)``, or that of each class, as `Kernel.cross` has it, without noise of single cases.
+
+    It comes from small blocks along the diagonal.
+    """
     blocks = (X[start : start + DIAGONAL_BLOCK] for start in range(0, X.shape[0], DIAGONAL_BLOCK))
-    return np.concatenate([np.diagonal(kernel.cross(block, block)) for block in blocks])
+    return np.concatenate([np.diagonal(kernel.cross(block, block), axis1=-2, axis2=-1) for block in blocks], axis=-1)
 
 
 def _curvature(likelihood: Likelihood, t: Array) -> float:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -47,6 +47,8 @@ class MulticlassPosterior:
         Gram matrix, codes, softmax likelihood.
     solution : Solution
         alpha ``(n, C)``, correction R, evidence.
+    features : sequence of str, optional
+        The names of the inputs, if they have names.
 
     Examples
     --------
@@ -65,6 +67,7 @@ class MulticlassPosterior:
     X: Array
     problem: Problem
     solution: Solution
+    features: Sequence[str] | None = field(default=None, kw_only=True)
 
     @property
     def parts(self) -> tuple[MulticlassPosterior, ...]:
@@ -94,7 +97,7 @@ class MulticlassPosterior:
         ValueError
             If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
         """
-        X_new = as_new_inputs(X_new, self.X)
+        X_new = as_new_inputs(X_new, self.X, self.features)
         crosses = (self.kernel.cross(self.X, X_new[block]) for block in blocks(X_new.shape[0], BLOCK))
         return np.concatenate([times_gram(self.solution.alpha, cross) for cross in crosses])
 
@@ -119,7 +122,7 @@ class MulticlassPosterior:
         ValueError
             If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
         """
-        X_new = as_new_inputs(X_new, self.X)
+        X_new = as_new_inputs(X_new, self.X, self.features)
         n_classes = self.problem.n_classes
         mean = np.empty((X_new.shape[0], n_classes))
         covariance = np.empty((X_new.shape[0], n_classes, n_classes))
@@ -154,7 +157,7 @@ class MulticlassPosterior:
         if self._tap is None:
             proba = self.problem.likelihood.predict_proba(mean, covariance)
         else:
-            proba = self._by_nearest_cases(self._tap, as_new_inputs(X_new, self.X))
+            proba = self._by_nearest_cases(self._tap, as_new_inputs(X_new, self.X, self.features))
         return mean, np.array(np.diagonal(covariance, axis1=1, axis2=2)), proba
 
     @property
@@ -268,7 +271,7 @@ class MulticlassPosterior:
         ValueError
             If there are more than 5000 new cases, whose joint covariance would not fit.
         """
-        X_new = as_new_inputs(X_new, self.X)
+        X_new = as_new_inputs(X_new, self.X, self.features)
         (n, n_classes), m = self.problem.latent_shape, X_new.shape[0]
         if m > LARGEST_JOINT:
             raise ValueError(
@@ -299,10 +302,12 @@ Process: TypeAlias = Posterior | MulticlassPosterior
 """A posterior process: of one latent function, or of one for each class."""
 
 
-def make_process(kernel: Kernel, X: Array, problem: Problem, solution: Solution) -> Process:
+def make_process(
+    kernel: Kernel, X: Array, problem: Problem, solution: Solution, features: Sequence[str] | None = None
+) -> Process:
     """Return the posterior process of a solution."""
     made = MulticlassPosterior if problem.likelihood.targets == "classes" else Posterior
-    return made(kernel, X, problem, solution)
+    return made(kernel, X, problem, solution, features=features)
 
 
 def of_class_root(roots: Array | list[Array], c: int) -> Array:

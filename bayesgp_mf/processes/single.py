@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -84,6 +84,9 @@ class Posterior:
         Gram matrix, targets, likelihood.
     solution : Solution
         alpha, correction R, evidence.
+    features : sequence of str, optional
+        The names of the inputs, if they have names. Then a data frame of new cases must have the same columns, in the
+        same order.
 
     Examples
     --------
@@ -101,6 +104,7 @@ class Posterior:
     X: Array
     problem: Problem
     solution: Solution
+    features: Sequence[str] | None = field(default=None, kw_only=True)
 
     @property
     def parts(self) -> tuple[Posterior, ...]:
@@ -141,7 +145,8 @@ class Posterior:
         Raises
         ------
         ValueError
-            If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
+            If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs, or a data frame with other
+            columns than `features`.
         """
         X_new = self._check(X_new)
         return np.concatenate([self._mean(X_new[block]) for block in self._blocks(X_new)])
@@ -397,7 +402,7 @@ class Posterior:
         return cloud.weights, cloud.correction
 
     def _check(self, X_new: ArrayLike) -> Array:
-        return as_new_inputs(X_new, self.X)
+        return as_new_inputs(X_new, self.X, self.features)
 
 
 def _nonnegative(variance: Array, prior: Array) -> Array:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from bayesgp_mf.container.inferencedata import SAMPLE_DIMS, get_group, group_names, predictions_datasets, set_group
 from bayesgp_mf.errors import ConvergenceError, Status, UndefinedQuantityError
-from bayesgp_mf.inputs import as_inputs
+from bayesgp_mf.inputs import as_generator, as_inputs, check_same_features
 from bayesgp_mf.likelihoods.shifted import unshifted
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.processes.single import Posterior
@@ -86,7 +86,8 @@ def sample_latent(
         raise ValueError(f"the process depends on {missing[0]!r}, of which idata has no draws, only {list(posterior)}.")
     values = {name: posterior[name].transpose(*SAMPLE_DIMS, ...).values for name in gp.hyperparameters}
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
-    rng = np.random.default_rng(random_seed)
+    rng = as_generator(random_seed)
+    check_same_features(gp.observed.features, X_new)
     X_new = None if X_new is None else as_inputs("X_new", X_new)
     rows: list[dict[str, Array]] = []
     new_rows: list[dict[str, Array]] = []

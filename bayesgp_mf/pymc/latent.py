@@ -10,7 +10,7 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.inputs import as_inputs, encode_targets
+from bayesgp_mf.inputs import as_inputs, check_same_cases, encode_targets
 from bayesgp_mf.likelihoods import Gaussian, Likelihood, Logit, Probit
 from bayesgp_mf.pymc.kernel import check_cov_func
 from bayesgp_mf.pymc.marginal import JITTER
@@ -68,6 +68,7 @@ def latent_model(
     ['lengthscale', 'f_rotated_', 'f']
     """
     check_cov_func(cov_func)
+    check_same_cases(X, y)
     X = as_inputs("X", X)
     targets, _ = encode_targets(y, X.shape[0], likelihood)
     model = pm.Model.get_context(error_if_none=False)
