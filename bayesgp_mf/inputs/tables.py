@@ -118,10 +118,10 @@ def as_numbers(name: str, value: ArrayLike) -> Array:
         entries = _objects(value)
         if entries is None:
             raise
+        _refuse_lengths(name, entries)
         filled = np.where(pd.isna(entries), np.nan, entries)
         if _first_without_number(filled.ravel()) is None:
             return np.asarray(filled, dtype=np.float64)
-        _refuse_lengths(name, entries)
         if entries.ndim == 2:
             _refuse_column(name, filled, feature_names(name, value))
         raise
@@ -132,7 +132,7 @@ def _as_table(name: str, X: Any) -> str:
 
 
 def _is_numbered(index: pd.Index) -> bool:
-    return isinstance(index, pd.RangeIndex) and index.start == 0 and index.step == 1
+    return bool(index.equals(pd.RangeIndex(len(index))))
 
 
 def _column_types(value: Any) -> list[tuple[Any, Any]]:

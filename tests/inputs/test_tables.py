@@ -42,6 +42,7 @@ def missing(dtype) -> pd.DataFrame:
         (sparse.csr_matrix(X), r"X is sparse.* Pass X\.toarray\(\)"),
         (sparse.coo_array(X), r"X is sparse.* Pass X\.toarray\(\)"),
         ([[1.0, 2.0], [3.0]] * 6, "X must have one length for all rows, got rows with 1 to 2 entries"),
+        ([np.zeros(1), np.zeros(2)], "X must have one length for all rows, got rows with 1 to 2 entries"),
         ([[10**400, 1.0]] * 12, "X must hold numbers, but column 0 has entries such as 10000"),
         (FRAME["height"], r"X must have two dimensions .*For a single feature, pass X\.to_frame\(\)"),
         (X[:, 0], r"X must have two dimensions .*For a single feature, reshape to \(12, 1\)"),
@@ -185,6 +186,7 @@ def test_an_index_that_does_not_say_whose_rows_these_are_is_no_reason():
         (INDEXED, list(Y)),
         (INDEXED, pd.Series(Y)),  # numbered afresh
         (INDEXED.set_axis(range(4, 16)), pd.Series(Y)),
+        (INDEXED.set_axis(range(4, 16)), pd.Series(Y, index=np.arange(12))),
         (INDEXED, LABELS.set_axis([f"label{i}" for i in range(12)])),
         (X, LABELS),
         (INDEXED.set_axis(pd.MultiIndex.from_product([ROWS[:3], range(4)])), LABELS),
