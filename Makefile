@@ -18,7 +18,7 @@ help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
 report: $(STAMP)  ## the main job: fit Pima, check against PyMC, write reports/pima.html (about a minute)
-	$(BIN)/python -m validation.report
+	$(BIN)/python -m validation.pima
 
 tables: $(STAMP)  ## regenerate the papers' tables and figures, write reports/tables (about six minutes; ARGS names some)
 	$(BIN)/python -m validation.tables $(ARGS)

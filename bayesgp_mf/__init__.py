@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayesgp_mf import datasets, diagnostics, hyper, kernels, likelihoods, online, plots, pymc
-    from bayesgp_mf.container.elpd import loo
+    from bayesgp_mf.container.loo import loo
     from bayesgp_mf.errors import (
         BoundWarning,
         ConvergenceError,
@@ -63,7 +63,7 @@ __all__ = [
 
 _SUBPACKAGES = {"datasets", "diagnostics", "hyper", "kernels", "likelihoods", "online", "plots", "pymc"}
 _HOMES = {
-    "container.elpd": ("loo",),
+    "container.loo": ("loo",),
     "errors": (
         "BoundWarning",
         "ConvergenceError",

@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from bayesgp_mf.container.inferencedata import (
-    check_parameter_names,
-    draw_targets,
-    fit_group,
-    from_container,
-    get_group,
-    predictions_datasets,
-    set_group,
-    to_container,
-)
+from bayesgp_mf.container.held import describe_likelihood
+from bayesgp_mf.container.layout import check_parameter_names
+from bayesgp_mf.container.predictions import add_predictions
+from bayesgp_mf.container.read import from_container
+from bayesgp_mf.container.write import to_container
 from bayesgp_mf.errors import ConvergenceWarning
-from bayesgp_mf.hyper import Evidence, LeaveOneOut, Prior, Scan, Strategy, Target, get_strategy
-from bayesgp_mf.hyper.result import HyperResult, Record
+from bayesgp_mf.hyper import HYPER, Prior, Strategy, Target, get_strategy
+from bayesgp_mf.hyper.strategy import Restartable, averages, records
 from bayesgp_mf.inference.assembly import assemble
 from bayesgp_mf.inference.solution import Control, Solution, check_control
+from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.inputs import (
     as_generator,
     as_inputs,
     as_kernel,
     as_names,
-    as_new_inputs,
     check_flags,
     check_positive_integers,
     check_same_cases,
@@ -41,24 +34,20 @@ from bayesgp_mf.inputs import (
     warn_of_scale,
 )
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import Likelihood, Probit, Softmax
-from bayesgp_mf.likelihoods.softmax_tilted import check_number_of_classes
+from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.matrices.low_rank import rank_of
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.methods import check_marginals, get_method
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process, make_process
-from bayesgp_mf.processes.single import LARGEST_JOINT, Marginals
-from bayesgp_mf.solvers.svm import svm
-from bayesgp_mf.tuning import tune
-from bayesgp_mf.types import Array
+from bayesgp_mf.processes.single import Marginals
+from bayesgp_mf.tuning import Tuned, tune
 
 if TYPE_CHECKING:
-    from bayesgp_mf.container.inferencedata import Container
+    from bayesgp_mf.container.groups import Container
 
 FEWER_DRAWS = "Ask for fewer: fit(..., draws=...)."
-FEWER_NEW_DRAWS = "Predict without them, predict(idata, X_new, draws=False), in parts, or from a fit with fewer draws."
 
 SAME_EVIDENCE = 1e-3
 """Two log evidences closer than this, in nats, belong to one solution."""
@@ -73,9 +62,9 @@ def fit(
     likelihood: Likelihood = Probit(),
     *,
     positive: Any = None,
-    method: str = "tap",
+    method: str | Solver = "tap",
     hyper: str | Strategy | None = None,
-    evidence_of: str | None = None,
+    evidence_of: str | Solver | None = None,
     priors: Mapping[str, Prior] | None = None,
     bounds: Mapping[str, tuple[float, float]] | None = None,
     fixed: Collection[str] = (),
@@ -101,15 +90,18 @@ def fit(
         with those of ``X`` by position; of two pandas objects with the same index it must have the same order.
     kernel : Kernel or pymc.gp.cov.BaseCovariance
         Prior covariance; with ``hyper="evidence"`` its parameters are where the search starts. Of a covariance function
-        of PyMC these are its random variables, which bring their distributions as priors; the container cannot hold
-        it, so that `predict` wants it again.
+        of PyMC these are its random variables, which bring their distributions as priors. The container cannot hold
+        such a one, nor a class of your own: `predict` wants it again. The same is true of ``likelihood`` and
+        ``method``.
     likelihood : Likelihood
         `Probit` (default, noise variance 1), `Logit`, `Step`, `Softmax` for more than two classes (with
-        ``method="tap"`` or "laplace"), or ``likelihoods.Gaussian`` for real targets.
+        ``method="tap"`` or "laplace"), ``likelihoods.Gaussian`` for real targets, or one of your own that can be
+        saved.
     positive : label, optional
         Which of two labels is class 1, whatever their order.
-    method : str
-        Name of a method: a key of `methods.METHODS`.
+    method : str or Solver
+        Name of a method, a key of `methods.METHODS`; or a solver, one with options such as
+        ``Exact(log2_points=16)`` or one of your own.
     hyper : None, str or Strategy
         How the parameters of the kernel are chosen. None keeps them as given; "evidence" and "loo" maximise the log
         evidence or the leave-one-out log predictive density, "scan" takes the fewest leave-one-out errors on a grid,
@@ -189,71 +181,86 @@ def fit(
     >>> round(float(idata["fit"]["log_evidence"]), 2)
     -104.1
     """
-    names = feature_names("X", X)
+    # check: all that can be refused is, before any work is done
+    features = feature_names("X", X)
     check_same_cases(X, y)
     X = as_inputs("X", X)
     t, class_names = encode_targets(y, X.shape[0], likelihood, positive)
-    if isinstance(likelihood, Softmax):
+    if isinstance(likelihood, ClassLikelihood):
         likelihood = likelihood.with_classes(class_names)
+    describe_likelihood(likelihood)
     strategy = _strategy(hyper, starts)
-    check_positive_integers(draws=draws, chains=chains)
     check_control(control)
     check_flags(progress=progress)
     rng, fixed = as_generator(random_seed), as_names("fixed", fixed)
+    if strategy is None:
+        _refuse_options(evidence_of=evidence_of, priors=priors, bounds=bounds, fixed=fixed)
     kernel = as_kernel(kernel, tuned=strategy is not None)
     _check_kernel_per_class(kernel, likelihood)
-    likelihood.to_dict()  # what cannot be saved is refused here, before any work is done
-    check_parameter_names(kernel)
+    check_parameter_names(kernel, () if strategy is None else records(strategy))
     solver = get_method(method, likelihood)
-    if solver is not svm and (strategy is None or isinstance(strategy, Evidence | LeaveOneOut | Scan)):
+    judge = solver if evidence_of is None else get_method(evidence_of, likelihood)
+    for each in (solver, judge):
+        check = traits_of(each).check
+        if check is not None:
+            check(likelihood)
+    check_positive_integers(draws=draws, chains=chains)
+    if traits_of(solver).variance and (strategy is None or not averages(strategy)):
         values = X.shape[0] * (len(class_names) if likelihood.targets == "classes" else 1)
-        check_draws(draws * chains, values, "training", FEWER_DRAWS)  # other strategies bring their own number
-    check_marginals(marginals, method)
+        check_draws(draws * chains, values, "training", FEWER_DRAWS)  # an average brings its own number
+    check_marginals(marginals, solver)
     if likelihood.targets == "classes":
-        _check_several_classes(len(class_names), (method, evidence_of), marginals)
+        _check_several_classes(marginals)
     if marginals == "tilted":  # values changed one by one leave the span of a root of low rank
         if control.gram == "low_rank":
             raise ValueError("marginals='tilted' needs the dense Gram matrix. Use Control(gram='dense'), or 'auto'.")
         control = replace(control, gram="dense")
-    posterior: Process | Mixture
-    node, stats = np.zeros((chains, draws), dtype=np.intp), dict[str, Array]()
-    extras, attrs = dict[str, xr.DataArray](), {"hyper": "none"}
+
     with one_thread_if_small(X.shape[0]):
+        # assemble, and solve
         if strategy is None:
-            _refuse_options(evidence_of=evidence_of, priors=priors, bounds=bounds, fixed=fixed)
             with np.errstate(over="ignore", invalid="ignore"):  # a kernel that overflows is refused by Problem
-                problem = assemble(kernel, X, t, likelihood, method=method, control=control)
-            posterior = make_process(kernel, X, problem, solver.solve(problem, replace(control, progress=progress)))
+                problem = assemble(kernel, X, t, likelihood, solver=solver, control=control)
+            solution = solver.solve(problem, replace(control, progress=progress))
+            process = make_process(kernel, X, problem, solution, solver)
+            found = Tuned(process, np.zeros((chains, draws), dtype=np.intp))
+            attrs = {"hyper": "none"}
         else:
-            judge = solver if evidence_of is None else get_method(evidence_of, likelihood)
             # a point that was not solved has no evidence, whatever the last solution may be
             inner = replace(control, throw=True, progress=False)
             priors = _with_own_priors(kernel, priors or {}, fixed)
             target = Target(X, t, likelihood, kernel, judge, inner, priors, bounds or {}, fixed)
-            tuned = tune(
+            found = tune(
                 target, strategy, solver, control=control, draws=draws, chains=chains, rng=rng, progress=progress
             )
-            posterior, node, stats = tuned.posterior, tuned.node, tuned.stats
-            extras = _record_variables(tuned.result.record, target.names)
             attrs = {"hyper": strategy.name, "hyper_judged_by": judge.name}
-            if strategy.name == "evidence" and judge is solver:
-                _compare_with_search(posterior.parts[0].solution, tuned.result)
-        warn_of_scale(X, [kernel, *(part.kernel for part in posterior.parts)])
+            if judge is solver and found.log_evidence is not None:
+                _compare_with_search(found.posterior.parts[0].solution, found.log_evidence)
+        warn_of_scale(X, [kernel, *(part.kernel for part in found.posterior.parts)])
+        # convert
         return to_container(
-            posterior,
+            found.posterior,
             class_names=class_names,
-            feature_names=names,
-            node=node,
+            feature_names=features,
+            node=found.node,
             rng=rng,
-            sampler_stats=stats,
-            fit_extras=extras,
+            sampler_stats=found.stats,
+            fit_extras=found.record,
+            hyper_names=found.names,
             attrs=attrs,
             marginals=marginals,
         )
 
 
 def predict(
-    idata: Container, X_new: ArrayLike, *, kernel: Any = None, draws: bool = True, random_seed: Seed = None
+    idata: Container,
+    X_new: ArrayLike,
+    *,
+    kernel: Any = None,
+    likelihood: Likelihood | None = None,
+    method: Solver | None = None,
+    draws: bool = True,
+    random_seed: Seed = None,
 ) -> Container:
     """Add predictions at new inputs to a container, and return it.
 
@@ -265,8 +272,12 @@ def predict(
     X_new : (m, d) array_like
         New inputs, in the order and scale of the training inputs.
     kernel : Kernel or pymc.gp.cov.BaseCovariance, optional
-        Only for a fit whose kernel a container cannot hold, a covariance function of PyMC or a class of your own: the
-        same again. Its parameters are those of the container.
+        Only for a fit whose kernel a container cannot hold, a covariance function of PyMC or a class of your own, also
+        within a sum or product: the same again. Its parameters are those of the container.
+    likelihood : Likelihood, optional
+        Likewise, for a fit with a likelihood of your own: an equal one.
+    method : Solver, optional
+        Likewise, for a fit by a method of your own.
     draws : bool
         Also draw latent values and labels, as many as the posterior has. More than 5000 new cases are drawn as
         functions of a smooth process, with prior covariances that are exact to 1e-8 of the prior variance; it is an
@@ -287,8 +298,8 @@ def predict(
     Raises
     ------
     ValueError
-        If ``idata`` is not ours, ``X_new`` does not fit it, there are too many cases to draw jointly, or ``kernel`` is
-        missing, not wanted, or another one.
+        If ``idata`` is not ours, ``X_new`` does not fit it, there are too many cases to draw jointly, or ``kernel``,
+        ``likelihood`` or ``method`` is missing, not wanted, or another one.
     MemoryError
         If the draws would not fit into this machine's memory.
 
@@ -307,72 +318,22 @@ def predict(
     >>> idata["predictions"]["p"].values.round(2)
     array([0.09, 0.91])
     """
-    class_names = tuple(json.loads(fit_group(idata).attrs["class_names"]))
-    with one_thread_if_small(get_group(idata, "observed_data").sizes["obs_id"]):
-        process = from_container(idata, kernel)
     check_flags(draws=draws)
-    rng, first = as_generator(random_seed), process.parts[0]
-    X_new = as_new_inputs(X_new, first.X, first.features)
-    draws = draws and process.parts[0].solution.has_variance
-    node = _nodes(idata) if draws else np.zeros((0, 0), dtype=np.intp)
-    n_values = X_new.shape[0] * int(np.prod(process.problem.latent_shape[1:]))  # of each class
-    check_draws(node.size, n_values, "new", FEWER_NEW_DRAWS)
-    size = max(rank_of(part.problem.gram) or part.problem.n for part in process.parts)
-    jointly = X_new.shape[0] if X_new.shape[0] <= LARGEST_JOINT else 0  # more are worked on in blocks
-    with one_thread_if_small(max(size, jointly)):  # draws first, since they may be refused
-        drawn = _draw_new(process, X_new, node, rng) if draws else {}
-    with one_thread_if_small(size):
-        values = _moments(process, X_new)
-    features = get_group(idata, "constant_data")["feature"].values
-    groups = predictions_datasets(X_new, features, values, drawn, class_names)
-    for name, dataset in groups.items():
-        set_group(idata, name, dataset)
-    return idata
+    rng, process = as_generator(random_seed), from_container(idata, kernel, likelihood, method)
+    return add_predictions(idata, process, process.new_inputs(X_new), draws=draws, rng=rng)
 
 
-def _moments(process: Process | Mixture, X_new: Array) -> dict[str, NDArray[Any]]:
-    """Return what is said of each new case without draws, ``(m,)`` or ``(m, C)``, by name."""
-    if not process.parts[0].solution.has_variance:
-        mean = process.latent_mean(X_new)
-        return {"latent_mean": mean, "decision": (mean > 0).astype(np.int64)}
-    if process.problem.likelihood.targets == "real":
-        mean, variance = process.latent(X_new)
-        return {"latent_mean": mean, "latent_sd": np.sqrt(variance)}
-    mean, variance, proba = process.predictive(X_new)
-    return {"latent_mean": mean, "latent_sd": np.sqrt(variance), "p": proba}
-
-
-def _nodes(idata: Container) -> NDArray[np.intp]:
-    """Return which part of the posterior each draw of the training cases is of, ``(chains, draws)``."""
-    stats = get_group(idata, "sample_stats")
-    if "node" in stats:
-        return np.asarray(stats["node"].values, dtype=np.intp)
-    return np.zeros(get_group(idata, "posterior")["f"].shape[:2], dtype=np.intp)
-
-
-def _draw_new(
-    process: Process | Mixture, X_new: Array, node: NDArray[np.intp], rng: np.random.Generator
-) -> dict[str, NDArray[Any]]:
-    """Draw latent values and targets ``(chains, draws, m)``, each at the hyperparameters of its draw at training."""
-    if len(process.parts) == 1:
-        f = process.parts[0].draw_new(X_new, node.size, rng)
-        f = f.reshape(*node.shape, *f.shape[1:])
-    else:
-        f = np.empty((*node.shape, X_new.shape[0], *process.problem.latent_shape[1:]))
-        for k, part in enumerate(process.parts):
-            f[node == k] = part.draw_new(X_new, int(np.count_nonzero(node == k)), rng)
-    return {"f": f, "y": draw_targets(process.problem.likelihood, f, rng)}
-
-
-def posterior(idata: Container, *, kernel: Any = None) -> Process | Mixture:
+def posterior(
+    idata: Container, *, kernel: Any = None, likelihood: Likelihood | None = None, method: Solver | None = None
+) -> Process | Mixture:
     """Return the posterior process of a container: functions of arrays instead of labelled data.
 
     Parameters
     ----------
     idata : InferenceData or DataTree
         What `fit` returned, or the same loaded from a file; nothing is unpickled.
-    kernel : Kernel or pymc.gp.cov.BaseCovariance, optional
-        As for `predict`: the kernel of the fit, if the container does not hold it.
+    kernel, likelihood, method : optional
+        As for `predict`: those of the fit, if the container does not hold them.
 
     Returns
     -------
@@ -383,7 +344,7 @@ def posterior(idata: Container, *, kernel: Any = None) -> Process | Mixture:
     Raises
     ------
     ValueError
-        If the container was not made by this package, or ``kernel`` is missing, not wanted, or another one.
+        If the container was not made by this package, or one of those is missing, not wanted, or another one.
 
     Examples
     --------
@@ -395,7 +356,7 @@ def posterior(idata: Container, *, kernel: Any = None) -> Process | Mixture:
     >>> bool(abs(mean[0]) < 1e-6)
     True
     """
-    return from_container(idata, kernel)
+    return from_container(idata, kernel, likelihood, method)
 
 
 def _strategy(hyper: str | Strategy | None, starts: int | None) -> Strategy | None:
@@ -406,12 +367,13 @@ def _strategy(hyper: str | Strategy | None, starts: int | None) -> Strategy | No
     strategy = get_strategy(hyper)
     if starts is None:
         return strategy
-    if not isinstance(hyper, str) or not isinstance(strategy, Evidence | LeaveOneOut):
+    if not isinstance(hyper, str) or not isinstance(strategy, Restartable):
+        named = " and ".join(repr(name) for name, each in HYPER.items() if isinstance(each, Restartable))
         raise ValueError(
-            f"starts goes with hyper='evidence' and 'loo', got starts={starts!r} with hyper={hyper!r}. "
+            f"starts goes with hyper={named}, got starts={starts!r} with hyper={hyper!r}. "
             "Leave it out; a strategy has options of its own."
         )
-    return replace(strategy, starts=starts)
+    return strategy.with_starts(starts)
 
 
 def _check_kernel_per_class(kernel: Kernel, likelihood: Likelihood) -> None:
@@ -423,10 +385,8 @@ def _check_kernel_per_class(kernel: Kernel, likelihood: Likelihood) -> None:
         )
 
 
-def _check_several_classes(n_classes: int, methods: tuple[str | None, ...], marginals: str) -> None:
+def _check_several_classes(marginals: str) -> None:
     """Raise a ValueError for what several classes do not have, before a search begins."""
-    if "tap" in methods:
-        check_number_of_classes(n_classes)
     if marginals == "tilted":
         raise ValueError(
             "marginals='tilted' are of one latent value for each case, and Softmax has one for each class. Use "
@@ -447,11 +407,9 @@ def _with_own_priors(kernel: Kernel, priors: Mapping[str, Prior], fixed: Collect
     return {**own, **priors} if own else priors  # what is malformed is for Target to refuse
 
 
-def _compare_with_search(solution: Solution, result: HyperResult) -> None:
+def _compare_with_search(solution: Solution, search: float) -> None:
     """Warn if the equations at the tuned hyperparameters, solved from the prior, have another solution."""
-    ends = {name: result.record[name][1] for name in ("hyper_log_evidence", "hyper_log_prior") if name in result.record}
-    best = np.argmax(sum(ends.values()))  # with the prior: that is what was searched for
-    search, value = float(ends["hyper_log_evidence"][best]), solution.evidence.value
+    value = solution.evidence.value
     if abs(value - search) > SAME_EVIDENCE:
         warnings.warn(
             f"at the tuned hyperparameters the log evidence is {value:.3f} nats, but the search, which went from "
@@ -460,11 +418,3 @@ def _compare_with_search(solution: Solution, result: HyperResult) -> None:
             ConvergenceWarning,
             stacklevel=3,
         )
-
-
-def _record_variables(record: Record, names: tuple[str, ...]) -> dict[str, xr.DataArray]:
-    """How the hyperparameters were found, with their names along ``hyper``."""
-    return {
-        name: xr.DataArray(values, dims=dims, coords={"hyper": list(names)} if "hyper" in dims else None)
-        for name, (dims, values) in record.items()
-    }

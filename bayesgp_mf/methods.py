@@ -5,40 +5,21 @@ The registry dispatches, and it writes the error message and the table in the do
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.inference.problem import Problem, as_float_array
-from bayesgp_mf.inference.solution import Control, LeaveOneOut, Solution, check_control, check_start
+from bayesgp_mf.inference.problem import Problem, as_float_array, as_matrix
+from bayesgp_mf.inference.solution import Control, Solution, check_control, check_start
+from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.matrices.low_rank import GramGradient, LowRankGram
+from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.multiclass.laplace import multiclass_laplace
 from bayesgp_mf.multiclass.star_tap import star_tap
 from bayesgp_mf.online.solver import online
 from bayesgp_mf.solvers.exact import exact
 from bayesgp_mf.solvers.laplace import laplace
-from bayesgp_mf.solvers.meanfield import MeanField, naive, tap, variational
+from bayesgp_mf.solvers.meanfield import naive, tap, variational
 from bayesgp_mf.solvers.svm import svm
-
-
-class Solver(Protocol):
-    """The face of every method."""
-
-    @property
-    def name(self) -> str:
-        """What users call it by."""
-
-    def solve(self, problem: Problem, control: Control = ..., start: Solution | None = None) -> Solution:
-        """Solve a problem, from the prior or from an earlier solution."""
-
-    def gram_gradient(self, problem: Problem, solution: Solution) -> GramGradient:
-        """Return the derivative of the log evidence with respect to the Gram matrix, ``(n, n)`` or by its root."""
-
-    def leave_one_out(self, problem: Problem, solution: Solution) -> LeaveOneOut:
-        """Return what the other cases predict for each case."""
-
 
 METHODS: dict[str, Solver] = {solver.name: solver for solver in (tap, naive, variational, laplace, online, svm, exact)}
 
@@ -47,50 +28,66 @@ MULTICLASS: dict[str, Solver] = {solver.name: solver for solver in (star_tap, mu
 """The methods that take several classes, with a latent value for each (`likelihoods.Softmax`)."""
 
 
-def get_method(name: str, likelihood: Likelihood | None = None) -> Solver:
-    """Return a solver by name: for ``likelihood``, whose targets may be several classes, if that is given.
+_MEMBERS = ("name", "solve", "gram_gradient", "leave_one_out")
+
+
+def get_method(method: str | Solver, likelihood: Likelihood | None = None) -> Solver:
+    """Return a solver by name, or as it is: for ``likelihood``, if that is given, whose targets it must take.
 
     Raises
     ------
     ValueError
         If there is no such method, or it takes no such likelihood; the message lists those there are.
     """
-    if not isinstance(name, str) or name not in METHODS:
-        raise ValueError(f"method must be one of {sorted(METHODS)}, got {name!r}.")
-    if likelihood is None or likelihood.targets != "classes":
-        return METHODS[name]
-    if name not in MULTICLASS:
+    if isinstance(method, str) and method in METHODS:
+        several = likelihood is not None and likelihood.targets == "classes"
+        solver = MULTICLASS.get(method, METHODS[method]) if several else METHODS[method]
+    elif isinstance(method, str | type) or not hasattr(method, "solve"):
+        raise ValueError(f"method must be one of {sorted(METHODS)}, or an object that solves, got {method!r}.")
+    else:
+        solver = method
+        missing = [name for name in _MEMBERS if not hasattr(solver, name)]
+        if missing:
+            raise ValueError(f"method must have the members {', '.join(_MEMBERS)}; {solver!r} has no {missing[0]}.")
+    if likelihood is not None and likelihood.targets not in traits_of(solver).targets:
+        _refuse_targets(solver, likelihood)
+    return solver
+
+
+def _refuse_targets(solver: Solver, likelihood: Likelihood) -> None:
+    name = type(likelihood).__name__
+    if likelihood.targets == "classes":
         raise ValueError(
-            f"method {name!r} has one latent value for each case, and {type(likelihood).__name__} one for each class. "
+            f"method {solver.name!r} has one latent value for each case, and {name} one for each class. "
             f"Use one of {sorted(MULTICLASS)}."
         )
-    return MULTICLASS[name]
+    raise ValueError(f"method {solver.name!r} does not take the {likelihood.targets} targets of {name}.")
 
 
-def check_cavities(name: str) -> None:
+def check_cavities(solver: Solver) -> None:
     """Raise a ValueError if a method has no cavities, which a mean-field theory of its equations has."""
-    having = [solver.name for solver in METHODS.values() if isinstance(solver, MeanField)]
-    if name not in having:
+    if not traits_of(solver).cavities:
+        having = [other.name for other in METHODS.values() if traits_of(other).cavities]
         raise ValueError(
-            f"marginals='tilted' needs the cavities of a mean-field method, one of {having}, and method {name!r} has "
-            "none. Use one of those, or marginals='gaussian'."
+            f"marginals='tilted' needs the cavities of a mean-field method, one of {having}, and method "
+            f"{solver.name!r} has none. Use one of those, or marginals='gaussian'."
         )
 
 
-def check_marginals(marginals: str, method: str | None) -> None:
-    """Raise a ValueError if there are no such marginals, or a method, if one is named, has no cavities to tilt."""
+def check_marginals(marginals: str, solver: Solver | None) -> None:
+    """Raise a ValueError if there are no such marginals, or a method, if one is given, has no cavities to tilt."""
     if marginals not in ("gaussian", "tilted"):
         raise ValueError(f"marginals must be 'gaussian' or 'tilted', got {marginals!r}.")
-    if marginals == "tilted" and method is not None:
-        check_cavities(method)
+    if marginals == "tilted" and solver is not None:
+        check_cavities(solver)
 
 
 def solve(
-    gram: ArrayLike | LowRankGram,
+    gram: ArrayLike | Matrix,
     t: ArrayLike,
     likelihood: Likelihood,
     *,
-    method: str = "tap",
+    method: str | Solver = "tap",
     control: Control = Control(),
     start: Solution | None = None,
 ) -> Solution:
@@ -98,15 +95,15 @@ def solve(
 
     Parameters
     ----------
-    gram : (n, n) array_like or LowRankGram
+    gram : (n, n) array_like or Matrix
         Gram matrix, symmetric and positive semi-definite, in squared latent units; it is kept in the form it has. For
         several classes also ``(C, n, n)``, one for each.
     t : (n,) array_like
         Labels -1/+1 (real targets for the Gaussian likelihood, codes 0 to C - 1 for `Softmax`).
     likelihood : Likelihood
         p(t | f) of one case.
-    method : str
-        Name of a method: a key of `METHODS`.
+    method : str or Solver
+        Name of a method, a key of `METHODS`, or one with options of its own.
     control : Control
         Tolerance, largest number of steps, whether to raise.
     start : Solution, optional
@@ -135,8 +132,6 @@ def solve(
     """
     check_control(control)
     check_start(start)
-    if not isinstance(gram, LowRankGram):
-        gram = as_float_array("gram", gram)
-    problem = Problem(gram, as_float_array("t", t), likelihood)
+    problem = Problem(as_matrix(gram), as_float_array("t", t), likelihood)
     with one_thread_if_small(problem.n):
         return get_method(method, likelihood).solve(problem, control, start)

@@ -23,8 +23,10 @@ from numpy.typing import ArrayLike
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.hyper import Strategy, Target, get_strategy
 from bayesgp_mf.hyper.priors import Prior
+from bayesgp_mf.hyper.strategy import averages
 from bayesgp_mf.inference.problem import Problem, check_likelihood
 from bayesgp_mf.inference.solution import Control, check_control
+from bayesgp_mf.inference.solver import traits_of
 from bayesgp_mf.inputs import (
     as_generator,
     as_inputs,
@@ -41,9 +43,6 @@ from bayesgp_mf.methods import get_method
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.types import Array
-
-AVERAGING = ("hmc", "integrate", "nuts", "surrogate")
-"""Names of strategies that end in many kernels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,16 +169,16 @@ def fit_one_vs_rest(
             f"one-vs-rest needs a likelihood of two classes, such as Logit() or Probit(), got "
             f"{type(likelihood).__name__}."
         )
-    if method == "svm":
-        raise ValueError(
-            "one-vs-rest compares probabilities, which method 'svm' does not have. Use 'tap' or 'laplace'."
-        )
     t, class_names = encode_targets(y, X.shape[0], Softmax(classes))
     counts = np.bincount(t.astype(np.intp), minlength=len(class_names))
     if np.any(counts == 0):
         missing = [name for name, count in zip(class_names, counts, strict=True) if count == 0]
         raise ValueError(f"one-vs-rest needs a case of every class, and there is none of {missing}. Leave those out.")
-    kernel, solver = as_kernel(kernel), get_method(method)
+    kernel, solver = as_kernel(kernel), get_method(method, likelihood)
+    if not traits_of(solver).variance:
+        raise ValueError(
+            f"one-vs-rest compares probabilities, which method {solver.name!r} does not have. Use 'tap' or 'laplace'."
+        )
     if kernel.per_class:
         raise ValueError("one-vs-rest takes a kernel for two classes, got PerClass: every classifier starts from it.")
     check_memory(X.shape[0], len(class_names))
@@ -197,19 +196,20 @@ def fit_one_vs_rest(
                 target = Target(X, labels, likelihood, kernel, solver, priors=priors or {})
                 own = _only(strategy.choose(target, rng, lambda note: None).kernels, strategy.name)
             problem = Problem(own.gram(X), labels, likelihood)
-            posteriors.append(Posterior(own, X, problem, solver.solve(problem, control), features=names))
+            posteriors.append(Posterior(own, X, problem, solver.solve(problem, control), feature_names=names))
             advance(name)
     return OneVsRest(class_names, tuple(posteriors))
 
 
 def _one_kernel_strategy(hyper: Any) -> Strategy | None:
-    """Return a strategy, unless it is known to average over kernels."""
-    name = hyper if isinstance(hyper, str) else getattr(hyper, "name", None)
-    if name in AVERAGING:
+    """Return a strategy, unless it averages over kernels."""
+    strategy = None if hyper is None else get_strategy(hyper)
+    if strategy is not None and averages(strategy):
         raise ValueError(
-            f"one-vs-rest wants one kernel for each classifier, and hyper={name!r} averages over many. Use 'evidence'."
+            f"one-vs-rest wants one kernel for each classifier, and hyper={strategy.name!r} averages over many. "
+            "Use 'evidence'."
         )
-    return None if hyper is None else get_strategy(hyper)
+    return strategy
 
 
 def _only(kernels: tuple[Any, ...], name: str) -> Any:

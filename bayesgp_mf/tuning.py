@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgp_mf.hyper import HyperResult, Strategy, Target
+from bayesgp_mf.hyper import Strategy, Target
+from bayesgp_mf.hyper.result import Record
 from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.matrices.low_rank import rank_of
 from bayesgp_mf.matrices.memory import check_memory
-from bayesgp_mf.methods import Solver
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process, make_process
 from bayesgp_mf.progress import progress_bar
@@ -31,14 +31,20 @@ class Tuned:
         Which part of the posterior each draw is to come from.
     stats : dict
         What the strategy says of each draw, ``(chains, draws)``.
-    result : HyperResult
-        What the strategy returned.
+    record : dict
+        How it went, as in `HyperResult`; empty where hyperparameters are kept.
+    names : tuple of str
+        Of the hyperparameters, along the dimension ``hyper`` of the record.
+    log_evidence : float or None
+        That which a search for the largest ended with.
     """
 
     posterior: Process | Mixture
     node: NDArray[np.intp]
-    stats: dict[str, Array]
-    result: HyperResult
+    stats: dict[str, Array] = field(default_factory=dict)
+    record: Record = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    log_evidence: float | None = None
 
 
 def tune(
@@ -79,19 +85,20 @@ def tune(
         for kernel in kernels:
             problem = target.problem_at(kernel, solver)
             if not parts:
-                check_memory(target.t.size, len(kernels), rank_of(problem.gram), target.n_classes)
-            parts.append(make_process(kernel, target.X, problem, solver.solve(problem, control)))
+                check_memory(target.t.size, len(kernels), problem.matrix.rank, target.n_classes)
+            parts.append(make_process(kernel, target.X, problem, solver.solve(problem, control), solver))
             advance(f"{len(parts)} of {len(kernels)}")
     if len(result.kernels) == 1:
         node = np.zeros((chains, draws), dtype=np.intp)
-        return Tuned(parts[0], node, {}, result)
+        return Tuned(parts[0], node, {}, result.record, target.names, result.log_evidence)
     weights = np.bincount(part_of, weights=result.weights, minlength=len(parts))
     if result.sampled:  # kept as they come, one f for each
         chosen = np.arange(len(result.kernels)).reshape(result.chains, -1)
     else:
         chosen = rng.choice(len(result.kernels), size=(chains, draws), p=result.weights)
     stats = {name: values[chosen] for name, values in result.stats.items()}
-    return Tuned(Mixture(tuple(parts), weights / weights.sum()), part_of[chosen], stats, result)
+    mixture = Mixture(tuple(parts), weights / weights.sum())
+    return Tuned(mixture, part_of[chosen], stats, result.record, target.names)
 
 
 def _distinct(kernels: tuple[Kernel, ...]) -> tuple[list[Kernel], NDArray[np.intp]]:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.inferencedata import get_group, group_names
+from bayesgp_mf.container.groups import get_group, group_names
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.matrices import memory
 from bayesgp_mf.methods import METHODS

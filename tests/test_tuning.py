@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.inferencedata import get_group
+from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.hyper import HybridMonteCarlo, Integrate, LogNormal, Scan
 from bayesgp_mf.processes.mixture import Mixture
 

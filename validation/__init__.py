@@ -1,4 +1,4 @@
 """What proves the package: references that are computed another way, comparisons, and the report.
 
-Run from the root of the repository, as ``python -m validation.report``; not part of the installed package.
+Run from the root of the repository, as ``python -m validation.pima``; not part of the installed package.
 """

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgp_mf.datasets._arguments import check_flag, check_integer
-from bayesgp_mf.datasets._assemble import assemble
-from bayesgp_mf.datasets._read import input_matrix, read_columns
+from bayesgp_mf.datasets.arguments import check_flag, check_integer
+from bayesgp_mf.datasets.assemble import assemble
 from bayesgp_mf.datasets.dataset import Dataset
+from bayesgp_mf.datasets.read import input_matrix, read_columns
 
 # The file holds four blocks of rows: blue males, blue females, orange males, orange females.
 _GROUPS = 4

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayesgp_mf.datasets._arguments import check_flag, check_integer
-from bayesgp_mf.datasets._assemble import assemble
-from bayesgp_mf.datasets._read import input_matrix, read_columns
+from bayesgp_mf.datasets.arguments import check_flag, check_integer
+from bayesgp_mf.datasets.assemble import assemble
 from bayesgp_mf.datasets.dataset import Dataset
+from bayesgp_mf.datasets.read import input_matrix, read_columns
 
 _FOLDS = 10
 _FEATURE_NAMES = ("RI", "Na", "Mg", "Al", "Si", "K", "Ca", "Ba", "Fe")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayesgp_mf.datasets._arguments import check_flag
-from bayesgp_mf.datasets._assemble import assemble
-from bayesgp_mf.datasets._read import input_matrix, read_columns
+from bayesgp_mf.datasets.arguments import check_flag
+from bayesgp_mf.datasets.assemble import assemble
 from bayesgp_mf.datasets.dataset import Dataset
+from bayesgp_mf.datasets.read import input_matrix, read_columns
 
 # The rows the original files mark as training rows of the aspect-angle-dependent experiments, one bit a
 # row: the most significant bit is the first row of the file, 1 is a training row. The file that packages

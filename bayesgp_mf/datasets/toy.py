@@ -8,7 +8,7 @@ import numpy as np
 
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
-from bayesgp_mf.matrices.dense import psd_root
+from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.types import Array
 
 

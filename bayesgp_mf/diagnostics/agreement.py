@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import xarray as xr
 
-from bayesgp_mf.container.inferencedata import SAMPLE_DIMS, get_group, group_names
+from bayesgp_mf.container.groups import get_group, group_names
+from bayesgp_mf.container.layout import SAMPLE_DIMS
 from bayesgp_mf.diagnostics.monte_carlo import mean_and_error, quantile_and_error, sd_and_error
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
-    from bayesgp_mf.container.inferencedata import Container
+    from bayesgp_mf.container.groups import Container
 
 LEVELS = (0.05, 0.5, 0.95)
 """Of the quantiles."""

@@ -10,12 +10,13 @@ import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
-from bayesgp_mf.container.inferencedata import fit_group, get_group, group_names
+from bayesgp_mf.container.groups import get_group, group_names
+from bayesgp_mf.container.read import fit_group
 from bayesgp_mf.pareto import FEWEST_WEIGHTS, LARGEST_K, largest_k, smooth
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
-    from bayesgp_mf.container.inferencedata import Container
+    from bayesgp_mf.container.groups import Container
 
 FEWEST_EFFECTIVE = 100.0
 """Fewer effective draws than these leave errors that are as uncertain as what they are of."""

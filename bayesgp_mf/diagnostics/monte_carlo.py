@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from bayesgp_mf.container.inferencedata import SAMPLE_DIMS
+from bayesgp_mf.container.layout import SAMPLE_DIMS
 from bayesgp_mf.types import Array
 
 

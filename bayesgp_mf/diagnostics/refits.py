@@ -11,10 +11,11 @@ from joblib import Parallel, delayed, parallel_config
 from bayesgp_mf.errors import ConvergenceError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, LeaveOneOut, Solution
+from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inference.undefined import LeaveOneOutFields
 from bayesgp_mf.inputs import check_positive_integers
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.methods import Solver, get_method
+from bayesgp_mf.methods import get_method
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
 from bayesgp_mf.multiclass.response import case_covariances, class_correction, class_predictions
 from bayesgp_mf.progress import progress_bar
@@ -28,7 +29,7 @@ class _Prediction(NamedTuple):
 
 def exact_loo(
     problem: Problem,
-    method: str = "tap",
+    method: str | Solver = "tap",
     *,
     control: Control = Control(),
     processes: int = 1,
@@ -42,8 +43,8 @@ def exact_loo(
     ----------
     problem : Problem
         Gram matrix ``(n, n)``, targets ``(n,)``, likelihood. Several classes stay as many, with or without a case.
-    method : str
-        Name of a method: a key of `methods.METHODS`.
+    method : str or Solver
+        Name of a method, a key of `methods.METHODS`, or one with options of its own.
     control : Control
         Of each refit.
     processes : int
@@ -77,7 +78,7 @@ def exact_loo(
     >>> loo.error_count(problem.t)
     0
     """
-    get_method(method, problem.likelihood)
+    name = get_method(method, problem.likelihood).name
     check_positive_integers(processes=processes)
     with progress_bar("leaving one out", total=problem.n, enabled=progress) as advance:
         predictions = []
@@ -86,14 +87,14 @@ def exact_loo(
             advance(f"case {i + 1} of {problem.n}")
     mean = np.array([prediction.mean for prediction in predictions])
     if any(prediction.variance is None for prediction in predictions):
-        return LeaveOneOutFields(method, mean)
+        return LeaveOneOutFields(name, mean)
     variance = np.array([prediction.variance for prediction in predictions])
     if problem.likelihood.targets == "classes":
         return class_predictions(problem, mean, variance)
     return LeaveOneOut(mean, variance, problem.likelihood.log_partition(problem.t, mean, variance).value)
 
 
-def _all_predictions(problem: Problem, method: str, control: Control, processes: int) -> Iterator[_Prediction]:
+def _all_predictions(problem: Problem, method: str | Solver, control: Control, processes: int) -> Iterator[_Prediction]:
     """Yield the prediction of each case, in order, as they become ready."""
     if processes == 1:
         with one_thread_if_small(problem.n):
@@ -104,15 +105,15 @@ def _all_predictions(problem: Problem, method: str, control: Control, processes:
         yield from Parallel(n_jobs=processes, return_as="generator")(tasks)
 
 
-def _predict_without(problem: Problem, method: str, control: Control, i: int) -> _Prediction:
+def _predict_without(problem: Problem, method: str | Solver, control: Control, i: int) -> _Prediction:
     solver = get_method(method, problem.likelihood)
     if problem.likelihood.targets == "classes":
         return _predict_class_without(problem, solver, control, i)
-    prior = float(problem.gram.diagonal()[i])
+    prior = float(problem.matrix.diagonal()[i])
     if problem.n == 1:  # what is left is the prior
         return _Prediction(0.0, prior if solver.solve(problem, control).has_variance else None)
     solution = _solve_without(problem, solver, control, i)
-    cross = np.delete(problem.gram[np.array([i])][0], i)
+    cross = np.delete(problem.matrix.rows(np.array([i]))[0], i)
     mean = float(cross @ solution.alpha)
     if not solution.has_variance:
         return _Prediction(mean, None)

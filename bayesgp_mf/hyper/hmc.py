@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from bayesgp_mf.errors import ConvergenceWarning
-from bayesgp_mf.hyper.leapfrog import Dynamics, Point, Walk, walk
+from bayesgp_mf.hyper.leapfrog import Dynamics, Moved, Points, one_by_one, walk
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import START_SPREAD, no_solution
 from bayesgp_mf.hyper.result import Advance, HyperResult, Record
@@ -69,6 +69,8 @@ class HybridMonteCarlo:
     """
 
     name: ClassVar[str] = "hmc"
+    averages: ClassVar[bool] = True
+    records: ClassVar[tuple[str, ...]] = ("iteration",)
     iterations: int = 200
     leapfrog_steps: int = 20
     step_size: float | Mapping[str, float] = 0.1
@@ -99,21 +101,21 @@ class HybridMonteCarlo:
         """
         step_size = self._step_sizes(target)
         objective = Objective(target, EvidenceScore(), from_prior=not target.likelihood.log_concave)
-        dynamics = Dynamics(objective, step_size, self.leapfrog_steps, target.lower, target.upper)
+        dynamics = Dynamics(one_by_one(objective), step_size, target.lower, target.upper)
         walks, starts, counts = [], [], []
         for chain in range(self.chains):
             objective.forget()
             before = objective.n_evaluations, objective.n_failures
             start = _start(dynamics, objective, chain, rng)
-            walks.append(walk(dynamics, start, self.iterations, rng, advance))
-            starts.append(start.x)
+            walks.append(walk(dynamics, start, self.leapfrog_steps, self.iterations, rng, advance))
+            starts.append(start.x[0])
             counts.append((objective.n_evaluations - before[0], objective.n_failures - before[1]))
         kept = slice(int(self.iterations * self.dropped), None)
         _warn(walks, kept)
-        draws = np.concatenate([w.path[kept] for w in walks])
+        draws = np.concatenate([w.points.x[kept] for w in walks])
         kernels = tuple(target.kernel_at(draw) for draw in draws)
         stats = {
-            "lp": np.concatenate([w.log_density[kept] for w in walks]),
+            "lp": np.concatenate([w.points.value[kept] for w in walks]),
             "accepted": np.concatenate([w.accepted[kept] for w in walks]),
             "acceptance_rate": np.concatenate([w.acceptance_rate[kept] for w in walks]),
             "diverging": np.concatenate([w.diverging[kept] for w in walks]),
@@ -132,23 +134,23 @@ class HybridMonteCarlo:
         return np.array([float(self.step_size[name]) for name in target.owners])
 
 
-def _start(dynamics: Dynamics, objective: Objective, chain: int, rng: np.random.Generator) -> Point:
+def _start(dynamics: Dynamics, objective: Objective, chain: int, rng: np.random.Generator) -> Points:
     target = objective.target
     for _ in range(1 if chain == 0 else STARTS_TRIED):
         x = target.start if chain == 0 else target.start + START_SPREAD * rng.standard_normal(target.start.size)
-        point = dynamics.point(np.clip(x, target.lower, target.upper))
-        if point is not None:
-            return point
+        start = dynamics.points(np.clip(x, target.lower, target.upper)[None])
+        if np.isfinite(start.value[0]):
+            return start
     raise no_solution(objective, "the starting point" if chain == 0 else f"any of {STARTS_TRIED} starting points")
 
 
-def _record(walks: list[Walk], starts: Array, counts: Array) -> Record:
+def _record(walks: list[Moved], starts: Array, counts: Array) -> Record:
     """Return the full chains, with what was dropped."""
     each = ("chain", "iteration")
     return {
         "hyper_start": (("chain", "hyper"), starts),
-        "hyper_path": ((*each, "hyper"), np.array([w.path for w in walks])),
-        "hyper_path_lp": (each, np.array([w.log_density for w in walks])),
+        "hyper_path": ((*each, "hyper"), np.array([w.points.x for w in walks])),
+        "hyper_path_lp": (each, np.array([w.points.value for w in walks])),
         "hyper_path_accepted": (each, np.array([w.accepted for w in walks])),
         "hyper_path_diverging": (each, np.array([w.diverging for w in walks])),
         "hyper_path_energy_error": (each, np.array([w.energy_error for w in walks])),
@@ -158,7 +160,7 @@ def _record(walks: list[Walk], starts: Array, counts: Array) -> Record:
     }
 
 
-def _warn(walks: list[Walk], kept: slice) -> None:
+def _warn(walks: list[Moved], kept: slice) -> None:
     failed = sum(int(np.sum(w.failed)) for w in walks)
     diverged = sum(int(np.sum(w.diverging & ~w.failed)) for w in walks)
     total = sum(w.accepted.size for w in walks)

@@ -70,6 +70,8 @@ class Integrate:
     """
 
     name: ClassVar[str] = "integrate"
+    averages: ClassVar[bool] = True
+    records: ClassVar[tuple[str, ...]] = ("start", "iteration")
     starts: int = 3
     points: int = 7
     reach: float = 1.1

@@ -1,4 +1,4 @@
-r"""Hybrid (Hamiltonian) Monte Carlo on any smooth log density, with walls.
+r"""Hybrid (Hamiltonian) Monte Carlo on any smooth log density, with walls, of one chain or of many in step.
 
 The energy is :math:`H = -\log p(x) + \tfrac12 \pi^T \pi`, momenta :math:`\pi \sim N(0, I)`, and a leapfrog step is
 
@@ -26,21 +26,55 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesgp_mf.hyper.result import Advance
 from bayesgp_mf.types import Array
 
-LogDensity: TypeAlias = Callable[[Array], tuple[float, Array] | None]
-"""Log density and gradient at a point ``(p,)``, or None where it cannot be computed."""
+LogDensities: TypeAlias = Callable[[Array], tuple[Array, Array]]
+"""Log densities ``(c,)`` and gradients ``(c, p)`` at points ``(c, p)``; not finite where there is no density."""
 
 LARGEST_ENERGY_ERROR = 1000.0
 """Above this the trajectory has left every place where the steps make sense."""
 
 
-class Point(NamedTuple):
-    """A position ``(p,)``, with the log density and its gradient there."""
+class Points(NamedTuple):
+    """Positions of chains ``(c, p)``, with the log densities ``(c,)`` and their gradients ``(c, p)`` there."""
 
     x: Array
-    value: float
+    value: Array
     gradient: Array
+
+
+class Moved(NamedTuple):
+    """What became of one trajectory each of c chains, or of c trajectories of one.
+
+    Attributes
+    ----------
+    points : Points
+        Where the chain stood after it.
+    energy_error : (c,) array
+        By which the energy of the proposal exceeds that at the start of its trajectory; inf if there was none.
+    accepted : (c,) array of bool
+        Whether the proposal was taken.
+    """
+
+    points: Points
+    energy_error: Array
+    accepted: NDArray[np.bool_]
+
+    @property
+    def failed(self) -> NDArray[np.bool_]:
+        """Whether there was no proposal, since the trajectory came where there is no density."""
+        return np.isposinf(self.energy_error)
+
+    @property
+    def diverging(self) -> NDArray[np.bool_]:
+        """Whether the energy error of each proposal is above 1000, or there was none."""
+        return np.asarray(self.energy_error > LARGEST_ENERGY_ERROR)
+
+    @property
+    def acceptance_rate(self) -> Array:
+        """The probability of each proposal to be accepted."""
+        return np.exp(-np.maximum(self.energy_error, 0.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,37 +83,65 @@ class Dynamics:
 
     Parameters
     ----------
-    log_density : callable
-        Log density and gradient at a point, or None.
+    log_densities : callable
+        Log densities and gradients at points; `one_by_one` makes it of one that knows single points.
     step_size : (p,) array
         Of each coordinate.
-    steps : int
-        Leapfrog steps of a trajectory.
     lower, upper : (p,) array
         Walls; infinite where there is none.
     """
 
-    log_density: LogDensity
+    log_densities: LogDensities
     step_size: Array
-    steps: int
     lower: Array
     upper: Array
 
-    def point(self, x: Array) -> Point | None:
-        """Return the point at a position, or None where the density cannot be computed."""
-        answer = self.log_density(x)
-        return None if answer is None else Point(x, *answer)
+    def points(self, x: Array) -> Points:
+        """Return the points at positions ``(c, p)``."""
+        return Points(x, *self.log_densities(x))
 
-    def trajectory(self, point: Point, momentum: Array) -> tuple[Point, Array] | None:
-        """Return where a trajectory ends, and with which momentum, or None if it came where there is no density."""
-        for _ in range(self.steps):
-            momentum = momentum + 0.5 * self.step_size * point.gradient
-            x, momentum = reflect(point.x + self.step_size * momentum, momentum, self.lower, self.upper)
-            there = self.point(x)
-            if there is None:
-                return None
-            point, momentum = there, momentum + 0.5 * self.step_size * there.gradient
-        return point, momentum
+    def trajectories(self, points: Points, momentum: Array, steps: int) -> tuple[Points, Array]:
+        """Return where trajectories end, and with which momenta; one that came where there is no density has no value.
+
+        They end as soon as all have come there.
+        """
+        momentum = momentum + 0.5 * self.step_size * points.gradient
+        exists = np.ones(points.value.size, dtype=np.bool_)
+        for step in range(steps):
+            x, momentum = reflect(points.x + self.step_size * momentum, momentum, self.lower, self.upper)
+            points = self.points(x)
+            exists &= np.isfinite(points.value)
+            if not exists.any():
+                break
+            # the half step that ends this one and the half that begins the next are one
+            momentum = momentum + (1.0 if step < steps - 1 else 0.5) * self.step_size * points.gradient
+        return points._replace(value=np.where(exists, points.value, np.nan)), momentum
+
+    def move(self, here: Points, steps: int, rng: np.random.Generator) -> Moved:
+        """Draw new momenta, follow the trajectories, and let each chain accept the end of its own or stay."""
+        momentum = rng.standard_normal(here.x.shape)
+        threshold = np.log1p(-rng.random(here.value.size))  # of numbers in (0, 1]
+        there, final = self.trajectories(here, momentum, steps)
+        with np.errstate(over="ignore", invalid="ignore"):  # a trajectory that runs away is not accepted
+            error = here.value - there.value + 0.5 * np.sum(final**2 - momentum**2, axis=1)
+        error[~np.isfinite(error)] = np.inf
+        taken = threshold < -error
+        moved = Points(
+            np.where(taken[:, None], there.x, here.x),
+            np.where(taken, there.value, here.value),
+            np.where(taken[:, None], there.gradient, here.gradient),
+        )
+        return Moved(moved, error, taken)
+
+
+def one_by_one(log_density: Callable[[Array], tuple[float, Array] | None]) -> LogDensities:
+    """Return at many points a log density that knows single ones, and says None of those where there is none."""
+
+    def log_densities(x: Array) -> tuple[Array, Array]:
+        answers = [log_density(point) or (np.nan, np.full(point.size, np.nan)) for point in x]
+        return np.array([value for value, _ in answers]), np.array([gradient for _, gradient in answers])
+
+    return log_densities
 
 
 def reflect(x: Array, momentum: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
@@ -102,74 +164,18 @@ def reflect(x: Array, momentum: Array, lower: Array, upper: Array) -> tuple[Arra
     return np.where(outside, np.where(between_two, folded, one_wall), x), np.where(turned, -momentum, momentum)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Walk:
-    """All iterations of a chain, also those to be thrown away.
-
-    Attributes
-    ----------
-    path : (iterations, p) array
-        Where the chain stood after each iteration.
-    log_density : (iterations,) array
-        There.
-    energy_error : (iterations,) array
-        By which the energy of the proposal exceeds that at the start of its trajectory; inf if there was none.
-    accepted, failed : (iterations,) array of bool
-        Whether the proposal was taken; whether there was none, since the trajectory came where there is no density.
-    """
-
-    path: Array
-    log_density: Array
-    energy_error: Array
-    accepted: NDArray[np.bool_]
-    failed: NDArray[np.bool_]
-
-    @property
-    def diverging(self) -> NDArray[np.bool_]:
-        """Whether the energy error of each proposal is above 1000, or there was none."""
-        return np.asarray(self.energy_error > LARGEST_ENERGY_ERROR)
-
-    @property
-    def acceptance_rate(self) -> Array:
-        """The probability of each proposal to be accepted."""
-        return np.exp(-np.maximum(self.energy_error, 0.0))
-
-
 def walk(
-    dynamics: Dynamics, start: Point, iterations: int, rng: np.random.Generator, advance: Callable[[str], None]
-) -> Walk:
-    """Run a chain: each iteration draws new momenta, follows a trajectory, and accepts its end or stays.
+    dynamics: Dynamics, start: Points, steps: int, iterations: int, rng: np.random.Generator, advance: Advance
+) -> Moved:
+    """Run one chain from one point, and return all its iterations, also those to be thrown away.
 
-    Parameters
-    ----------
-    dynamics : Dynamics
-        How trajectories are made.
-    start : Point
-        Where the chain starts.
-    iterations : int
-        How many.
-    rng : numpy.random.Generator
-        Source of momenta and of the decisions.
-    advance : callable
-        Called after each iteration.
+    Each is a trajectory of as many ``steps``; ``advance`` is called after it.
     """
-    here = start
-    path, values = np.empty((iterations, here.x.size)), np.empty(iterations)
-    error, accepted = np.full(iterations, np.inf), np.zeros(iterations, dtype=np.bool_)
-    failed = np.zeros(iterations, dtype=np.bool_)
+    here, moves, n_accepted = start, list[Moved](), 0
     for i in range(iterations):
-        momentum = rng.standard_normal(here.x.size)
-        threshold = np.log1p(-rng.random())  # of a number in (0, 1]
-        end = dynamics.trajectory(here, momentum)
-        if end is None:
-            failed[i] = True
-        else:
-            there, final = end
-            change = (here.value - there.value) + 0.5 * float(final @ final - momentum @ momentum)
-            error[i] = change if np.isfinite(change) else np.inf
-            accepted[i] = threshold < -error[i]
-            if accepted[i]:
-                here = there
-        path[i], values[i] = here.x, here.value
-        advance(f"log density {here.value:.2f}, {np.mean(accepted[: i + 1]):.0%} accepted")
-    return Walk(path, values, error, accepted, failed)
+        moves.append(dynamics.move(here, steps, rng))
+        here, n_accepted = moves[-1].points, n_accepted + int(moves[-1].accepted[0])
+        advance(f"log density {here.value[0]:.2f}, {n_accepted / (i + 1):.0%} accepted")
+    points, error, accepted = zip(*moves, strict=True)
+    path = (np.concatenate(each) for each in zip(*points, strict=True))
+    return Moved(Points(*path), np.concatenate(error), np.concatenate(accepted))

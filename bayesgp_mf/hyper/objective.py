@@ -12,8 +12,9 @@ from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, LowRankEr
 from bayesgp_mf.hyper.scores import Score, Scored
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.solution import Solution
+from bayesgp_mf.inference.solver import GramGradient
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.matrices.low_rank import GramGradient
+from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.types import Array
 
 LARGEST_LOG = 150.0
@@ -25,6 +26,7 @@ DIFFERENCE = 1e-3
 
 class _Solved(NamedTuple):
     kernel: Kernel
+    matrix: Matrix
     value: float  # with the log prior
     gram_gradient: Callable[[], GramGradient] | None  # without
 
@@ -109,20 +111,22 @@ class Objective:
                 self.last_failure = reason
                 return None
             with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is no gradient
-                gradient = self.target.pull_back(solved.kernel, gram_bar) + self.target.log_prior(log_free)[1]
+                gradient = self.target.pull_back(solved.kernel, solved.matrix, gram_bar)
+                gradient = gradient + self.target.log_prior(log_free)[1]
         return None if gradient is None or not np.all(np.isfinite(gradient)) else (solved.value, gradient)
 
     def _solve(self, log_free: Array) -> _Solved | None:
         if not np.all(np.abs(log_free) <= LARGEST_LOG):  # nor if one is NaN
             return None
         kernel = self.target.kernel_at(log_free)
-        scored = self._score_at(kernel)
-        if scored is None:
+        found = self._score_at(kernel)
+        if found is None:
             return None
+        matrix, scored = found
         value = scored.value + self.target.log_prior(log_free)[0]
-        return _Solved(kernel, value, scored.gram_gradient) if np.isfinite(value) else None
+        return _Solved(kernel, matrix, value, scored.gram_gradient) if np.isfinite(value) else None
 
-    def _score_at(self, kernel: Kernel) -> Scored | None:
+    def _score_at(self, kernel: Kernel) -> tuple[Matrix, Scored] | None:
         solver = self.target.solver
         if self._from_prior:
             self.forget()
@@ -139,7 +143,7 @@ class Objective:
             self.last_failure = reason
             return None
         self._last, self._any_solved = solution, True
-        return scored
+        return problem.matrix, scored
 
     def _differences(self, log_free: Array) -> Array | None:
         slopes = []

@@ -1,4 +1,4 @@
-"""The strategies by name: one registry, `HYPER`, that dispatches and writes the error message."""
+"""The strategies by name: one registry, `HYPER`, that gives them and writes the error message."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import importlib
 
 from bayesgp_mf.hyper.hmc import HybridMonteCarlo
 from bayesgp_mf.hyper.integrate import Integrate
-from bayesgp_mf.hyper.result import Strategy
 from bayesgp_mf.hyper.scan import Scan
 from bayesgp_mf.hyper.search import Evidence, LeaveOneOut
+from bayesgp_mf.hyper.strategy import Strategy
 from bayesgp_mf.hyper.surrogate.strategy import Surrogate
 
 HYPER: dict[str, Strategy] = {

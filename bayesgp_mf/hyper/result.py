@@ -1,14 +1,13 @@
-"""What choosing hyperparameters gives, and the face of every way to choose them."""
+"""What choosing hyperparameters gives."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import TypeAlias
 
 import numpy as np
 
-from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.types import Array
 
@@ -38,6 +37,8 @@ class HyperResult:
         by strategy.
     record : dict
         How it went: for each name its dimensions and values. The dimension ``hyper`` is that of ``Target.names``.
+    log_evidence : float, optional
+        Of the one kernel, as a search for the highest saw it last: `fit` warns if it finds another.
     """
 
     kernels: tuple[Kernel, ...]
@@ -46,6 +47,7 @@ class HyperResult:
     sampled: bool = False
     stats: dict[str, Array] = field(default_factory=dict)
     record: Record = field(default_factory=dict)
+    log_evidence: float | None = None
 
     def __post_init__(self) -> None:
         k = len(self.kernels)
@@ -56,20 +58,3 @@ class HyperResult:
         for name, values in self.stats.items():
             if values.shape != (k,):
                 raise ValueError(f"stats[{name!r}] must have shape ({k},), got {values.shape}.")
-
-
-@runtime_checkable
-class Strategy(Protocol):
-    """A way to choose hyperparameters."""
-
-    @property
-    def name(self) -> str:
-        """What users call it by."""
-
-    def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
-        """Return the kernel, or kernels, that the data speak for."""
-
-
-def point_estimate(kernel: Kernel, log_target: float, record: Record) -> HyperResult:
-    """Return the result that is a single kernel."""
-    return HyperResult((kernel,), np.ones(1), stats={"lp": np.array([log_target])}, record=record)

@@ -60,6 +60,7 @@ class Scan:
     """
 
     name: ClassVar[str] = "scan"
+    records: ClassVar[tuple[str, ...]] = ("point",)
     grid: Mapping[str, Sequence[float]] | None = None
 
     def __post_init__(self) -> None:

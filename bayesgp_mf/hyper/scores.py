@@ -9,13 +9,9 @@ from typing import ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError, UndefinedQuantityError
-from bayesgp_mf.hyper.loo_gradient import has_loo_gradient, loo_gram_gradient
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Solution
-from bayesgp_mf.matrices.dense import SiteCorrection
-from bayesgp_mf.matrices.low_rank import GramGradient, LowRankCorrection
-from bayesgp_mf.methods import Solver
-from bayesgp_mf.solvers.meanfield import MeanField
+from bayesgp_mf.inference.solver import GramGradient, Solver, traits_of
 
 SITES = 1e-6
 """Tolerance of the sites: the log evidence is stationary there, with errors of the order of the square."""
@@ -70,7 +66,7 @@ class EvidenceScore:
 
     def control(self, solver: Solver, control: Control) -> Control:
         """Ask a mean-field theory for no more than the log evidence needs, which is known before the sites are."""
-        if not isinstance(solver, MeanField):
+        if not traits_of(solver).stationary:
             return control
         return replace(
             control,
@@ -103,14 +99,14 @@ class LooScore:
                 f"method {solver.name!r} has no leave-one-out density to maximise, only a count of errors; use "
                 "hyper='scan', or evidence_of='naive'."
             )
-        correction = solution.correction
-        if isinstance(correction, SiteCorrection | LowRankCorrection):
-            variance = correction.cavity_variance()
-            if not np.all((variance > 0) | (problem.gram.diagonal() == 0)):
+        cavity_variance = getattr(solution.correction, "cavity_variance", None)
+        if cavity_variance is not None:
+            variance = cavity_variance()
+            if not np.all((variance > 0) | (problem.matrix.diagonal() == 0)):
                 # a negative site of another case can leave no posterior without this one
                 raise NotPositiveDefiniteError("a leave-one-out variance is not positive")
         others = solver.leave_one_out(problem, solution)
-        value = float(np.sum(others.log_density))
-        if not has_loo_gradient(solver, solution):
-            return Scored(value, None)
-        return Scored(value, lambda: loo_gram_gradient(solver, problem, solution, others))
+        gradient = traits_of(solver).loo_gradient
+        return Scored(
+            float(np.sum(others.log_density)), None if gradient is None else gradient(problem, solution, others)
+        )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import Run, maximise
-from bayesgp_mf.hyper.result import Advance, HyperResult, Record, point_estimate
+from bayesgp_mf.hyper.result import Advance, HyperResult, Record
 from bayesgp_mf.hyper.scores import KNOWN, EvidenceScore, LooScore, Score
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inputs import check_positive_integers
@@ -21,16 +21,28 @@ class _Search:
 
     score: ClassVar[Score]
     recorded_as: ClassVar[str]
+    for_evidence: ClassVar[bool] = False
+    records: ClassVar[tuple[str, ...]] = ("start", "iteration")
     starts: int = 3
 
     def __post_init__(self) -> None:
         check_positive_integers(starts=self.starts)
 
+    def with_starts(self, starts: int) -> Self:
+        """Return the same search with another number of descents."""
+        return replace(self, starts=starts)
+
     def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
         """Return the kernel at the highest point found; `optimise.maximise` says what is raised and warned of."""
         best, runs = maximise(Objective(target, self.score), starts=self.starts, rng=rng, advance=advance)
         record = record_of_search(target, best, runs, self.recorded_as)
-        return point_estimate(target.kernel_at(best.end), best.value, record)
+        return HyperResult(
+            (target.kernel_at(best.end),),
+            np.ones(1),
+            stats={"lp": np.array([best.value])},
+            record=record,
+            log_evidence=best.value - target.log_prior(best.end)[0] if self.for_evidence else None,
+        )
 
 
 class Evidence(_Search):
@@ -53,6 +65,7 @@ class Evidence(_Search):
     name: ClassVar[str] = "evidence"
     score: ClassVar[Score] = EvidenceScore(KNOWN)
     recorded_as: ClassVar[str] = "hyper_log_evidence"
+    for_evidence: ClassVar[bool] = True
 
 
 class LeaveOneOut(_Search):

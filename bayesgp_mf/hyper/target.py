@@ -13,12 +13,12 @@ from bayesgp_mf.hyper.priors import Prior, as_prior
 from bayesgp_mf.inference.assembly import assemble
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.inference.solver import GramGradient, Solver
 from bayesgp_mf.inputs import as_names
 from bayesgp_mf.kernels import Kernel, log_gradient, log_vector, log_vector_names, with_log_vector
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.matrices.low_rank import GramGradient, LowRankGram, RootGradient, rank_of
+from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.matrices.memory import check_memory
-from bayesgp_mf.methods import Solver
 from bayesgp_mf.types import Array
 
 LOG_RANGE = float(np.log(1e4))
@@ -167,7 +167,7 @@ class Target:
             check_memory(self.t.size, settings, classes=self.n_classes)
         except MemoryError:
             # unless the Gram matrix is of low rank: at the start, and so at kernels nearby
-            check_memory(self.t.size, settings, rank_of(self.problem_at(self.kernel).gram), self.n_classes)
+            check_memory(self.t.size, settings, self.problem_at(self.kernel).matrix.rank, self.n_classes)
 
     def problem_at(self, kernel: Kernel, solver: Solver | None = None) -> Problem:
         """Return the inference problem under a kernel, for the target's own solver or for another one.
@@ -181,24 +181,26 @@ class Target:
         MemoryError
             If the dense Gram matrix is needed, and would not fit into this machine's memory.
         """
-        method, first = (solver or self.solver).name, self._pivots[0] if self._pivots else None
+        first = self._pivots[0] if self._pivots else None
         with np.errstate(over="ignore", invalid="ignore"):
             if not np.all(np.isfinite(kernel.diag(self.X))):  # then so is all of the Gram matrix
                 raise NotPositiveDefiniteError(f"the kernel overflows at these inputs: {kernel!r}")
             problem = assemble(
-                kernel, self.X, self.t, self.likelihood, method=method, control=self.control, first=first
+                kernel,
+                self.X,
+                self.t,
+                self.likelihood,
+                solver=solver or self.solver,
+                control=self.control,
+                first=first,
             )
-        if isinstance(problem.gram, LowRankGram):
-            self._pivots[:] = [problem.gram.pivots]
+        if problem.matrix.pivots is not None:
+            self._pivots[:] = [problem.matrix.pivots]
         return problem
 
-    def pull_back(self, kernel: Kernel, gram_bar: GramGradient) -> Array:
+    def pull_back(self, kernel: Kernel, matrix: Matrix, gram_bar: GramGradient) -> Array:
         """Return the gradient ``(p,)`` in the free logarithms from that in the Gram matrix."""
-        if isinstance(gram_bar, RootGradient):
-            gradient = kernel.cross_vjp(self.X, self.X[gram_bar.gram.pivots], gram_bar.columns())
-        else:
-            gradient = kernel.gram_vjp(self.X, gram_bar)
-        return log_gradient(kernel, gradient)[self._free]
+        return log_gradient(kernel, matrix.pull_back(gram_bar, kernel, self.X))[self._free]
 
     def log_prior(self, log_free: Array) -> tuple[float, Array]:
         """Return the log prior density with respect to the free logarithms ``(p,)``, and its gradient ``(p,)``."""

@@ -10,16 +10,15 @@ from numpy.typing import NDArray
 from bayesgp_mf.errors import LowRankError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.kernels import Kernel, White, is_built_in, leaves
-from bayesgp_mf.kernels.base import Composite
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.low_rank import LowRankGram
 from bayesgp_mf.matrices.memory import check_memory, largest_rank
 from bayesgp_mf.matrices.pivoting import ROUNDING, Entries, Rows, pivoted_cholesky
 from bayesgp_mf.types import Array
 
-LOW_RANK_METHODS = ("tap", "naive", "laplace")
-"""Methods that work with a Gram matrix of low rank by its root alone."""
 SMALLEST = 1000
 """Cases from which on a root of low rank is looked for without being asked for (the docs have the times)."""
 LARGEST = {"auto": 3, "low_rank": 2}
@@ -36,7 +35,7 @@ def assemble(
     t: Array,
     likelihood: Likelihood,
     *,
-    method: str,
+    solver: Solver,
     control: Control,
     first: NDArray[np.intp] | None = None,
 ) -> Problem:
@@ -52,8 +51,8 @@ def assemble(
         Targets.
     likelihood : Likelihood
         p(t | f).
-    method : str
-        The method that is to solve it: "tap", "naive" and "laplace" can work by a root of low rank.
+    solver : Solver
+        The method that is to solve it, which says whether it works on a root of low rank.
     control : Control
         ``control.gram`` asks for a form; "auto" looks for a root from 1000 cases on, and takes it up to rank n/3;
         "low_rank" up to n/2.
@@ -71,7 +70,7 @@ def assemble(
     """
     n, reason = X.shape[0], None
     if control.gram == "low_rank" or (control.gram == "auto" and n >= SMALLEST):
-        reason = _needs_dense(kernel, X, t, likelihood, method)
+        reason = _needs_dense(kernel, X, t, likelihood, solver)
         gram = None if reason else _low_rank(kernel, X, t, likelihood, X.shape[0] // LARGEST[control.gram], first)
         if gram is not None and gram.rank > 0:
             return Problem(gram, t, likelihood)
@@ -99,12 +98,12 @@ def _low_rank(
     return pivoted_cholesky(kernel_entries(kernel, X), kernel.diag(X), tolerance, most, first)
 
 
-def _needs_dense(kernel: Kernel, X: Array, t: Array, likelihood: Likelihood, method: str) -> str | None:
+def _needs_dense(kernel: Kernel, X: Array, t: Array, likelihood: Likelihood, solver: Solver) -> str | None:
     """Return why only the dense matrix will do, or None."""
     if likelihood.targets == "classes":
         return "several classes need the dense Gram matrix"
-    if method not in LOW_RANK_METHODS:
-        return f"method {method!r} needs the dense Gram matrix, as all do but {', '.join(LOW_RANK_METHODS)}"
+    if LowRankGram.form not in traits_of(solver).matrices:
+        return f"method {solver.name!r} needs the dense Gram matrix"
     curvature = _curvature(likelihood, t)
     if not (np.isfinite(curvature) and curvature > 0):
         return (
@@ -120,8 +119,8 @@ def _needs_dense(kernel: Kernel, X: Array, t: Array, likelihood: Likelihood, met
 def _parts(kernel: Kernel) -> Iterator[Kernel]:
     """Return a kernel and all that it is made of."""
     yield kernel
-    for term in kernel.terms if isinstance(kernel, Composite) else ():
-        yield from _parts(term)
+    for part in kernel.parts:
+        yield from _parts(part)
 
 
 def _has_own_cross_vjp(kernel: type[Kernel]) -> bool:
@@ -164,8 +163,8 @@ def diagonal_of_cross(kernel: Kernel, X: Array) -> Array:
 
     It comes from small blocks along the diagonal.
     """
-    blocks = (X[start : start + DIAGONAL_BLOCK] for start in range(0, X.shape[0], DIAGONAL_BLOCK))
-    return np.concatenate([np.diagonal(kernel.cross(block, block), axis1=-2, axis2=-1) for block in blocks], axis=-1)
+    parts = (X[block] for block in blocks(X.shape[0], DIAGONAL_BLOCK))
+    return np.concatenate([np.diagonal(kernel.cross(part, part), axis1=-2, axis2=-1) for part in parts], axis=-1)
 
 
 def _curvature(likelihood: Likelihood, t: Array) -> float:

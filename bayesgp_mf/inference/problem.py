@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, field
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
 from bayesgp_mf.errors import InconsistentDataError, NotPositiveDefiniteError
-from bayesgp_mf.likelihoods import Likelihood, Softmax
-from bayesgp_mf.matrices.dense import is_positive_semidefinite
-from bayesgp_mf.matrices.low_rank import Gram, LowRankGram, dense_gram
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.base import ClassLikelihood
+from bayesgp_mf.matrices.dense import DenseGram
+from bayesgp_mf.matrices.factors import is_positive_semidefinite
+from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.matrices.memory import check_memory
 from bayesgp_mf.types import Array
 
@@ -28,7 +31,7 @@ class Problem:
 
     Parameters
     ----------
-    gram : (n, n) array_like or LowRankGram
+    gram : (n, n) array_like or Matrix
         Gram matrix K, symmetric and positive semi-definite, in squared latent units. One of low rank is a covariance by
         the way it is made. For several classes it is that of each of them, or ``(C, n, n)`` holds one for each.
     t : (n,) array_like
@@ -38,6 +41,11 @@ class Problem:
     covariance : bool
         Whether the Gram matrix is known to be symmetric and positive semi-definite, as those of this package's kernels
         are, so that it need not be checked.
+
+    Attributes
+    ----------
+    matrix : Matrix
+        The Gram matrix behind the verbs that all of its forms have (`matrices.matrix`).
 
     Raises
     ------
@@ -51,23 +59,26 @@ class Problem:
         If one input carries both labels and the likelihood gives that probability zero.
     """
 
-    gram: Gram
+    gram: Array | Matrix
     t: Array
     likelihood: Likelihood
     covariance: InitVar[bool] = False
+    matrix: Matrix = field(init=False, repr=False)
 
     def __post_init__(self, covariance: bool) -> None:
         check_likelihood(self.likelihood)
         object.__setattr__(self, "t", as_float_array("t", self.t))
-        if isinstance(self.gram, LowRankGram):
-            _check_low_rank(self.gram, self.likelihood)
+        matrix = as_matrix(self.gram)
+        object.__setattr__(self, "matrix", matrix)
+        if matrix.rank is None:
+            object.__setattr__(self, "gram", matrix.entries)
         else:
-            object.__setattr__(self, "gram", as_float_array("gram", self.gram))
+            _check_low_rank(matrix, self.likelihood)
         if self.likelihood.targets == "classes":
             _check_codes(self.t, self.likelihood)
             _check_class_grams(self.dense_gram, self.n_classes, covariance)
-        elif isinstance(self.gram, np.ndarray):
-            _check_gram(self.gram, covariance)
+        elif self.matrix.rank is None:
+            _check_gram(self.matrix.entries, covariance)
         _check_targets(self.t, self.gram.shape[-1], self.likelihood)
         if self.likelihood.forbids:
             gram = self.dense_gram
@@ -88,9 +99,13 @@ class Problem:
         MemoryError
             If it is to be made, and would not fit into this machine's memory.
         """
-        if isinstance(self.gram, LowRankGram):
+        if self.matrix.rank is not None:
             check_memory(self.n)
-        return dense_gram(self.gram)
+        return self.matrix.dense()
+
+    def in_form(self, form: str) -> Matrix:
+        """Return the Gram matrix in the form that a correction has; any can be made dense."""
+        return self.matrix if self.matrix.form == form else DenseGram(self.dense_gram)
 
     @property
     def n_classes(self) -> int:
@@ -109,9 +124,14 @@ class Problem:
         """Return the problem without case ``i``; at least one must be left. Classes stay, with or without a case."""
         others = np.delete(np.arange(self.n), i)
         likelihood = self.likelihood
-        if isinstance(likelihood, Softmax) and likelihood.n_classes is None:
+        if isinstance(likelihood, ClassLikelihood) and likelihood.n_classes is None:
             likelihood = likelihood.with_classes(tuple(str(c) for c in range(self.n_classes)))
         return Problem(self.dense_gram[..., others[:, None], others], self.t[others], likelihood)
+
+
+def as_matrix(gram: ArrayLike | Matrix) -> Matrix:
+    """Return a Gram matrix behind the verbs that all of its forms have: as it is, or a dense one of numbers."""
+    return cast("Matrix", gram) if hasattr(gram, "form") else DenseGram(as_float_array("gram", gram))
 
 
 def as_float_array(name: str, value: ArrayLike) -> Array:
@@ -140,11 +160,15 @@ def check_finite(name: str, value: Array, advice: str = "Drop or impute those ca
 
 
 def check_likelihood(likelihood: object) -> None:
-    """Raise a ValueError if ``likelihood`` is not an instance of a likelihood."""
+    """Raise a ValueError if ``likelihood`` is no instance of a likelihood, with the names of the members it lacks."""
     if isinstance(likelihood, type):
         raise ValueError(f"likelihood must be an instance, got the class {likelihood.__name__}: write it with ().")
-    if not all(hasattr(likelihood, name) for name in _MEMBERS):
-        raise ValueError(f"likelihood must be one such as bayesgp_mf.Probit(), got {type(likelihood).__name__}.")
+    missing = [name for name in _MEMBERS if not hasattr(likelihood, name)]
+    if missing:
+        raise ValueError(
+            f"likelihood must be one such as bayesgp_mf.Probit(), got {type(likelihood).__name__}, which has no "
+            f"{', '.join(missing)}."
+        )
 
 
 def _check_gram(gram: Array, covariance: bool) -> None:
@@ -206,8 +230,8 @@ def _check_codes(t: Array, likelihood: Likelihood) -> None:
         )
 
 
-def _check_low_rank(gram: LowRankGram, likelihood: Likelihood) -> None:
-    check_finite("gram", gram.root, "The kernel overflows at these inputs: rescale them, or change its parameters.")
+def _check_low_rank(gram: Matrix, likelihood: Likelihood) -> None:
+    check_finite("gram", gram.entries, "The kernel overflows at these inputs: rescale them, or change its parameters.")
     if gram.shape[0] == 0:
         raise ValueError("gram is empty: at least one training case is needed.")
     if likelihood.targets == "classes":

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from bayesgp_mf.errors import Status
-from bayesgp_mf.matrices.dense import Correction
+from bayesgp_mf.matrices.corrections import Correction
 from bayesgp_mf.types import Array
 
 EvidenceKind = Literal["ep", "lower_bound", "laplace", "naive", "online", "exact", "none"]

@@ -6,7 +6,7 @@ are a solution like any other, but a variance of zero, or an evidence of minus i
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.solution import Evidence, LeaveOneOut
@@ -62,6 +62,8 @@ class UndefinedCorrection:
         Its name, for the error message.
     """
 
+    form: ClassVar[str] = "dense"
+
     def __init__(self, method: str) -> None:
         self.method = method
 
@@ -76,6 +78,10 @@ class UndefinedCorrection:
     def dense(self) -> Array:
         """Raise an UndefinedQuantityError."""
         raise undefined(self.method, "posterior variance")
+
+    def stored(self) -> dict[str, Array]:
+        """Return nothing: there is no correction."""
+        return {}
 
 
 class LeaveOneOutFields(LeaveOneOut):

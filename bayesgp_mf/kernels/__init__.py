@@ -60,8 +60,12 @@ def leaves(kernel: Kernel) -> list[Kernel]:
 
 
 def is_built_in(kernel: Kernel) -> bool:
-    """Tell whether a kernel is made of this package's own, which are covariance functions at all their parameters."""
-    return all(_LEAVES.get(type(leaf).__name__) is type(leaf) for leaf in leaves(kernel))
+    """Tell whether a kernel is made of this package's own, and of nothing else.
+
+    Those are covariance functions at all their parameters, and `from_dict` rebuilds them from their ``to_dict``.
+    """
+    known = type(kernel) in {*_LEAVES.values(), *_COMPOSITES.values()}
+    return known and all(is_built_in(part) for part in kernel.parts)
 
 
 def from_dict(description: dict[str, Any]) -> Kernel:

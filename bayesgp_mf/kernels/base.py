@@ -37,6 +37,11 @@ class Kernel(abc.ABC):
         """Prior densities that come with the parameters, by name: random variables of PyMC have one, numbers none."""
         return {}
 
+    @property
+    def parts(self) -> tuple[Kernel, ...]:
+        """The kernels that it is made of: none, unless it combines others."""
+        return ()
+
     @abc.abstractmethod
     def gram(self, X: Array) -> Array:
         """Return the covariances ``(n, n)`` of the process at ``X (n, d)``, exactly symmetric."""
@@ -149,6 +154,11 @@ class Composite(Kernel):
                 )
             flat += term.terms if type(term) is type(self) else [term]
         self.terms = flat
+
+    @property
+    def parts(self) -> tuple[Kernel, ...]:
+        """The terms."""
+        return tuple(self.terms)
 
     def leaves(self) -> list[Leaf]:
         """Return the kernels at the bottom, left to right."""

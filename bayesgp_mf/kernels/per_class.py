@@ -50,6 +50,11 @@ class PerClass(Kernel):
                 raise TypeError(f"PerClass takes kernels such as Gaussian(1.0), one for each class, got {kernel!r}.")
         self.kernels = kernels
 
+    @property
+    def parts(self) -> tuple[Kernel, ...]:
+        """The kernels of the classes."""
+        return self.kernels
+
     def _names(self) -> list[list[tuple[str, str]]]:
         """Return, for each class, its parameters' own names and their names here."""
         return [[(name, f"class{c}_{name}") for name in kernel.params] for c, kernel in enumerate(self.kernels)]

@@ -22,6 +22,11 @@ _BY_NAME: dict[str, type[Probit] | type[Gaussian] | type[Logit] | type[Softmax]]
 }
 
 
+def is_built_in(likelihood: Likelihood) -> bool:
+    """Tell whether a likelihood is one of this package's own that `from_dict` makes again from its ``to_dict``."""
+    return _BY_NAME.get(type(likelihood).__name__) is type(likelihood)
+
+
 def from_dict(description: dict[str, Any]) -> Likelihood:
     """Rebuild a likelihood from what its ``to_dict`` returned.
 

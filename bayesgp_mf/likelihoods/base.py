@@ -7,7 +7,7 @@ Labels are -1/+1 in here (``t``); the names of the classes stay at the user's do
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from bayesgp_mf.types import Array, Derivs
 @runtime_checkable
 class Likelihood(Protocol):
     """The protocol of a likelihood p(t | f) of one target given one latent value.
+
+    An object with these members works wherever one of this package does; `likelihoods.optional` has what it may say
+    beyond them.
 
     Attributes
     ----------
@@ -50,8 +53,31 @@ class Likelihood(Protocol):
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a target for each latent value; same shape as ``f``."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers and strings from which `from_dict` rebuilds the likelihood."""
+
+@runtime_checkable
+class ClassLikelihood(Likelihood, Protocol):
+    """The protocol of the softmax of several latent values, whose form the methods for several classes make use of."""
+
+    @property
+    def n_classes(self) -> int | None:
+        """Number of classes C, or None where the labels decide."""
+
+    def with_classes(self, classes: tuple[str, ...]) -> Likelihood:
+        """Return the likelihood with its classes named."""
+
+    def log_density(self, t: Array, f: Array) -> Array:
+        """Return the value of `log_prob` without its derivatives."""
+
+    def predictions(self, t: Array, mean: Array, covariance: Array) -> tuple[Array, Array]:
+        """Return the value of `log_partition` ``(m,)``, without derivatives, and `predict_proba` ``(m, C)``."""
+
+
+def in_added_variance(derivs: Derivs) -> Array:
+    """Return the derivative of a log partition function in a variance that adds to the Gaussian's, from those in mean.
+
+    Z solves the heat equation: it is :math:`(d_2 + d_1^2)/2`.
+    """
+    return np.asarray(0.5 * (derivs.d2 + derivs.d1**2))
 
 
 def check_variance(name: str, value: float, *, zero_allowed: bool) -> float:

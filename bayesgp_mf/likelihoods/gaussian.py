@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.likelihoods.base import check_gaussian_variance, check_variance
+from bayesgp_mf.likelihoods.base import check_gaussian_variance, check_variance, in_added_variance
+from bayesgp_mf.likelihoods.optional import LatentNoise
 from bayesgp_mf.types import Array, Derivs
 
 
@@ -56,6 +57,24 @@ class Gaussian:
         """True."""
         return True
 
+    @property
+    def latent_noise(self) -> LatentNoise:
+        """The target is the latent value with this noise."""
+        return LatentNoise(self.noise_variance)
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The noise variance."""
+        return {"noise_variance": self.noise_variance}
+
+    def with_parameters(self, **values: float) -> Gaussian:
+        """Return the likelihood with another noise variance."""
+        return replace(self, **values)
+
+    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Array:
+        """Return the derivative of `log_partition` in the noise variance, which adds to that of the Gaussian."""
+        return in_added_variance(self.log_partition(t, mean, variance))
+
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log N(t | f, noise_variance), and its derivatives in f."""
         return self.log_partition(t, f, np.zeros_like(f))
@@ -79,6 +98,11 @@ class Gaussian:
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a target for each latent value."""
         return np.asarray(f + np.sqrt(self.noise_variance) * rng.standard_normal(f.shape))
+
+    def log_prob_graph(self, functions: Any, t: Any, f: Any, noise_variance: Any = None) -> Any:
+        """Return log N(t | f, noise_variance), written with the functions of ``functions``."""
+        variance = self.noise_variance if noise_variance is None else noise_variance
+        return -0.5 * (functions.log(2.0 * np.pi * variance) + (t - f) ** 2 / variance)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the parameters as plain numbers."""

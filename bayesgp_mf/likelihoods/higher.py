@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayesgp_mf.likelihoods.base import Likelihood
-from bayesgp_mf.likelihoods.logit import Logit
-from bayesgp_mf.likelihoods.probit import Probit
-from bayesgp_mf.likelihoods.shifted import Shifted
+from bayesgp_mf.likelihoods.optional import closed_higher_derivatives, unshifted
 from bayesgp_mf.types import Array, Derivs
 
 _FIRST = (45.0 / 60.0, -9.0 / 60.0, 1.0 / 60.0)  # a first difference of order six, at one, two and three steps
@@ -29,15 +27,12 @@ def higher_derivatives(
     derivs : Derivs
         Log Z there, with its first and second derivative, ``(n,)`` each.
     """
-    if isinstance(likelihood, Shifted):  # then zero is not where it bends
-        return higher_derivatives(likelihood.likelihood, t, likelihood.offset + mean, variance, derivs)
-    if isinstance(likelihood, Probit):
-        return likelihood.higher_derivatives(t, mean, variance, derivs)
-    if isinstance(likelihood, Logit) and not variance.any():
-        return likelihood.higher_derivatives_of_log_prob(mean, derivs)
+    known = closed_higher_derivatives(likelihood, t, mean, variance, derivs)
+    if known is not None:
+        return known
     d2 = derivs.d2
-    # the curvature says on what scale log Z changes
-    at_zero = likelihood.log_partition(t, np.zeros_like(mean), variance).d2
+    # the curvature says on what scale log Z changes; most of it is near the zero of the latent value itself
+    at_zero = unshifted(likelihood).log_partition(t, np.zeros_like(mean), variance).d2
     curvature = np.maximum(np.abs(d2), np.abs(at_zero))
     step = _STEP / np.sqrt(np.where(curvature > 0, curvature, 1.0))
     return _differences(likelihood, t, mean, variance, d2, step, np.array([_FIRST, _SECOND]))
@@ -47,10 +42,9 @@ def rough_higher_derivatives(
     likelihood: Likelihood, t: Array, mean: Array, variance: Array, derivs: Derivs
 ) -> tuple[Array, Array]:
     """Return what `higher_derivatives` does to three or four digits, with two evaluations instead of seven."""
-    if isinstance(likelihood, Shifted):
-        return rough_higher_derivatives(likelihood.likelihood, t, likelihood.offset + mean, variance, derivs)
-    if isinstance(likelihood, Probit):
-        return likelihood.higher_derivatives(t, mean, variance, derivs)
+    known = closed_higher_derivatives(likelihood, t, mean, variance, derivs)
+    if known is not None:
+        return known
     # log Z changes on the scale of the Gaussian, or on a larger one
     step = _STEP * np.sqrt(np.where(variance > 0, variance, 1.0))
     return _differences(likelihood, t, mean, variance, derivs.d2, step, np.array([[0.5], [1.0]]))

@@ -6,6 +6,7 @@ It is what the last of two classes leaves of a standard normal variable, and a f
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -15,10 +16,27 @@ from bayesgp_mf.types import Array
 
 COARSE, FINE = 56, 220
 """Points of the trapezoidal rule: errors below 1e-9, and below 1e-11, of the logarithm up to slopes of ten."""
-_REACH = {COARSE: 7.5, FINE: 9.5}  # on either side of the mode; exp(-7.5**2 / 2) is below 1e-12
-_WIDE = 3.0  # s above which a uniform grid would step over the bend of the sigmoid
-_STEPS = 200  # of Newton's method to the mode, at most; some ten do
-_STILL = 1e-8  # a last step so small leaves the mode off by rounding
+# reach on either side of the mode, and s above which a uniform grid would step over the bend of the sigmoid
+_OF_COARSE = 7.5, 3.0  # exp(-7.5**2 / 2) is below 1e-12 ...
+_OF_FINER = 9.5, 4.0  # ... and exp(-9.5**2 / 2) below 1e-19
+_STEPS = 1000  # of Newton's method to the mode, at most; some ten do, but where s is beyond all measure
+_STILL = 1e-8  # a last step that changes x by no more than this part leaves the mode off by rounding
+
+
+class Grid(NamedTuple):
+    """Nodes of a trapezoidal rule for the density.
+
+    Attributes
+    ----------
+    f, x : (..., points) array
+        c + s x, and x.
+    log_step : (..., points) array
+        Log of the step in x.
+    """
+
+    f: Array
+    x: Array
+    log_step: Array
 
 
 class Discrete(NamedTuple):
@@ -40,10 +58,6 @@ class Discrete(NamedTuple):
 def discretise(c: Array, s: Array, points: int = COARSE) -> Discrete:
     """Return the density on a grid that follows both of its scales.
 
-    The trapezoidal rule, around the mode, uniformly in x or, where the sigmoid is steep, in u with
-    c + s x = pi sinh(u), which is dense at its bend. The integrand is analytic, so that the error falls exponentially
-    with the number of points.
-
     Parameters
     ----------
     c, s : (...) array
@@ -51,19 +65,9 @@ def discretise(c: Array, s: Array, points: int = COARSE) -> Discrete:
     points : int
         `COARSE` or `FINE`.
     """
+    # the sum would be no smooth function of c and s, if the mode that the grid is around were not found to rounding
     c, s = np.broadcast_arrays(c, s)
-    mode, unit, reach = _mode(c, s), np.linspace(-1.0, 1.0, points), _REACH[points]
-    x = mode[..., None] + reach * unit
-    f = c[..., None] + s[..., None] * x
-    log_step = np.full(x.shape, np.log(2.0 * reach / (points - 1)))
-    wide = s > _WIDE
-    if wide.any():
-        # the poles of the sigmoid at +-i pi lie at u = +-i pi/2
-        low, high = (np.arcsinh(f[wide][:, end] / np.pi)[:, None] for end in (0, -1))
-        u = 0.5 * (low + high) + 0.5 * (high - low) * unit
-        f[wide] = np.pi * np.sinh(u)
-        x[wide] = (f[wide] - c[wide][:, None]) / s[wide][:, None]
-        log_step[wide] = np.log(np.pi * np.cosh(u) / s[wide][:, None] * (high - low) / (points - 1))
+    f, x, log_step = grid(c, s, points)
     log_terms = np.minimum(f, 0.0) - np.log1p(np.exp(-np.abs(f))) - 0.5 * x**2 + log_step
     top = np.max(log_terms, axis=-1)
     weight = np.exp(log_terms - top[..., None])
@@ -72,20 +76,60 @@ def discretise(c: Array, s: Array, points: int = COARSE) -> Discrete:
     return Discrete(x, weight, top + np.log(total) - 0.5 * np.log(2.0 * np.pi))
 
 
-def _mode(c: Array, s: Array) -> Array:
-    """Return x where the density is largest: x = s sigma(-(c + s x)).
+def grid(c: Array, s: Array, points: int, near: float = 0.0) -> Grid:
+    """Return the nodes of the trapezoidal rule around the mode, and the log of their distances.
 
-    It is found to rounding, since the grid is around it: the sum would else be no smooth function of c and s. With
-    x = s sigma(y) the equation is y + c + s^2 sigma(y) = 0, whose left side rises, and is convex below y = 0 and
+    They are uniform in x or, where the sigmoid is steep, in u with c + s x = pi sinh(u), which is dense at its bend.
+    The integrand is analytic, so that the error falls exponentially with the number of points.
+
+    Parameters
+    ----------
+    c, s : (...) array
+        Offset, and slope s > 0.
+    points : int
+        With `COARSE` the grid has less reach.
+    near : float
+        How far off the mode, in x, the middle may be.
+    """
+    unit, (reach, widest) = _unit_grid(points), _OF_COARSE if points == COARSE else _OF_FINER
+    # x first: from f it would be lost to rounding where the slope is small
+    x = mode(c, s, near)[..., None] + reach * unit
+    f = c[..., None] + s[..., None] * x
+    log_step = np.full(x.shape, np.log(2.0 * reach / (points - 1)))
+    wide = s > widest
+    if wide.any():
+        # the poles of the sigmoid at +-i pi lie at u = +-i pi/2
+        low, high = (np.arcsinh(f[wide][:, end] / np.pi)[:, None] for end in (0, -1))
+        u = 0.5 * (low + high) + 0.5 * (high - low) * unit
+        f[wide] = np.pi * np.sinh(u)
+        x[wide] = (f[wide] - c[wide][:, None]) / s[wide][:, None]
+        log_step[wide] = np.log(np.pi * np.cosh(u) / s[wide][:, None] * (high - low) / (points - 1))
+    return Grid(f, x, log_step)
+
+
+@cache
+def _unit_grid(points: int) -> Array:
+    unit = np.linspace(-1.0, 1.0, points)
+    unit.setflags(write=False)
+    return unit
+
+
+def mode(c: Array, s: Array, near: float = 0.0) -> Array:
+    """Return x where the density is largest, x = s sigma(-(c + s x)), to rounding or until a step is below ``near``.
+
+    With x = s sigma(y) the equation is y + c + s^2 sigma(y) = 0, whose left side rises, and is convex below y = 0 and
     concave above. So Newton's method comes to the solution from one side, from y = 0 or a bound beyond it.
     """
     square = s**2
+    if np.isinf(square).any():
+        raise OverflowError("a Gaussian to integrate against has an infinite variance")
     y = np.where(c + 0.5 * square > 0, np.minimum(0.0, -c), np.maximum(0.0, -c - square))
     for _ in range(_STEPS):
         p = expit(y)
         step = (y + c + square * p) / (1.0 + square * p * (1.0 - p))
         y = y - step
-        if np.all(np.abs(step) <= _STILL * (1.0 + np.abs(y))):
+        part = (1.0 - p) * np.abs(step)  # by which x changes, in proportion
+        if not ((part > _STILL) & (s * p * part > near)).any():  # so it is for NaN, which c may be
             break
     return np.asarray(s * expit(y))
 

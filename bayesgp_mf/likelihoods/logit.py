@@ -3,17 +3,17 @@ r"""The logistic likelihood, integrated over a Gaussian on a grid that follows b
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Literal
 
 import numpy as np
 from scipy.special import expit, log_expit
 
+from bayesgp_mf.likelihoods.logistic_normal import grid
+from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
 
 _POINTS = ((0.8, 36), (1.6, 68), (3.2, 130), (np.inf, 220))  # of the trapezoidal rule, up to a standard deviation
-_REACH = 9.5  # standard deviations on either side of the mode; exp(-9.5**2 / 2) is below 1e-19
-_WIDE = 4.0  # standard deviation above which a uniform grid would step over the bend of the sigmoid
+_NEAR = 1.0 / 64.0  # standard deviations that the grid may be off the mode
 _BLOCK = 4096  # cases integrated together, so that memory stays bounded
 
 
@@ -100,19 +100,21 @@ class Logit:
         z, spread, sign = (t * mean).ravel(), variance.ravel(), t.ravel()
         value, d1, d2 = (np.array(a) for a in self.log_prob(np.ones_like(z), z))
         (uncertain,) = np.nonzero(spread > 0)
-        for first in range(0, uncertain.size, _BLOCK):
-            block = uncertain[first : first + _BLOCK]
+        for block in (uncertain[part] for part in blocks(uncertain.size, _BLOCK)):
             value[block], d1[block], d2[block] = _partition(z[block], spread[block])
         return Derivs(value.reshape(shape), (sign * d1).reshape(shape), d2.reshape(shape))
 
-    def higher_derivatives_of_log_prob(self, f: Array, derivs: Derivs) -> tuple[Array, Array]:
-        r"""Return the third and fourth derivative in f of `log_prob`, given its answer ``derivs``.
+    def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> tuple[Array, Array] | None:
+        r"""Return the third and fourth derivative in mean of `log_partition`, given its answer ``derivs``.
 
-        With :math:`d_2 = -\sigma(f)\, \sigma(-f)` and :math:`\sigma(f) - \sigma(-f) = \tanh(f/2)`, whatever the label,
+        At variance zero, where it is `log_prob`; else None. With :math:`d_2 = -\sigma(f)\, \sigma(-f)` and
+        :math:`\sigma(f) - \sigma(-f) = \tanh(f/2)`, whatever the label,
 
         .. math:: d_3 = -d_2 \tanh(f/2), \quad d_4 = d_2\, [\tanh^2(f/2) + 2 d_2].
         """
-        slope = np.tanh(0.5 * f)
+        if np.any(variance):
+            return None
+        slope = np.tanh(0.5 * mean)
         return -derivs.d2 * slope, derivs.d2 * (slope**2 + 2.0 * derivs.d2)
 
     def predict_proba(self, mean: Array, variance: Array) -> Array:
@@ -122,6 +124,10 @@ class Logit:
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a label -1/+1 for each latent value."""
         return np.where(rng.random(f.shape) < expit(f), 1.0, -1.0)
+
+    def log_prob_graph(self, functions: Any, t: Any, f: Any) -> Any:
+        """Return log sigma(t f), written with the functions of ``functions``."""
+        return -functions.softplus(-t * f)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the name; there are no parameters."""
@@ -154,7 +160,7 @@ def _unlikely(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
 
 def _integrate(mean: Array, scale: Array, points: int) -> tuple[Array, Array, Array]:
     """Return the same with a number of points, given the standard deviations."""
-    f, x, log_step = _grid(mean, scale, points)
+    f, x, log_step = grid(mean, scale, points, _NEAR)
     small = np.exp(-np.abs(f))  # both sigma(f) and sigma(-f) follow from it, to full accuracy
     likely = 1.0 / (1.0 + small)
     unlikely, positive = small * likely, f > 0
@@ -176,47 +182,3 @@ def _integrate(mean: Array, scale: Array, points: int) -> tuple[Array, Array, Ar
 def _average(weight: Array, values: Array) -> Array:
     """Return the averages ``(k,)`` of values ``(k, points)`` under weights that sum to one."""
     return np.asarray(np.einsum("ij,ij->i", weight, values))
-
-
-def _grid(mean: Array, scale: Array, points: int) -> tuple[Array, Array, Array]:
-    """Return f, x = (f - mean)/scale and the log of the step in x at the nodes, each ``(k, points)``."""
-    unit = _unit_grid(points)
-    mode = _mode(mean, scale)[:, None]
-    mean, scale = mean[:, None], scale[:, None]
-    # x first: from f it would be lost to rounding where the Gaussian is narrow
-    x = mode + _REACH * unit
-    f = mean + scale * x
-    log_step = np.full(x.shape, np.log(2.0 * _REACH / (points - 1)))
-    wide = scale[:, 0] > _WIDE
-    if wide.any():
-        # the poles of the sigmoid at +-i pi lie at u = +-i pi/2
-        low, high = (np.arcsinh(f[wide][:, end] / np.pi)[:, None] for end in (0, -1))
-        u = 0.5 * (low + high) + 0.5 * (high - low) * unit
-        f[wide] = np.pi * np.sinh(u)
-        x[wide] = (f[wide] - mean[wide]) / scale[wide]
-        log_step[wide] = np.log(np.pi * np.cosh(u) / scale[wide] * (high - low) / (points - 1))
-    return f, x, log_step
-
-
-@cache
-def _unit_grid(points: int) -> Array:
-    grid = np.linspace(-1.0, 1.0, points)
-    grid.setflags(write=False)
-    return grid
-
-
-def _mode(mean: Array, scale: Array) -> Array:
-    """Return x ``(k,)`` where sigma(mean + scale x) N(x | 0, 1) is largest, to 1/64 or better.
-
-    There f = mean + scale^2 sigma(-f), which Newton's method solves from f = 0, below which sigma(-f) is concave, and
-    above which it is convex: it gets nearer with each step, and never beyond.
-    """
-    variance, f = scale**2, np.zeros_like(scale)
-    if np.isinf(variance).any():
-        raise OverflowError("a Gaussian to integrate against has an infinite variance")
-    enough, step = np.minimum(scale, 1.0) / 64.0, np.full_like(scale, np.inf)
-    while (np.abs(step) > enough).any():  # false for NaN, which a mean may be
-        wrong = expit(-f)
-        step = (mean + variance * wrong - f) / (1.0 + variance * wrong * expit(f))
-        f += step
-    return np.asarray((f - mean) / scale)

@@ -3,14 +3,17 @@ r"""Probit and step likelihoods with label noise, exact far into both tails."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx, expit, log_ndtr, ndtr
 
-from bayesgp_mf.likelihoods.base import check_gaussian_variance, check_variance
+from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.likelihoods.base import check_gaussian_variance, check_variance, in_added_variance
+from bayesgp_mf.likelihoods.optional import LatentNoise
+from bayesgp_mf.likelihoods.step_tilted import step_values
 from bayesgp_mf.types import Array, Derivs
 
 _FRACTION_FROM = 5.0  # for z below minus this, the continued fraction beats the closed form ...
@@ -96,6 +99,37 @@ class Probit:
         """Whether no label can be flipped."""
         return self.flip == 0.0
 
+    @property
+    def is_flat(self) -> bool:
+        """Whether it is a step."""
+        return self.noise_variance == 0.0
+
+    @property
+    def latent_noise(self) -> LatentNoise:
+        """The label is the sign of the latent value with this noise."""
+        return LatentNoise(self.noise_variance, self.flip)
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """Noise variance and flip probability."""
+        return {"noise_variance": self.noise_variance, "flip": self.flip}
+
+    def with_parameters(self, **values: float) -> Probit:
+        """Return the likelihood with other parameters."""
+        return replace(self, **values)
+
+    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Array:
+        r"""Return the derivative of `log_partition` in a parameter.
+
+        v is added to the variance of the Gaussian; for the flip probability
+        :math:`Z = \kappa + (1 - 2\kappa)\Phi(z)` gives :math:`\partial_\kappa \log Z = (1 - 2\Phi(z))/Z`.
+        """
+        derivs = self.log_partition(t, mean, variance)
+        if name == "noise_variance":
+            return in_added_variance(derivs)
+        z = t * mean / np.sqrt(variance + self.noise_variance)
+        return np.asarray(np.exp(log_ndtr(-z) - derivs.value) - np.exp(log_ndtr(z) - derivs.value))
+
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log p(t|f), and its derivatives in f; ``t`` and ``f`` broadcast.
 
@@ -169,6 +203,10 @@ class Probit:
             np.where(certain, value, spread.value), np.where(certain, 0.0, spread.d1), np.where(certain, 0.0, spread.d2)
         )
 
+    def tilted_values(self, t: Array, mean: Array, variance: Array, scores: Array) -> tuple[Array, Array] | None:
+        """Return what `processes.tilted.tilted_values` does, for a step; else None."""
+        return step_values(self.flip, t, mean, variance, scores) if self.is_flat else None
+
     def predict_proba(self, mean: Array, variance: Array) -> Array:
         """Return P(t = +1) when f ~ N(mean, variance) (2000, eq. 12); elementwise."""
         check_gaussian_variance(variance)
@@ -181,6 +219,25 @@ class Probit:
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a label -1/+1 for each latent value."""
         return np.where(rng.random(f.shape) < self.predict_proba(f, np.zeros(())), 1.0, -1.0)
+
+    def log_prob_graph(self, functions: Any, t: Any, f: Any, **given: Any) -> Any:
+        """Return log p(t|f), written with the functions of ``functions``.
+
+        Raises
+        ------
+        UndefinedQuantityError
+            If it is a step, whatever its flips.
+        """
+        if self.is_flat and "noise_variance" not in given:
+            raise UndefinedQuantityError(
+                "the step likelihood jumps, and samplers that follow gradients cannot see it. Give it noise: "
+                "Probit(noise_variance=1.0), or a WhiteNoise in the covariance and as much less in the likelihood."
+            )
+        values = self.parameters | given
+        right = functions.log_ndtr(t * f / functions.sqrt(values["noise_variance"]))
+        if "flip" not in given and self.flip == 0.0:
+            return right
+        return functions.logaddexp(functions.log(values["flip"]), functions.log1p(-2.0 * values["flip"]) + right)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the parameters as plain numbers."""

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.special import expit
 
 from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
 
 _ORDER = 20  # nodes in a panel
@@ -161,8 +162,7 @@ class Quadrature:
         if certain.size:
             result[:, certain] = _differences(self.log_density, targets[certain], centre[certain], self.step)
         (uncertain,) = np.nonzero(spread != 0)
-        for first in range(0, uncertain.size, _BLOCK):
-            block = uncertain[first : first + _BLOCK]
+        for block in (uncertain[part] for part in blocks(uncertain.size, _BLOCK)):
             result[:, block] = _partition(
                 self.log_density, targets[block], centre[block], np.sqrt(spread[block]), self.step
             )

@@ -2,12 +2,14 @@ r"""A prior mean, handed to a likelihood: solvers see deviations from it, whose 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.likelihoods import optional
 from bayesgp_mf.likelihoods.base import Likelihood
 from bayesgp_mf.types import Array, Derivs
 
@@ -69,6 +71,29 @@ class Shifted:
         """Whether the likelihood is: a shift changes nothing about it."""
         return self.likelihood.log_concave
 
+    @property
+    def unshifted(self) -> Likelihood:
+        """The likelihood of the latent values themselves."""
+        return self.likelihood
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the likelihood is."""
+        return optional.is_flat(self.likelihood)
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        """Those of the likelihood."""
+        return optional.parameters(self.likelihood)
+
+    def with_parameters(self, **values: float) -> Shifted:
+        """Return the likelihood with other parameters, shifted as much."""
+        return replace(self, likelihood=optional.with_parameters(self.likelihood, values))
+
+    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Array:
+        """Return the derivative of `log_partition` in one of the parameters."""
+        return optional.parameter_derivative(self.likelihood, name, t, self._shift(mean), variance)
+
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log p(t | offset + f), and its derivatives in f, ``(..., n)`` each."""
         return self.likelihood.log_prob(t, self._shift(f))
@@ -76,6 +101,15 @@ class Shifted:
     def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
         """Return log of the integral of p(t | offset + f) N(f | mean, variance), and its derivatives in mean."""
         return self.likelihood.log_partition(t, self._shift(mean), variance)
+
+    def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> tuple[Array, Array] | None:
+        """Return the third and fourth derivative of `log_partition`, where the likelihood has a form of them."""
+        return optional.closed_higher_derivatives(self.likelihood, t, self._shift(mean), variance, derivs)
+
+    def tilted_values(self, t: Array, mean: Array, variance: Array, scores: Array) -> tuple[Array, Array] | None:
+        """Return what `processes.tilted.tilted_values` does, where the likelihood has a form of it."""
+        known = optional.closed_tilted_values(self.likelihood, t, self._shift(mean), variance, scores)
+        return None if known is None else (known[0] - self.offset, known[1])
 
     def predict_proba(self, mean: Array, variance: Array) -> Array:
         """Return P(t = +1) of the n cases when f ~ N(offset + mean, variance)."""
@@ -99,8 +133,3 @@ class Shifted:
                 f"once and in order, got shape {np.shape(f)}. Online learning, and leaving cases out, ask otherwise."
             )
         return np.asarray(f + self.offset)
-
-
-def unshifted(likelihood: Likelihood) -> Likelihood:
-    """Return the likelihood of the latent values themselves, where there is a prior mean or not."""
-    return likelihood.likelihood if isinstance(likelihood, Shifted) else likelihood

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 
 from bayesgp_mf.likelihoods.softmax_integral import class_predictions, class_probabilities, log_class_density
+from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
 
 _MISSING = ("None", "nan", "NaT", "<NA>")  # how Python, NumPy and pandas write what is missing
@@ -137,8 +138,7 @@ class Softmax:
         """Draw a class, 0 to C - 1, for each vector of latent values ``f (..., C)``."""
         flat = f.reshape(-1, f.shape[-1])
         levels, codes = rng.random(flat.shape[0]), np.empty(flat.shape[0])
-        for start in range(0, flat.shape[0], _BLOCK):
-            rows = slice(start, start + _BLOCK)
+        for rows in blocks(flat.shape[0], _BLOCK):
             below = np.cumsum(softmax(flat[rows], axis=-1), axis=-1)[:, :-1]
             codes[rows] = np.sum(levels[rows, None] > below, axis=-1)
         return codes.reshape(f.shape[:-1])

@@ -40,6 +40,7 @@ from scipy.special import logsumexp
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.likelihoods.logistic_normal import COARSE, FINE, Discrete, discretise, gauss_rule
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
+from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array
 
 POINTS = {2: 1, 3: COARSE, 4: 12, 5: 7, 6: 5, 7: 4}
@@ -160,12 +161,10 @@ class _Nodes(NamedTuple):
 
 def _blocks(t: Array, mean: Array, covariance: Array, points: int | None) -> Iterator[tuple[slice, Array, _Nodes]]:
     """Yield rows, the matrices ``(k, C - 1, C - 1)`` that take their contrasts to differences, and their nodes."""
-    n, size = mean.shape
+    size = mean.shape[1]
     q = points_for(size + 1) if points is None else points
     turned = _differences(size + 1)[t.astype(np.intp)]
-    block = max(1, _ENTRIES // q ** (size - 1))
-    for first in range(0, n, block):
-        rows = slice(first, first + block)
+    for rows in blocks(mean.shape[0], max(1, _ENTRIES // q ** (size - 1))):
         turn = turned[rows]
         centre = np.einsum("nij,nj->ni", turn, mean[rows])
         yield rows, turn, _nodes(centre, turn @ covariance[rows] @ np.swapaxes(turn, 1, 2), q)

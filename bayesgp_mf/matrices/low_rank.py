@@ -19,21 +19,21 @@ accuracy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.matrices.dense import SiteCorrection, cholesky, symmetric, triangular_inverse
+from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.corrections import Covariance, Sites, site_variance
+from bayesgp_mf.matrices.factors import cholesky, symmetric, triangular_inverse
+from bayesgp_mf.matrices.matrix import HasPullBack
 from bayesgp_mf.types import Array
-
-BLOCK = 1024
-"""Rows of a root that are worked on at once, so that they stay in the processor's cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +55,13 @@ class LowRankGram:
     left_out: float
 
     __array_ufunc__: ClassVar[None] = None  # so that ``vector @ gram`` comes here
+    form: ClassVar[str] = "low_rank"
+    factor_is_cheap: ClassVar[bool] = True
+
+    @property
+    def entries(self) -> Array:
+        """The root, which is all that there is of K."""
+        return self.root
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -65,6 +72,11 @@ class LowRankGram:
     def rank(self) -> int:
         """Columns of the root, r."""
         return int(self.root.shape[1])
+
+    @property
+    def width(self) -> int:
+        """Features of a case, r."""
+        return self.rank
 
     @cached_property
     def pivot_factor(self) -> Array:
@@ -85,18 +97,65 @@ class LowRankGram:
     def __rmatmul__(self, other: Array) -> Array:
         return np.asarray((other @ self.root) @ self.root.T)
 
-    def __getitem__(self, rows: NDArray[np.intp]) -> Array:
-        return np.asarray(self.root[rows] @ self.root.T)
+    def rows(self, which: NDArray[np.intp]) -> Array:
+        """Return the rows ``(k, n)`` of K with the given numbers ``(k,)``."""
+        return np.asarray(self.root[which] @ self.root.T)
 
-    def features(self, pivot_cross: Array) -> Array:
-        """Return phi ``(r, m)`` of new cases, so that their covariances with the old ones are ``root @ phi``.
+    def basis(self, X: Array) -> tuple[Array, Array]:
+        """Return the inputs of the pivots, and their factor: the features of a case are L^-1 k(P, x)."""
+        return X[self.pivots], self.pivot_factor
 
-        Parameters
-        ----------
-        pivot_cross : (r, m) array
-            Covariances between the pivots and the new cases.
-        """
-        return np.asarray(blas.dtrsm(1.0, self.pivot_factor, pivot_cross, lower=1))
+    def features(self, kernel: HasPullBack, X: Array, X_new: Array) -> Array:
+        """Return phi ``(r, m)`` of new cases, so that their covariances with the old ones are ``root @ phi``."""
+        return np.asarray(blas.dtrsm(1.0, self.pivot_factor, kernel.cross(X[self.pivots], X_new), lower=1))
+
+    def in_features(self, alpha: Array) -> Array:
+        """Return L' alpha ``(..., r)``: the posterior mean is its product with the features."""
+        return np.asarray(alpha @ self.root)
+
+    def scaled_root(self) -> None:
+        """Return None: steps on a root are in the form that small eigenvalues do not spoil."""
+
+    def in_single_precision(self) -> None:
+        """Return None: the products with the root would gain too little."""
+
+    def sites(self, precision: Array) -> LowRankCorrection:
+        """Return the correction of sites ``(n,)``."""
+        return LowRankCorrection(self, precision)
+
+    def posterior_variance(self, correction: Any) -> Array:
+        """Return the posterior variances ``(n,)`` of the training cases under the only correction of this form."""
+        return np.asarray(correction.covariance_diagonal())
+
+    def posterior_root(self, correction: Any) -> tuple[Array, Array]:
+        """Return L, and the triangular C with the posterior covariance C C' of u, f = L u."""
+        return self.root, correction.inverse_factor.T
+
+    def field_of_others(self, alpha: Array, variance: Array, sites: Sites) -> Array:
+        """Return f_i - lambda_i alpha_i ``(n,)`` at cavity variances lambda."""
+        return np.asarray(self @ alpha - variance * alpha)
+
+    def solve_scaled(self, root: Array, own: Array, right: Array) -> Array:
+        """Return y ``(n,)`` with (diag(own) + S K S) y = right, for S = diag(root)."""
+        # that matrix is S (K + Omega) S for the sites W = S^2/own
+        if not np.all(own > 0):
+            raise NotPositiveDefiniteError("the sites are too strong to be added up")
+        root_times_y = self.sites(root**2 / own).weights(root * right / own)
+        return np.asarray((right - root * (self @ root_times_y)) / own)
+
+    def gradient(self, alpha: Array, weights: Array) -> RootGradient:
+        """Return the derivative G = alpha alpha' / 2 + diag(weights), known by G L."""
+        inner = symmetric(weighted_square(self.root, weights))
+        left, right = 0.5 * alpha[:, None], self.root.T @ alpha[:, None]
+        return RootGradient(self, left, right, weights, np.eye(self.rank), inner)
+
+    def pull_back(self, gradient: RootGradient, kernel: HasPullBack, X: Array) -> dict[str, Array]:
+        """Return the derivatives in the parameters of the kernel from that in K."""
+        return kernel.cross_vjp(X, X[self.pivots], gradient.columns())
+
+    def rounding(self, gradient: RootGradient) -> float:
+        """Return 0: a root has lost what rounding could decide."""
+        return 0.0
 
     @cached_property
     def _left_out_after(self) -> Array:
@@ -113,13 +172,22 @@ class LowRankGram:
         left_out = self.left_out + float(self._left_out_after[rank])
         return LowRankGram(np.ascontiguousarray(self.root[:, :rank]), self.pivots[:rank], left_out)
 
+    def fewer_columns(self, left_out: Callable[[], float], most: float) -> LowRankGram | None:
+        """Return the matrix of so few first columns that the others leave out at most a trace, or None.
+
+        Parameters
+        ----------
+        left_out : callable
+            Returns that trace.
+        most : float
+            The largest part of all columns that is fewer.
+        """
+        rank = self.leading_rank(left_out())
+        return None if rank >= most * self.rank else self.leading(rank)
+
     def dense(self) -> Array:
         """Return K ``(n, n)``, exactly symmetric."""
         return symmetric(np.asarray(blas.dsyrk(1.0, self.root.T, trans=1, lower=1)))
-
-
-Gram: TypeAlias = Array | LowRankGram
-"""A Gram matrix of either form. Both have ``shape``, ``diagonal()``, ``@`` and rows by number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,32 +244,13 @@ class RootGradient:
         return result
 
 
-GramGradient: TypeAlias = Array | RootGradient
-"""The derivative of a number with respect to a Gram matrix of either form."""
-
-
-def dense_gram(gram: Gram) -> Array:
-    """Return a Gram matrix ``(n, n)`` as an array."""
-    return gram.dense() if isinstance(gram, LowRankGram) else gram
-
-
-def rank_of(gram: Gram) -> int | None:
-    """Return the rank of a Gram matrix in low-rank form, None for a dense one."""
-    return gram.rank if isinstance(gram, LowRankGram) else None
-
-
-def row_blocks(n: int) -> Iterator[slice]:
-    """Return slices of `BLOCK` rows that make up all ``n``."""
-    return (slice(start, start + BLOCK) for start in range(0, n, BLOCK))
-
-
 def weighted_square(root: Array, weights: Array) -> Array:
     """Return the lower triangle of L' D L ``(r, r)`` for a root ``(n, r)`` and weights ``(n,)`` of any sign."""
     result = np.zeros((root.shape[1], root.shape[1]), order="F")
     for sign in (1.0, -1.0):
         if np.any(sign * weights > 0):
             scale = np.sqrt(np.maximum(sign * weights, 0.0))
-            for block in row_blocks(scale.size):
+            for block in blocks(scale.size):
                 scaled = (root[block] * scale[block, None]).T
                 result = blas.dsyrk(sign, scaled, beta=1.0, c=result, lower=1, overwrite_c=1)
     return result
@@ -230,6 +279,8 @@ class LowRankCorrection:
         When the factor is first needed, if the sites leave no positive-definite posterior covariance.
     """
 
+    form: ClassVar[str] = "low_rank"
+
     def __init__(self, gram: LowRankGram, site_precision: Array) -> None:
         self.gram = gram
         self.site_precision = site_precision
@@ -256,7 +307,7 @@ class LowRankCorrection:
     @cached_property
     def _covariance_diagonal(self) -> Array:
         result = np.empty(self.site_precision.size)
-        for block in row_blocks(result.size):
+        for block in blocks(result.size):
             projected = blas.dtrmm(1.0, self.inverse_factor, self.gram.root[block].T, lower=1)
             result[block] = np.einsum("ij,ij->j", projected, projected)
         return result
@@ -265,54 +316,61 @@ class LowRankCorrection:
         """Return the posterior variances ``(n,)`` under all sites, Sigma_ii."""
         return self._covariance_diagonal
 
-    def leading_covariance_root(self, rank: int) -> Array:
-        """Return F ``(n, k)`` with F F' the posterior covariance if only the first k columns of the root were there."""
+    def covariance(self, cavity_variance: Array, left_out: Callable[[], float]) -> Covariance:
+        """Return the products with Sigma by the first columns of the root, if the others leave out at most a trace.
+
+        A product with the squared entries takes O(n k^2) for k columns, which would be as much as a plain step for all
+        of them. The direction of a step need not be exact; the equations that it leads to are.
+        """
+        rank = self.gram.leading_rank(left_out())
         inverse = np.asfortranarray(self.inverse_factor[:rank, :rank])  # of the leading block of A
-        result = np.empty((self.site_precision.size, rank))
-        for block in row_blocks(result.shape[0]):
-            result[block] = blas.dtrmm(1.0, inverse, self.gram.root[block, :rank].T, lower=1).T
-        return result
+        root = np.empty((self.site_precision.size, rank))  # F, with F F' the covariance
+        for block in blocks(root.shape[0]):
+            root[block] = blas.dtrmm(1.0, inverse, self.gram.root[block, :rank].T, lower=1).T
+        own = np.einsum("ij,ij->i", root, root) ** 2
+
+        def squared_times(vector: Array) -> Array:
+            inner = root.T @ (vector[:, None] * root)
+            return np.asarray(np.einsum("ij,ij->i", root @ inner, root) - own * vector)
+
+        return Covariance(lambda vector: np.asarray(root @ (root.T @ vector)), squared_times, rank == self.gram.rank)
 
     def covariance_times(self, vectors: Array) -> Array:
         """Return Sigma times ``vectors``, ``(n,)`` or ``(n, m)``."""
         inner = self.gram.root.T @ vectors
         return np.asarray(self.gram.root @ lapack.dpotrs(self._factor, inner, lower=1)[0])
 
+    def posterior(self, shift: Array) -> tuple[Array, Array]:
+        """Return the weights alpha and the means K alpha, ``(n,)`` each, under sites with shifts ``b (n,)``."""
+        # K alpha would magnify the rounding of alpha by the prior variances over those of the posterior
+        latent = self.covariance_times(shift)
+        return shift - self.site_precision * latent, latent
+
     def weights(self, shift: Array) -> Array:
         """Return the weights ``alpha (n,)`` under sites with shifts ``b (n,)``: those of alpha + W K alpha = b."""
-        return np.asarray(shift - self.site_precision * self.covariance_times(shift))
+        return self.posterior(shift)[0]
 
     def multiply(self, vector: Array) -> Array:
         """Return ``R @ vector`` for ``vector (n,)``."""
         return self.weights(self.site_precision * vector)
 
     def gradient(self, left: Array, right: Array) -> RootGradient:
-        """Return the derivative of which G L = left @ right' - R L / 2, for ``left (n, k)`` and ``right (r, k)``."""
+        """Return the derivative ``(left right' + right left' - R) / 2``, known by its product with L."""
+        sides = np.stack([left, right], axis=1)
         inverse = self.inverse_factor.T @ self.inverse_factor
         inner = self._factor @ self._factor.T  # A = I + L'WL
         inner.ravel()[:: self.gram.rank + 1] -= 1.0
         # R L = W L A^-1
-        return RootGradient(self.gram, left, right, -0.5 * self.site_precision, inverse, -0.5 * inner)
+        precision = -0.5 * self.site_precision
+        return RootGradient(self.gram, 0.5 * sides, self.gram.root.T @ sides[:, ::-1], precision, inverse, -0.5 * inner)
 
-    def quadratic(self, cross: Array) -> Array:
-        """Return ``cross.T @ R @ cross``, ``(m, m)``."""
-        weighted = self.site_precision[:, None] * cross
-        projected = self.inverse_factor @ (self.gram.root.T @ weighted)
-        return np.asarray(cross.T @ weighted - projected.T @ projected)
-
-    def quadratic_diagonal(self, cross: Array) -> Array:
-        """Return the diagonal ``(m,)`` of ``cross.T @ R @ cross``."""
-        weighted = self.site_precision[:, None] * cross
-        projected = self.inverse_factor @ (self.gram.root.T @ weighted)
-        return np.asarray(np.einsum("ij,ij->j", cross, weighted) - np.einsum("ij,ij->j", projected, projected))
-
-    def feature_quadratic(self, features: Array) -> Array:
-        """Return ``cross.T @ R @ cross (m, m)`` for cross = L phi, from `LowRankGram.features` phi ``(r, m)``."""
+    def quadratic(self, features: Array) -> Array:
+        """Return ``cross' R cross (m, m)`` for cross = L phi, from `LowRankGram.features` phi ``(r, m)``."""
         projected = self.inverse_factor @ features
         return np.asarray(features.T @ features - projected.T @ projected)
 
-    def feature_quadratic_diagonal(self, features: Array) -> Array:
-        """Return the diagonal ``(m,)`` of `feature_quadratic`, in O(r^2) for each new case."""
+    def quadratic_diagonal(self, features: Array) -> Array:
+        """Return the diagonal ``(m,)`` of `quadratic`, in O(r^2) for each new case."""
         projected = self.inverse_factor @ features
         return np.asarray(np.einsum("ij,ij->j", features, features) - np.einsum("ij,ij->j", projected, projected))
 
@@ -343,13 +401,6 @@ class LowRankCorrection:
         """Return ``R (n, n)``."""
         return self.rows(np.arange(self.site_precision.size))
 
-
-Sites: TypeAlias = SiteCorrection | LowRankCorrection
-"""A correction by sites, on a Gram matrix of either form."""
-
-
-def site_correction(gram: Gram, site_precision: Array) -> Sites:
-    """Return the correction R of sites ``(n,)`` on a Gram matrix of either form."""
-    if isinstance(gram, LowRankGram):
-        return LowRankCorrection(gram, site_precision)
-    return SiteCorrection(gram, site_precision)
+    def stored(self) -> dict[str, Array]:
+        """Return the site variances."""
+        return {"site_variance": site_variance(self.site_precision)}

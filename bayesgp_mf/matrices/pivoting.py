@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.matrices.dense import PSD_TOLERANCE, cholesky, triangular_inverse
-from bayesgp_mf.matrices.low_rank import LowRankGram, row_blocks
+from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.factors import PSD_TOLERANCE, cholesky, triangular_inverse
+from bayesgp_mf.matrices.low_rank import LowRankGram
 from bayesgp_mf.types import Array
 
 Rows: TypeAlias = NDArray[np.intp] | slice
@@ -127,7 +128,7 @@ def _pivots_among(
 def _columns(entries: Entries, pivots: NDArray[np.intp], factor: Array, root: Array) -> Array:
     """Return the columns ``(n, k)`` of a root that new pivots add to the ``root (n, r)`` so far."""
     added, known = np.empty((root.shape[0], pivots.size)), root[pivots]
-    for block in row_blocks(root.shape[0]):
+    for block in blocks(root.shape[0]):
         columns = entries(block, pivots)
         if known.size:
             columns = columns - root[block] @ known.T
@@ -140,7 +141,7 @@ def _substitute(factor: Array, right: Array, result: Array) -> None:
 
     In steps of some columns, whose triangles are inverted, so that nearly all of the work is products of matrices.
     """
-    for start in range(0, factor.shape[0], PANEL):
-        panel = slice(start, start + PANEL)
-        rest = right[:, panel] - result[:, :start] @ factor[panel, :start].T if start else right[:, panel]
+    for panel in blocks(factor.shape[0], PANEL):
+        done = slice(panel.start)
+        rest = right[:, panel] - result[:, done] @ factor[panel, done].T if panel.start else right[:, panel]
         np.matmul(rest, triangular_inverse(factor[panel, panel]).T, out=result[:, panel])

@@ -30,11 +30,13 @@ References
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from bayesgp_mf.matrices.dense import Correction, SiteCorrection, cholesky, triangular_inverse
+from bayesgp_mf.matrices.corrections import Correction
+from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
+from bayesgp_mf.matrices.sites import SiteCorrection
 from bayesgp_mf.multiclass.gram import of_class, times_gram
 from bayesgp_mf.types import Array
 
@@ -93,6 +95,8 @@ class SoftmaxCorrection:
     NotPositiveDefiniteError
         When the factors are first needed, if M is singular.
     """
+
+    form: ClassVar[str] = "dense"
 
     def __init__(self, gram: Array, site_weight: Array) -> None:
         self._gram = gram
@@ -172,6 +176,10 @@ class SoftmaxCorrection:
         """Return ``R (C, n, C, n)``, for tests: nothing else makes a matrix of so many rows."""
         return self.quadratic(np.eye(self.site_weight.shape[0]))
 
+    def stored(self) -> dict[str, Array]:
+        """Return the weights of the sites."""
+        return {"site_weight": self.site_weight}
+
     def class_block(self, c: int) -> Array:
         """Return the block R_cc ``(n, n)``."""
         block = self._blocks.each[c]
@@ -190,10 +198,13 @@ class SoftmaxCorrection:
 
     def site_precision(self) -> Array:
         """Return W ``(n, C, C)``."""
-        w = self.site_weight
-        total = np.sum(w, axis=1)
-        outer = w[:, :, None] * w[:, None, :] / total[:, None, None]
-        return np.asarray(w[:, :, None] * np.eye(w.shape[1]) - outer)
+        return star_sites(self.site_weight)
+
+
+def star_sites(weight: Array) -> Array:
+    """Return W = diag(w) - w w'/sum(w) ``(n, C, C)`` of each case, from ``w (n, C)``."""
+    outer = weight[:, :, None] * weight[:, None, :] / np.sum(weight, axis=1)[:, None, None]
+    return np.asarray(weight[:, :, None] * np.eye(weight.shape[1]) - outer)
 
 
 def explicit_gradient(correction: ClassCorrection, alpha: Array, gram: Array) -> Array:

@@ -6,9 +6,8 @@ The mode maximises, over f = K alpha with a latent function for each class ([1]_
 
 so that :math:`\alpha = y - \pi` there, with y one in the column of the case's class (eq. 3.35). With
 :math:`W_i = \mathrm{diag}(\pi_i) - \pi_i \pi_i^T` (eq. 3.38), Newton's step is that of the binary method
-(`solvers.laplace`), :math:`\alpha \leftarrow \alpha + (I - R K)(y - \pi - \alpha)`, with the R of
-`multiclass.correction` ([1]_, algorithm 3.3). It goes uphill, and a line search along it makes it converge from
-anywhere.
+(`solvers.mode`), :math:`\alpha \leftarrow \alpha + (I - R K)(y - \pi - \alpha)`, with the R of
+`multiclass.correction` ([1]_, algorithm 3.3).
 
 References
 ----------
@@ -26,31 +25,15 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log_softmax
 
-from bayesgp_mf.errors import Status
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import ClassLeaveOneOut, Control, Evidence, Info, Solution
+from bayesgp_mf.inference.solver import Traits
 from bayesgp_mf.multiclass.correction import SoftmaxCorrection, explicit_gradient
 from bayesgp_mf.multiclass.gram import of_class, prior_variance, times_gram
-from bayesgp_mf.multiclass.response import case_covariances, class_correction, class_linear_response
-from bayesgp_mf.solvers.ascent import SMALLEST_FRACTION, climb
+from bayesgp_mf.multiclass.response import case_covariances, class_correction, class_linear_response, softmax_of
 from bayesgp_mf.solvers.driver import require_solved
-from bayesgp_mf.solvers.line_search import first_that_rises
-from bayesgp_mf.types import Array
-
-
-class State(NamedTuple):
-    """What the next step needs.
-
-    Attributes
-    ----------
-    alpha : (n, C) array
-        Weights, in latent units to the power -1.
-    latent : (n, C) array
-        The latent values K alpha.
-    """
-
-    alpha: Array
-    latent: Array
+from bayesgp_mf.solvers.mode import State, find_mode, newton, psi
+from bayesgp_mf.types import Array, Derivs
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +59,19 @@ class MulticlassLaplace:
 
     name: str = "laplace"
 
+    @property
+    def traits(self) -> Traits:
+        """It is for several classes."""
+        return Traits(targets=frozenset({"classes"}))
+
     def init(self, problem: Problem) -> State:
-        """Return the mode before any data: zero."""
-        zero = np.zeros((problem.n, problem.n_classes))
-        return State(zero, zero)
+        """Return the mode before any data: zero; ValueError if the likelihood is no softmax."""
+        softmax_of(problem)
+        return State(np.zeros((problem.n, problem.n_classes)))
 
     def step(self, problem: Problem, state: State) -> State:
         """Return the state after one Newton step, shortened until Psi rises; the same state if it cannot."""
-        moved = _newton(problem, state)
-        return state if moved is None else moved
+        return newton(_Hill(problem), state) or state
 
     def finish(self, problem: Problem, state: State, info: Info) -> Solution:
         r"""Return the solution at a state: weights, correction and the evidence.
@@ -94,9 +81,9 @@ class MulticlassLaplace:
         .. math:: \sum_i \log \pi_{i t_i} - \tfrac12 \sum_c \alpha_c^T K_c \alpha_c - \tfrac12 \log \det(I + K W).
         """
         f = times_gram(state.alpha, problem.dense_gram)
-        log_pi = log_softmax(f, axis=1)
-        correction = SoftmaxCorrection(problem.dense_gram, np.exp(log_pi))
-        value = _objective(problem.t, log_pi, state.alpha, f) - 0.5 * correction.log_det
+        derivs = _Hill(problem).log_prob(f)
+        correction = SoftmaxCorrection(problem.dense_gram, -derivs.d2)
+        value = psi(derivs, state.alpha, f) - 0.5 * correction.log_det
         return Solution(self.name, state.alpha, correction, Evidence(value, "laplace"), None, info)
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
@@ -124,14 +111,10 @@ class MulticlassLaplace:
             If ``start`` has another number of cases or classes.
         """
         control.check_scheme(self.name)
-        first = self.init(problem)
-        state = first
+        zero = self.init(problem)
         if start is not None:
-            start.check_start(*first.alpha.shape)
-            state = State(start.alpha, times_gram(start.alpha, problem.dense_gram))
-        state, info = _climb(problem, state, control)
-        if start is not None and info.status is not Status.CONVERGED:  # a start far out can be lost in rounding
-            state, info = _climb(problem, first, control)
+            start.check_start(*zero.alpha.shape)
+        state, info = find_mode(_Hill(problem), zero, control, None if start is None else start.alpha)
         require_solved(self.name, problem, info, control)
         return self.finish(problem, state, info)
 
@@ -168,34 +151,28 @@ class MulticlassLaplace:
         return class_linear_response(problem, solution)
 
 
-def _objective(t: Array, log_pi: Array, alpha: Array, f: Array) -> float:
-    """Return Psi in nats, from log probabilities, weights and latent values ``(n, C)``."""
-    own = log_pi[np.arange(t.size), t.astype(np.intp)]
-    return float(np.sum(own)) - 0.5 * float(np.sum(alpha * f))
+class _Hill(NamedTuple):
+    """The log posterior of a problem; a `mode.Hill`, whose sites diag(pi) - pi pi' are told by pi."""
 
+    problem: Problem
 
-def _climb(problem: Problem, state: State, control: Control) -> tuple[State, Info]:
-    scale = np.sqrt(prior_variance(problem.dense_gram, problem.n_classes))  # alpha times it is a pure number
-    return climb(lambda at: _newton(problem, at), state, scale, control)
+    @property
+    def scale(self) -> Array:
+        return np.sqrt(prior_variance(self.problem.dense_gram, self.problem.n_classes))
 
+    def times(self, weights: Array) -> Array:
+        return times_gram(weights, self.problem.dense_gram)
 
-def _newton(problem: Problem, state: State) -> State | None:
-    """Return the state after Newton's step, shortened until Psi rises enough, or None if it cannot."""
-    (alpha, f), t = state, problem.t
-    log_pi = log_softmax(f, axis=1)
-    pi = np.exp(log_pi)
-    residual = -pi - alpha
-    residual[np.arange(t.size), t.astype(np.intp)] += 1.0
-    direction = SoftmaxCorrection(problem.dense_gram, pi).weights(residual)
-    rise = times_gram(direction, problem.dense_gram)
-    here = _objective(t, log_pi, alpha, f)
+    def log_prob(self, latent: Array) -> Derivs:
+        log_pi, own = log_softmax(latent, axis=1), (np.arange(latent.shape[0]), self.problem.t.astype(np.intp))
+        pi = np.exp(log_pi)
+        slope = -pi
+        slope[own] += 1.0
+        return Derivs(log_pi[own], slope, -pi)
 
-    def at(fraction: float) -> tuple[State, float]:
-        trial, there = alpha + fraction * direction, f + fraction * rise
-        return State(trial, there), _objective(t, log_softmax(there, axis=1), trial, there) - here
-
-    terms = abs(here) + float(np.sum(np.abs(alpha * f))) + problem.n
-    return first_that_rises(at, float(np.sum(residual * rise)), terms, SMALLEST_FRACTION)
+    def direction(self, derivs: Derivs, residual: Array) -> tuple[Array, None]:
+        # its factors are too large to be kept beside those of the next step
+        return SoftmaxCorrection(self.problem.dense_gram, -derivs.d2).weights(residual), None
 
 
 def _pull_on_mode(problem: Problem, solution: Solution) -> Array:

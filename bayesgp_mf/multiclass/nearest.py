@@ -18,6 +18,7 @@ References
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
@@ -46,6 +47,33 @@ _CERTAIN = 1e-13  # a variance below this part of the prior one is none
 class _Normal(NamedTuple):
     mean: Array
     covariance: Array
+
+
+@dataclass(frozen=True, eq=False)
+class NearestCases:
+    """What TAP knows of several classes beyond its Gaussian posterior.
+
+    Attributes
+    ----------
+    problem : Problem
+        The problem that was solved.
+    solution : Solution
+        Of method "tap", with its cavities.
+    """
+
+    problem: Problem
+    solution: Solution
+
+    @property
+    def log_density(self) -> Array:
+        """Log of the predictive density ``(n,)`` of each target when all targets, its own too, are known."""
+        # the average of the softmax under cavity times likelihood is e_t - alpha
+        own = np.take_along_axis(self.solution.alpha, self.problem.t.astype(np.intp)[:, None], axis=1)[:, 0]
+        return np.asarray(np.log1p(-own))
+
+    def probabilities(self, cross: Array, prior: Array) -> Array:
+        """Return those of the classes ``(m, C)`` at new cases."""
+        return nearest_case_probabilities(self.problem, self.solution, cross, prior)
 
 
 def nearest_case_probabilities(

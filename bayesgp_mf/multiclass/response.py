@@ -6,8 +6,9 @@ import numpy as np
 
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import ClassLeaveOneOut, Solution
-from bayesgp_mf.likelihoods import Softmax
+from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
+from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.multiclass.correction import ClassCorrection
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
 from bayesgp_mf.types import Array
@@ -42,8 +43,7 @@ def case_covariances(correction: ClassCorrection, prior: Array, cross: Array) ->
         Covariances with the training cases.
     """
     result = np.empty((*prior.shape, prior.shape[1]))
-    for start in range(0, prior.shape[0], BLOCK):
-        rows = slice(start, start + BLOCK)
+    for rows in blocks(prior.shape[0], BLOCK):
         result[rows] = -correction.blocks(cross[..., rows])
     every = np.arange(prior.shape[1])
     result[:, every, every] += prior
@@ -121,8 +121,8 @@ def class_predictions(problem: Problem, mean: Array, covariance: Array) -> Class
     return ClassLeaveOneOut(mean, np.array(np.diagonal(covariance, axis1=1, axis2=2)), log_density, probability)
 
 
-def softmax_of(problem: Problem) -> Softmax:
+def softmax_of(problem: Problem) -> ClassLikelihood:
     """Return the likelihood of a problem, or raise a ValueError if it is not one of several classes."""
-    if not isinstance(problem.likelihood, Softmax):
+    if not isinstance(problem.likelihood, ClassLikelihood):
         raise ValueError(f"several classes need a Softmax likelihood, got {type(problem.likelihood).__name__}.")
     return problem.likelihood

@@ -1,6 +1,13 @@
 r"""TAP for several classes with sites of the softmax's own form: C numbers for each case, O(C n^3) for each step.
 
-A site of `tap` is any matrix W_i that does not see a common offset. At its solution these matrices are very nearly
+The equations are those of two classes (2000, eqs. 19, 26, 28, 29; `solvers.meanfield`) with the C latent values of a
+case in place of one,
+
+.. math:: \alpha_i = \nabla_{m_i} \log Z_i(m_i, V_i), \qquad m = K \alpha - V \alpha,
+
+where :math:`Z_i = \int \pi_{t_i}(f)\, N(f|m_i, V_i)\, df`; `likelihoods.softmax_tilted` says how it is integrated. A
+site of full expectation propagation is any matrix W_i that does not see a common offset. At its solution these matrices
+are very nearly
 
 .. math:: W_i = \mathrm{diag}(w_i) - w_i w_i^T / \textstyle\sum_c w_{ic},
 
@@ -17,35 +24,38 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, ClassLeaveOneOut, Control, Evidence, Info, Solution
+from bayesgp_mf.inference.solver import Traits
+from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.likelihoods.softmax_tilted import (
     FEWEST,
     Tilted,
     check_number_of_classes,
     points_for,
+    tilted,
+    tilted_probabilities,
 )
-from bayesgp_mf.multiclass.correction import SoftmaxCorrection, explicit_gradient
+from bayesgp_mf.multiclass.correction import SoftmaxCorrection, explicit_gradient, star_sites
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
-from bayesgp_mf.multiclass.response import case_covariances, without_own_site
-from bayesgp_mf.multiclass.tap import (
-    DAMPING,
-    cavity_predictions,
-    check_variances,
-    rough_then_fine,
-    symmetric_root,
-    tilted_at,
-)
+from bayesgp_mf.multiclass.nearest import NearestCases
+from bayesgp_mf.multiclass.response import case_covariances, softmax_of, without_own_site
 from bayesgp_mf.solvers.driver import fixed_point, require_solved
 from bayesgp_mf.types import Array
 
+ROUGH = 1e-3
+"""Tolerance of the first steps, which have the fewest nodes."""
+DAMPING = 0.5
+"""Part of a step that is taken: with several classes, whole steps of all cases at once may overshoot for ever."""
 _HALVINGS = 60  # of the interval for the logarithm of the sum of w
 _HEAVIEST = 7.0  # its upper end: a class whose weight is some thousand times the others' is as good as any heavier
 
@@ -84,7 +94,7 @@ class StarTap:
     name : str
         The name users call it by.
     points : int, optional
-        As for `tap.MulticlassTap`.
+        Nodes for each of C - 2 variables of a case's integral (`likelihoods.softmax_tilted`).
 
     Examples
     --------
@@ -98,6 +108,17 @@ class StarTap:
 
     name: str = "tap"
     points: int | None = None
+
+    @property
+    def traits(self) -> Traits:
+        """It knows more of the observed cases than its Gaussian posterior says; its integrals are for few classes."""
+        return Traits(
+            targets=frozenset({"classes"}),
+            check=_check_likelihood,
+            known_classes=lambda problem, solution: NearestCases(
+                problem, replace(solution, cavity=self.cavity(problem, solution))
+            ),
+        )
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
         """Solve the equations of a problem.
@@ -127,6 +148,7 @@ class StarTap:
             no sites of this form.
         """
         control.check_scheme(self.name)
+        softmax_of(problem)  # whose form all this is about
         check_number_of_classes(problem.n_classes)
         check_variances(problem)
         iterate, points = partial(_iterate, problem), self._points(problem)
@@ -177,6 +199,54 @@ class StarTap:
         return Solution(self.name, alpha, correction, Evidence(value, "ep"), cavity, info)
 
 
+S = TypeVar("S")
+
+
+def rough_then_fine(
+    iterate: Callable[[S, Control, int], tuple[S, Info]], first: S, control: Control, points: int
+) -> tuple[S, Info]:
+    """Iterate from a state far from the solution: at first roughly, with the fewest nodes for each integral."""
+    if points <= FEWEST:
+        return iterate(first, control, points)
+    near, rough = iterate(first, replace(control, tolerance=max(ROUGH, control.tolerance)), FEWEST)
+    state, info = iterate(near, control, points)
+    return state, replace(info, n_iterations=info.n_iterations + rough.n_iterations)
+
+
+def tilted_at(problem: Problem, mean: Array, covariance: Array, points: int) -> Tilted:
+    """Return what the softmax makes of Gaussians ``(n, C)`` and ``(n, C, C)`` of all latent values of a case."""
+    basis = contrast_basis(problem.n_classes)
+    return tilted(problem.t, mean @ basis, basis.T @ covariance @ basis, points)
+
+
+def cavity_predictions(problem: Problem, cavity: Cavity, points: int) -> ClassLeaveOneOut:
+    """Return what the cavities say of the cases' own classes: of TAP they are its leave-one-out predictions."""
+    mean, covariance = cavity
+    return ClassLeaveOneOut(
+        mean=mean,
+        variance=np.array(np.diagonal(covariance, axis1=1, axis2=2)),
+        log_density=tilted_at(problem, mean, covariance, points).log_partition,
+        probability=tilted_probabilities(mean, covariance, points),
+    )
+
+
+def check_variances(problem: Problem) -> None:
+    """Raise a NotPositiveDefiniteError if a latent value has no prior variance."""
+    (certain,) = np.nonzero(np.any(prior_variance(problem.dense_gram, problem.n_classes) == 0, axis=1))
+    if certain.size:
+        raise NotPositiveDefiniteError(
+            f"method 'tap' for several classes needs latent values with a prior variance, and that of case "
+            f"{int(certain[0])} is zero for some class ({certain.size} such cases). Add kernels.Bias() or "
+            "kernels.White(...)."
+        )
+
+
+def _check_likelihood(likelihood: Likelihood) -> None:
+    known: int | None = getattr(likelihood, "n_classes", None)
+    if known is not None:
+        check_number_of_classes(known)
+
+
 def star_weights(diagonal: Array) -> Array:
     """Return w ``(n, C)`` such that diag(w) - w w'/sum(w) has a given diagonal.
 
@@ -213,19 +283,20 @@ def star_weights(diagonal: Array) -> Array:
     return np.asarray(p * 4.0 * np.exp(0.5 * (low + high))[:, None] * top)
 
 
-def _star(weight: Array) -> Array:
-    """Return W ``(n, C, C)``."""
-    outer = weight[:, :, None] * weight[:, None, :] / np.sum(weight, axis=1)[:, None, None]
-    return np.asarray(weight[:, :, None] * np.eye(weight.shape[1]) - outer)
-
-
 def _site_of(mean: Array, covariance: Array, found: Tilted) -> State:
     """Return the sites at cavities ``(n, C)`` and ``(n, C, C)``."""
     basis = contrast_basis(mean.shape[1])
     weight = star_weights(np.einsum("ca,iab,cb->ic", basis, found.precision, basis))
     gradient = found.gradient @ basis.T
     tilted_mean = mean + np.einsum("icd,id->ic", covariance, gradient)
-    return State(weight, np.einsum("icd,id->ic", _star(weight), tilted_mean) + gradient)
+    return State(weight, np.einsum("icd,id->ic", star_sites(weight), tilted_mean) + gradient)
+
+
+def symmetric_root(matrix: Array) -> Array:
+    """Return the root ``(n, C - 1, C - 1)`` of positive semi-definite matrices."""
+    values, vectors = np.linalg.eigh(matrix)
+    root = np.sqrt(np.maximum(values, 0.0))  # rounding
+    return np.asarray((vectors * root[:, None, :]) @ np.swapaxes(vectors, 1, 2))
 
 
 def _posterior(problem: Problem, state: State) -> _Posterior:
@@ -242,7 +313,7 @@ def _cavities(
     """Return means ``(n, C)`` and covariances ``(n, C, C)`` of the cavities, and log det(I + V W) of all cases."""
     sigma = case_covariances(correction, prior_variance(problem.dense_gram, problem.n_classes), problem.dense_gram)
     basis = contrast_basis(problem.n_classes)
-    root = symmetric_root(basis.T @ _star(correction.site_weight) @ basis)
+    root = symmetric_root(basis.T @ correction.site_precision() @ basis)
     remaining = np.eye(problem.n_classes - 1) - root @ (basis.T @ sigma @ basis) @ root
     through = sigma @ basis @ root
     covariance = without_own_site(sigma, through, remaining)
@@ -258,10 +329,10 @@ def _sites(solution: Solution) -> SoftmaxCorrection:
 
 def _sites_of(problem: Problem, solution: Solution) -> State:
     """Return the state that gave a solution, to start the next problem from."""
-    weight = _sites(solution).site_weight
-    latent = times_gram(solution.alpha, problem.dense_gram)
+    correction, latent = _sites(solution), times_gram(solution.alpha, problem.dense_gram)
     # b = W (K alpha) + alpha, since alpha = b - W K alpha
-    return State(weight, np.einsum("icd,id->ic", _star(weight), latent) + solution.alpha)
+    shift = np.einsum("icd,id->ic", correction.site_precision(), latent) + solution.alpha
+    return State(correction.site_weight, shift)
 
 
 def _iterate(problem: Problem, first: State, control: Control, points: int) -> tuple[State, Info]:

@@ -27,8 +27,8 @@ from bayesgp_mf.errors import (
 )
 from bayesgp_mf.inference.problem import Problem, explain_infeasible
 from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, Solution
-from bayesgp_mf.matrices.dense import SiteCorrection
-from bayesgp_mf.matrices.low_rank import GramGradient, LowRankCorrection
+from bayesgp_mf.inference.solver import GramGradient, Traits
+from bayesgp_mf.matrices.sites import SiteCorrection
 from bayesgp_mf.online.gradient import evidence_gradient
 from bayesgp_mf.online.sweep import Reuse, Sweep, sweep
 from bayesgp_mf.solvers.driver import require_determined, require_solved
@@ -172,12 +172,21 @@ class Online:
         UndefinedQuantityError
             If the solution is that of a stream, which keeps no factors.
         """
-        if not isinstance(solution.correction, SiteCorrection | LowRankCorrection):
+        if not hasattr(solution.correction, "cavity_variance"):
             raise UndefinedQuantityError(
                 "leave-one-out needs each case's own factor, and a stream keeps none. Solve the problem with "
                 "Online() over its Gram matrix, which does."
             )
         return linear_response(problem, solution)
+
+    @property
+    def traits(self) -> Traits:
+        """To its fixed point it is TAP."""
+        return Traits(
+            loo_gradient=lambda problem, solution, others: (
+                tap.loo_gradient(problem, solution, others) if solution.evidence.kind == "ep" else None
+            )
+        )
 
     def _order(self, n: int) -> tuple[int, ...]:
         if self.order is None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from bayesgp_mf.errors import Status
 from bayesgp_mf.inference.solution import Evidence, Info, Solution
-from bayesgp_mf.matrices.dense import DenseCorrection
+from bayesgp_mf.matrices.corrections import DenseCorrection
 from bayesgp_mf.types import Array
 
 

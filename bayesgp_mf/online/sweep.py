@@ -22,7 +22,8 @@ import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
-from bayesgp_mf.solvers.root_form import posterior_root, prior_root
+from bayesgp_mf.matrices.factors import scaled_root
+from bayesgp_mf.solvers.root_form import posterior_root
 from bayesgp_mf.solvers.sites import State
 from bayesgp_mf.types import Array, Derivs
 
@@ -91,9 +92,9 @@ def sweep(problem: Problem, order: tuple[int, ...], start: State, reuse: Reuse) 
     NaN, if without its factor there is no proper Gaussian; this happens with negative factors (labels that look
     flipped), far from a fixed point.
     """
-    n, t, prior = problem.n, problem.t, problem.gram.diagonal()
+    n, t, prior = problem.n, problem.t, problem.matrix.diagonal()
     precision, shift = start.precision.copy(), start.shift.copy()
-    mu, root = posterior_root(prior_root(problem.dense_gram), start)
+    mu, root = posterior_root(scaled_root(problem.dense_gram), start)
     mean, variance, value, d1, d2 = np.full((5, n), np.nan)
     columns = np.empty((n, n))
     for i in order:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.container.inferencedata import fit_group
+from bayesgp_mf.container.read import fit_group
 from bayesgp_mf.plots._axes import LINE, POINT, axes_or_new, legend_above, vector
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bayesgp_mf.container.inferencedata import Container
+    from bayesgp_mf.container.groups import Container
 
 WORST = "#c03a2b"
 

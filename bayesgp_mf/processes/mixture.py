@@ -69,26 +69,38 @@ class Mixture:
 
     def latent_mean(self, X_new: ArrayLike) -> Array:
         """Return the mean ``(m,)`` of the latent process at new cases, averaged over the settings."""
-        return self._average(lambda part: part.latent_mean(X_new))
+        return self.latent_mean_at(self.new_inputs(X_new))
+
+    def latent_mean_at(self, X: Array) -> Array:
+        """Return what `latent_mean` does at inputs that were checked."""
+        return self._average(lambda part: part.latent_mean_at(X))
 
     def latent(self, X_new: ArrayLike) -> tuple[Array, Array]:
         """Return mean and variance ``(m,)`` of the latent process at new cases, over the settings too."""
-        return self._moments(lambda part, _: part.latent(X_new))
+        return self.latent_at(self.new_inputs(X_new))
+
+    def latent_at(self, X: Array) -> tuple[Array, Array]:
+        """Return what `latent` does at inputs that were checked."""
+        return self._moments(lambda part, _: part.latent_at(X))
 
     def predict_proba(self, X_new: ArrayLike) -> Array:
         """Return the probability ``(m,)`` of the second class, averaged over the settings (1996, eq. 9).
 
         Of several classes, the probabilities ``(m, C)`` of all.
         """
-        return self._average(lambda part: part.predict_proba(X_new))
+        return self.predictive(X_new)[2]
 
     def predictive(self, X_new: ArrayLike) -> tuple[Array, Array, Array]:
         """Return mean, variance and probability ``(m,)`` at new cases at one go, over the settings."""
+        return self.predictive_at(self.new_inputs(X_new))
+
+    def predictive_at(self, X: Array) -> tuple[Array, Array, Array]:
+        """Return what `predictive` does at inputs that were checked."""
         proba: Array = np.zeros(())
 
         def ask(part: Process, weight: float) -> tuple[Array, Array]:
             nonlocal proba
-            mean, variance, each = part.predictive(X_new)
+            mean, variance, each = part.predictive_at(X)
             proba = proba + weight * each
             return mean, variance
 
@@ -135,6 +147,10 @@ class Mixture:
         if each:
             return ClassLeaveOneOut(mean, variance, -total, np.einsum("ki,ki...->i...", shares, np.array(each)))
         return LeaveOneOut(mean, variance, -total)
+
+    def new_inputs(self, X_new: ArrayLike) -> Array:
+        """Return new inputs as an array ``(m, d)``, or raise a ValueError that says why they do not fit the others."""
+        return self.parts[0].new_inputs(X_new)
 
     def _average(self, ask: Callable[[Process], Array]) -> Array:
         return np.asarray(sum(weight * ask(part) for weight, part in zip(self.weights, self.parts, strict=True)))

@@ -26,22 +26,20 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import blas
 
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.matrices.dense import Correction, pivoted_root, psd_root
-from bayesgp_mf.matrices.low_rank import Gram, LowRankCorrection, LowRankGram
+from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.corrections import Correction
+from bayesgp_mf.matrices.factors import pivoted_root, psd_root
+from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.types import Array
 
 TOLERANCE = 1e-8
 """The share of its prior variance that may be left out of a case."""
-
-BLOCK = 1024
-"""Cases handled at once."""
 
 
 class TooRoughError(ValueError):
@@ -110,10 +108,11 @@ class Basis:
         return Basis(self.kernel, np.concatenate([self.points, X[pivots]]), factor), noise
 
 
-def training_basis(kernel: Kernel, X: Array, gram: Gram) -> Basis:
-    """Return a basis of the training cases: that of their Gram matrix, if it is of low rank."""
-    if isinstance(gram, LowRankGram):
-        return Basis(kernel, X[gram.pivots], gram.pivot_factor)
+def training_basis(kernel: Kernel, X: Array, matrix: Matrix) -> Basis:
+    """Return a basis of the training cases: that of their Gram matrix, if it is made of one."""
+    known = matrix.basis(X)
+    if known is not None:
+        return Basis(kernel, *known)
     return cover(empty_basis(kernel, X.shape[1]), X, X.shape[0])[0]
 
 
@@ -143,15 +142,13 @@ def cover(basis: Basis, X: Array, most: int) -> tuple[Basis, Array]:
     for block in blocks(X.shape[0]):
         larger, noise[block] = basis.covering(X[block], largest)
         if larger is None:
-            raise TooRoughError(
-                f"the first {min(block.stop, X.shape[0])} of {X.shape[0]} vary in more than {most} independent ways"
-            )
+            raise TooRoughError(f"the first {block.stop} of {X.shape[0]} vary in more than {most} independent ways")
         basis = larger
     return basis, noise
 
 
 def draw_weights(
-    basis: Basis, X: Array, gram: Gram, alpha: Array, correction: Correction, draws: int, rng: np.random.Generator
+    basis: Basis, X: Array, matrix: Matrix, alpha: Array, correction: Correction, draws: int, rng: np.random.Generator
 ) -> Array:
     """Draw the weights u ``(draws, r)`` of the features from their posterior.
 
@@ -161,7 +158,7 @@ def draw_weights(
         One that begins with the `training_basis`.
     X : (n, d) array
         Training inputs.
-    gram : (n, n) array or LowRankGram
+    matrix : Matrix
         Their Gram matrix.
     alpha : (n,) or (draws, n) array
         Weights of the posterior mean, or of a mean for each draw.
@@ -172,10 +169,11 @@ def draw_weights(
     rng : numpy.random.Generator
         Source of randomness.
     """
-    if isinstance(gram, LowRankGram) and isinstance(correction, LowRankCorrection):
-        seen = alpha @ gram.root + rng.standard_normal((draws, gram.rank)) @ correction.inverse_factor
+    if matrix.rank is not None:
+        _, factor = matrix.posterior_root(correction)
+        seen = matrix.in_features(alpha) + rng.standard_normal((draws, matrix.rank)) @ factor.T
         # under that Gram matrix, the training cases say nothing of other features
-        return np.hstack([seen, rng.standard_normal((draws, basis.size - gram.rank))])
+        return np.hstack([seen, rng.standard_normal((draws, basis.size - matrix.rank))])
     rows = basis.rows(X)
     root = psd_root(np.eye(basis.size) - correction.quadratic(rows))
     return np.asarray(alpha @ rows + rng.standard_normal((draws, root.shape[1])) @ root.T)
@@ -193,9 +191,3 @@ def values(basis: Basis, weights: Array, noise: Array, X: Array, rng: np.random.
             drawn += np.sqrt(noise[block]) * rng.standard_normal(drawn.shape)
         result[:, block] = drawn
     return result
-
-
-def blocks(cases: int, size: int | None = None) -> Iterator[slice]:
-    """Go through many cases in blocks of `BLOCK`, or of another size."""
-    step = BLOCK if size is None else size
-    return (slice(start, start + step) for start in range(0, cases, step))

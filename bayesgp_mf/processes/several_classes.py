@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
@@ -12,16 +12,15 @@ from numpy.typing import ArrayLike
 
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import LeaveOneOut, Solution
+from bayesgp_mf.inference.solver import KnownClasses, Solver, traits_of
 from bayesgp_mf.inputs import as_new_inputs
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.matrices.dense import psd_root
+from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.methods import check_cavities, get_method
 from bayesgp_mf.multiclass.correction import ClassCorrection
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
-from bayesgp_mf.multiclass.nearest import nearest_case_probabilities
 from bayesgp_mf.multiclass.response import case_covariances, class_correction, softmax_of
-from bayesgp_mf.multiclass.star_tap import StarTap
-from bayesgp_mf.processes.paths import blocks
 from bayesgp_mf.processes.single import LARGEST_JOINT, Draws, Marginals, Posterior
 from bayesgp_mf.types import Array, Derivs
 
@@ -47,7 +46,9 @@ class MulticlassPosterior:
         Gram matrix, codes, softmax likelihood.
     solution : Solution
         alpha ``(n, C)``, correction R, evidence.
-    features : sequence of str, optional
+    solver : Solver, optional
+        The method that made the solution; by default the one that has the solution's name.
+    feature_names : sequence of str, optional
         The names of the inputs, if they have names.
 
     Examples
@@ -67,7 +68,8 @@ class MulticlassPosterior:
     X: Array
     problem: Problem
     solution: Solution
-    features: Sequence[str] | None = field(default=None, kw_only=True)
+    solver: Solver | None = None
+    feature_names: Sequence[str] | None = None
 
     @property
     def parts(self) -> tuple[MulticlassPosterior, ...]:
@@ -84,10 +86,14 @@ class MulticlassPosterior:
         return class_correction(self.solution)
 
     @cached_property
+    def method(self) -> Solver:
+        """The method that made the solution."""
+        return get_method(self.solution.method, self.problem.likelihood) if self.solver is None else self.solver
+
+    @cached_property
     def loo(self) -> LeaveOneOut:
         """Leave-one-out predictions: latent means and variances ``(n, C)``, log predictive density of each case."""
-        solver = get_method(self.solution.method, self.problem.likelihood)
-        return solver.leave_one_out(self.problem, self.solution)
+        return self.method.leave_one_out(self.problem, self.solution)
 
     def latent_mean(self, X_new: ArrayLike) -> Array:
         """Return the posterior means ``(m, C)`` of the latent processes at new cases, k_c(x)' alpha_c.
@@ -97,7 +103,10 @@ class MulticlassPosterior:
         ValueError
             If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
         """
-        X_new = as_new_inputs(X_new, self.X, self.features)
+        return self.latent_mean_at(self.new_inputs(X_new))
+
+    def latent_mean_at(self, X_new: Array) -> Array:
+        """Return what `latent_mean` does at inputs that were checked."""
         crosses = (self.kernel.cross(self.X, X_new[block]) for block in blocks(X_new.shape[0], BLOCK))
         return np.concatenate([times_gram(self.solution.alpha, cross) for cross in crosses])
 
@@ -109,7 +118,11 @@ class MulticlassPosterior:
         ValueError
             If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
         """
-        mean, covariance = self.latent_covariance(X_new)
+        return self.latent_at(self.new_inputs(X_new))
+
+    def latent_at(self, X: Array) -> tuple[Array, Array]:
+        """Return what `latent` does at inputs that were checked."""
+        mean, covariance = self.covariance_at(X)
         return mean, np.array(np.diagonal(covariance, axis1=1, axis2=2))
 
     def latent_covariance(self, X_new: ArrayLike) -> tuple[Array, Array]:
@@ -122,7 +135,10 @@ class MulticlassPosterior:
         ValueError
             If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
         """
-        X_new = as_new_inputs(X_new, self.X, self.features)
+        return self.covariance_at(self.new_inputs(X_new))
+
+    def covariance_at(self, X_new: Array) -> tuple[Array, Array]:
+        """Return what `latent_covariance` does at inputs that were checked."""
         n_classes = self.problem.n_classes
         mean = np.empty((X_new.shape[0], n_classes))
         covariance = np.empty((X_new.shape[0], n_classes, n_classes))
@@ -153,25 +169,23 @@ class MulticlassPosterior:
 
     def predictive(self, X_new: ArrayLike) -> tuple[Array, Array, Array]:
         """Return means, variances and probabilities ``(m, C)`` at new cases at one go."""
-        mean, covariance = self.latent_covariance(X_new)
-        if self._tap is None:
+        return self.predictive_at(self.new_inputs(X_new))
+
+    def predictive_at(self, X: Array) -> tuple[Array, Array, Array]:
+        """Return what `predictive` does at inputs that were checked."""
+        mean, covariance = self.covariance_at(X)
+        if self._known is None:
             proba = self.problem.likelihood.predict_proba(mean, covariance)
         else:
-            proba = self._by_nearest_cases(self._tap, as_new_inputs(X_new, self.X, self.features))
+            each = (self._known.probabilities(cross, prior) for _, cross, prior in self._prior_covariances(X))
+            proba = np.concatenate(list(each))
         return mean, np.array(np.diagonal(covariance, axis1=1, axis2=2)), proba
 
-    @property
-    def _tap(self) -> StarTap | None:
-        """The solver, if it knows more of the observed cases than the Gaussian posterior says."""
-        solver = get_method(self.solution.method, self.problem.likelihood)
-        return solver if isinstance(solver, StarTap) else None
-
-    def _by_nearest_cases(self, solver: StarTap, X_new: Array) -> Array:
-        solution = replace(self.solution, cavity=solver.cavity(self.problem, self.solution))
-        result = np.empty((X_new.shape[0], self.problem.n_classes))
-        for block, cross, prior in self._prior_covariances(X_new):
-            result[block] = nearest_case_probabilities(self.problem, solution, cross, prior)
-        return result
+    @cached_property
+    def _known(self) -> KnownClasses | None:
+        """What the method knows of the observed cases beyond the Gaussian posterior."""
+        known = traits_of(self.method).known_classes
+        return None if known is None else known(self.problem, self.solution)
 
     @cached_property
     def _covariance_at_training(self) -> Array:
@@ -191,9 +205,8 @@ class MulticlassPosterior:
     @property
     def log_density_at_training(self) -> Array:
         """Log of the predictive density ``(n,)`` of each target when all targets, its own too, are known."""
-        if self._tap is not None:  # the average of the softmax under cavity times likelihood is e_t - alpha
-            own = np.take_along_axis(self.solution.alpha, self.problem.t.astype(np.intp)[:, None], axis=1)[:, 0]
-            return np.asarray(np.log1p(-own))
+        if self._known is not None:
+            return self._known.log_density
         likelihood, at = softmax_of(self.problem), (self.mean_at_training, self._covariance_at_training)
         return likelihood.predictions(self.problem.t, *at)[0]
 
@@ -226,7 +239,7 @@ class MulticlassPosterior:
         """
         if marginals != "gaussian":
             if marginals == "tilted":
-                check_cavities(self.solution.method)
+                check_cavities(self.method)
             raise ValueError(f"marginals of several classes must be 'gaussian', got {marginals!r}.")
         problem, likelihood = self.problem, softmax_of(self.problem)
         n, n_classes = problem.latent_shape
@@ -271,7 +284,10 @@ class MulticlassPosterior:
         ValueError
             If there are more than 5000 new cases, whose joint covariance would not fit.
         """
-        X_new = as_new_inputs(X_new, self.X, self.features)
+        return self.draw_at(self.new_inputs(X_new), draws, rng)
+
+    def draw_at(self, X_new: Array, draws: int, rng: np.random.Generator) -> Array:
+        """Return what `draw_new` does at inputs that were checked."""
         (n, n_classes), m = self.problem.latent_shape, X_new.shape[0]
         if m > LARGEST_JOINT:
             raise ValueError(
@@ -289,6 +305,10 @@ class MulticlassPosterior:
             f[block] = mean + prior[:, n:] - times_gram(self._pull(prior[:, :n], rng), cross)
         return f
 
+    def new_inputs(self, X_new: ArrayLike) -> Array:
+        """Return new inputs as an array ``(m, d)``, or raise a ValueError that says why they do not fit the others."""
+        return as_new_inputs(X_new, self.X, self.feature_names)
+
     def _pull(self, prior: Array, rng: np.random.Generator) -> Array:
         """Return R (f + e) ``(draws, n, C)`` for prior draws f and noise e of the sites."""
         return self._correction.multiply(prior) + self._correction.noise(rng.standard_normal(prior.shape))
@@ -303,11 +323,16 @@ Process: TypeAlias = Posterior | MulticlassPosterior
 
 
 def make_process(
-    kernel: Kernel, X: Array, problem: Problem, solution: Solution, features: Sequence[str] | None = None
+    kernel: Kernel,
+    X: Array,
+    problem: Problem,
+    solution: Solution,
+    solver: Solver | None = None,
+    feature_names: Sequence[str] | None = None,
 ) -> Process:
-    """Return the posterior process of a solution."""
+    """Return the posterior process of a solution; `Posterior` says what ``solver`` and ``feature_names`` are."""
     made = MulticlassPosterior if problem.likelihood.targets == "classes" else Posterior
-    return made(kernel, X, problem, solution, features=features)
+    return made(kernel, X, problem, solution, solver, feature_names=feature_names)
 
 
 def of_class_root(roots: Array | list[Array], c: int) -> Array:

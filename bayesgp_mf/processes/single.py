@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -13,15 +13,18 @@ from numpy.typing import ArrayLike
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import LeaveOneOut, Solution
+from bayesgp_mf.inference.solver import Cloud, KnownPosterior, Solver, traits_of
 from bayesgp_mf.inputs import as_new_inputs
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.matrices.dense import Correction, cholesky, psd_root
-from bayesgp_mf.matrices.low_rank import LowRankCorrection, LowRankGram, dense_gram
-from bayesgp_mf.methods import METHODS, check_cavities, check_marginals
-from bayesgp_mf.processes.paths import TooRoughError, blocks, cover, draw_weights, training_basis, values
+from bayesgp_mf.likelihoods.optional import unshifted
+from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.corrections import Correction
+from bayesgp_mf.matrices.factors import psd_root
+from bayesgp_mf.matrices.matrix import Matrix
+from bayesgp_mf.methods import METHODS, check_cavities, check_marginals, get_method
+from bayesgp_mf.processes.paths import TooRoughError, cover, draw_weights, training_basis, values
 from bayesgp_mf.processes.tilted import tilted_values
-from bayesgp_mf.solvers.exact import Cloud, Exact
 from bayesgp_mf.types import Array, Derivs
 
 BLOCK = 4096
@@ -84,7 +87,12 @@ class Posterior:
         Gram matrix, targets, likelihood.
     solution : Solution
         alpha, correction R, evidence.
-    features : sequence of str, optional
+    solver : Solver, optional
+        The method that made the solution; by default the one that has the solution's name.
+    mean : callable, optional
+        The prior mean ``(m,)`` of inputs ``(m, d)``; zero by default. Then ``problem`` (with a shifted likelihood) and
+        ``solution`` are those of the deviations from it, and all else is of the latent values.
+    feature_names : sequence of str, optional
         The names of the inputs, if they have names. Then a data frame of new cases must have the same columns, in the
         same order.
 
@@ -104,7 +112,9 @@ class Posterior:
     X: Array
     problem: Problem
     solution: Solution
-    features: Sequence[str] | None = field(default=None, kw_only=True)
+    solver: Solver | None = None
+    mean: Callable[[Array], Array] | None = None
+    feature_names: Sequence[str] | None = None
 
     @property
     def parts(self) -> tuple[Posterior, ...]:
@@ -116,26 +126,46 @@ class Posterior:
         """Log evidence, in nats; ``solution.evidence.kind`` says of which kind."""
         return self.solution.evidence.value
 
+    @cached_property
+    def method(self) -> Solver:
+        """The method that made the solution."""
+        return get_method(self.solution.method) if self.solver is None else self.solver
+
     @property
     def _likelihood(self) -> Likelihood:
         """That of the latent values that `latent` returns."""
-        return self.problem.likelihood
-
-    @property
-    def _exact(self) -> Exact | None:
-        """The solver, if the posterior is not a Gaussian process but known all the same."""
-        solver = METHODS[self.solution.method]
-        return solver if isinstance(solver, Exact) and self.problem.likelihood.targets == "binary" else None
+        return unshifted(self.problem.likelihood)
 
     @cached_property
+    def _matrix(self) -> Matrix:
+        """The Gram matrix in the form that the correction is of."""
+        return self.problem.in_form(self.solution.correction.form)
+
+    @cached_property
+    def _offset(self) -> Array | float:
+        return 0.0 if self.mean is None else self.mean(self.X)
+
+    @cached_property
+    def _known(self) -> KnownPosterior | None:
+        """The posterior, if it is not a Gaussian process but known all the same."""
+        known = None if self._is_foreign else traits_of(self.method).known_posterior
+        return None if known is None else known(self.problem)
+
+    @property
+    def _is_foreign(self) -> bool:
+        """Whether only the Gaussian process is known: the method has no name here, and was not given."""
+        return self.solver is None and self.solution.method not in METHODS
+
+    @property
     def _cloud(self) -> Cloud | None:
         """The mixture of Gaussian processes that such a posterior is."""
-        return None if self._exact is None else self._exact.cloud(self.problem)
+        return None if self._known is None else self._known.cloud
 
     @cached_property
     def loo(self) -> LeaveOneOut:
         """Leave-one-out predictions: latent mean and variance, log predictive density of each case."""
-        return METHODS[self.solution.method].leave_one_out(self.problem, self.solution)
+        others = self.method.leave_one_out(self.problem, self.solution)
+        return others if self.mean is None else replace(others, mean=others.mean + self._offset)
 
     def latent_mean(self, X_new: ArrayLike) -> Array:
         """Return the posterior mean ``(m,)`` of the latent process at new cases, k(x)' alpha (2000, eq. 31).
@@ -146,10 +176,15 @@ class Posterior:
         ------
         ValueError
             If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs, or a data frame with other
-            columns than `features`.
+            columns.
         """
-        X_new = self._check(X_new)
-        return np.concatenate([self._mean(X_new[block]) for block in self._blocks(X_new)])
+        return self.latent_mean_at(self.new_inputs(X_new))
+
+    def latent_mean_at(self, X: Array) -> Array:
+        """Return what `latent_mean` does at inputs that were checked."""
+        weights = self._matrix.in_features(self.solution.alpha)
+        parts = [weights @ self._features(X[block]) for block in self._blocks(X)]
+        return np.concatenate(parts) + self._prior_mean(X)
 
     def latent(self, X_new: ArrayLike) -> tuple[Array, Array]:
         """Return the posterior mean and variance of the latent process at new cases.
@@ -173,38 +208,27 @@ class Posterior:
         UndefinedQuantityError
             If the method has no variance (a support-vector machine).
         """
-        X_new = self._check(X_new)
-        mean, variance = np.empty(X_new.shape[0]), np.empty(X_new.shape[0])
-        for block in self._blocks(X_new):
-            mean[block], taken = self._mean_and_taken(X_new[block])
-            variance[block] = self.kernel.diag(X_new[block]) - taken
-        return mean, _nonnegative(variance, self.kernel.diag(X_new))
+        return self.latent_at(self.new_inputs(X_new))
+
+    def latent_at(self, X: Array) -> tuple[Array, Array]:
+        """Return what `latent` does at inputs that were checked."""
+        prior, weights = self.kernel.diag(X), self._matrix.in_features(self.solution.alpha)
+        mean, variance = np.empty(X.shape[0]), np.empty(X.shape[0])
+        for block in self._blocks(X):
+            features = self._features(X[block])
+            mean[block] = weights @ features
+            variance[block] = prior[block] - self.solution.correction.quadratic_diagonal(features)
+        return mean + self._prior_mean(X), _nonnegative(variance, prior)
+
+    def _prior_mean(self, X: Array) -> Array | float:
+        return 0.0 if self.mean is None else self.mean(X)
 
     def _blocks(self, X_new: Array) -> Iterator[slice]:
-        """Go through new cases in blocks whose covariances with the training cases, or their features, are few."""
-        gram = self.problem.gram
-        rows = gram.rank if isinstance(gram, LowRankGram) else gram.shape[0]
-        return blocks(X_new.shape[0], max(1, min(BLOCK, LARGEST_BLOCK // max(rows, 1))))
+        """Go through new cases in blocks whose features are few."""
+        return blocks(X_new.shape[0], max(1, min(BLOCK, LARGEST_BLOCK // max(self._matrix.width, 1))))
 
-    def _features(self, gram: LowRankGram, X_new: Array) -> Array:
-        return gram.features(self.kernel.cross(self.X[gram.pivots], X_new))
-
-    def _mean(self, X_new: Array) -> Array:
-        """Return the posterior mean ``(m,)`` of a block of new cases."""
-        gram, alpha = self.problem.gram, self.solution.alpha
-        if isinstance(gram, LowRankGram):
-            return np.asarray((gram.root.T @ alpha) @ self._features(gram, X_new))
-        return np.asarray(self.kernel.cross(self.X, X_new).T @ alpha)
-
-    def _mean_and_taken(self, X_new: Array) -> tuple[Array, Array]:
-        """Return the posterior mean of a block of new cases, and what the data take from their variances, ``(m,)``."""
-        gram, correction = self.problem.gram, self.solution.correction
-        if isinstance(gram, LowRankGram) and isinstance(correction, LowRankCorrection):
-            features = self._features(gram, X_new)
-            mean = (gram.root.T @ self.solution.alpha) @ features
-            return np.asarray(mean), correction.feature_quadratic_diagonal(features)
-        cross = self.kernel.cross(self.X, X_new)
-        return np.asarray(cross.T @ self.solution.alpha), correction.quadratic_diagonal(cross)
+    def _features(self, X_new: Array) -> Array:
+        return self._matrix.features(self.kernel, self.X, X_new)
 
     def predict_proba(self, X_new: ArrayLike) -> Array:
         """Return the probability ``(m,)`` of the second class (t = +1) at new cases (2000, eq. 12).
@@ -228,11 +252,14 @@ class Posterior:
         UndefinedQuantityError
             If the likelihood has no classes, or the method no variance.
         """
-        X_new = self._check(X_new)
-        mean, variance = self.latent(X_new)
+        return self.predictive_at(self.new_inputs(X_new))
+
+    def predictive_at(self, X: Array) -> tuple[Array, Array, Array]:
+        """Return what `predictive` does at inputs that were checked."""
+        mean, variance = self.latent_at(X)
         if self._cloud is None:
             return mean, variance, self._likelihood.predict_proba(mean, variance)
-        return mean, variance, self._mixed_proba(self._cloud, X_new)
+        return mean, variance, self._mixed_proba(self._cloud, X)
 
     def _mixed_proba(self, cloud: Cloud, X_new: Array) -> Array:
         likelihood = self.problem.likelihood
@@ -250,25 +277,20 @@ class Posterior:
 
     @cached_property
     def _variance_at_training(self) -> Array:
-        gram, correction = self.problem.gram, self.solution.correction
-        if isinstance(correction, LowRankCorrection):
-            return correction.covariance_diagonal()
-        prior = gram.diagonal()
-        variance = prior - correction.quadratic_diagonal(dense_gram(gram))
-        return _nonnegative(variance, prior)
+        return _nonnegative(self._matrix.posterior_variance(self.solution.correction), self.problem.matrix.diagonal())
 
     @property
     def mean_at_training(self) -> Array:
         """Posterior mean ``(n,)`` of the latent values of the training cases."""
-        return np.asarray(self.problem.gram @ self.solution.alpha)
+        return np.asarray(self.problem.matrix @ self.solution.alpha + self._offset)
 
     @property
     def log_density_at_training(self) -> Array:
         """Log of the predictive density ``(n,)`` of each target when all targets, its own too, are known."""
         problem = self.problem
         if self._cloud is None:
-            return problem.likelihood.log_partition(problem.t, *self.at_training).value
-        moments = self._cloud.moments(problem.dense_gram, problem.gram.diagonal())
+            return self._likelihood.log_partition(problem.t, *self.at_training).value
+        moments = self._cloud.moments(problem.dense_gram, problem.matrix.diagonal())
         density = np.exp(problem.likelihood.log_partition(problem.t, *moments).value)
         return np.asarray(np.log(self._cloud.share @ density))
 
@@ -310,11 +332,11 @@ class Posterior:
         Exact draws come all at once.
         """
         # of a Gaussian posterior the solution itself says, in `_tilt`, whether it has cavities
-        check_marginals(marginals, None if self._exact is None else self.solution.method)
-        if self._exact is not None:
-            yield self._draw_exact(self._exact, draws, rng)
+        check_marginals(marginals, None if self._known is None else self.method)
+        if self._known is not None:
+            yield self._draw_known(self._known, draws, rng)
             return
-        root, factor = self._weights()
+        root, factor = self._matrix.posterior_root(self.solution.correction)
         rank = root.shape[1]
         mean = root.T @ self.solution.alpha  # of u, since the mean of f is K alpha = A (A' alpha)
         constant = 0.5 * rank * np.log(2.0 * np.pi)
@@ -329,18 +351,10 @@ class Posterior:
                 u = np.asarray(np.linalg.solve(root, f.T).T, dtype=np.float64)
             log_likelihood = self.problem.likelihood.log_prob(self.problem.t, f)
             log_p = log_likelihood.value.sum(axis=1) - 0.5 * np.sum(u**2, axis=1) - constant
-            yield Draws(f, log_likelihood, log_p, log_q)
+            yield Draws(f + self._offset, log_likelihood, log_p, log_q)
 
-    def _weights(self) -> tuple[Array, Array]:
-        """Return A ``(n, r)`` with K = A A', and the triangular C with the posterior covariance C C' of u, f = A u."""
-        gram, correction = self.problem.gram, self.solution.correction
-        if isinstance(gram, LowRankGram) and isinstance(correction, LowRankCorrection):
-            return gram.root, correction.inverse_factor.T
-        root = gram.root if isinstance(gram, LowRankGram) else psd_root(gram)
-        return root, cholesky(np.eye(root.shape[1]) - correction.quadratic(root))
-
-    def _draw_exact(self, solver: Exact, draws: int, rng: np.random.Generator) -> Draws:
-        f, log_prior = solver.draw(self.problem, draws, rng)
+    def _draw_known(self, known: KnownPosterior, draws: int, rng: np.random.Generator) -> Draws:
+        f, log_prior = known.draw(draws, rng)
         log_likelihood = self.problem.likelihood.log_prob(self.problem.t, f)
         log_p = log_likelihood.value.sum(axis=1) + log_prior
         return Draws(f, log_likelihood, log_p, log_p - self.log_evidence)
@@ -349,10 +363,9 @@ class Posterior:
         """Carry Gaussian draws ``(draws, n)`` to the tilted marginals; also the log of the slope of the whole map."""
         cavity = self.solution.cavity
         if cavity is None:
-            check_cavities(self.solution.method)
+            check_cavities(self.method)
             raise ValueError("this posterior was read from a container, which keeps no cavities to tilt. Fit again.")
-        gram = self.problem.gram
-        mean, variance = gram @ self.solution.alpha, self._variance_at_training
+        mean, variance = self.problem.matrix @ self.solution.alpha, self._variance_at_training
         if rank < self.problem.n or np.any(variance <= 0):
             raise NotPositiveDefiniteError(
                 f"tilted marginals need an invertible Gram matrix, and this one of {self.problem.n} cases has rank "
@@ -376,33 +389,39 @@ class Posterior:
             If there are more than 5000 new cases, and they vary in more than 5000 ways that the training cases do not
             determine.
         """
-        X_new = self._check(X_new)
+        return self.draw_at(self.new_inputs(X_new), draws, rng)
+
+    def draw_at(self, X: Array, draws: int, rng: np.random.Generator) -> Array:
+        """Return what `draw_new` does at inputs that were checked."""
         weights, correction = self._means_and_correction(draws, rng)
-        if X_new.shape[0] <= LARGEST_JOINT and not isinstance(self.problem.gram, LowRankGram):
-            cross = self.kernel.cross(self.X, X_new)
-            root = psd_root(self.kernel.gram(X_new) - correction.quadratic(cross))
-            return np.asarray(weights @ cross + rng.standard_normal((draws, root.shape[1])) @ root.T)
-        known = training_basis(self.kernel, self.X, self.problem.gram)
+        matrix = self.problem.in_form(correction.form)
+        if X.shape[0] <= LARGEST_JOINT and matrix.rank is None:
+            cross = self.kernel.cross(self.X, X)
+            root = psd_root(self.kernel.gram(X) - correction.quadratic(cross))
+            f = weights @ cross + rng.standard_normal((draws, root.shape[1])) @ root.T
+            return np.asarray(f + self._prior_mean(X))
+        known = training_basis(self.kernel, self.X, matrix)
         try:
-            basis, noise = cover(known, X_new, MOST_WAYS)
+            basis, noise = cover(known, X, MOST_WAYS)
         except TooRoughError as reason:
             raise ValueError(
                 f"joint draws of new cases are limited to {LARGEST_JOINT} at once under a kernel as rough as this: "
                 f"{reason} that the training cases do not determine. Predict in parts, or without draws: "
                 "predict(idata, X_new, draws=False)."
             ) from reason
-        features = draw_weights(basis, self.X, self.problem.gram, weights, correction, draws, rng)
-        return values(basis, features, noise, X_new, rng)
+        features = draw_weights(basis, self.X, matrix, weights, correction, draws, rng)
+        return values(basis, features, noise, X, rng) + self._prior_mean(X)
 
     def _means_and_correction(self, draws: int, rng: np.random.Generator) -> tuple[Array, Correction]:
         """Return alpha ``(n,)`` or, of an exact posterior, that of each draw ``(draws, n)``; and R."""
-        if self._exact is None:
+        if self._known is None:
             return self.solution.alpha, self.solution.correction
-        cloud = self._exact.draw_cloud(self.problem, draws, rng)
+        cloud = self._known.draw_cloud(draws, rng)
         return cloud.weights, cloud.correction
 
-    def _check(self, X_new: ArrayLike) -> Array:
-        return as_new_inputs(X_new, self.X, self.features)
+    def new_inputs(self, X_new: ArrayLike) -> Array:
+        """Return new inputs as an array ``(m, d)``, or raise a ValueError that says why they do not fit the others."""
+        return as_new_inputs(X_new, self.X, self.feature_names)
 
 
 def _nonnegative(variance: Array, prior: Array) -> Array:

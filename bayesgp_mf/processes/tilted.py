@@ -13,11 +13,11 @@ copula), and its slope :math:`df'/dx = \phi(x) / q_i(f')` gives their density.
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import log_ndtr, ndtri_exp
+from scipy.special import ndtri_exp
 
 from bayesgp_mf.inference.solution import Cavity
-from bayesgp_mf.likelihoods import Likelihood, Probit
-from bayesgp_mf.likelihoods.shifted import Shifted
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.optional import closed_tilted_values
 from bayesgp_mf.types import Array
 
 _REACH = 9.0  # the map is tabulated for scores up to this, which no draw exceeds; beyond, it goes on along a line
@@ -27,7 +27,6 @@ _JUMP = 0.5  # the largest step of the log of the slope from knot to knot; the i
 _LOG_OUTSIDE = -92.0  # log of the mass that the first grid may leave out
 _SAME = 1e-9  # the largest difference in nats between the integral over the grid and the likelihood's own
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(6)
-_SMALLEST = float(np.finfo(np.float64).tiny)
 
 
 def tilted_values(likelihood: Likelihood, t: Array, cavity: Cavity, scores: Array) -> tuple[Array, Array]:
@@ -57,36 +56,14 @@ def tilted_values(likelihood: Likelihood, t: Array, cavity: Cavity, scores: Arra
     ArithmeticError
         If a density has an edge or a peak so narrow that it was not integrated to 1e-9 nats.
     """
-    base, offset = likelihood, np.zeros_like(t)
-    if isinstance(likelihood, Shifted):
-        base, offset = likelihood.likelihood, likelihood.offset
-    if isinstance(base, Probit) and base.noise_variance == 0.0:
-        values, log_slopes = _step_values(base.flip, t, Cavity(cavity.mean + offset, cavity.variance), scores)
-        return values - offset, log_slopes
+    in_closed_form = closed_tilted_values(likelihood, t, cavity.mean, cavity.variance, scores)
+    if in_closed_form is not None:
+        return in_closed_form
     known, reached, slopes = _knots(likelihood, t, cavity)
     values, log_slopes = np.empty_like(scores), np.empty_like(scores)
     for i in range(t.size):
         values[:, i], log_slopes[:, i] = _interpolate(known[:, i], reached[:, i], slopes[:, i], scores[:, i])
     return values, log_slopes
-
-
-def _step_values(flip: float, t: Array, cavity: Cavity, scores: Array) -> tuple[Array, Array]:
-    """Answer `tilted_values` for a step: two pieces of one Gaussian, of which the wrong one weighs ``flip``."""
-    scale = np.sqrt(cavity.variance)
-    centre, level = t * cavity.mean / scale, t * scores  # signed: the label holds for values above zero
-    log_right = np.log1p(-flip) + log_ndtr(centre)
-    with np.errstate(divide="ignore"):  # log 0 = -inf: without flips nothing lies on the wrong side
-        log_flip = np.log(flip)
-    log_total = np.logaddexp(log_right, log_flip + log_ndtr(-centre))
-    # invert each piece from its own tail, in logs: it may be smaller than any number
-    above = log_ndtr(-level) <= log_right - log_total
-    with np.errstate(invalid="ignore", over="ignore"):  # of the piece that is not taken
-        upper = centre - ndtri_exp(np.minimum(log_ndtr(-level) + log_total - np.log1p(-flip), 0.0))
-        lower = centre + ndtri_exp(np.minimum(log_ndtr(level) + log_total - log_flip, 0.0)) if flip else upper
-    # next to the edge, rounding must not take a value across it
-    signed = np.where(above, np.maximum(upper, _SMALLEST), np.minimum(lower, -_SMALLEST))
-    log_density = np.where(above, np.log1p(-flip), log_flip) - log_total - 0.5 * (signed - centre) ** 2
-    return t * scale * signed, np.log(scale) - 0.5 * scores**2 - log_density
 
 
 def _knots(likelihood: Likelihood, t: Array, cavity: Cavity) -> tuple[Array, Array, Array]:

@@ -18,7 +18,7 @@ import pytensor.tensor as pt
 from joblib import Parallel, delayed, parallel_config
 from numpy.typing import NDArray
 
-from bayesgp_mf.container.inferencedata import get_group
+from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.hyper import Target
 from bayesgp_mf.hyper.result import Advance
 from bayesgp_mf.matrices.blas import one_thread_if_small

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import xarray as xr
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.container.inferencedata import SAMPLE_DIMS, get_group, group_names, predictions_datasets, set_group
+from bayesgp_mf.container.groups import get_group
+from bayesgp_mf.container.layout import SAMPLE_DIMS
+from bayesgp_mf.container.predictions import set_draws, set_predictions
 from bayesgp_mf.errors import ConvergenceError, Status, UndefinedQuantityError
 from bayesgp_mf.inputs import as_generator, as_inputs, check_same_features
-from bayesgp_mf.likelihoods.shifted import unshifted
+from bayesgp_mf.likelihoods.optional import unshifted
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.progress import progress_bar
@@ -20,7 +21,7 @@ from bayesgp_mf.pymc.op import FAILURES
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
-    from bayesgp_mf.container.inferencedata import Container
+    from bayesgp_mf.container.groups import Container
 
 Pointwise = Literal["leave_one_out", "latent"]
 
@@ -99,12 +100,13 @@ def sample_latent(
             if X_new is not None:
                 new_rows.append(_draw_new(process, X_new, rng))
             advance("")
-    _store(idata, gp, _stack(rows, shape), pointwise)
+    drawn, name = _stack(rows, shape), gp.observed.name
+    targets = (drawn["y"] > 0).astype(np.int64) if gp.observed.class_names else drawn["y"]
+    set_draws(idata, name, "posterior", "f", drawn["f"])
+    set_draws(idata, name, "log_likelihood", name, drawn["log_likelihood"], {"pointwise": pointwise})
+    set_draws(idata, name, "posterior_predictive", name, targets)
     if X_new is not None:
-        features = np.arange(X_new.shape[1])
-        groups = predictions_datasets(X_new, features, {}, _stack(new_rows, shape), gp.observed.class_names)
-        for name, dataset in groups.items():
-            set_group(idata, name, dataset)
+        set_predictions(idata, X_new, {}, _stack(new_rows, shape), gp.observed.class_names)
     return idata
 
 
@@ -144,21 +146,3 @@ def _draw_new(process: Posterior, X_new: Array, rng: np.random.Generator) -> dic
 
 def _stack(rows: list[dict[str, Array]], shape: tuple[int, int]) -> dict[str, Array]:
     return {name: np.array([row[name] for row in rows]).reshape(*shape, -1) for name in rows[0]}
-
-
-def _store(idata: Container, gp: Marginal, arrays: dict[str, Array], pointwise: Pointwise) -> None:
-    """Put arrays ``(chain, draw, n)`` where ArviZ looks for them, with the coordinates of the observed variable."""
-    name = gp.observed.name
-    posterior, observed = get_group(idata, "posterior"), get_group(idata, "observed_data")[name]
-    template = observed.expand_dims({dim: posterior[dim] for dim in SAMPLE_DIMS})
-    targets = (arrays["y"] > 0).astype(np.int64) if gp.observed.class_names else arrays["y"]
-    for group, variable, values in (
-        ("posterior", "f", arrays["f"]),
-        ("log_likelihood", name, arrays["log_likelihood"]),
-        ("posterior_predictive", name, targets),
-    ):
-        dataset = get_group(idata, group) if group in group_names(idata) else xr.Dataset()
-        attrs = {"pointwise": pointwise} if group == "log_likelihood" else {}
-        array = xr.DataArray(values, dims=template.dims, coords=template.coords, attrs=attrs)
-        # a joint log-likelihood under this name, as PyMC computes it, has other dimensions
-        set_group(idata, group, dataset.drop_vars(variable, errors="ignore").assign({variable: array}))

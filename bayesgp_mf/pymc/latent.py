@@ -11,11 +11,12 @@ from pytensor.graph.basic import Variable
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inputs import as_inputs, check_same_cases, encode_targets
-from bayesgp_mf.likelihoods import Gaussian, Likelihood, Logit, Probit
+from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.likelihoods.optional import log_prob_graph, with_parameters
 from bayesgp_mf.pymc.kernel import check_cov_func
 from bayesgp_mf.pymc.marginal import JITTER
 from bayesgp_mf.pymc.mean import Mean
-from bayesgp_mf.pymc.parameters import parameter_names, split_parameters, with_parameters
+from bayesgp_mf.pymc.parameters import split_parameters
 
 
 def latent_model(
@@ -107,7 +108,7 @@ def observe(
         If the likelihood is a step, or one that is not known in terms of PyTensor.
     """
     fixed, tensors = split_parameters(likelihood, parameters)
-    _check_smooth(fixed, tensors)
+    log_prob(fixed, 0.0, f, tensors)  # what it refuses, it refuses now
     binary = fixed.targets == "binary"
 
     def logp(value: Variable, f: Variable, *values: Variable) -> Variable:
@@ -130,38 +131,29 @@ def observe(
     )
 
 
-def log_prob(likelihood: Likelihood, y: Variable, f: Variable, parameters: dict[str, Variable]) -> Variable:
+class _Functions:
+    """The functions in terms of which a likelihood writes its log density, as operations of PyTensor."""
+
+    log, log1p, sqrt = staticmethod(pt.log), staticmethod(pt.log1p), staticmethod(pt.sqrt)
+    logaddexp, softplus = staticmethod(pt.logaddexp), staticmethod(pt.softplus)
+
+    @staticmethod
+    def log_ndtr(z: Variable) -> Variable:
+        """Return log of the normal distribution function.
+
+        PyMC's is good far into the lower tail; its sqrt(2) has single precision, which makes a relative error of 1e-8
+        in the argument.
+        """
+        return pm.logcdf(pm.Normal.dist(), z)
+
+
+def log_prob(likelihood: Likelihood, y: Any, f: Variable, parameters: dict[str, Variable]) -> Variable:
     """Return log p(y | f) elementwise as a graph, for labels 0/1 or real targets y."""
-    fixed = {name: getattr(likelihood, name) for name in parameter_names(likelihood)}
-    values = fixed | parameters
-    standard = pm.Normal.dist()
-    match likelihood:
-        case Probit():
-            # PyMC's log-cdf of the normal is good far into the lower tail; its sqrt(2) has single precision, which
-            # makes a relative error of 1e-8 in the argument
-            right = pm.logcdf(standard, (2.0 * y - 1.0) * f / pt.sqrt(values["noise_variance"]))
-            if "flip" not in parameters and likelihood.flip == 0.0:
-                return right
-            return pt.logaddexp(pt.log(values["flip"]), pt.log1p(-2.0 * values["flip"]) + right)
-        case Logit():
-            return -pt.softplus(-(2.0 * y - 1.0) * f)
-        case Gaussian():
-            return pm.logp(pm.Normal.dist(f, pt.sqrt(values["noise_variance"])), y)
-    raise _unknown(likelihood)
-
-
-def _check_smooth(likelihood: Likelihood, parameters: dict[str, Variable]) -> None:
-    if not isinstance(likelihood, Probit | Logit | Gaussian):
-        raise _unknown(likelihood)
-    if isinstance(likelihood, Probit) and "noise_variance" not in parameters and likelihood.noise_variance == 0.0:
+    t = 2.0 * y - 1.0 if likelihood.targets == "binary" else y
+    graph: Variable | None = log_prob_graph(likelihood, _Functions, t, f, parameters)
+    if graph is None:
         raise UndefinedQuantityError(
-            "the step likelihood jumps, and samplers that follow gradients cannot see it. Give it noise: "
-            "Probit(noise_variance=1.0), or a WhiteNoise in the covariance and as much less in the likelihood."
+            f"{type(likelihood).__name__} is not known in terms of PyTensor. Use Probit, Logit or "
+            "likelihoods.Gaussian, or write the model with pm.gp.Latent and a likelihood of your own."
         )
-
-
-def _unknown(likelihood: Likelihood) -> UndefinedQuantityError:
-    return UndefinedQuantityError(
-        f"{type(likelihood).__name__} is not known in terms of PyTensor. Use Probit, Logit or likelihoods.Gaussian, or "
-        "write the model with pm.gp.Latent and a likelihood of your own."
-    )
+    return graph

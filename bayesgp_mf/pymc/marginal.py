@@ -14,14 +14,14 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 
 from bayesgp_mf.inference.solution import Control, check_control
-from bayesgp_mf.inputs import as_inputs, as_new_inputs, check_same_cases, encode_targets, feature_names
+from bayesgp_mf.inputs import as_inputs, check_same_cases, encode_targets, feature_names
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.matrices.dense import psd_root
+from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.pymc.graph import free_inputs, interpret
 from bayesgp_mf.pymc.kernel import Covariance, PymcKernel
-from bayesgp_mf.pymc.mean import Mean, PosteriorWithMean
+from bayesgp_mf.pymc.mean import Mean
 from bayesgp_mf.pymc.op import LatentPosterior, LogEvidence
 from bayesgp_mf.pymc.parameters import split_parameters
 from bayesgp_mf.types import Array
@@ -250,7 +250,7 @@ class Marginal:
         process = self.posterior(point)
         if diag:
             return process.latent(X_new)
-        X_new = as_new_inputs(X_new, process.X, process.features)
+        X_new = process.new_inputs(X_new)
         cross = process.kernel.cross(process.X, X_new)
         return process.latent_mean(X_new), process.kernel.gram(X_new) - process.solution.correction.quadratic(cross)
 
@@ -281,11 +281,11 @@ class Marginal:
         if self._mean is None:
             with one_thread_if_small(len(t)):
                 problem, solution = self._latent.solve(kernel.gram(X), t, *parameters)
-            return Posterior(kernel, X, problem, solution, features=features)
+            return Posterior(kernel, X, problem, solution, feature_names=features)
         mean = self._mean.at(self._take(point, self._mean.parameters))
         with one_thread_if_small(len(t)):
             problem, solution = self._latent.solve(kernel.gram(X), t, mean(X), *parameters)
-        return PosteriorWithMean(kernel, X, problem, solution, mean, features=features)
+        return Posterior(kernel, X, problem, solution, mean=mean, feature_names=features)
 
     @cached_property
     def hyperparameters(self) -> tuple[str, ...]:

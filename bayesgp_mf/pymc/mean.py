@@ -17,26 +17,21 @@ f_i (`solvers.laplace`),
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
-from numpy.typing import ArrayLike
 from pytensor.graph.basic import Variable
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.problem import Problem
-from bayesgp_mf.inference.solution import LeaveOneOut, Solution
-from bayesgp_mf.inputs import as_inputs
+from bayesgp_mf.inference.solution import Solution
+from bayesgp_mf.inference.solver import traits_of
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.shifted import Shifted, unshifted
+from bayesgp_mf.likelihoods.shifted import Shifted
 from bayesgp_mf.methods import METHODS
-from bayesgp_mf.processes.single import Draws, Marginals, Posterior
 from bayesgp_mf.pymc.graph import free_inputs, interpret
-from bayesgp_mf.solvers.laplace import Laplace, response_to_mean
-from bayesgp_mf.solvers.meanfield import MeanField
 from bayesgp_mf.types import Array
 
 
@@ -88,12 +83,12 @@ class Mean:
 
 def check_mean(method: str, likelihood: Likelihood) -> None:
     """Raise an UndefinedQuantityError unless the derivative of a method's evidence in a prior mean is known."""
-    Shifted(likelihood, np.zeros(1))  # refuses a step
-    solver = METHODS[method]
-    if isinstance(solver, Laplace):  # which refuses likelihoods by their class, and that of a shifted one is another
-        solver.init(Problem(np.ones((1, 1)), np.ones(1), likelihood))
-    elif not isinstance(solver, MeanField):
-        able = sorted(name for name, solver in METHODS.items() if isinstance(solver, MeanField | Laplace))
+    shifted = Shifted(likelihood, np.zeros(1))  # refuses a step
+    traits = traits_of(METHODS[method])
+    if traits.check is not None:
+        traits.check(shifted)
+    if traits.mean_gradient is None:
+        able = sorted(name for name, solver in METHODS.items() if traits_of(solver).mean_gradient is not None)
         raise UndefinedQuantityError(
             f"method {method!r} takes no mean_func: its prior mean is zero. Use one of the methods {', '.join(able)}, "
             "or add pm.gp.cov.Constant(variance) or pm.gp.cov.Linear to cov_func, a Gaussian prior on the same trend."
@@ -103,69 +98,8 @@ def check_mean(method: str, likelihood: Likelihood) -> None:
 def mean_gradient(problem: Problem, solution: Solution) -> Array:
     """Return the derivative ``(n,)`` of the log evidence in the prior means, in nats per latent unit.
 
-    ``problem`` has a `Shifted` likelihood; ``solution`` is one of a mean-field method or of Laplace's.
+    ``problem`` has a `Shifted` likelihood; ``solution`` is one of a method that takes a prior mean.
     """
-    if not isinstance(METHODS[solution.method], Laplace):
-        return solution.alpha
-    return np.asarray(solution.alpha + response_to_mean(problem, solution))
-
-
-@dataclass(frozen=True, eq=False)
-class PosteriorWithMean(Posterior):
-    """A posterior process whose prior mean is not zero.
-
-    ``problem`` and ``solution`` are those of the deviations from the prior mean; all else is of the latent values.
-
-    Attributes
-    ----------
-    mean : callable
-        The prior mean ``(m,)`` of inputs ``(m, d)``.
-    """
-
-    mean: Callable[[Array], Array]
-
-    @cached_property
-    def _offset(self) -> Array:
-        return self.mean(self.X)
-
-    @property
-    def _likelihood(self) -> Likelihood:
-        return unshifted(self.problem.likelihood)
-
-    @cached_property
-    def loo(self) -> LeaveOneOut:
-        """Leave-one-out predictions: latent mean and variance, log predictive density of each case."""
-        others = METHODS[self.solution.method].leave_one_out(self.problem, self.solution)
-        return replace(others, mean=others.mean + self._offset)
-
-    def latent_mean(self, X_new: ArrayLike) -> Array:
-        """Return the posterior mean ``(m,)`` of the latent process at new cases."""
-        return super().latent_mean(X_new) + self.mean(as_inputs("X_new", X_new))
-
-    def latent(self, X_new: ArrayLike) -> tuple[Array, Array]:
-        """Return the posterior mean and variance ``(m,)`` of the latent process at new cases."""
-        deviation, variance = super().latent(X_new)
-        return deviation + self.mean(as_inputs("X_new", X_new)), variance
-
-    def predict_proba(self, X_new: ArrayLike) -> Array:
-        """Return the probability ``(m,)`` of the second class (t = +1) at new cases."""
-        return self._likelihood.predict_proba(*self.latent(X_new))
-
-    @property
-    def mean_at_training(self) -> Array:
-        """Posterior mean ``(n,)`` of the latent values of the training cases."""
-        return super().mean_at_training + self._offset
-
-    @property
-    def log_density_at_training(self) -> Array:
-        """Log of the predictive density ``(n,)`` of each target when all targets, its own too, are known."""
-        return self._likelihood.log_partition(self.problem.t, *self.at_training).value
-
-    def draw(self, draws: int, rng: np.random.Generator, marginals: Marginals = "gaussian") -> Draws:
-        """Draw latent values of the training cases jointly from the approximate posterior."""
-        deviations = super().draw(draws, rng, marginals)
-        return deviations._replace(f=deviations.f + self._offset)
-
-    def draw_new(self, X_new: ArrayLike, draws: int, rng: np.random.Generator) -> Array:
-        """Draw latent values ``(draws, m)`` of new cases jointly from the Gaussian posterior."""
-        return super().draw_new(X_new, draws, rng) + self.mean(as_inputs("X_new", X_new))
+    gradient = traits_of(METHODS[solution.method]).mean_gradient
+    assert gradient is not None  # `check_mean` asked
+    return gradient(problem, solution)

@@ -78,6 +78,7 @@ class Nuts:
     """
 
     name: ClassVar[str] = "nuts"
+    averages: ClassVar[bool] = True
     draws: int = 500
     tune: int = 500
     chains: int = 2

@@ -22,6 +22,7 @@ from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, NotPositi
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Solution
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.optional import with_parameters
 from bayesgp_mf.likelihoods.shifted import Shifted
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.methods import get_method
@@ -31,7 +32,6 @@ from bayesgp_mf.pymc.parameters import (
     check_parameters,
     check_single_latent,
     parameter_gradient,
-    with_parameters,
 )
 from bayesgp_mf.types import Array
 
@@ -225,7 +225,6 @@ class LogEvidence(Inference):
     def _value_and_gradient(self, gram: Array, t: Array, others: Sequence[Array]) -> list[float | Array]:
         problem, solution = self.solve(gram, t, *others)
         gram_gradient = get_method(self.method).gram_gradient(problem, solution)
-        assert isinstance(gram_gradient, np.ndarray)  # the Gram matrix is dense
         slopes = parameter_gradient(problem, solution, self.parameters)
         results: list[float | Array] = [
             solution.evidence.value,

@@ -13,7 +13,7 @@ from pymc.util import get_random_generator
 
 from bayesgp_mf.diagnostics.orthant_moves import get_move
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.matrices.dense import cholesky
+from bayesgp_mf.matrices.factors import cholesky
 from bayesgp_mf.types import Array
 
 

@@ -6,36 +6,24 @@ cavities of the solution,
 
 .. math:: \frac{\partial \log p(t)}{\partial \theta} = \sum_i \partial_\theta \log Z_i(m_i, \lambda_i).
 
-A noise variance v is added to the cavity variance, and Z solves the heat equation in that:
-:math:`\partial_v \log Z = (d_2 + d_1^2)/2`. For a label flipped with probability kappa,
-:math:`Z = \kappa + (1 - 2\kappa)\Phi(z)` gives :math:`\partial_\kappa \log Z = (1 - 2\Phi(z))/Z`.
+which the likelihood states (`likelihoods.optional.parameter_derivative`).
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from pytensor.graph.basic import Variable
-from scipy.special import log_ndtr
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.problem import Problem, check_likelihood
-from bayesgp_mf.inference.solution import Cavity, Solution
-from bayesgp_mf.likelihoods import Gaussian, Likelihood, Probit
-from bayesgp_mf.likelihoods.shifted import Shifted, unshifted
+from bayesgp_mf.inference.solution import Solution
+from bayesgp_mf.inference.solver import traits_of
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.optional import parameter_derivative, parameters, with_parameters
 from bayesgp_mf.methods import METHODS
-from bayesgp_mf.solvers.meanfield import MeanField
-from bayesgp_mf.types import Array
-
-_NAMES: dict[type, tuple[str, ...]] = {Probit: ("noise_variance", "flip"), Gaussian: ("noise_variance",)}
-
-
-def parameter_names(likelihood: Likelihood) -> tuple[str, ...]:
-    """Return the names of the parameters of a likelihood that may be random; none for most."""
-    return _NAMES.get(type(likelihood), ())
 
 
 def split_parameters(likelihood: Likelihood, given: Mapping[str, Any]) -> tuple[Likelihood, dict[str, Variable]]:
@@ -63,14 +51,9 @@ def check_single_latent(likelihood: Likelihood) -> None:
         )
 
 
-def with_parameters(likelihood: Likelihood, values: Mapping[str, Any]) -> Likelihood:
-    """Return a likelihood with some of its parameters replaced; ValueError if it refuses a value."""
-    return dataclasses.replace(likelihood, **values) if values else likelihood  # type: ignore[type-var]
-
-
 def check_parameters(likelihood: Likelihood, names: tuple[str, ...]) -> None:
     """Raise a ValueError if one of ``names`` is no parameter of the likelihood that may be random."""
-    known = parameter_names(likelihood)
+    known = parameters(likelihood)
     for name in names:
         if name not in known:
             has = f"its parameters are {', '.join(known)}" if known else "it has no parameters that could be given"
@@ -79,8 +62,8 @@ def check_parameters(likelihood: Likelihood, names: tuple[str, ...]) -> None:
 
 def check_differentiable(method: str, names: tuple[str, ...]) -> None:
     """Raise an UndefinedQuantityError if the derivative of a method's evidence in these parameters is not known."""
-    if names and not isinstance(METHODS[method], MeanField):
-        able = sorted(name for name, solver in METHODS.items() if isinstance(solver, MeanField))
+    if names and not traits_of(METHODS[method]).stationary:
+        able = sorted(name for name, solver in METHODS.items() if traits_of(solver).stationary)
         raise UndefinedQuantityError(
             f"the evidence of method {method!r} has no derivative in {', '.join(names)} here: only the covariance may "
             f"be random. Give a number instead, or use one of the methods {', '.join(able)}."
@@ -96,21 +79,5 @@ def parameter_gradient(problem: Problem, solution: Solution, names: tuple[str, .
         return []
     if solution.cavity is None:
         raise ValueError(f"a solution of method {solution.method!r} has no cavities.")
-    derivatives = {"noise_variance": _in_noise_variance, "flip": _in_flip}
-    return [float(np.sum(derivatives[name](problem, solution.cavity))) for name in names]
-
-
-def _in_noise_variance(problem: Problem, cavity: Cavity) -> Array:
-    _, d1, d2 = problem.likelihood.log_partition(problem.t, cavity.mean, cavity.variance)
-    return np.asarray(0.5 * (d2 + d1**2))
-
-
-def _in_flip(problem: Problem, cavity: Cavity) -> Array:
-    likelihood, mean = unshifted(problem.likelihood), cavity.mean
-    if not isinstance(likelihood, Probit):
-        raise ValueError(f"{type(likelihood).__name__} has no label flips.")
-    if isinstance(problem.likelihood, Shifted):
-        mean = mean + problem.likelihood.offset
-    log_z = likelihood.log_partition(problem.t, mean, cavity.variance).value
-    z = problem.t * mean / np.sqrt(cavity.variance + likelihood.noise_variance)
-    return np.asarray(np.exp(log_ndtr(-z) - log_z) - np.exp(log_ndtr(z) - log_z))
+    at = problem.t, *solution.cavity
+    return [float(np.sum(parameter_derivative(problem.likelihood, name, *at))) for name in names]

@@ -1,4 +1,4 @@
-"""Uphill to the mode of a posterior by Newton's steps: the loop that says how it ended."""
+"""The only loop uphill, by Newton's steps with a line search, that says how it ended."""
 
 from __future__ import annotations
 
@@ -28,7 +28,13 @@ class HasWeights(Protocol):
 S = TypeVar("S", bound=HasWeights)
 
 
-def climb(newton: Callable[[S], S | None], state: S, scale: Array, control: Control) -> tuple[S, Info]:
+def climb(
+    newton: Callable[[S], S | None],
+    state: S,
+    scale: Array,
+    control: Control,
+    is_summit: Callable[[S], bool] = lambda state: True,
+) -> tuple[S, Info]:
     """Return the summit and how the climb went; the residual is the change by the last step.
 
     Parameters
@@ -41,18 +47,19 @@ def climb(newton: Callable[[S], S | None], state: S, scale: Array, control: Cont
         Standard deviations of the prior, in which the change of the weights is measured.
     control : Control
         Tolerance and largest number of steps.
+    is_summit : callable
+        Whether a state after which the weights stood still is the summit; a step may be short for other reasons.
     """
     residual = smallest = float("inf")
-    last_best, here = 0, np.arcsinh(scale * state.alpha)  # asinh: a change counts in proportion where alpha is large
+    last_best = 0
     with progress_bar("finding the mode", enabled=control.progress) as advance:
         for iteration in range(1, control.max_iterations + 1):
             moved = newton(state)
             if moved is None:
                 return state, Info(Status.STALLED, iteration, residual)
-            there = np.arcsinh(scale * moved.alpha)
-            residual = float(np.abs(there - here).max())
-            state, here = moved, there
-            if residual <= control.tolerance:
+            residual = largest_change(scale, state.alpha, moved.alpha)
+            state = moved
+            if residual <= control.tolerance and is_summit(state):
                 return state, Info(Status.CONVERGED, iteration, residual)
             if residual < smallest:
                 smallest, last_best = residual, iteration
@@ -60,3 +67,8 @@ def climb(newton: Callable[[S], S | None], state: S, scale: Array, control: Cont
                 return state, Info(Status.STALLED, iteration, residual)
             advance(f"step {iteration}, change {residual:.1e} (tolerance {control.tolerance:.0e})")
     return state, Info(Status.MAX_ITERATIONS, control.max_iterations, residual)
+
+
+def largest_change(scale: Array, before: Array, after: Array) -> float:
+    """Return the largest change of weights by a step, in proportion where they are large."""
+    return float(np.abs(np.arcsinh(scale * after) - np.arcsinh(scale * before)).max())

@@ -1,4 +1,4 @@
-"""The only iteration loop: a fixed point, by Newton's or Anderson-accelerated steps, that says how it ended.
+"""The only loop to a fixed point, by Newton's or Anderson-accelerated steps, that says how it ended.
 
 A solver supplies ``update(x)``, one full step of its own equations. The driver looks for x = update(x), by Newton's
 steps where the solver knows them and they help, else by mixing the last few steps (D. G. Anderson, 1965, J. ACM 12,
@@ -18,7 +18,7 @@ import numpy as np
 from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.problem import Problem, explain_infeasible
 from bayesgp_mf.inference.solution import Control, Info
-from bayesgp_mf.matrices.low_rank import GramGradient, RootGradient, rank_of
+from bayesgp_mf.inference.solver import GramGradient
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.types import Array
 
@@ -88,7 +88,7 @@ def require_solved(name: str, problem: Problem, info: Info, control: Control) ->
     if reason is not None:
         raise InconsistentDataError(reason)
     if control.throw:
-        rank, several = rank_of(problem.gram), problem.likelihood.targets == "classes"
+        rank, several = problem.matrix.rank, problem.likelihood.targets == "classes"
         low_rank = "" if rank is None else f" on a root of rank {rank}; Control(gram='dense') keeps the whole matrix"
         what = info.status.for_classes(name) if several else info.status.value
         raise ConvergenceError(
@@ -110,7 +110,7 @@ def require_determined(name: str, problem: Problem, gradient: GramGradient) -> N
         Of the method.
     problem : Problem
         The problem that was solved.
-    gradient : (n, n) array or RootGradient
+    gradient : (n, n) array, or what `Matrix.gradient` returns
         Derivative of its log evidence with respect to K. One of low rank has lost what rounding could decide.
 
     Raises
@@ -118,10 +118,7 @@ def require_determined(name: str, problem: Problem, gradient: GramGradient) -> N
     NotPositiveDefiniteError
         If the errors, taken as independent, move the log evidence by more than 1e-3 nats.
     """
-    if isinstance(gradient, RootGradient):
-        return
-    sd = np.sqrt(problem.gram.diagonal())
-    rounding = float(np.finfo(np.float64).eps * np.linalg.norm(sd[:, None] * gradient * sd))
+    rounding = problem.matrix.rounding(gradient)
     if rounding > LARGEST_ROUNDING:
         raise NotPositiveDefiniteError(
             f"{name}: the Gram matrix is singular up to rounding, and these labels hang on what rounding took: it "

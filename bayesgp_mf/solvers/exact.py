@@ -14,7 +14,9 @@ what each of them predicts.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -27,8 +29,13 @@ from bayesgp_mf.errors import (
 )
 from bayesgp_mf.inference.problem import Problem, explain_infeasible
 from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, Solution
-from bayesgp_mf.likelihoods import Gaussian, Likelihood, Probit
-from bayesgp_mf.matrices.dense import DenseCorrection, InverseCorrection, SiteCorrection, cholesky, psd_root
+from bayesgp_mf.inference.solver import GramGradient, Traits
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.optional import LatentNoise, latent_noise
+from bayesgp_mf.matrices.corrections import DenseCorrection, InverseCorrection
+from bayesgp_mf.matrices.factors import cholesky, psd_root
+from bayesgp_mf.matrices.sites import SiteCorrection
+from bayesgp_mf.solvers.loo_gradient import loo_gram_gradient, pull_back_nothing
 from bayesgp_mf.solvers.orthant import Estimate, Orthant, tilted
 from bayesgp_mf.types import Array
 
@@ -86,6 +93,14 @@ class Exact:
     most_scrambles: int = 192
     random_seed: int = 0
 
+    @property
+    def traits(self) -> Traits:
+        """With labels its posterior is no Gaussian process, but known all the same."""
+        return Traits(known_posterior=self._known_posterior, loo_gradient=_loo_gradient)
+
+    def _known_posterior(self, problem: Problem) -> ExactPosterior | None:
+        return ExactPosterior(self, problem) if problem.likelihood.targets == "binary" else None
+
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
         """Return the exact posterior mean, covariance and evidence of a problem.
 
@@ -115,14 +130,14 @@ class Exact:
             If the likelihood is neither Gaussian nor probit.
         """
         control.check_scheme(self.name)
-        match problem.likelihood:
-            case Gaussian() as likelihood:
-                return self._regression(problem, likelihood)
-            case Probit() as likelihood:
-                return self._classification(problem, likelihood, control)
-        raise UndefinedQuantityError(
-            f"method 'exact' handles Gaussian and Probit likelihoods, got {type(problem.likelihood).__name__}."
-        )
+        noise = latent_noise(problem.likelihood)
+        if noise is None:
+            raise UndefinedQuantityError(
+                f"method 'exact' handles Gaussian and Probit likelihoods, got {type(problem.likelihood).__name__}."
+            )
+        if problem.likelihood.targets == "real":
+            return self._regression(problem, noise.variance)
+        return self._classification(problem, control)
 
     def gram_gradient(self, problem: Problem, solution: Solution) -> Array:
         """Return the derivative ``(n, n)`` of the log evidence with respect to the Gram matrix."""
@@ -142,7 +157,7 @@ class Exact:
             here = slice(i, i + 1)
             if n == 1:
                 log_density[i] = solution.evidence.value
-            elif isinstance(problem.likelihood, Gaussian):
+            elif problem.likelihood.targets == "real":
                 without = self.solve(problem.without(i))
                 cross = np.delete(gram[:, i], i)[:, None]
                 mean[i] = cross[:, 0] @ without.alpha
@@ -191,7 +206,7 @@ class Exact:
         orthant = _orthant(problem)
         g = orthant.values(orthant.draw(draws, rng))
         correction = InverseCorrection(cholesky(_covariance(problem)))
-        if _probit(problem).noise_variance == 0.0:
+        if _noise_of_sign(problem).variance == 0.0:
             f, square, rank = g, correction.quadratic_diagonal(g.T), problem.n
         else:
             root = psd_root(problem.dense_gram)  # f = A u with A A' = K; given g, u has mean A' C^-1 g
@@ -213,15 +228,14 @@ class Exact:
         weights = orthant.weights(orthant.draw(draws, rng))
         return Cloud(weights, np.full(draws, 1.0 / draws), InverseCorrection(cholesky(_covariance(problem))))
 
-    def _regression(self, problem: Problem, likelihood: Gaussian) -> Solution:
-        noise = likelihood.noise_variance
+    def _regression(self, problem: Problem, noise: float) -> Solution:
         correction = SiteCorrection(problem.dense_gram, np.full(problem.n, 1.0 / noise))
         alpha = correction.multiply(problem.t)
         value = -0.5 * (problem.t @ alpha + correction.log_det + problem.n * np.log(2.0 * np.pi * noise))
         info = Info(Status.CONVERGED, 1, 0.0)
         return Solution(self.name, alpha, correction, Evidence(float(value), "exact"), None, info)
 
-    def _classification(self, problem: Problem, likelihood: Probit, control: Control) -> Solution:
+    def _classification(self, problem: Problem, control: Control) -> Solution:
         n = problem.n
         orthant = _orthant(problem)
         value, error, mean, second, scrambles = self.integrate(orthant)
@@ -246,22 +260,58 @@ class Exact:
         )
 
 
-def _probit(problem: Problem) -> Probit:
-    if not isinstance(problem.likelihood, Probit):
+@dataclass(frozen=True, eq=False)
+class ExactPosterior:
+    """The posterior process of labels: a mixture of Gaussian processes.
+
+    Attributes
+    ----------
+    solver : Exact
+        How it is integrated.
+    problem : Problem
+        Of which it is the posterior.
+    """
+
+    solver: Exact
+    problem: Problem
+
+    @cached_property
+    def cloud(self) -> Cloud:
+        """The mixture over weighted points."""
+        return self.solver.cloud(self.problem)
+
+    def draw(self, draws: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Return exact draws ``(draws, n)`` at the training cases, and the log prior density of each."""
+        return self.solver.draw(self.problem, draws, rng)
+
+    def draw_cloud(self, draws: int, rng: np.random.Generator) -> Cloud:
+        """Return the process given each of some exact draws, each with the same share."""
+        return self.solver.draw_cloud(self.problem, draws, rng)
+
+
+def _loo_gradient(problem: Problem, solution: Solution, others: LeaveOneOut) -> Callable[[], GramGradient] | None:
+    if problem.likelihood.targets != "real" or problem.matrix.rank is not None:
+        return None
+    return lambda: loo_gram_gradient(problem, solution, others, pull_back_nothing)
+
+
+def _noise_of_sign(problem: Problem) -> LatentNoise:
+    noise = latent_noise(problem.likelihood)
+    if noise is None or problem.likelihood.targets != "binary":
         raise UndefinedQuantityError(
             f"only a probit is seen through signs, got {type(problem.likelihood).__name__}. Use the solution's moments."
         )
-    return problem.likelihood
+    return noise
 
 
 def _covariance(problem: Problem) -> Array:
     """Return that of g, the latent values with their noise."""
-    return problem.dense_gram + _probit(problem).noise_variance * np.eye(problem.n)
+    return problem.dense_gram + _noise_of_sign(problem).variance * np.eye(problem.n)
 
 
 def _orthant(problem: Problem, expected: Array | None = None) -> Orthant:
     try:
-        return tilted(_covariance(problem), problem.t, _probit(problem).flip, expected)
+        return tilted(_covariance(problem), problem.t, _noise_of_sign(problem).flip, expected)
     except NotPositiveDefiniteError as cause:
         raise NotPositiveDefiniteError(
             "method 'exact' without noise needs an invertible Gram matrix, and this one is singular. Add "

@@ -29,9 +29,8 @@ from scipy.sparse.linalg import LinearOperator, cg
 from bayesgp_mf.errors import NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Info
-from bayesgp_mf.matrices.dense import cholesky, triangular_inverse
-from bayesgp_mf.matrices.low_rank import Gram, LowRankGram, site_correction
-from bayesgp_mf.progress import progress_bar
+from bayesgp_mf.matrices.matrix import Matrix
+from bayesgp_mf.solvers.ascent import climb, largest_change
 from bayesgp_mf.solvers.line_search import first_that_rises
 from bayesgp_mf.solvers.sites import State, site_of_cavity
 from bayesgp_mf.types import Array, Derivs
@@ -50,6 +49,12 @@ class _Point(NamedTuple):
     field: Array  # (K - Lambda) alpha
     value: float
     terms: float  # size of the terms whose sum the value is
+    step: float = 1.0  # the largest change of a weight by the last step, in units of its size in the prior
+
+    @property
+    def alpha(self) -> Array:
+        """The weights."""
+        return self.derivs.d1
 
 
 def solve_at_fixed_variance(
@@ -75,27 +80,18 @@ def solve_at_fixed_variance(
     Info
         The residual is the largest change of alpha by the last step, in units of its size in the prior.
     """
-    point = before_data = _at(problem, variance, np.zeros(problem.n))
+    before_data = _at(problem, variance, np.zeros(problem.n))
+    first = before_data
     if start is not None:
-        point = _at(problem, variance, problem.gram @ start - variance * start)
-    scale = 1.0 / np.where(before_data.derivs.d1 == 0, 1.0, np.abs(before_data.derivs.d1))
-    change, info = 1.0, Info(Status.MAX_ITERATIONS, control.max_iterations, float("inf"))
-    with progress_bar("solving", enabled=control.progress) as advance:
-        for iteration in range(1, control.max_iterations + 1):
-            moved = _newton(problem, variance, point, accuracy=min(_ROUGHEST, change))
-            if moved is None:
-                info = Info(Status.STALLED, iteration, change)
-                break
-            # asinh: a change counts in proportion where alpha is large
-            before, after = np.arcsinh(scale * point.derivs.d1), np.arcsinh(scale * moved.derivs.d1)
-            change = float(np.max(np.abs(after - before)))
-            point = moved
-            # a short step may also be one that rounding, or conjugate gradients, cut short
-            if change <= control.tolerance and _decrement(point, variance) <= control.tolerance:
-                info = Info(Status.CONVERGED, iteration, change)
-                break
-            info = Info(Status.MAX_ITERATIONS, iteration, change)
-            advance(f"step {iteration}, change {change:.1e} (tolerance {control.tolerance:.0e})")
+        first = _at(problem, variance, problem.matrix @ start - variance * start)
+    scale = 1.0 / np.where(before_data.alpha == 0, 1.0, np.abs(before_data.alpha))
+    point, info = climb(
+        lambda at: _newton(problem, variance, scale, at),
+        first,
+        scale,
+        control,
+        lambda at: _decrement(at, variance) <= control.tolerance,
+    )
     if info.status is not Status.CONVERGED:
         return None, info
     mean, (_, d1, d2) = point.mean, point.derivs
@@ -105,7 +101,7 @@ def solve_at_fixed_variance(
 def _at(problem: Problem, variance: Array, mean: Array) -> _Point:
     derivs = problem.likelihood.log_partition(problem.t, mean, variance)
     alpha = derivs.d1
-    field = problem.gram @ alpha - variance * alpha
+    field = problem.matrix @ alpha - variance * alpha
     parts = float(np.sum(derivs.value)), -float(alpha @ mean), 0.5 * float(alpha @ field)
     return _Point(mean, derivs, field, sum(parts), sum(abs(part) for part in parts))
 
@@ -123,24 +119,26 @@ def _decrement(point: _Point, variance: Array) -> float:
     return float(np.sqrt(np.sum(gradient**2 * -point.derivs.d2 / tilted)))
 
 
-def _newton(problem: Problem, variance: Array, point: _Point, accuracy: float) -> _Point | None:
+def _newton(problem: Problem, variance: Array, scale: Array, point: _Point) -> _Point | None:
     """Return the point after Newton's step, shortened until Phi falls enough, or None if it cannot."""
     root = np.sqrt(-point.derivs.d2)
     right = -root * (point.field - point.mean)
     y = None
-    if not isinstance(problem.gram, LowRankGram):  # whose factor costs no more than some products
-        y = _by_products(problem.gram, variance, root, right, accuracy)
+    if not problem.matrix.factor_is_cheap:
+        y = _by_products(problem.matrix, variance, root, right, min(_ROUGHEST, point.step))
     moved = None if y is None else _downhill(problem, variance, point, root * y)
     if moved is None:  # K is so ill-conditioned that a rough solution leads nowhere
         try:
-            y = _by_factor(problem.gram, variance, root, right)
+            y = problem.matrix.solve_scaled(root, 1.0 - root * variance * root, right)
         except NotPositiveDefiniteError:  # which is rounding: alpha is far out, as where Phi has no lower bound
             return None
         moved = _downhill(problem, variance, point, root * y)
-    return moved
+    if moved is None:
+        return None
+    return moved._replace(step=largest_change(scale, point.alpha, moved.alpha))
 
 
-def _by_products(gram: Array, variance: Array, root: Array, right: Array, accuracy: float) -> Array | None:
+def _by_products(gram: Matrix, variance: Array, root: Array, right: Array, accuracy: float) -> Array | None:
     """Return y by conjugate gradients, or None if they would cost more than a factor."""
     n = right.size
 
@@ -153,26 +151,11 @@ def _by_products(gram: Array, variance: Array, root: Array, right: Array, accura
     return None if failed else np.asarray(y)
 
 
-def _by_factor(gram: Gram, variance: Array, root: Array, right: Array) -> Array:
-    """Return y by a Cholesky factor."""
-    if isinstance(gram, LowRankGram):
-        # D + S K S with a diagonal D is S (K + Omega) S for the sites W = S^2/D
-        own = 1.0 - root * variance * root
-        if not np.all(own > 0):
-            raise NotPositiveDefiniteError("the sites are too strong to be added up")
-        root_times_y = site_correction(gram, root**2 / own).weights(root * right / own)
-        return np.asarray((right - root * (gram @ root_times_y)) / own)
-    matrix = root[:, None] * gram * root
-    matrix.ravel()[:: right.size + 1] += 1.0 - root * variance * root
-    half_inverse = triangular_inverse(cholesky(matrix))
-    return np.asarray(half_inverse.T @ (half_inverse @ right))
-
-
 def _downhill(problem: Problem, variance: Array, point: _Point, change_of_alpha: Array) -> _Point | None:
     """Return the point along a step, shortened until Phi falls enough, or None if it never does."""
     gradient = point.field - point.mean
     # of m: to where the equation is linearised
-    direction = gradient + problem.gram @ change_of_alpha - variance * change_of_alpha
+    direction = gradient + problem.matrix @ change_of_alpha - variance * change_of_alpha
     slope = float(gradient @ change_of_alpha)  # never positive, however roughly the equations were solved
 
     def at(fraction: float) -> tuple[_Point, float]:

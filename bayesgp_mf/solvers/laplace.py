@@ -13,8 +13,7 @@ or, without the inverse of a matrix that may have none ([2]_, algorithm 3.1),
 
 .. math:: \alpha \leftarrow b - R K b, \quad R = (K + W^{-1})^{-1},
 
-which is computed as the difference :math:`(I - R K)(\nabla \log p(t|f) - \alpha)` from the old alpha. It goes uphill,
-so a line search along it makes the iteration converge from anywhere if p is log-concave in f.
+whose climb, with a line search along the step, is that of `solvers.mode`.
 
 References
 ----------
@@ -26,53 +25,28 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from bayesgp_mf.errors import NotPositiveDefiniteError, Status, UndefinedQuantityError
+from bayesgp_mf.errors import NotPositiveDefiniteError, UndefinedQuantityError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, Solution
-from bayesgp_mf.likelihoods import Probit
+from bayesgp_mf.inference.solver import GramGradient, Traits
+from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.higher import higher_derivatives
-from bayesgp_mf.matrices.dense import SiteCorrection
-from bayesgp_mf.matrices.low_rank import (
-    GramGradient,
-    LowRankCorrection,
-    Sites,
-    rank_of,
-    site_correction,
-)
-from bayesgp_mf.solvers.ascent import SMALLEST_FRACTION, climb
+from bayesgp_mf.likelihoods.optional import is_flat
+from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.solvers.driver import require_solved
-from bayesgp_mf.solvers.line_search import first_that_rises
-from bayesgp_mf.solvers.response import linear_response
+from bayesgp_mf.solvers.loo_gradient import loo_gram_gradient, pull_back_nothing
+from bayesgp_mf.solvers.mode import State, find_mode, newton, psi
+from bayesgp_mf.solvers.response import linear_response, site_form
 from bayesgp_mf.types import Array, Derivs
 
 SAME_SITES = 1e-12
 """Sites that the last step moved by no more than this part of the largest are those of its own factor."""
-
-
-class State(NamedTuple):
-    """What the next step needs.
-
-    Attributes
-    ----------
-    alpha : (n,) array
-        Weights, in latent units to the power -1; the latent values are K alpha.
-    latent : (n,) array or None
-        K alpha, where it is known already: computed anew in each step, its rounding would shake the last digits.
-    derivs : Derivs or None
-        log p(t|f) there, where it is known already.
-    correction : Sites or None
-        That of the state before, whose factor led here.
-    """
-
-    alpha: Array
-    latent: Array | None = None
-    derivs: Derivs | None = None
-    correction: Sites | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +73,16 @@ class Laplace:
 
     name: str = "laplace"
 
+    @property
+    def traits(self) -> Traits:
+        """It works on a root of low rank too; a prior mean moves its mode."""
+        return Traits(
+            matrices=frozenset({"dense", "low_rank"}),
+            mean_gradient=lambda problem, solution: solution.alpha + response_to_mean(problem, solution),
+            loo_gradient=_loo_gradient,
+            check=_check_curvature,
+        )
+
     def init(self, problem: Problem) -> State:
         """Return the mode before any data: zero.
 
@@ -107,13 +91,12 @@ class Laplace:
         UndefinedQuantityError
             If the likelihood has no curvature, so that there is no Laplace approximation.
         """
-        _check_curvature(problem)
+        _check_curvature(problem.likelihood)
         return State(np.zeros(problem.n))
 
     def step(self, problem: Problem, state: State) -> State:
         """Return the state after one Newton step, shortened until Psi rises; the same state if it cannot."""
-        moved = _newton(problem, state)
-        return state if moved is None else moved
+        return newton(_Hill(problem), state) or state
 
     def finish(self, problem: Problem, state: State, info: Info) -> Solution:
         r"""Return the solution at a state: weights, correction and the evidence.
@@ -127,11 +110,10 @@ class Laplace:
         NotPositiveDefiniteError
             If K^-1 + W is not positive definite: the state is no summit of the posterior.
         """
-        f = problem.gram @ state.alpha
-        derivs = problem.likelihood.log_prob(problem.t, f)
-        correction = state.correction
+        f = problem.matrix @ state.alpha
+        derivs, correction = problem.likelihood.log_prob(problem.t, f), state.correction
         if correction is None or not _are_sites_of(correction, -derivs.d2):
-            correction = site_correction(problem.gram, -derivs.d2)
+            correction = problem.matrix.sites(-derivs.d2)
         try:
             log_det = correction.log_det
         except NotPositiveDefiniteError as error:
@@ -141,8 +123,8 @@ class Laplace:
                 f"{problem.n} cases curve upwards). It is no maximum, and no Gaussian fits. Use method='tap', or a "
                 "log-concave likelihood (Probit, Logit)."
             ) from error
-        value = _objective(derivs, state.alpha, f) - 0.5 * log_det
-        info = replace(info, rank=rank_of(problem.gram))
+        value = psi(derivs, state.alpha, f) - 0.5 * log_det
+        info = replace(info, rank=problem.matrix.rank)
         return Solution(self.name, state.alpha, correction, Evidence(value, "laplace"), None, info)
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
@@ -182,14 +164,10 @@ class Laplace:
         mode of a likelihood that is not log-concave may be one of several.
         """
         control.check_scheme(self.name)
-        state = self.init(problem)
+        zero = self.init(problem)
         if start is not None:
             start.check_start(problem.n)
-            if np.isfinite(_objective_at(problem, start.alpha)):
-                state = State(start.alpha)
-        state, info = _climb(problem, state, control)
-        if start is not None and info.status is not Status.CONVERGED:  # a start far out can be lost in rounding
-            state, info = _climb(problem, self.init(problem), control)
+        state, info = find_mode(_Hill(problem), zero, control, None if start is None else start.alpha)
         require_solved(self.name, problem, info, control)
         return self.finish(problem, state, info)
 
@@ -212,11 +190,7 @@ class Laplace:
         l''' has a closed form, or is a central difference of the likelihood's own second derivative
         (`likelihoods.higher`).
         """
-        correction, response = _sites(solution), response_to_mean(problem, solution)
-        if isinstance(correction, LowRankCorrection):
-            left = 0.5 * np.stack([solution.alpha + response, solution.alpha], axis=1)
-            return correction.gradient(left, correction.gram.root.T @ np.stack([solution.alpha, response], axis=1))
-        return correction.gradient(0.5 * solution.alpha + response, solution.alpha)
+        return site_form(solution).gradient(0.5 * solution.alpha + response_to_mean(problem, solution), solution.alpha)
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> LeaveOneOut:
         """Return the leave-one-out predictions by linear response, with omega = 1/W at the mode.
@@ -231,14 +205,44 @@ class Laplace:
         return linear_response(problem, solution)
 
 
-def _check_curvature(problem: Problem) -> None:
-    match problem.likelihood:
-        case Probit(noise_variance=0.0):
-            raise UndefinedQuantityError(
-                "method 'laplace' needs a likelihood with a second derivative, and the step likelihood is flat on "
-                "either side of its jump: its posterior has no summit to fit a Gaussian to. Use method='tap', or "
-                "noise: Probit(noise_variance=1.0) or Logit()."
-            )
+def _loo_gradient(problem: Problem, solution: Solution, others: LeaveOneOut) -> Callable[[], GramGradient] | None:
+    if problem.matrix.rank is not None:
+        return None
+    return lambda: loo_gram_gradient(problem, solution, others, pull_back_nothing)
+
+
+class _Hill(NamedTuple):
+    """The log posterior of a problem; a `mode.Hill`."""
+
+    problem: Problem
+
+    @property
+    def scale(self) -> Array:
+        return np.sqrt(self.problem.matrix.diagonal())
+
+    def times(self, weights: Array) -> Array:
+        return self.problem.matrix @ weights
+
+    def log_prob(self, latent: Array) -> Derivs:
+        return self.problem.likelihood.log_prob(self.problem.t, latent)
+
+    def direction(self, derivs: Derivs, residual: Array) -> tuple[Array, Sites]:
+        correction = self.problem.matrix.sites(-derivs.d2)
+        try:
+            return correction.weights(residual), correction
+        except NotPositiveDefiniteError:
+            # between the summits of a likelihood that is not log-concave; this direction still leads up
+            correction = self.problem.matrix.sites(np.maximum(-derivs.d2, 0.0))
+            return correction.weights(residual), correction
+
+
+def _check_curvature(likelihood: Likelihood) -> None:
+    if is_flat(likelihood):
+        raise UndefinedQuantityError(
+            "method 'laplace' needs a likelihood with a second derivative, and the step likelihood is flat on "
+            "either side of its jump: its posterior has no summit to fit a Gaussian to. Use method='tap', or "
+            "noise: Probit(noise_variance=1.0) or Logit()."
+        )
 
 
 def _are_sites_of(correction: Sites, precision: Array) -> bool:
@@ -247,59 +251,9 @@ def _are_sites_of(correction: Sites, precision: Array) -> bool:
     return bool(moved <= SAME_SITES * np.abs(precision).max())
 
 
-def _sites(solution: Solution) -> Sites:
-    if not isinstance(solution.correction, SiteCorrection | LowRankCorrection):
-        raise ValueError(f"this needs a solution of method 'laplace', but this one was made by {solution.method!r}.")
-    return solution.correction
-
-
-def _objective(derivs: Derivs, alpha: Array, f: Array) -> float:
-    """Return Psi = log p(t|f) - alpha' K alpha / 2 in nats."""
-    return float(derivs.value.sum() - 0.5 * (alpha @ f))
-
-
-def _objective_at(problem: Problem, alpha: Array) -> float:
-    f = problem.gram @ alpha
-    return _objective(problem.likelihood.log_prob(problem.t, f), alpha, f)
-
-
-def _climb(problem: Problem, state: State, control: Control) -> tuple[State, Info]:
-    """Return the summit and how the climb went."""
-    scale = np.sqrt(problem.gram.diagonal())  # alpha times it is a pure number
-    return climb(lambda at: _newton(problem, at), state, scale, control)
-
-
-def _newton(problem: Problem, state: State) -> State | None:
-    """Return the state after Newton's step, shortened until Psi rises enough, or None if it cannot."""
-    gram, alpha = problem.gram, state.alpha
-    f = gram @ alpha if state.latent is None else state.latent
-    derivs = problem.likelihood.log_prob(problem.t, f) if state.derivs is None else state.derivs
-    here = _objective(derivs, alpha, f)
-    precision = -derivs.d2
-    # the step from alpha to (I - R K) b, less (I - R K)(W f + alpha) = alpha, which would only add rounding
-    residual = derivs.d1 - alpha
-    correction = site_correction(gram, precision)
-    try:
-        direction = correction.weights(residual)
-    except NotPositiveDefiniteError:
-        # between the summits of a likelihood that is not log-concave; this direction still leads up
-        correction = site_correction(gram, np.maximum(precision, 0.0))
-        direction = correction.weights(residual)
-    rise = gram @ direction
-    slope = float(residual @ rise)
-    terms = float(np.abs(derivs.value).sum()) + 0.5 * abs(float(alpha @ f)) + problem.n
-
-    def at(fraction: float) -> tuple[State, float]:
-        trial, there = alpha + fraction * direction, f + fraction * rise
-        known = problem.likelihood.log_prob(problem.t, there)
-        return State(trial, there, known, correction), _objective(known, trial, there) - here
-
-    return first_that_rises(at, slope, terms, SMALLEST_FRACTION)
-
-
 def response_to_mean(problem: Problem, solution: Solution) -> Array:
     """Return u ``(n,)`` of `Laplace.gram_gradient`: what a shift of the prior mean adds by way of the mode."""
-    correction, f = _sites(solution), problem.gram @ solution.alpha
+    correction, f = site_form(solution), problem.matrix @ solution.alpha
     variance = correction.covariance_diagonal()
     known = np.zeros(problem.n)  # log p(t|f) is log Z at variance zero
     derivs = problem.likelihood.log_prob(problem.t, f)

@@ -25,32 +25,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple, cast
 
 import numpy as np
 
 from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, Control, Evidence, Info, LeaveOneOut, Solution
-from bayesgp_mf.matrices.dense import times
-from bayesgp_mf.matrices.low_rank import (
-    Gram,
-    GramGradient,
-    LowRankCorrection,
-    LowRankGram,
-    Sites,
-    rank_of,
-    site_correction,
-)
+from bayesgp_mf.inference.solver import GramGradient, Traits
+from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.solvers.driver import require_determined, require_solved
 from bayesgp_mf.solvers.fixed_variance import solve_at_fixed_variance
-from bayesgp_mf.solvers.newton import newton_step
+from bayesgp_mf.solvers.loo_gradient import loo_gram_gradient
+from bayesgp_mf.solvers.newton import newton_step, strength
 from bayesgp_mf.solvers.paper_scheme import paper_scheme
 from bayesgp_mf.solvers.response import linear_response
-from bayesgp_mf.solvers.root_form import posterior_root, prior_root, step_in_root_form
+from bayesgp_mf.solvers.root_form import posterior_root, step_in_root_form
 from bayesgp_mf.solvers.rules import Naive, Rule, Tap, Variational
-from bayesgp_mf.solvers.sites import State, iterate_sites, site_of_cavity, sites_of
-from bayesgp_mf.types import Array, Derivs
+from bayesgp_mf.solvers.sites import SitePosterior, State, iterate_sites, site_of_cavity, sites_of
+from bayesgp_mf.types import Array
 
 ANNEALING = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 """Extra latent noise, in mean prior variances, through which a likelihood that is not log-concave is reached."""
@@ -70,15 +62,6 @@ MOST_COLUMNS = 0.8
 """... if those that are left are not more than this part of all."""
 
 
-class Posterior(NamedTuple):
-    """The Gaussian posterior of a state, and the likelihood terms at its cavities."""
-
-    alpha: Array
-    correction: Sites
-    cavity: Cavity
-    derivs: Derivs
-
-
 @dataclass(frozen=True, slots=True)
 class MeanField:
     """A mean-field solver: the common equations under one rule.
@@ -94,13 +77,24 @@ class MeanField:
     name: str
     rule: type[Rule]
 
+    @property
+    def traits(self) -> Traits:
+        """It has cavities; its evidence is stationary in them, and so in a prior mean but for the weights."""
+        return Traits(
+            matrices=self.rule.matrices,
+            cavities=True,
+            stationary=True,
+            mean_gradient=lambda problem, solution: solution.alpha,
+            loo_gradient=self.loo_gradient,
+        )
+
     def init(self, problem: Problem) -> State:
         """Return the state before any data: sites that say nothing."""
         return State(np.zeros(problem.n), np.zeros(problem.n))
 
     def step(self, problem: Problem, state: State) -> State:
         """Return the next state: the sites that match the likelihood at the cavities of this one."""
-        return _Equations(self.rule(problem.gram), problem).step(state)
+        return _Equations(self.rule(problem.matrix), problem).step(state)
 
     def finish(self, problem: Problem, state: State, info: Info) -> Solution:
         r"""Return the solution at a state: weights, correction, cavities and the evidence.
@@ -111,7 +105,7 @@ class MeanField:
         .. math:: \sum_i \log Z_i(m_i, \lambda_i) - \tfrac12 \alpha^T K \alpha
                   + \tfrac12 \sum_i \lambda_i \alpha_i^2 - B.
         """
-        return _finish(self.name, _Equations(self.rule(problem.gram), problem), state, info)
+        return _finish(self.name, _Equations(self.rule(problem.matrix), problem), state, info)
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
         r"""Solve the mean-field equations of a problem.
@@ -152,7 +146,7 @@ class MeanField:
         """
         if start is not None:
             start.check_start(problem.n)
-        equations = _Equations(self.rule(problem.gram), problem)
+        equations = _Equations(self.rule(problem.matrix), problem)
         state, info = self._from_start(equations, control, self._on_fewer_columns(problem, control, start) or start)
         require_solved(self.name, problem, info, control)
         return _finish(self.name, equations, state, info)
@@ -162,16 +156,14 @@ class MeanField:
 
         A step on them costs a part of a full one. None where there are none to leave out, or nothing comes of it.
         """
-        if not isinstance(problem.gram, LowRankGram) or control.scheme == "paper":
+        if control.scheme == "paper":
             return None
-        prior = problem.likelihood.log_partition(problem.t, np.zeros(problem.n), problem.gram.diagonal())
-        rank = problem.gram.leading_rank(LEFT_OUT / float(np.max(np.abs(prior.d2))))
-        if rank >= MOST_COLUMNS * problem.gram.rank:
+        fewer = problem.matrix.fewer_columns(lambda: LEFT_OUT / strength(problem), MOST_COLUMNS)
+        if fewer is None:
             return None
-        gram = problem.gram.leading(rank)
         rough = replace(control, tolerance=max(ROUGH, control.tolerance), throw=True, progress=False)
         try:
-            return self.solve(Problem(gram, problem.t, problem.likelihood), rough, start)
+            return self.solve(Problem(fewer, problem.t, problem.likelihood), rough, start)
         except (ConvergenceError, NotPositiveDefiniteError):
             return None
 
@@ -200,9 +192,9 @@ class MeanField:
         if info.status is Status.CONVERGED:
             return state, info
         # rounding may be all that is wrong; and where the noisier models led nowhere, the straight way may not
-        if isinstance(problem.gram, LowRankGram):
-            return state, info  # its steps are in that form already
-        root = prior_root(problem.gram)
+        root = problem.matrix.scaled_root()
+        if root is None:
+            return state, info
         step = partial(step_in_root_form, rule, problem, root)
         found, again = self._from_prior(problem, control, step)
         if again.status is not Status.CONVERGED and not problem.likelihood.log_concave:
@@ -240,7 +232,7 @@ class MeanField:
             state, steps = self.init(problem), info.n_iterations
         # where there are several solutions, the one that grows out of a noisier model is the simplest; where
         # the only one is far away, the noisier models are steps on the way
-        levels = [(level * float(np.mean(problem.gram.diagonal())), ROUGH) for level in ANNEALING]
+        levels = [(level * float(np.mean(problem.matrix.diagonal())), ROUGH) for level in ANNEALING]
         for noise, tolerance in [*levels, (0.0, control.tolerance)]:
             left = replace(control, tolerance=tolerance, max_iterations=max(1, control.max_iterations - steps))
             nearer, info = iterate_sites(
@@ -265,9 +257,12 @@ class MeanField:
         """
         rule, problem = equations.rule, equations.problem
         nothing = self.init(problem)
-        if problem.n < SINGLE_FROM or rule.fixed_variance is not None or isinstance(problem.gram, LowRankGram):
+        if problem.n < SINGLE_FROM or rule.fixed_variance is not None:
             return nothing, 0
-        single = _Equations(rule, problem, cast(Array, problem.gram.astype(np.float32)))
+        matrix = problem.matrix.in_single_precision()
+        if matrix is None:
+            return nothing, 0
+        single = _Equations(rule, problem, matrix)
         near = replace(control, tolerance=NEAR, max_iterations=min(MOST_SINGLE, control.max_iterations))
         # what judges the evidence also remembers the last change
         state, info = iterate_sites(
@@ -293,7 +288,15 @@ class MeanField:
 
         Symmetric; contract it with dK/dtheta over both indices for a hyperparameter theta.
         """
-        return self.rule(problem.gram).gram_gradient(solution)
+        return self.rule(problem.matrix).gram_gradient(solution)
+
+    def loo_gradient(
+        self, problem: Problem, solution: Solution, others: LeaveOneOut
+    ) -> Callable[[], GramGradient] | None:
+        """Return how to compute the derivative of the leave-one-out log density; there is no formula on a root."""
+        if problem.matrix.rank is not None:
+            return None
+        return lambda: loo_gram_gradient(problem, solution, others, self.rule.pull_back())
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> LeaveOneOut:
         """Return the leave-one-out predictions by linear response; for TAP they are its own cavities."""
@@ -303,13 +306,13 @@ class MeanField:
 class _Equations:
     """The equations of a problem under a rule, and what follows from the state that was asked for last."""
 
-    def __init__(self, rule: Rule, problem: Problem, gram: Gram | None = None) -> None:
-        self.rule, self.problem, self._gram = rule, problem, problem.gram if gram is None else gram
-        self._last: tuple[State, float, Posterior] | None = None
+    def __init__(self, rule: Rule, problem: Problem, matrix: Matrix | None = None) -> None:
+        self.rule, self.problem, self._matrix = rule, problem, problem.matrix if matrix is None else matrix
+        self._last: tuple[State, float, SitePosterior] | None = None
         self._error: float | None = None  # of the log evidence, where Newton's step was asked for last ...
         self._square = 0.0  # ... and the change there, squared
 
-    def posterior(self, state: State, extra_noise: float = 0.0) -> Posterior:
+    def posterior(self, state: State, extra_noise: float = 0.0) -> SitePosterior:
         """Return what follows from a state, at the cost of one factorisation unless it was asked for last."""
         if self._last is not None:
             last, noise, posterior = self._last
@@ -320,29 +323,22 @@ class _Equations:
         self._last = state, extra_noise, posterior
         return posterior
 
-    def _posterior(self, state: State, extra_noise: float) -> Posterior:
-        problem, gram = self.problem, self._gram
-        correction = site_correction(gram, state.precision)
-        known: Array | None = None
-        if state.alpha is not None:
-            alpha = state.alpha
-        elif isinstance(correction, LowRankCorrection):
-            # K alpha would magnify the rounding of alpha by the prior variances over those of the posterior
-            known = correction.covariance_times(state.shift)
-            alpha = state.shift - state.precision * known
+    def _posterior(self, state: State, extra_noise: float) -> SitePosterior:
+        problem, matrix = self.problem, self._matrix
+        correction = matrix.sites(state.precision)
+        if state.alpha is None:
+            alpha, latent = correction.posterior(state.shift)
         else:
-            alpha = correction.weights(state.shift)
+            alpha, latent = state.alpha, matrix @ state.alpha
         variance = self.rule.cavity_variance(correction)
         positive = variance > 0
         # a value is certain only if it was so beforehand
-        if not positive.all() and not (positive | (gram.diagonal() == 0)).all():
+        if not positive.all() and not (positive | (matrix.diagonal() == 0)).all():
             raise NotPositiveDefiniteError("a cavity variance is not positive: the sites contradict each other")
-        if known is None:
-            known = gram @ alpha if isinstance(gram, LowRankGram) else times(gram, alpha)
-        mean = known - variance * alpha  # 2000, eqs. 19 and 26
+        mean = latent - variance * alpha  # 2000, eqs. 19 and 26
         # latent noise in the likelihood is variance of the value that it sees (2000, appendix A)
         derivs = problem.likelihood.log_partition(problem.t, mean, variance + extra_noise)
-        return Posterior(alpha, correction, Cavity(mean, variance), derivs)
+        return SitePosterior(alpha, correction, Cavity(mean, variance), derivs)
 
     def step(self, state: State, extra_noise: float = 0.0) -> State:
         """Return the sites that match the likelihood at the cavities of a state."""
@@ -358,7 +354,7 @@ class _Equations:
         self._error = None if found is None else found.evidence_error
         return None if found is None else found.move
 
-    def evidence(self, posterior: Posterior) -> float:
+    def evidence(self, posterior: SitePosterior) -> float:
         """Return the log evidence; where the equations do not hold yet, it is off by the order of the square."""
         alpha, correction, (mean, variance), derivs = posterior
         # alpha' K alpha is alpha' (m + lambda alpha)
@@ -388,7 +384,7 @@ class _Equations:
 def _finish(method: str, equations: _Equations, state: State, info: Info) -> Solution:
     rule, posterior = equations.rule, equations.posterior(state)
     evidence = Evidence(equations.evidence(posterior), rule.kind, rule.bound)
-    info = replace(info, rank=rank_of(rule.gram))
+    info = replace(info, rank=rule.gram.rank)
     return Solution(method, posterior.alpha, posterior.correction, evidence, posterior.cavity, info)
 
 

@@ -24,26 +24,17 @@ zero at the solution; half of it along Newton's step is what the log evidence is
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
+from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.likelihoods.higher import rough_higher_derivatives
-from bayesgp_mf.matrices.dense import SiteCorrection, gmres, squared_symmetric_times, symmetric_times
-from bayesgp_mf.matrices.low_rank import LowRankCorrection
-from bayesgp_mf.solvers.sites import State
+from bayesgp_mf.solvers.gmres import gmres
+from bayesgp_mf.solvers.sites import SitePosterior, State
 from bayesgp_mf.types import Array
 
-if TYPE_CHECKING:
-    from bayesgp_mf.inference.problem import Problem
-    from bayesgp_mf.solvers.meanfield import Posterior
-
-_Product: TypeAlias = Callable[[Array], Array]
-
 _MOST_PRODUCTS = 30
-_SQUARES_KEPT = 1000  # cases up to which the squared entries of the covariance are kept beside it
 _LEFT_OUT = 10.0  # trace that the columns of a root may leave out, in units in which a site is of order one
 _ROUGHEST = 0.1  # residual of the linear equations, relative to the right-hand side; finer near the solution
 
@@ -65,7 +56,7 @@ class NewtonStep(NamedTuple):
 
 
 def newton_step(
-    problem: Problem, state: State, posterior: Posterior, residual: State, accuracy: float, extra_noise: float = 0.0
+    problem: Problem, state: State, posterior: SitePosterior, residual: State, accuracy: float, extra_noise: float = 0.0
 ) -> NewtonStep | None:
     """Return the change of the sites that Newton's step makes, or None where some say nothing or are negative.
 
@@ -75,7 +66,7 @@ def newton_step(
         Targets and likelihood.
     state : State
         The sites.
-    posterior : Posterior
+    posterior : SitePosterior
         What follows from them under TAP.
     residual : State
         By how much a plain step would change them.
@@ -92,11 +83,7 @@ def newton_step(
     _, d1, d2 = derivs
     d3, d4 = rough_higher_derivatives(problem.likelihood, problem.t, mean, variance + extra_noise, derivs)
     gamma, g = 1.0 + precision * variance, 1.0 / (1.0 + variance * d2)
-    if isinstance(correction, LowRankCorrection):
-        rank = _rank_for_direction(problem, correction)
-        covariance_times, squared_times = _low_rank_products(correction, rank)
-    else:
-        covariance_times, squared_times = _dense_products(correction, variance)
+    covariance_times, squared_times, is_whole = correction.covariance(variance, lambda: _LEFT_OUT / strength(problem))
     by_variance = 0.5 * d4 + d1 * d3
     off = mean + variance * d1 - latent  # zero at the solution
     constant = (residual.shift - latent * residual.precision) - off * residual.precision
@@ -117,7 +104,7 @@ def newton_step(
     dw = precision * gmres(multiply, right, min(_ROUGHEST, accuracy), _MOST_PRODUCTS)
     _, u, dm, dvariance = respond(dw, constant)
     move = State(dw, u + latent * dw)
-    if isinstance(correction, LowRankCorrection) and rank < correction.gram.rank:
+    if not is_whole:
         return NewtonStep(move, None)
     # the evidence would change by half its slope along the step; in absolute values, lest large errors cancel
     slope_mean, slope_variance = d1 - alpha, 0.5 * (d2 + d1**2 - alpha**2 + precision / gamma)
@@ -125,33 +112,7 @@ def newton_step(
     return NewtonStep(move, evidence_error)
 
 
-def _dense_products(correction: SiteCorrection, variance: Array) -> tuple[_Product, _Product]:
-    """Return the products of a vector ``(n,)`` with Sigma, and with its squared entries off the diagonal."""
-    covariance = correction.covariance_lower(variance)
-    if variance.size > _SQUARES_KEPT:
-        return partial(symmetric_times, covariance), partial(squared_symmetric_times, covariance)
-    squared = covariance**2
-    squared.ravel(order="K")[:: variance.size + 1] = 0.0
-    return partial(symmetric_times, covariance), partial(symmetric_times, squared)
-
-
-def _rank_for_direction(problem: Problem, correction: LowRankCorrection) -> int:
-    """Return how many columns of a root of low rank carry nearly all of it."""
-    prior = problem.likelihood.log_partition(problem.t, np.zeros(problem.n), problem.gram.diagonal())
-    return correction.gram.leading_rank(_LEFT_OUT / float(np.max(np.abs(prior.d2))))
-
-
-def _low_rank_products(correction: LowRankCorrection, rank: int) -> tuple[_Product, _Product]:
-    """Return the same for a Gram matrix of low rank, by the first columns of its root.
-
-    A product with the squared entries takes O(n k^2) for k columns, which would be as much as a plain step for all of
-    them. The direction of the step need not be exact; the equations that it leads to are.
-    """
-    root = correction.leading_covariance_root(rank)
-    own = np.einsum("ij,ij->i", root, root) ** 2
-
-    def squared_times(vector: Array) -> Array:
-        inner = root.T @ (vector[:, None] * root)
-        return np.asarray(np.einsum("ij,ij->i", root @ inner, root) - own * vector)
-
-    return lambda vector: np.asarray(root @ (root.T @ vector)), squared_times
+def strength(problem: Problem) -> float:
+    """Return the strongest site precision at the prior, in latent units to the power -2."""
+    prior = problem.likelihood.log_partition(problem.t, np.zeros(problem.n), problem.matrix.diagonal())
+    return float(np.max(np.abs(prior.d2)))

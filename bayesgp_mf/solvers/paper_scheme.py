@@ -6,20 +6,15 @@ error falls; cavity variances are refreshed every 20th step, each time at the co
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Info
-from bayesgp_mf.matrices.low_rank import site_correction
 from bayesgp_mf.progress import progress_bar
+from bayesgp_mf.solvers.rules import Rule
 from bayesgp_mf.solvers.sites import State, site_of_cavity
 from bayesgp_mf.types import Array, Derivs
-
-if TYPE_CHECKING:
-    from bayesgp_mf.solvers.rules import Rule
 
 LEARNING_RATE = 0.05  # 2000, section 4, initialisation, 1
 FASTER, SLOWER = 1.1, 0.5  # 2000, footnote 1
@@ -53,7 +48,7 @@ def paper_scheme(rule: Rule, problem: Problem, control: Control) -> tuple[State,
     The site variance is -1/d2 - lambda (eq. 29) with the second derivative of log Z. What the paper's recipe has in its
     place, lambda (1/(t alpha h) - 1), is the same at the solution for a step likelihood, and holds for no other.
     """
-    gram, prior = problem.gram, problem.gram.diagonal()
+    gram, prior = problem.matrix, problem.matrix.diagonal()
     alpha, variance = np.zeros(problem.n), prior.copy()
     first = problem.likelihood.log_partition(problem.t, np.zeros(problem.n), prior).d1
     scale = 1.0 / np.where(first == 0, 1.0, np.abs(first))
@@ -96,7 +91,7 @@ def _refresh(rule: Rule, mean: Array, derivs: Derivs, variance: Array) -> Array 
     """Return the cavity variances that belong to the current sites (eqs. 28, 29), or None if there are none."""
     precision, _ = site_of_cavity(mean, derivs.d1, derivs.d2, variance)
     try:
-        refreshed = rule.cavity_variance(site_correction(rule.gram, precision))
+        refreshed = rule.cavity_variance(rule.gram.sites(precision))
     except NotPositiveDefiniteError:
         return None
     return refreshed if np.all(np.isfinite(refreshed) & (refreshed >= 0)) else None

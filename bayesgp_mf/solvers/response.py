@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import LeaveOneOut, Solution
-from bayesgp_mf.matrices.dense import SiteCorrection, shrinkage
-from bayesgp_mf.matrices.low_rank import LowRankCorrection, LowRankGram, Sites
-from bayesgp_mf.types import Array
+from bayesgp_mf.matrices.corrections import Sites
 
 
 def linear_response(problem: Problem, solution: Solution) -> LeaveOneOut:
@@ -47,27 +47,13 @@ def linear_response(problem: Problem, solution: Solution) -> LeaveOneOut:
             f"{int(without[0])}): without that case the other factors are those of no Gaussian, as it happens where "
             "labels look flipped. Use method='tap', or a likelihood without flips (Probit, Logit)."
         )
-    if isinstance(problem.gram, LowRankGram):
-        mean = problem.gram @ solution.alpha - variance * solution.alpha
-    else:
-        shrunk = shrinkage(problem.gram, variance, correction.diagonal(), correction.rows)
-        mean = field_of_others(problem.gram, solution.alpha, shrunk)
+    mean = problem.in_form(correction.form).field_of_others(solution.alpha, variance, correction)
     log_density = problem.likelihood.log_partition(problem.t, mean, variance).value
     return LeaveOneOut(mean, variance, log_density)
 
 
-def field_of_others(gram: Array, alpha: Array, shrinkage: Array) -> Array:
-    """Return f_i - lambda_i alpha_i ``(n,)``, in a form that keeps the sign of what the others say.
-
-    ``shrinkage`` is K_ii - lambda_i. However little the others say, there is no difference of large numbers.
-    """
-    others = gram.copy()
-    np.fill_diagonal(others, 0.0)
-    return np.asarray(others @ alpha + shrinkage * alpha)
-
-
 def site_form(solution: Solution) -> Sites:
     """Return the correction of a solution as sites, or raise a ValueError if it has none."""
-    if not isinstance(solution.correction, SiteCorrection | LowRankCorrection):
+    if not hasattr(solution.correction, "cavity_variance"):
         raise ValueError(f"this needs a solution with sites, but this one was made by method {solution.method!r}.")
-    return solution.correction
+    return cast("Sites", solution.correction)

@@ -7,25 +7,14 @@ costs two to three times as much where K has full rank.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
-from bayesgp_mf.matrices.dense import cholesky, psd_root, triangular_inverse
+from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
+from bayesgp_mf.solvers.rules import Rule
 from bayesgp_mf.solvers.sites import State, site_of_cavity
 from bayesgp_mf.types import Array
-
-if TYPE_CHECKING:
-    from bayesgp_mf.solvers.rules import Rule
-
-
-def prior_root(gram: Array) -> Array:
-    """Return A ``(n, r)`` with K = A A'."""
-    sd = np.sqrt(np.diag(gram))
-    unit = np.where(sd > 0, sd, 1.0)
-    return psd_root(gram / unit[:, None] / unit) * sd[:, None]  # scaled: a small variance is not rounding
 
 
 def posterior_root(root: Array, sites: State) -> tuple[Array, Array]:

@@ -17,18 +17,12 @@ import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.solution import EvidenceKind, Solution
-from bayesgp_mf.matrices.dense import cholesky, symmetric, triangular_inverse
-from bayesgp_mf.matrices.low_rank import (
-    Gram,
-    GramGradient,
-    LowRankCorrection,
-    LowRankGram,
-    RootGradient,
-    Sites,
-    dense_gram,
-    weighted_square,
-)
+from bayesgp_mf.inference.solver import GramGradient
+from bayesgp_mf.matrices.corrections import Sites
+from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
+from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.solvers.driver import LARGEST_ROUNDING
+from bayesgp_mf.solvers.loo_gradient import PullBack
 from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.types import Array
 
@@ -38,7 +32,7 @@ class Rule(abc.ABC):
 
     Parameters
     ----------
-    gram : (n, n) array
+    gram : Matrix
         Gram matrix; what a theory needs of it alone is computed here, once for all steps.
     """
 
@@ -46,9 +40,16 @@ class Rule(abc.ABC):
     """What its evidence is."""
     bound: ClassVar[Literal["lower"] | None] = None
     """Whether its evidence is a guaranteed bound."""
+    matrices: ClassVar[frozenset[str]] = frozenset({"dense", "low_rank"})
+    """Forms of Gram matrices that it works with."""
 
-    def __init__(self, gram: Gram) -> None:
+    def __init__(self, gram: Matrix) -> None:
         self.gram = gram
+
+    @classmethod
+    def pull_back(cls) -> PullBack | None:
+        """Return how cavity variances that follow from the Gram matrix alone pull back to it; None if they react."""
+        return None
 
     @property
     def fixed_variance(self) -> Array | None:
@@ -85,11 +86,7 @@ class Tap(Rule):
 
     def gram_gradient(self, solution: Solution) -> GramGradient:
         """Return (alpha alpha' - (K + Omega)^-1)/2: the evidence is stationary in the sites."""
-        correction = site_form(solution)
-        if isinstance(correction, LowRankCorrection):
-            alpha = solution.alpha[:, None]
-            return correction.gradient(0.5 * alpha, correction.gram.root.T @ alpha)
-        return correction.gradient(0.5 * solution.alpha, solution.alpha)
+        return site_form(solution).gradient(0.5 * solution.alpha, solution.alpha)
 
 
 class Naive(Rule):
@@ -116,12 +113,12 @@ class Naive(Rule):
 
     def gram_gradient(self, solution: Solution) -> GramGradient:
         """Return (alpha alpha' + diag d2)/2."""
-        if isinstance(self.gram, LowRankGram):
-            alpha, half = solution.alpha[:, None], 0.5 * _curvature(solution)
-            root, identity = self.gram.root, np.eye(self.gram.rank)
-            inner = symmetric(weighted_square(root, half))
-            return RootGradient(self.gram, 0.5 * alpha, root.T @ alpha, half, identity, inner)
-        return 0.5 * (np.outer(solution.alpha, solution.alpha) + np.diag(_curvature(solution)))
+        return self.gram.gradient(solution.alpha, 0.5 * _curvature(solution))
+
+    @classmethod
+    def pull_back(cls) -> PullBack:
+        """Return what takes what is said of K_ii to the diagonal matrix of it."""
+        return lambda gram, variance, bar: np.diag(bar)
 
 
 class Variational(Rule):
@@ -137,11 +134,12 @@ class Variational(Rule):
 
     kind = "lower_bound"
     bound = "lower"
+    matrices = frozenset({"dense"})
 
-    def __init__(self, gram: Gram) -> None:
+    def __init__(self, gram: Matrix) -> None:
         super().__init__(gram)
         try:
-            factor = cholesky(dense_gram(gram))
+            factor = cholesky(gram.dense())
         except NotPositiveDefiniteError as error:
             raise _singular() from error
         self._half_inverse = triangular_inverse(factor)
@@ -169,6 +167,17 @@ class Variational(Rule):
         inverse = self._half_inverse.T @ self._half_inverse
         weight = 0.5 * (_curvature(solution) + 1.0 / self._variance) * self._variance**2
         return np.asarray(0.5 * np.outer(solution.alpha, solution.alpha) - 0.5 * inverse + (inverse * weight) @ inverse)
+
+    @classmethod
+    def pull_back(cls) -> PullBack:
+        """Return what takes what is said of 1/[K^-1]_ii to K^-1 diag(bar lambda^2) K^-1."""
+
+        def pulled(gram: Array, variance: Array, bar: Array) -> Array:
+            half_inverse = triangular_inverse(cholesky(gram))
+            inverse = half_inverse.T @ half_inverse
+            return np.asarray((inverse * (bar * variance**2)) @ inverse)
+
+        return pulled
 
 
 def _singular(how: str = "") -> NotPositiveDefiniteError:

@@ -8,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesgp_mf.inference.problem import Problem
-from bayesgp_mf.inference.solution import Control, Info, Solution
+from bayesgp_mf.inference.solution import Cavity, Control, Info, Solution
+from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.solvers.driver import fixed_point
 from bayesgp_mf.solvers.response import site_form
-from bayesgp_mf.types import Array
+from bayesgp_mf.types import Array, Derivs
 
 
 class State(NamedTuple):
@@ -32,6 +33,15 @@ class State(NamedTuple):
     alpha: Array | None = None
 
 
+class SitePosterior(NamedTuple):
+    """The Gaussian posterior of a state, and the likelihood terms at its cavities."""
+
+    alpha: Array
+    correction: Sites
+    cavity: Cavity
+    derivs: Derivs
+
+
 def site_of_cavity(mean: Array, d1: Array, d2: Array, variance: Array) -> tuple[Array, Array]:
     """Return precision W and shift b of the sites that a likelihood amounts to at cavities ``(n,)``.
 
@@ -47,7 +57,7 @@ def sites_of(solution: Solution, problem: Problem) -> State:
     correction = site_form(solution)
     # b = W (K alpha) + alpha, since alpha = b - R K b
     return State(
-        correction.site_precision, correction.site_precision * (problem.gram @ solution.alpha) + solution.alpha
+        correction.site_precision, correction.site_precision * (problem.matrix @ solution.alpha) + solution.alpha
     )
 
 
@@ -65,7 +75,7 @@ def iterate_sites(
     such change in those units; it returns by how much Newton's step would change the state, or None. ``enough`` is told
     of changes in those units; see `fixed_point`.
     """
-    prior = problem.likelihood.log_partition(problem.t, np.zeros(problem.n), problem.gram.diagonal())
+    prior = problem.likelihood.log_partition(problem.t, np.zeros(problem.n), problem.matrix.diagonal())
     # latent units in which a site is of order one; any will do for a case without prior variance
     scale = 1.0 / np.sqrt(np.where(prior.d2 == 0, 1.0, np.abs(prior.d2)))
 

@@ -33,11 +33,12 @@ from scipy.optimize import nnls
 from bayesgp_mf.errors import NotPositiveDefiniteError, Status, UndefinedQuantityError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Info, LeaveOneOut, Solution
+from bayesgp_mf.inference.solver import Traits
 from bayesgp_mf.inference.undefined import LeaveOneOutFields, UndefinedCorrection, UndefinedEvidence, undefined
-from bayesgp_mf.likelihoods import Probit
-from bayesgp_mf.matrices.dense import cholesky, psd_root, shrinkage, triangular_inverse
+from bayesgp_mf.likelihoods.optional import latent_noise
+from bayesgp_mf.matrices.dense import field_of_others, shrinkage
+from bayesgp_mf.matrices.factors import cholesky, psd_root, triangular_inverse
 from bayesgp_mf.solvers.driver import require_solved
-from bayesgp_mf.solvers.response import field_of_others
 from bayesgp_mf.types import Array
 
 MOST_STEPS = 2**31 - 1
@@ -68,6 +69,11 @@ class Svm:
     """
 
     name: str = "svm"
+
+    @property
+    def traits(self) -> Traits:
+        """Its posterior is a single function."""
+        return Traits(variance=False)
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
         """Find the function of smallest norm with t_i f_i >= 1 at all cases.
@@ -141,18 +147,18 @@ class Svm:
 
 def _noisy_gram(name: str, problem: Problem) -> Array:
     """Return K + v I, the Gram matrix under which the likelihood is a noise-free step."""
-    match problem.likelihood:
-        case Probit(flip=0.0) as likelihood:
-            return problem.dense_gram + likelihood.noise_variance * np.eye(problem.n)
-        case Probit():
-            raise UndefinedQuantityError(
-                f"method {name!r} cannot allow label flips: a flipped label has no margin. Use noise_variance, which "
-                "softens the margin, or method='tap'."
-            )
-    raise UndefinedQuantityError(
-        f"method {name!r} is the limit of a step likelihood, got {type(problem.likelihood).__name__}. "
-        "Use Step() or Probit(noise_variance=...)."
-    )
+    noise = latent_noise(problem.likelihood)
+    if noise is None or problem.likelihood.targets != "binary":
+        raise UndefinedQuantityError(
+            f"method {name!r} is the limit of a step likelihood, got {type(problem.likelihood).__name__}. "
+            "Use Step() or Probit(noise_variance=...)."
+        )
+    if noise.flip > 0:
+        raise UndefinedQuantityError(
+            f"method {name!r} cannot allow label flips: a flipped label has no margin. Use noise_variance, which "
+            "softens the margin, or method='tap'."
+        )
+    return problem.dense_gram + noise.variance * np.eye(problem.n)
 
 
 def _shortest(gram: Array, t: Array, control: Control) -> tuple[Array, Status]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayesgp_mf.datasets import Dataset
-from bayesgp_mf.datasets._assemble import assemble, training_moments
+from bayesgp_mf.datasets.assemble import assemble, training_moments
 
 
 def fields_of_a_dataset(**changes):

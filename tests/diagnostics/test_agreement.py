@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.inferencedata import get_group, make_container
+from bayesgp_mf.container.groups import get_group, make_container
 from bayesgp_mf.diagnostics import agreement
 from bayesgp_mf.kernels import Matern32
 

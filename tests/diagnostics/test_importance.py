@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.inferencedata import get_group, group_names, make_container
+from bayesgp_mf.container.groups import get_group, group_names, make_container
 from bayesgp_mf.diagnostics import importance
 from bayesgp_mf.diagnostics.importance import weigh
 from bayesgp_mf.kernels import Matern32

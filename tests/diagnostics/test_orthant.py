@@ -13,12 +13,7 @@ from bayesgp_mf.diagnostics import log_orthant_probability, sample_orthant
 from bayesgp_mf.diagnostics import orthant as orthant_module
 from bayesgp_mf.solvers.orthant import elimination_order, tilted
 from tests.conftest import toy_cases, toy_gram
-
-
-def toy(n, variance=4.0, noise=0.1, seed=4):
-    """Return a Gram matrix with noise, and labels drawn from it."""
-    data = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, variance), n=n, random_seed=seed)
-    return bgp.kernels.Gaussian(1.0, variance).gram(data.X) + noise * np.eye(n), 2.0 * data.y - 1.0
+from tests.diagnostics.cases import toy
 
 
 def by_rejection(gram, t, draws, rng):

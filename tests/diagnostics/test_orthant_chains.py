@@ -9,7 +9,7 @@ from scipy.stats import kstest
 import bayesgp_mf as bgp
 from bayesgp_mf.diagnostics import orthant_moves as moves
 from bayesgp_mf.diagnostics import sample_orthant, sample_orthant_chains
-from tests.diagnostics.test_orthant import toy
+from tests.diagnostics.cases import toy
 
 
 def effective(chains):

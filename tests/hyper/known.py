@@ -8,7 +8,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf.errors import Status
 from bayesgp_mf.hyper import LogNormal, Target
 from bayesgp_mf.inference.solution import Evidence, Info, Solution
-from bayesgp_mf.matrices.dense import SiteCorrection
+from bayesgp_mf.matrices.sites import SiteCorrection
 from bayesgp_mf.methods import METHODS
 
 MEAN = np.array([0.3, -0.7])
@@ -17,6 +17,13 @@ PRECISION = np.array([[4.0, 1.5], [1.5, 2.0]])
 
 def ignore(note):
     """Take a progress note."""
+
+
+def within_monte_carlo_error(draws, expected, batches=50, width=4.5):
+    """Tell whether means over a chain are near what is expected, by the spread over batches."""
+    parts = np.array([part.mean(axis=0) for part in np.array_split(draws, batches)])
+    error = parts.std(axis=0, ddof=1) / np.sqrt(batches)
+    return bool(np.all(np.abs(parts.mean(axis=0) - expected) < width * error))
 
 
 class StartsOfTap:
@@ -41,11 +48,12 @@ class Quadratic:
 
     name = "quadratic"
 
-    def _logs(self, problem):
+    def log_variances(self, problem):
+        """Return the logs of b and w of the kernel whose problem this is."""
         return np.log([problem.gram[0, 1], problem.gram[0, 0] - problem.gram[0, 1] - 1.0])
 
     def solve(self, problem, control=bgp.Control(), start=None):
-        apart = self._logs(problem) - MEAN
+        apart = self.log_variances(problem) - MEAN
         value = -0.5 * float(apart @ PRECISION @ apart)
         correction = SiteCorrection(problem.gram, np.zeros(2))
         return Solution(
@@ -53,7 +61,7 @@ class Quadratic:
         )
 
     def gram_gradient(self, problem, solution):
-        logs = self._logs(problem)
+        logs = self.log_variances(problem)
         by_bias, by_white = -(PRECISION @ (logs - MEAN)) / np.exp(logs)
         across = by_bias - by_white
         return 0.5 * np.array([[by_white, across], [across, by_white]])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.inferencedata import get_group
+from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.hyper import EvidenceScore, Objective, Target
 from bayesgp_mf.hyper.scores import KNOWN
 from bayesgp_mf.kernels import log_vector

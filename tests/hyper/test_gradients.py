@@ -10,7 +10,7 @@ from bayesgp_mf.hyper import EvidenceScore, Objective, Target
 from bayesgp_mf.kernels import White, log_vector
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.methods import METHODS
-from tests.kernels.test_kernels import CASES
+from tests.kernels.cases import CASES
 
 SCALES = (1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3)
 STEP = 1e-4

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest, truncnorm
 
-from bayesgp_mf.hyper.leapfrog import Dynamics, reflect, walk
-from tests.hyper.known import MEAN, PRECISION, ignore
+from bayesgp_mf.hyper.leapfrog import Dynamics, one_by_one, reflect, walk
+from tests.hyper.known import MEAN, PRECISION, ignore, within_monte_carlo_error
 
 FREE = np.array([-np.inf, -np.inf]), np.array([np.inf, np.inf])
 
@@ -25,17 +25,21 @@ def anharmonic(x):
     return -float(np.sum(x**4 / 4.0 + np.cos(x))) - 0.3 * x[0] * x[1], -(x**3) + np.sin(x) - 0.3 * x[::-1]
 
 
-def energy(point, momentum):
-    return 0.5 * float(momentum @ momentum) - point.value
+def dynamics_of(log_density, step, walls=FREE):
+    return Dynamics(one_by_one(log_density), np.asarray(step), *walls)
+
+
+def energy(points, momentum):
+    return 0.5 * np.sum(momentum**2, axis=1) - points.value
 
 
 @pytest.mark.parametrize("walls", [FREE, (np.array([-0.2, -1.0]), np.array([1.0, 0.4]))], ids=["free", "walls"])
 def test_a_trajectory_can_be_retraced(walls):
-    dynamics = Dynamics(anharmonic, np.array([0.2, 0.1]), 25, *walls)
-    start, momentum = dynamics.point(np.array([0.3, -0.4])), np.array([1.1, -0.7])
-    end, final = dynamics.trajectory(start, momentum)
+    dynamics = dynamics_of(anharmonic, [0.2, 0.1], walls)
+    start, momentum = dynamics.points(np.array([[0.3, -0.4]])), np.array([[1.1, -0.7]])
+    end, final = dynamics.trajectories(start, momentum, 25)
     assert np.linalg.norm(end.x - start.x) > 0.1
-    back, turned = dynamics.trajectory(end, -final)
+    back, turned = dynamics.trajectories(end, -final, 25)
     np.testing.assert_allclose(back.x, start.x, atol=1e-11)
     np.testing.assert_allclose(turned, -momentum, atol=1e-11)
     assert np.all((end.x >= walls[0]) & (end.x <= walls[1]))
@@ -43,11 +47,11 @@ def test_a_trajectory_can_be_retraced(walls):
 
 @pytest.mark.parametrize("walls", [FREE, (np.array([-0.2, -1.0]), np.array([1.0, 0.4]))], ids=["free", "walls"])
 def test_a_trajectory_preserves_volume(walls):
-    dynamics, h = Dynamics(anharmonic, np.array([0.2, 0.1]), 25, *walls), 1e-6
+    dynamics, h = dynamics_of(anharmonic, [0.2, 0.1], walls), 1e-6
 
     def end(z):
-        point, momentum = dynamics.trajectory(dynamics.point(z[:2]), z[2:])
-        return np.concatenate([point.x, momentum])
+        points, momentum = dynamics.trajectories(dynamics.points(z[None, :2]), z[None, 2:], 25)
+        return np.concatenate([points.x[0], momentum[0]])
 
     at = np.array([0.3, -0.4, 1.1, -0.7])
     jacobian = np.array([(end(at + h * e) - end(at - h * e)) / (2 * h) for e in np.eye(4)])
@@ -60,10 +64,9 @@ def energy_error_ratios(log_density, x, step, steps, trajectories=8):
     momenta, errors = np.random.default_rng(5).standard_normal((trajectories, x.size)), []
     walls = np.full(x.size, -np.inf), np.full(x.size, np.inf)
     for halvings in (0, 1, 2):
-        dynamics = Dynamics(log_density, np.full(x.size, step / 2**halvings), steps * 2**halvings, *walls)
-        start = dynamics.point(x)
-        ends = [(dynamics.trajectory(start, momentum), momentum) for momentum in momenta]
-        changes = [energy(*end) - energy(start, momentum) for end, momentum in ends]
+        dynamics = dynamics_of(log_density, np.full(x.size, step / 2**halvings), walls)
+        start = dynamics.points(np.tile(x, (trajectories, 1)))
+        changes = energy(*dynamics.trajectories(start, momenta, steps * 2**halvings)) - energy(start, momenta)
         errors.append(np.sqrt(np.mean(np.square(changes))))
     return np.array(errors[:-1]) / np.array(errors[1:])
 
@@ -73,13 +76,6 @@ def test_energy_error_falls_with_the_square_of_the_step():
     np.testing.assert_allclose(energy_error_ratios(anharmonic, x, 0.1, 12), 4.0, atol=0.2)
     wrong = energy_error_ratios(lambda x: (anharmonic(x)[0], 1.01 * anharmonic(x)[1]), x, 0.1, 12)
     assert np.max(np.abs(wrong - 4.0)) > 1.0  # the control: the same comparison refuses a wrong gradient
-
-
-def within_monte_carlo_error(draws, expected, batches=50, width=4.5):
-    """Tell whether means over a chain are near what is expected, by the spread over batches."""
-    parts = np.array([part.mean(axis=0) for part in np.array_split(draws, batches)])
-    error = parts.std(axis=0, ddof=1) / np.sqrt(batches)
-    return bool(np.all(np.abs(parts.mean(axis=0) - expected) < width * error))
 
 
 def moments(path):
@@ -93,20 +89,20 @@ EXPECTED = np.array([*MEAN, *np.diag(COVARIANCE), COVARIANCE[0, 1]])
 
 @pytest.mark.parametrize(("step", "steps"), [([0.15, 0.25], 6), ([0.75, 0.75], 2)], ids=["careful", "coarse"])
 def test_means_and_variances_are_those_of_the_density(step, steps):
-    dynamics = Dynamics(gaussian, np.array(step), steps, *FREE)
-    chain = walk(dynamics, dynamics.point(MEAN), 8000, np.random.default_rng(1), ignore)
-    assert within_monte_carlo_error(moments(chain.path), EXPECTED)
+    dynamics = dynamics_of(gaussian, step)
+    chain = walk(dynamics, dynamics.points(MEAN[None]), steps, 8000, np.random.default_rng(1), ignore)
+    assert within_monte_carlo_error(moments(chain.points.x), EXPECTED)
     assert not chain.failed.any()
     np.testing.assert_allclose(chain.accepted.mean(), chain.acceptance_rate.mean(), atol=0.02)
 
 
 def test_without_the_decision_the_comparison_fails():
     # steps this long widen the density that the leapfrog itself leaves invariant
-    dynamics, rng = Dynamics(gaussian, np.array([0.75, 0.75]), 2, *FREE), np.random.default_rng(1)
-    here, path = dynamics.point(MEAN), []
+    dynamics, rng = dynamics_of(gaussian, [0.75, 0.75]), np.random.default_rng(1)
+    here, path = dynamics.points(MEAN[None]), []
     for _ in range(8000):
-        here, _ = dynamics.trajectory(here, rng.standard_normal(2))
-        path.append(here.x)
+        here, _ = dynamics.trajectories(here, rng.standard_normal((1, 2)), 2)
+        path.append(here.x[0])
     assert not within_monte_carlo_error(moments(np.array(path)), EXPECTED)
 
 
@@ -114,11 +110,11 @@ def test_walls_reflect_and_the_density_between_them_is_right():
     def falling(x):
         return -2.0 * float(x[0]), np.array([-2.0])
 
-    dynamics = Dynamics(falling, np.array([0.4]), 4, np.zeros(1), np.full(1, 1.5))
-    chain = walk(dynamics, dynamics.point(np.array([0.5])), 8000, np.random.default_rng(2), ignore)
-    assert chain.path.min() >= 0
-    assert chain.path.max() <= 1.5
-    thinned = chain.path[::4, 0]  # nearly independent
+    dynamics = dynamics_of(falling, [0.4], (np.zeros(1), np.full(1, 1.5)))
+    chain = walk(dynamics, dynamics.points(np.array([[0.5]])), 4, 8000, np.random.default_rng(2), ignore)
+    assert chain.points.x.min() >= 0
+    assert chain.points.x.max() <= 1.5
+    thinned = chain.points.x[::4, 0]  # nearly independent
     assert kstest(thinned, lambda x: np.expm1(-2.0 * x) / np.expm1(-3.0)).pvalue > 1e-3
     assert kstest(thinned, lambda x: x / 1.5).pvalue < 1e-6  # the control
 
@@ -127,22 +123,46 @@ def test_points_without_a_density_are_rejected_and_counted():
     def only_below(x):
         return None if x[0] > 0.4 else (-0.5 * float(x @ x), -x)
 
-    dynamics = Dynamics(only_below, np.array([0.5]), 3, np.full(1, -np.inf), np.full(1, np.inf))
-    chain = walk(dynamics, dynamics.point(np.zeros(1)), 8000, np.random.default_rng(3), ignore)
+    dynamics = dynamics_of(only_below, [0.5], (np.full(1, -np.inf), np.full(1, np.inf)))
+    chain = walk(dynamics, dynamics.points(np.zeros((1, 1))), 3, 8000, np.random.default_rng(3), ignore)
     assert 0.1 < chain.failed.mean() < 0.9
     np.testing.assert_array_equal(chain.failed, np.isinf(chain.energy_error))
     assert not (chain.accepted & chain.failed).any()
     truth = truncnorm(-np.inf, 0.4)
-    apart = np.column_stack([chain.path[:, 0], chain.path[:, 0] ** 2])
+    apart = np.column_stack([chain.points.x[:, 0], chain.points.x[:, 0] ** 2])
     assert within_monte_carlo_error(apart, np.array([truth.mean(), truth.moment(2)]))
 
 
+def test_chains_in_step_go_each_their_own_way():
+    nowhere = []
+
+    def only_below(x):
+        nowhere.append(bool(x[0] > 0.4))
+        return None if nowhere[-1] else anharmonic(x)
+
+    rng = np.random.default_rng(6)
+    x, momenta = rng.uniform(-2.0, 0.4, (20, 2)), rng.standard_normal((20, 2))
+    dynamics = dynamics_of(only_below, [0.2, 0.3])
+    together, final = dynamics.trajectories(dynamics.points(x), momenta, 9)
+    gone = np.isnan(together.value)
+    assert 3 < gone.sum() < 17
+    for k in range(20):
+        nowhere.clear()
+        alone, its_own = dynamics.trajectories(dynamics.points(x[k : k + 1]), momenta[k : k + 1], 9)
+        assert np.isnan(alone.value[0]) == gone[k]
+        if gone[k]:
+            assert nowhere.index(True) == len(nowhere) - 1  # it goes no further, which would take solutions
+        else:
+            np.testing.assert_array_equal(alone.x[0], together.x[k])
+            np.testing.assert_array_equal(its_own[0], final[k])
+
+
 def test_a_trajectory_that_runs_away_is_a_divergence():
-    dynamics = Dynamics(gaussian, np.full(2, 50.0), 3, *FREE)
-    chain = walk(dynamics, dynamics.point(MEAN + 1.0), 5, np.random.default_rng(4), ignore)
+    dynamics = dynamics_of(gaussian, [50.0, 50.0])
+    chain = walk(dynamics, dynamics.points(MEAN[None] + 1.0), 3, 5, np.random.default_rng(4), ignore)
     assert chain.diverging.all()
     assert not chain.accepted.any()
-    np.testing.assert_array_equal(chain.path, np.tile(MEAN + 1.0, (5, 1)))
+    np.testing.assert_array_equal(chain.points.x, np.tile(MEAN + 1.0, (5, 1)))
     np.testing.assert_array_equal(chain.acceptance_rate, 0.0)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
-from bayesgp_mf.hyper import LeaveOneOut, LogNormal, LooScore, Objective, Target, loo_gradient
+from bayesgp_mf.hyper import LeaveOneOut, LogNormal, LooScore, Objective, Target
 from bayesgp_mf.hyper.scores import Scored
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.online import Online
@@ -61,13 +61,18 @@ def test_gradient_of_regression(method):
     np.testing.assert_allclose(evaluate(at)[1], differences(evaluate, at), rtol=1e-6, atol=1e-7)
 
 
+class Straight(bgp.Probit):
+    """A probit likelihood that says of itself that its curvature is the same everywhere."""
+
+    def higher_derivatives(self, t, mean, variance, derivs):
+        return np.zeros_like(mean), np.zeros_like(mean)
+
+
 @pytest.mark.parametrize("method", ["tap", "naive", "variational", "laplace"])
-def test_the_comparison_refuses_a_gradient_at_fixed_curvature(monkeypatch, method):
-    evaluate = objective(SOLVERS[method])
+def test_the_comparison_refuses_a_gradient_at_fixed_curvature(method):
+    evaluate = objective(SOLVERS[method], Straight())
     at = evaluate.target.start
-    numeric = differences(evaluate, at)
-    monkeypatch.setattr(loo_gradient, "higher_derivatives", lambda *where: (np.zeros(30), np.zeros(30)))
-    assert np.max(np.abs(evaluate(at)[1] - numeric)) > 1e-3
+    assert np.max(np.abs(evaluate(at)[1] - differences(evaluate, at))) > 1e-3
 
 
 @pytest.mark.parametrize("method", ["tap", "online sweep", "exact"])

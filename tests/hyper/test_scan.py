@@ -7,9 +7,9 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.hyper import LogNormal, Scan, Target
-from bayesgp_mf.hyper.scan import _choose, _Counted, _middle_of_longest_stretch
+from bayesgp_mf.inference.solution import LeaveOneOut
 from bayesgp_mf.methods import METHODS
-from tests.hyper.known import ignore
+from tests.hyper.known import Quadratic, ignore, known_target
 
 TOY = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 4.0), n=40, random_seed=3)
 LABELS = 2.0 * TOY.y - 1.0
@@ -46,24 +46,57 @@ def test_the_least_count_is_chosen(method):
         assert result.record["hyper_loo"][1][chosen] == result.record["hyper_loo"][1][tied].max()
 
 
+def told(t, wrong, log_density=0.0):
+    """Return leave-one-out predictions of the two cases of a known target, so many of them wrong."""
+    mean = np.where(np.arange(2) < wrong, -t, t)
+    return LeaveOneOut(mean, np.ones(2), np.array([log_density, 0.0]))
+
+
+class Told(Quadratic):
+    """A solver whose errors and log densities at a bias of 1, 2, 3 are given."""
+
+    def leave_one_out(self, problem, solution):
+        at = round(float(np.exp(self.log_variances(problem)[0]))) - 1
+        return told(problem.t, *((0, -10.0), (0, -10.5), (1, -1.0))[at])
+
+
 def test_a_prior_decides_among_ties_that_densities_leave_open():
-    counted = {(0,): _Counted(3, -10.0, -2.0), (1,): _Counted(3, -10.5, -0.5), (2,): _Counted(4, -1.0, 0.0)}
-    assert _choose(counted, (3,)) == (1,)
-    without = {index: c._replace(log_prior=0.0) for index, c in counted.items()}
-    assert _choose(without, (3,)) == (0,)
+    grid = Scan({"bias_variance": [1.0, 2.0, 3.0]})
+    for priors, best in (({}, 1.0), ({"bias_variance": LogNormal(np.log(2.0), 0.5)}, 2.0)):
+        result = choose(grid, known_target(solver=Told(), priors=priors))
+        assert result.record["hyper_loo_errors"][1].tolist() == [0, 0, 1]
+        np.testing.assert_allclose(result.record["hyper_loo"][1], [-10.0, -10.5, -1.0])
+        assert result.kernels[0].params["bias_variance"] == best
+
+
+def machine(tied):
+    """Return a support-vector machine that is told where on a grid of bias and white, from 1 on, it makes no error."""
+
+    class Told(type(METHODS["svm"])):
+        def leave_one_out(self, problem, solution):
+            bias, white = np.round(np.exp(Quadratic().log_variances(problem))).astype(int) - 1
+            return told(problem.t, 0 if tied[bias, white] else 1)
+
+    return Told()
 
 
 @pytest.mark.parametrize(
     ("tied", "middle"),
     [
-        ([1, 0, 1, 1, 1, 0], (3,)),
-        ([0, 1, 1, 0, 1], (1,)),
-        ([0, 1, 0, 1], (1,)),
+        ([1, 0, 1, 1, 1, 0], (3, 0)),
+        ([0, 1, 1, 0, 1], (1, 0)),
+        ([0, 1, 0, 1], (1, 0)),
         ([[1, 0, 1], [0, 1, 1], [1, 1, 1]], (1, 2)),
     ],
 )
 def test_without_densities_the_middle_of_the_longest_stretch(tied, middle):
-    assert _middle_of_longest_stretch(np.array(tied, dtype=bool)) == middle
+    tied = np.reshape(tied, (len(tied), -1))
+    n_bias, n_white = tied.shape
+    grid = {"bias_variance": np.arange(1.0, n_bias + 1.0), "white_variance": np.arange(1.0, n_white + 1.0)}
+    result = choose(Scan(grid), known_target(solver=machine(tied)))
+    np.testing.assert_array_equal(result.record["hyper_loo_errors"][1], 1 - tied.ravel())
+    params = result.kernels[0].params
+    assert (params["bias_variance"] - 1, params["white_variance"] - 1) == middle
 
 
 def test_without_a_grid_all_length_scales_move_together():

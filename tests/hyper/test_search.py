@@ -67,8 +67,8 @@ def test_bounds_hold_and_are_told():
 class Shifted(Quadratic):
     """A solver that wants more bias."""
 
-    def _logs(self, problem):
-        return super()._logs(problem) - np.array([3.0, 0.0])
+    def log_variances(self, problem):
+        return super().log_variances(problem) - np.array([3.0, 0.0])
 
 
 def test_fixed_names_stay_and_the_rest_is_at_its_maximum():

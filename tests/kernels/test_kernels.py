@@ -27,29 +27,8 @@ from bayesgp_mf.kernels import (
     log_vector_names,
     with_log_vector,
 )
+from tests.kernels.cases import ARD, CASES
 
-ARD = [0.7, 1.3, 2.0]
-CASES: dict[str, Kernel] = {
-    "gaussian": Gaussian(0.8, 2.0),
-    "gaussian ard": Gaussian(ARD, 0.5),
-    "matern32": Matern32(1.2, 2.0),
-    "matern32 ard": Matern32(ARD),
-    "matern52 ard": Matern52(ARD, 3.0),
-    "rational quadratic": RationalQuadratic(ARD, 1.5, 0.6),
-    "linear": Linear(0.4),
-    "linear ard": Linear(ARD),
-    "polynomial": Polynomial(3, [0.3, 0.2, 0.1], 0.5, 2.0),
-    "polynomial without offset": Polynomial(2, 0.3, 0.0),
-    "network": NeuralNetwork(ARD, 0.5, 2.0),
-    "network without bias": NeuralNetwork(0.7),
-    "sign network": NeuralNetwork(ARD, 0.3, 2.0, "sign"),
-    "sign network without bias": NeuralNetwork(0.7, activation="sign"),
-    "bias": Bias(2.0),
-    "white": White(0.3),
-    "sum": Gaussian(ARD) + Bias(0.5) + White(0.1),
-    "product": Gaussian(ARD) * Linear(0.5),
-    "nested": (Gaussian(1.0) + Linear(0.3)) * Gaussian(3.0) + Polynomial(2, 0.1),
-}
 X = np.random.default_rng(0).standard_normal((9, 3))
 everywhere = pytest.mark.parametrize("kernel", CASES.values(), ids=CASES)
 

@@ -7,7 +7,7 @@ from scipy.stats import qmc
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.likelihoods import Logit
-from bayesgp_mf.likelihoods.logistic_normal import _mode, discretise, gauss_rule
+from bayesgp_mf.likelihoods.logistic_normal import discretise, gauss_rule, mode
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.likelihoods.softmax_tilted import (
     check_number_of_classes,
@@ -160,7 +160,7 @@ def test_three_classes_are_integrated_to_full_accuracy():
 @pytest.mark.parametrize("s", [0.01, 1.0, 7.6, 50.0, 1e4])
 def test_the_grid_is_around_the_mode(s):
     c = s * np.concatenate([np.linspace(-4.0, 4.0, 41), [-100.0, 100.0]])
-    x = _mode(c, np.full(c.shape, s))
+    x = mode(c, np.full(c.shape, s))
     np.testing.assert_allclose(x, s * expit(-(c + s * x)), rtol=1e-7, atol=1e-13 * (1.0 + s**2))
     for sign in (-1.0, 1.0):  # the slope of the log density changes its sign there
         beyond = x + sign * 1e-6 * (1.0 + s)

@@ -13,7 +13,6 @@ from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limi
 
 import bayesgp_mf as bgp
 from bayesgp_mf.matrices.blas import SMALL, one_thread_if_small
-from bayesgp_mf.processes import single as posterior_process
 
 
 def blas_threads() -> set[int]:
@@ -50,22 +49,26 @@ def test_one_thread_that_is_there_already_is_left_alone(monkeypatch):
 
 
 def test_fit_and_predict_keep_to_one_thread(monkeypatch):
-    seen = set()
+    seen = []
 
-    def watched(self, A, B, real=bgp.kernels.Gaussian.cross):
-        seen.update(blas_threads())
-        return real(self, A, B)
+    def watch(owner, method):
+        real = getattr(owner, method)
 
-    def watched_root(matrix, real=posterior_process.psd_root):
-        seen.update(blas_threads())
-        return real(matrix)
+        def watched(*arguments):
+            seen.append((method, blas_threads()))
+            return real(*arguments)
 
-    monkeypatch.setattr(bgp.kernels.Gaussian, "cross", watched)
-    monkeypatch.setattr(posterior_process, "psd_root", watched_root)
+        monkeypatch.setattr(owner, method, watched)
+
+    # that of the training cases, of new ones with them, of new ones together; what draws of them are asked
+    for owner, method in ((bgp.kernels.Gaussian, "gram"), (bgp.kernels.Gaussian, "cross"), (bgp.Probit, "sample")):
+        watch(owner, method)
     X = np.random.default_rng(0).standard_normal((10, 2))
     idata = bgp.fit(X, X[:, 0] > 0, bgp.kernels.Gaussian(), draws=5, random_seed=0)
+    assert {method for method, _ in seen} == {"gram", "sample"}
     bgp.predict(idata, X, random_seed=0)
-    assert seen == {1}
+    assert {method for method, _ in seen} == {"gram", "cross", "sample"}
+    assert [threads for _, threads in seen] == [{1}] * len(seen)
     assert blas_threads() == {2}
 
 

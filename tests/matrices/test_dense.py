@@ -8,15 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.matrices.dense import (
-    DenseCorrection,
-    SiteCorrection,
-    cholesky,
-    gmres,
-    is_positive_semidefinite,
-    psd_root,
-    triangular_inverse,
-)
+from bayesgp_mf.matrices.corrections import DenseCorrection
+from bayesgp_mf.matrices.factors import cholesky, is_positive_semidefinite, psd_root, triangular_inverse
+from bayesgp_mf.matrices.sites import SiteCorrection
+from bayesgp_mf.solvers.gmres import gmres
 
 
 def random_gram(seed: int, n: int, rank: int) -> np.ndarray:

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.assembly import kernel_entries
 from bayesgp_mf.kernels import Bias, Gaussian, Linear, White
-from bayesgp_mf.matrices.dense import SiteCorrection
-from bayesgp_mf.matrices.low_rank import LowRankCorrection, RootGradient, site_correction
+from bayesgp_mf.matrices.dense import DenseGram
+from bayesgp_mf.matrices.low_rank import LowRankCorrection, RootGradient
 from bayesgp_mf.matrices.pivoting import at_pivots, pivoted_cholesky
-from bayesgp_mf.solvers.fixed_variance import _by_factor
+from bayesgp_mf.matrices.sites import SiteCorrection
 
 N = 300
 
@@ -44,7 +44,7 @@ class TestPivotedCholesky:
     def test_values_of_the_pivots_are_exact(self):
         X, kernel = inputs(), Gaussian(1.0, 3.0)
         gram = low_rank(kernel, X, 1e-3)
-        np.testing.assert_allclose(gram[gram.pivots], kernel.gram(X)[gram.pivots], atol=1e-12)
+        np.testing.assert_allclose(gram.rows(gram.pivots), kernel.gram(X)[gram.pivots], atol=1e-12)
         assert np.unique(gram.pivots).size == gram.rank
         np.testing.assert_allclose(np.triu(gram.root[gram.pivots], 1), 0.0, atol=1e-10)
 
@@ -97,7 +97,7 @@ class TestPivotedCholesky:
 
     def test_many_cases_are_searched_in_parts(self, monkeypatch):
         monkeypatch.setattr("bayesgp_mf.matrices.pivoting.CANDIDATES", 20)
-        monkeypatch.setattr("bayesgp_mf.matrices.low_rank.BLOCK", 32)
+        monkeypatch.setattr("bayesgp_mf.matrices.blocks.BLOCK", 32)
         monkeypatch.setattr("bayesgp_mf.matrices.pivoting.PANEL", 8)
         X, kernel = inputs(), Gaussian(0.7, 2.0)
         gram = low_rank(kernel, X, 1e-7)
@@ -151,7 +151,7 @@ class TestLowRankGram:
     def test_features_give_covariances_with_new_cases(self):
         X, kernel, new = inputs(), Gaussian(1.0, 3.0), inputs(n=20, seed=1)
         gram = low_rank(kernel, X)
-        features = gram.features(kernel.cross(X[gram.pivots], new))
+        features = gram.features(kernel, X, new)
         np.testing.assert_allclose(gram.root @ features, kernel.cross(X, new), atol=1e-5)
 
     def test_leading_columns_are_the_matrix_of_the_first_pivots(self):
@@ -177,16 +177,13 @@ def corrections(seed=0, negative=0):
 class TestLowRankCorrection:
     @pytest.mark.parametrize("negative", [0, 20])
     def test_has_the_answers_of_the_dense_one(self, negative):
-        gram, sparse, dense = corrections(negative=negative)
+        _, sparse, dense = corrections(negative=negative)
         vector = np.random.default_rng(1).standard_normal(N)
-        cross = gram.root @ np.random.default_rng(2).standard_normal((gram.rank, 4))
         some = np.array([3, 17, 200])
         assert sparse.log_det == pytest.approx(dense.log_det, abs=1e-9)
         for name, arguments in [
             ("weights", (vector,)),
             ("multiply", (vector,)),
-            ("quadratic", (cross,)),
-            ("quadratic_diagonal", (cross,)),
             ("diagonal", ()),
             ("covariance_diagonal", ()),
             ("cavity_variance", ()),
@@ -199,17 +196,20 @@ class TestLowRankCorrection:
     def test_features_of_new_cases_do_without_the_old_ones(self):
         gram, sparse, dense = corrections()
         features = np.random.default_rng(2).standard_normal((gram.rank, 4))
-        np.testing.assert_allclose(sparse.feature_quadratic(features), dense.quadratic(gram.root @ features), atol=1e-9)
+        np.testing.assert_allclose(sparse.quadratic(features), dense.quadratic(gram.root @ features), atol=1e-9)
         np.testing.assert_allclose(
-            sparse.feature_quadratic_diagonal(features), dense.quadratic_diagonal(gram.root @ features), atol=1e-9
+            sparse.quadratic_diagonal(features), dense.quadratic_diagonal(gram.root @ features), atol=1e-9
         )
 
-    def test_leading_columns_make_nearly_the_same_covariance(self):
-        gram, sparse, _ = corrections()
-        expected = sparse.covariance_times(np.eye(N))
-        whole, most = (sparse.leading_covariance_root(rank) for rank in (gram.rank, gram.leading_rank(1e-3)))
-        np.testing.assert_allclose(whole @ whole.T, expected, atol=1e-10)
-        np.testing.assert_allclose(most @ most.T, expected, atol=1e-3)
+    def test_products_with_the_covariance_are_those_of_the_dense_one(self):
+        _, sparse, dense = corrections()
+        vector, variance = np.random.default_rng(1).standard_normal(N), dense.cavity_variance()
+        expected = dense.covariance(variance, lambda: 0.0)
+        for left_out, is_whole, tolerance in ((0.0, True, 1e-8), (1e-3, False, 1e-2)):
+            found = sparse.covariance(variance, lambda left_out=left_out: left_out)
+            assert found.is_whole is is_whole
+            np.testing.assert_allclose(found.times(vector), expected.times(vector), atol=tolerance)
+            np.testing.assert_allclose(found.squared_times(vector), expected.squared_times(vector), atol=tolerance)
 
     def test_sites_that_leave_no_posterior_are_refused(self):
         gram, _, _ = corrections()
@@ -225,8 +225,8 @@ class TestLowRankCorrection:
 
     def test_the_form_of_the_gram_matrix_decides(self):
         gram, sparse, dense = corrections()
-        assert type(site_correction(gram, sparse.site_precision)) is LowRankCorrection
-        assert type(site_correction(gram.dense(), dense.site_precision)) is SiteCorrection
+        assert gram.sites(sparse.site_precision).form == gram.form == "low_rank"
+        assert DenseGram(gram.dense()).sites(dense.site_precision).form == DenseGram.form == "dense"
 
 
 def test_newtons_equations_at_fixed_variance_are_those_of_the_dense_matrix():
@@ -235,10 +235,11 @@ def test_newtons_equations_at_fixed_variance_are_those_of_the_dense_matrix():
     variance, right = gram.diagonal(), rng.standard_normal(N)
     root = np.sqrt(rng.uniform(0.0, 0.9, N) / variance)
     root[:5] = 0.0  # a likelihood that is flat there
-    expected = _by_factor(gram.dense(), variance, root, right)
-    np.testing.assert_allclose(_by_factor(gram, variance, root, right), expected, rtol=1e-8, atol=1e-10)
+    own = 1.0 - root * variance * root
+    expected = DenseGram(gram.dense()).solve_scaled(root, own, right)
+    np.testing.assert_allclose(gram.solve_scaled(root, own, right), expected, rtol=1e-8, atol=1e-10)
     with pytest.raises(NotPositiveDefiniteError, match="too strong"):
-        _by_factor(gram, variance, 1.5 / np.sqrt(variance), right)
+        gram.solve_scaled(1.5 / np.sqrt(variance), np.full(N, -1.25), right)
 
 
 @given(seed=st.integers(0, 2**32 - 1), scale=st.floats(1e-3, 1e3))

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
-from bayesgp_mf.multiclass.block_correction import BlockCorrection
 from bayesgp_mf.multiclass.correction import ClassCorrection, SoftmaxCorrection
+from tests.multiclass.block_correction import BlockCorrection
 
 N, C, M = 5, 4, 3
 

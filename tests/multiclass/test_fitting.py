@@ -10,7 +10,7 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.arviz_version import arviz_major
-from bayesgp_mf.container.inferencedata import get_group, group_names
+from bayesgp_mf.container.groups import get_group, group_names
 from bayesgp_mf.hyper import HybridMonteCarlo, Integrate, LogNormal
 from bayesgp_mf.kernels import Gaussian, Matern32, PerClass
 from bayesgp_mf.matrices.memory import check_memory
@@ -82,7 +82,7 @@ def test_draws_have_the_moments_of_the_posterior():
     posterior = bgp.posterior(container)
     assert isinstance(posterior, MulticlassPosterior)
     for group, (mean, covariance) in {
-        "posterior": (posterior.mean_at_training, posterior._covariance_at_training),
+        "posterior": posterior.latent_covariance(X),
         "predictions": posterior.latent_covariance(X_NEW),
     }.items():
         f = container[group]["f"].values.reshape(8000, -1, 3)
@@ -308,10 +308,18 @@ def test_classes_without_order_or_missing_are_refused(classes):
         bgp.Softmax(classes)
 
 
-def test_tilted_marginals_are_refused_before_any_search(monkeypatch):
-    monkeypatch.setattr("bayesgp_mf.fitting.tune", None)
+class NeverAsked:
+    name = "never asked"
+
+    def choose(self, target, rng, advance):
+        raise AssertionError("a search was begun")
+
+
+def test_tilted_marginals_are_refused_before_any_search():
     with pytest.raises(ValueError, match=r"Softmax has one for each class\. Use marginals='gaussian'"):
-        fit(method="tap", hyper="evidence", marginals="tilted")
+        fit(method="tap", hyper=NeverAsked(), marginals="tilted")
+    with pytest.raises(AssertionError, match="a search was begun"):  # the control
+        fit(method="tap", hyper=NeverAsked())
 
 
 def test_draws_of_new_cases_are_counted_for_every_class(idata, monkeypatch):

@@ -9,8 +9,8 @@ from bayesgp_mf.methods import METHODS, get_method
 from bayesgp_mf.multiclass.correction import SoftmaxCorrection
 from bayesgp_mf.multiclass.laplace import multiclass_laplace
 from bayesgp_mf.multiclass.star_tap import StarTap, star_tap, star_weights
-from bayesgp_mf.multiclass.tap import multiclass_tap
-from tests.multiclass.test_tap import softmax_problem
+from tests.multiclass.cases import softmax_problem
+from tests.multiclass.reference_tap import multiclass_tap
 
 
 def test_weights_are_found_from_the_diagonal():

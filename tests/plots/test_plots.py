@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib._pylab_helpers import Gcf
 from matplotlib.figure import Figure
 
 import bayesgp_mf as bgp
@@ -54,7 +54,7 @@ def test_leaves_no_global_state(plot):
     before = dict(mpl.rcParams)
     plot()
     assert dict(mpl.rcParams) == before
-    assert not Gcf.figs  # a figure of pyplot would stay in memory until it is closed
+    assert not plt.get_fignums()  # a figure of pyplot would stay in memory until it is closed
 
 
 def test_calibration_has_a_point_for_each_bin_that_has_cases():

@@ -7,7 +7,8 @@ import pytest
 from scipy.special import logsumexp
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.inferencedata import get_group, to_container
+from bayesgp_mf.container.groups import get_group
+from bayesgp_mf.container.write import to_container
 from bayesgp_mf.fitting import posterior, predict
 from bayesgp_mf.processes.mixture import Mixture
 

@@ -9,13 +9,14 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf import kernels
-from bayesgp_mf.container import inferencedata
+from bayesgp_mf.container import draws as container_draws
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.matrices import memory
-from bayesgp_mf.matrices.dense import psd_root
+from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.processes import paths
 from bayesgp_mf.processes import single as posterior_process
 from bayesgp_mf.processes.single import Posterior
+from tests.processes.known import linear_map
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((25, 2))
@@ -24,30 +25,9 @@ X_NEW = np.concatenate([2.0 * RNG.standard_normal((30, 2)), X[:3], X[:1]])
 SMOOTH = kernels.Gaussian(1.5, 2.0)
 
 
-class UnitNormals(np.random.Generator):
-    """Hands out unit vectors for independent normals, and zeros in the last draw: what comes back is the linear map."""
-
-    def __init__(self):
-        super().__init__(np.random.PCG64(0))
-        self.used = 0
-
-    def standard_normal(self, size):
-        draws, many = size
-        first, self.used = self.used, self.used + many
-        return np.eye(draws, draws - 1, dtype=float)[:, first : self.used]
-
-
 def posterior_of(kernel, likelihood, method="tap", t=T):
     problem = bgp.Problem(kernel.gram(X), t, likelihood)
     return Posterior(kernel, X, problem, bgp.solve(problem.gram, t, likelihood, method=method))
-
-
-def linear_map(process, X_new, most=400):
-    """Return mean ``(m,)`` and the matrix ``(normals, m)`` that independent normals are multiplied with."""
-    units = UnitNormals()
-    f = process.draw_new(X_new, most, units)
-    assert units.used < most
-    return f[-1], f[:-1] - f[-1]
 
 
 def assert_is_the_posterior(process, X_new):
@@ -64,7 +44,7 @@ def assert_is_the_posterior(process, X_new):
 def as_functions(monkeypatch):
     """Draw however few new cases as if they were very many, in blocks of a few."""
     monkeypatch.setattr(posterior_process, "LARGEST_JOINT", 0)
-    monkeypatch.setattr(paths, "BLOCK", 7)
+    monkeypatch.setattr("bayesgp_mf.matrices.blocks.BLOCK", 7)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +126,7 @@ def test_a_basis_covers_all_cases_whatever_the_blocks(monkeypatch):
     scale = np.sqrt(SMOOTH.diag(cases))
     sizes = []
     for block in (50, 1000):
-        monkeypatch.setattr(paths, "BLOCK", block)
+        monkeypatch.setattr("bayesgp_mf.matrices.blocks.BLOCK", block)
         basis, noise = paths.cover(paths.empty_basis(SMOOTH, 2), cases, 400)
         rows = basis.rows(cases)
         assert np.abs(rows @ rows.T - SMOOTH.gram(cases)).max() < 2 * paths.TOLERANCE * scale[0] ** 2
@@ -194,7 +174,7 @@ def peak_of(work):
 
 
 def test_memory_does_not_grow_with_the_number_of_new_cases_but_for_the_results(monkeypatch):
-    monkeypatch.setattr(paths, "BLOCK", 128)
+    monkeypatch.setattr("bayesgp_mf.matrices.blocks.BLOCK", 128)
     process = posterior_of(SMOOTH, bgp.Probit())
     few, many = (RNG.uniform(-2, 2, (m, 2)) for m in (20_000, 100_000))
     peaks = [peak_of(lambda cases=cases: process.predictive(cases)) for cases in (few, many)]
@@ -253,7 +233,7 @@ def test_draws_that_do_not_fit_are_refused_by_name_before_any_work(monkeypatch):
 
 
 def test_a_container_pairs_draws_with_what_is_said_of_them(monkeypatch):
-    monkeypatch.setattr(inferencedata, "DRAWN_AT_ONCE", 3 * len(X))
+    monkeypatch.setattr(container_draws, "DRAWN_AT_ONCE", 3 * len(X))
     idata = bgp.fit(X, T, SMOOTH, draws=5, chains=2, random_seed=0)
     f, stats, root = idata["posterior"]["f"].values, idata["sample_stats"], psd_root(SMOOTH.gram(X))
     log_likelihood = bgp.Probit().log_prob(T, f).value

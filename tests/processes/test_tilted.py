@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from scipy.stats import wasserstein_distance
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.inferencedata import get_group
+from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.inference.solution import Cavity
 from bayesgp_mf.kernels import Matern32
 from bayesgp_mf.likelihoods import Gaussian, Logit

@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.inferencedata import get_group, make_container
+from bayesgp_mf.container.groups import get_group, make_container
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.pymc import Marginal, sample_latent
 

@@ -12,7 +12,7 @@ import pytensor.tensor as pt
 import pytest
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.inferencedata import get_group
+from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.hyper import LogNormal
 from bayesgp_mf.kernels import Bias, Gaussian
 from bayesgp_mf.pymc import kernel_from_pymc

@@ -8,7 +8,7 @@ import pymc as pm
 import pytest
 import xarray as xr
 
-from bayesgp_mf.container.inferencedata import make_container
+from bayesgp_mf.container.groups import make_container
 from bayesgp_mf.pymc import Marginal, latent_model, sample_latent
 
 OTHER = r"X_new has columns \['b', 'a'\], but the model was fitted to \['a', 'b'\]"

@@ -8,7 +8,8 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods import Gaussian, Quadrature
-from bayesgp_mf.pymc import latent_model, observe
+from bayesgp_mf.pymc import LogEvidence, latent_model, observe
+from bayesgp_mf.types import Derivs
 from tests.pymc.conftest import INTERPRETED
 
 F = np.array([-30.0, -5.0, -0.3, 0.0, 1.0, 8.0])
@@ -41,6 +42,61 @@ def test_labels_given_latent_values(likelihood, parameters):
         assert set(np.unique(drawn)) == {0, 1}
         error = np.sqrt(0.25 / 200)
         np.testing.assert_allclose(drawn.mean(axis=0), expected.predict_proba(F, 0.0 * F), atol=4 * error)
+
+
+class Own:
+    """A likelihood of a user's own, a sigmoid of f/s, with a parameter that may be random."""
+
+    targets, forbids, log_concave = "binary", False, True
+
+    def __init__(self, scale):
+        self.parameters = {"scale": scale}
+
+    def with_parameters(self, scale):
+        return Own(scale)
+
+    def log_prob(self, t, f):
+        scale = self.parameters["scale"]
+        value, d1, d2 = bgp.Logit().log_prob(t, f / scale)
+        return Derivs(value, d1 / scale, d2 / scale**2)
+
+    def log_partition(self, t, mean, variance):
+        scale = self.parameters["scale"]
+        value, d1, d2 = bgp.Logit().log_partition(t, mean / scale, variance / scale**2)
+        return Derivs(value, d1 / scale, d2 / scale**2)
+
+    def parameter_derivative(self, name, t, mean, variance):
+        _, d1, d2 = self.log_partition(t, mean, variance)
+        return -(mean * d1 + variance * (d2 + d1**2)) / self.parameters["scale"]
+
+    def predict_proba(self, mean, variance):
+        return np.exp(self.log_partition(np.ones_like(mean), mean, variance).value)
+
+    def sample(self, f, rng):
+        return bgp.Logit().sample(f / self.parameters["scale"], rng)
+
+    def log_prob_graph(self, functions, t, f, scale=None):
+        return -functions.softplus(-t * f / (self.parameters["scale"] if scale is None else scale))
+
+
+@pytest.mark.parametrize("parameters", [{}, {"scale": 0.5}])
+def test_a_likelihood_of_ones_own_writes_its_density(parameters):
+    own = Own(2.0)
+    with pm.Model() as model:
+        observe("y", np.asarray(F), T, own, **parameters)
+    np.testing.assert_allclose(pointwise(model), Own(**({"scale": 2.0} | parameters)).log_prob(T, F).value, rtol=1e-6)
+
+
+def test_a_likelihood_of_ones_own_may_have_random_parameters(data):
+    with pm.Model() as model:
+        scale = pm.LogNormal("scale")
+        observe("y", data.X[:, 0], data.t, Own(2.0), scale=scale)
+    found = model.compile_logp(vars=model.observed_RVs, mode="FAST_COMPILE")({"scale_log__": 0.3})
+    assert found == pytest.approx(Own(np.exp(0.3)).log_prob(data.t, data.X[:, 0]).value.sum())
+    gram, step = bgp.kernels.Gaussian().gram(data.X), 1e-4
+    outputs = LogEvidence(Own(2.0), parameters=["scale"])(gram, data.t, 1.5)
+    slope = np.diff([bgp.solve(gram, data.t, Own(1.5 + h)).evidence.value for h in (-step, step)]) / (2.0 * step)
+    np.testing.assert_allclose(outputs[2].eval(mode="FAST_COMPILE"), slope[0], rtol=1e-5)
 
 
 def test_the_exact_evidence_is_the_one_approximated(data):

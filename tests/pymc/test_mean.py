@@ -9,7 +9,7 @@ import pytensor.tensor as pt
 import pytest
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.inferencedata import get_group, set_group
+from bayesgp_mf.container.groups import get_group, set_group
 from bayesgp_mf.diagnostics import exact_loo
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.likelihoods.shifted import Shifted

@@ -14,10 +14,11 @@ import pytest
 from joblib import cpu_count
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.inferencedata import get_group
+from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.hyper import EvidenceScore, LogNormal, Objective, Strategy, Target, get_strategy
 from bayesgp_mf.hyper.default_priors import DEFAULT_SD, with_default_priors
 from bayesgp_mf.hyper.scores import KNOWN
+from bayesgp_mf.hyper.strategy import averages
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.pymc import Nuts, nuts
 from bayesgp_mf.pymc.nuts import inside
@@ -163,7 +164,7 @@ class Unsolvable(Quadratic):
     """A solver without a solution where the bias is large."""
 
     def solve(self, problem, control=bgp.Control(), start=None):
-        if self._logs(problem)[0] > LARGEST_BIAS:
+        if self.log_variances(problem)[0] > LARGEST_BIAS:
             raise bgp.ConvergenceError("there is none", bgp.Status.NO_VALID_STEP)
         return super().solve(problem, control, start)
 
@@ -318,6 +319,7 @@ def test_options_are_checked(options, message):
 def test_it_goes_by_its_name():
     assert get_strategy("nuts") == Nuts()
     assert isinstance(Nuts(), Strategy)
+    assert averages(Nuts())
     with pytest.raises(ValueError, match=r"'loo', 'nuts', 'scan'"):
         get_strategy("NUTS")
 

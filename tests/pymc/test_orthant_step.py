@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import kstest
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.inferencedata import get_group
+from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.diagnostics import sample_orthant
 from bayesgp_mf.pymc import LinearEllipticalSlice, OrthantStep
 

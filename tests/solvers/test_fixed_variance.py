@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import bayesgp_mf as bgp
-import bayesgp_mf.matrices.dense
+from bayesgp_mf.inference.assembly import kernel_entries
+from bayesgp_mf.likelihoods.shifted import Shifted
+from bayesgp_mf.matrices.pivoting import pivoted_cholesky
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.solvers.driver import fixed_point
 from bayesgp_mf.solvers.fixed_variance import solve_at_fixed_variance
@@ -83,33 +85,63 @@ def test_the_evidence_is_the_minimum_of_a_convex_function():
         assert phi(0.5 * (low + high)) < 0.5 * (phi(one) + phi(other)) + 1e-9
 
 
-def test_no_matrix_is_factorised_until_something_needs_it(monkeypatch):
+def low_rank_problem(likelihood) -> bgp.Problem:
+    """Return a problem of 60 cases whose Gram matrix is of low rank; 20 of the labels are of two minds."""
+    kernel, X = bgp.kernels.Gaussian(1.0, 3.0), np.random.default_rng(0).uniform(-2.0, 2.0, (60, 1))
+    t = np.where(X[:, 0] > 0.0, 1.0, -1.0) * np.where(np.arange(60) % 3 == 0, np.sign(np.sin(9.0 * X[:, 0])), 1.0)
+    gram = pivoted_cholesky(kernel_entries(kernel, X), kernel.diag(X), 1e-9, 60)
+    return bgp.Problem(gram, t, likelihood)
+
+
+@pytest.mark.parametrize("likelihood", [bgp.Probit(), bgp.Logit(), bgp.Probit(0.1)], ids=repr)
+@pytest.mark.parametrize("sure", [0, 10])
+def test_newtons_steps_on_a_root_lead_where_those_on_the_matrix_do(likelihood, sure):
+    problem = low_rank_problem(likelihood)
+    # so far from the other label that the likelihood is flat there
+    shifted = Shifted(likelihood, np.where(np.arange(60) < sure, 200.0 * problem.t, 0.0))
+    problem, variance = bgp.Problem(problem.gram, problem.t, shifted), problem.gram.diagonal()
+    dense = bgp.Problem(problem.gram.dense(), problem.t, shifted)
+    found, info = solve_at_fixed_variance(problem, variance, bgp.Control())
+    expected, _ = solve_at_fixed_variance(dense, variance, bgp.Control(tolerance=1e-10))
+    np.testing.assert_allclose(found.alpha, expected.alpha, atol=1e-9)
+    np.testing.assert_allclose(found.alpha[:sure], 0.0, atol=1e-30)
+    assert info.n_iterations < 10  # as a step would not have it that is Newton's only roughly
+
+
+@pytest.mark.parametrize("certain", [1.0, 1.5], ids=["nothing", "less"])
+def test_sites_that_leave_no_variance_end_it(certain):
+    class Certain(bgp.Probit):
+        """A likelihood that says, wrongly, that nothing is left of the cavity variance, or less."""
+
+        def log_partition(self, t, mean, variance):
+            return super().log_partition(t, mean, variance)._replace(d2=-certain / variance)
+
+    found, info = solve_at_fixed_variance(low_rank_problem(Certain()), np.full(60, 4.0), bgp.Control())
+    assert (found, info.status, info.n_iterations) == (None, bgp.Status.STALLED, 1)
+
+
+def test_no_matrix_is_factorised_until_something_needs_it(factorised):
     problem = make_problem(bgp.Probit())
-
-    def refuse(matrix, **options):
-        raise AssertionError("a factor was computed")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(bayesgp_mf.matrices.dense, "cholesky", refuse)
-        solution = naive.solve(problem)
-        gradient = naive.gram_gradient(problem, solution)
-        assert np.isfinite(solution.evidence.value)
-        with pytest.raises(AssertionError, match="a factor was computed"):
-            METHODS["tap"].solve(problem)
-        with pytest.raises(AssertionError, match="a factor was computed"):
-            naive.leave_one_out(problem, solution)
-    assert np.all(np.isfinite(gradient))
-    assert np.all(naive.leave_one_out(problem, solution).variance > 0)
-
-
-def test_where_it_does_not_arrive_the_iteration_over_sites_goes_on(monkeypatch):
-    problem = make_problem(bgp.Probit())
-    expected = naive.solve(problem)
-    monkeypatch.setattr("bayesgp_mf.solvers.fixed_variance._newton", lambda *arguments, accuracy: None)
     solution = naive.solve(problem)
-    assert solve_at_fixed_variance(problem, np.diag(problem.gram), bgp.Control())[1].status is bgp.Status.STALLED
+    assert np.isfinite(solution.evidence.value)
+    assert np.all(np.isfinite(naive.gram_gradient(problem, solution)))
+    assert not factorised
+    assert np.all(naive.leave_one_out(problem, solution).variance > 0)
+    assert len(factorised) == 1
+    METHODS["tap"].solve(problem)
+    assert len(factorised) > 1
+
+
+def test_where_it_does_not_arrive_the_iteration_over_sites_goes_on():
+    """Prior variances ten million times that of the noise: rounding shakes Newton's steps, and sites are exact."""
+    X, control = np.linspace(-2.0, 2.0, 20)[:, None], bgp.Control(max_iterations=50)
+    problem = bgp.Problem(bgp.kernels.Linear(1e4).gram(X), np.sign(X[:, 0]), bgp.likelihoods.Gaussian(1e-3))
+    _, info = solve_at_fixed_variance(problem, np.diag(problem.gram), control)
+    assert info.status is not bgp.Status.CONVERGED
+    solution = naive.solve(problem, control)
     assert solution.info.status is bgp.Status.CONVERGED
-    np.testing.assert_allclose(solution.alpha, expected.alpha, atol=1e-7)
+    regression = np.linalg.solve(problem.gram + 1e-3 * np.eye(problem.n), problem.t)
+    np.testing.assert_allclose(solution.alpha, regression, rtol=1e-4)
 
 
 def test_labels_that_nothing_separates_are_told():

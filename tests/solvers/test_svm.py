@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.inferencedata import group_names
+from bayesgp_mf.container.groups import group_names
 from bayesgp_mf.diagnostics import exact_loo
 from bayesgp_mf.solvers.svm import svm
 

@@ -10,7 +10,7 @@ from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.multiclass.laplace import multiclass_laplace
 from bayesgp_mf.multiclass.star_tap import StarTap
 from validation.glass.compare import compare
-from validation.glass.recorded import PATH, read
+from validation.glass.recorded_softmax import PATH, read
 from validation.glass.setting import KERNEL, load
 from validation.tables.confusion import confusion, plot_confusion
 from validation.tables.glass_1996_table_2 import load_fold, most_probable, priors, probabilities, start, target_at

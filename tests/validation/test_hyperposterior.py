@@ -16,16 +16,17 @@ import bayesgp_mf as bgp
 from tests.validation.page_parser import check_self_contained
 from validation.benchmarks import hyperposterior as benchmark
 from validation.hyperposterior import __main__ as command
-from validation.hyperposterior import importance, record, recorded
+from validation.hyperposterior import importance, record_joint, recorded_joint
 from validation.hyperposterior.approximate import Sampled
 from validation.hyperposterior.averaged import Averaged
+from validation.hyperposterior.comparison import JointComparison
 from validation.hyperposterior.importance import Weighted
 from validation.hyperposterior.joint import REST, SHIFTED, Sites, joint_model, probabilities, sites_at
-from validation.hyperposterior.recorded import Recorded
-from validation.hyperposterior.sampling import Chain
+from validation.hyperposterior.recorded_joint import RecordedJoint
 from validation.hyperposterior.setting import LIKELIHOOD, kernel_at, load, log_parameters_of, parameter_names
-from validation.hyperposterior.statistics import apart, statistics
-from validation.hyperposterior.study import Study
+from validation.reporting.checks import passed
+from validation.sampling.chain import Chain
+from validation.sampling.statistics import apart, statistics
 from validation.tables.selection import Split
 
 RNG = np.random.default_rng(7)
@@ -195,7 +196,7 @@ def test_weighted_averages():
 
 
 def chains(seed=0):
-    """Two chains as `record.sample_chain` returns them, of numbers that are not from the posterior."""
+    """Two chains as `record_joint.sample_chain` returns them, of numbers that are not from the posterior."""
     rng = np.random.default_rng(seed)
     n = load().t.size
     return [
@@ -215,14 +216,14 @@ def chains(seed=0):
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     path = tmp_path_factory.mktemp("record") / "record.nc"
-    summary = record.summarise(load(), chains(), thin=3)
+    summary = record_joint.summarise(load(), chains(), thin=3)
     summary.to_netcdf(path, engine="h5netcdf")
     return summary, path
 
 
 def test_a_record_is_read_as_it_was_written(written):
     _, path = written
-    found = recorded.read(path)
+    found = recorded_joint.read(path)
     draws = np.array([chain["log_parameters"].values for chain in chains()])
     np.testing.assert_allclose(found.parameters.mean, draws.mean(axis=(0, 1)))
     np.testing.assert_allclose(found.log_parameters, draws[:, ::3], rtol=1e-6)  # kept in single precision
@@ -247,18 +248,18 @@ def test_a_record_that_contradicts_itself_is_refused(written, tmp_path, name, sp
         tmp_path / "spoilt.nc", engine="h5netcdf"
     )
     with pytest.raises(ValueError, match=message):
-        recorded.read(tmp_path / "spoilt.nc")
+        recorded_joint.read(tmp_path / "spoilt.nc")
 
 
 def test_chains_of_other_settings_are_not_mixed_in(tmp_path):
     for chain, data in enumerate(chains()):
         data.to_netcdf(tmp_path / f"chain_{chain}.nc", engine="h5netcdf")
     with pytest.raises(ValueError, match="remove it, or give those"):
-        record.main(["--chains", "2", "--chain-files", str(tmp_path), "--output", str(tmp_path / "out.nc")])
+        record_joint.main(["--chains", "2", "--chain-files", str(tmp_path), "--output", str(tmp_path / "out.nc")])
 
 
 def test_the_record_is_good_enough_to_judge_by():
-    found = recorded.read()
+    found = recorded_joint.read()
     assert found.names == parameter_names()
     assert found.parameters.r_hat.max() < 1.01
     assert found.parameters.ess_bulk.min() > 2000
@@ -281,7 +282,7 @@ def study(shift=0.0, p_shift=0.0, averaged_shift=0.0, averaged_p_shift=0.0, pare
     """A study of made-up draws; those of TAP are moved by ``shift`` posterior standard deviations."""
     draws, parameters, p = made_up()
     settings = {"sampler": "nutpie", "draws": 600, "tune": 100, "chains": 4, "seed": 1}
-    reference = Recorded(parameter_names(), draws, parameters, p, settings, 100.0, 0, 500.0, {"pymc": "0"})
+    reference = RecordedJoint(parameter_names(), draws, parameters, p, settings, 100.0, 0, {"pymc": "0"})
     by = 2.0 * shift * (np.arange(8) == 3)
     moved = parameters._replace(mean=parameters.mean + by)
     tap = Sampled("tap", draws + by, moved, p._replace(mean=p.mean + p_shift), 50.0, 10000, 0)
@@ -289,7 +290,7 @@ def study(shift=0.0, p_shift=0.0, averaged_shift=0.0, averaged_p_shift=0.0, pare
     sampled = {"tap": tap, "laplace": replace(tap, method="laplace")}
     nodes = (draws + 2.0 * averaged_shift * (np.arange(8) == 5)).reshape(-1, 8)
     averaged = Averaged(nodes, np.full(len(nodes), 1.0 / len(nodes)), p.mean + averaged_p_shift, pareto_k, 5.0, 900)
-    return Study(reference, sampled, dict.fromkeys(sampled, weights), averaged, bgp.pymc.Nuts())
+    return JointComparison(reference, sampled, dict.fromkeys(sampled, weights), averaged, bgp.pymc.Nuts())
 
 
 def failed(made):
@@ -298,13 +299,13 @@ def failed(made):
 
 def test_verdicts():
     assert failed(study()) == []
-    assert study().passed
+    assert passed(study().checks)
     # the error of a difference of means of 2400 draws each is 0.03
     assert failed(study(shift=0.16)) == []
     [name] = failed(study(shift=0.2))
     assert name.startswith("means of log parameters")
     assert [name.split(":")[1] for name in failed(study(p_shift=0.021))] == [" largest difference", " mean difference"]
-    assert not study(shift=0.2).passed
+    assert not passed(study(shift=0.2).checks)
     [name] = failed(study(averaged_shift=0.2))
     assert name.startswith("TAP by the surrogate: means and sds")
     assert failed(study(averaged_p_shift=-0.021)) == [

@@ -9,7 +9,7 @@ import pytest
 
 from bayesgp_mf.plots import plot_loo
 from tests.validation.page_parser import check_self_contained
-from validation.page import Figures, Section, Table, render
+from validation.reporting.page import Figures, Section, Table, render
 
 NASTY = "a < b & \"c\" <script>alert('x')</script>"
 SUMMARY = Table("All checks.", ("Check", "Verdict"), [("one", "PASS"), ("two", "FAIL")])

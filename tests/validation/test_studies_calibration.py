@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayesgp_mf.container.inferencedata import get_group, group_names
+from bayesgp_mf.container.groups import get_group, group_names
 from validation.studies import calibration
 from validation.studies.__main__ import STUDIES
 from validation.studies.uniformity import UniformRanks
@@ -96,7 +96,7 @@ def made_up(tap, control):
     rng = np.random.default_rng(0)
     results = {}
     for task in calibration.STUDY.tasks:
-        names = calibration._ways(task.arguments["likelihood"])
+        names = calibration.ways_for(task.arguments["likelihood"])
         powers = {name: {"TAP": tap, "control": control}.get(name, 1.0) for name in names}
         results[task.name] = {
             name: {q: np.floor(100 * rng.random(50) ** power).astype(int).tolist() for q in calibration.QUANTITIES}

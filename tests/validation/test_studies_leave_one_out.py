@@ -7,7 +7,7 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.methods import get_method
-from validation.page import Figures, Table
+from validation.reporting.page import Figures, Table
 from validation.studies import leave_one_out
 from validation.studies.leave_one_out import (
     KERNELS,
@@ -125,7 +125,7 @@ def test_the_truth_is_what_refits_of_the_exact_method_say():
 
 
 def test_importance_sampling_agrees_with_the_truth(monkeypatch):
-    """With exact draws in place of those by NUTS, which `test_reference_sampling` holds against the truth."""
+    """With exact draws in place of those by NUTS, which `test_sampling_latent` holds against the truth."""
 
     def exact_draws(gram, t, likelihood, *, draws, chains, random_seed, **options):
         split = cases("Pima", 6)
@@ -134,7 +134,7 @@ def test_importance_sampling_agrees_with_the_truth(monkeypatch):
         settings = {"draws": draws, "chains": chains, "random_seed": random_seed}
         return bgp.fit(split.X, t, KERNELS["Pima"], likelihood, method="exact", **settings)
 
-    monkeypatch.setattr(leave_one_out.reference, "sample_latent", exact_draws)
+    monkeypatch.setattr(leave_one_out.latent, "sample_latent", exact_draws)
     found = sampled("Pima", 1, n=6, draws=500, tune=300)
     assert max(found["pareto_k"]) < leave_one_out.UNRELIABLE
     assert found["r_hat"] < 1.02

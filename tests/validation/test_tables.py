@@ -11,10 +11,10 @@ import pytest
 
 from tests.validation.page_parser import check_self_contained
 from validation import tables as package
-from validation.tables import command
+from validation.reporting.drawing import axes_or_new
+from validation.tables import making
 from validation.tables.__main__ import TABLES, main, name_of
-from validation.tables.drawing import axes_or_new
-from validation.tables.record import HEADER, Entry, PaperTable
+from validation.tables.paper_table import HEADER, Entry, PaperTable
 
 
 def drawn():
@@ -129,7 +129,7 @@ def test_files_hold_the_same_numbers(tmp_path):
 
 
 def test_one_script_by_itself_prints_and_writes_its_table(tmp_path, capsys):
-    assert command.main(working("alpha", figures=1).make, ["--output", str(tmp_path)]) == 0
+    assert making.main(working("alpha", figures=1).make, ["--output", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     assert "\n".join(small("alpha").lines()) in printed
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alpha.json", "alpha_0.png"]
@@ -202,7 +202,7 @@ def test_registered_scripts_have_a_make_and_names_of_their_own():
         assert callable(module.make)
         assert module.__doc__
         # each is a command of its own
-        assert module.main is command.main
+        assert module.main is making.main
         assert "raise SystemExit(main(make))" in Path(module.__file__).read_text(encoding="utf-8")
 
 

@@ -14,11 +14,12 @@ from bayesgp_mf.hyper import Evidence, Target
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.types import Array
-from validation.benchmarks.goals import Goal, Goals
+from validation.benchmarks.goals import Goals
 from validation.benchmarks.listing import Result
 from validation.benchmarks.peers import GPBOOST, SKLEARN, absences, gpboost_tuned, sklearn_laplace
 from validation.benchmarks.problems import Data, Fitted, from_prior, pima
 from validation.benchmarks.timing import Benchmark, Case, in_turn
+from validation.reporting.checks import Check, at_least, at_most
 
 KERNEL = bgp.kernels.Gaussian(np.array([1.0, 1.5, 2.0, 3.0, 5.0]), 4.0)
 """From which the larger problem is drawn."""
@@ -136,21 +137,19 @@ def _differences(data: Data, probabilities: dict[str, Array]) -> tuple[str, ...]
     )
 
 
-def goals(made: dict[str, Tuned]) -> list[Goal]:
+def goals(made: dict[str, Tuned]) -> list[Check]:
     """Return what was asked, with times and scores of this run."""
     asked = []
     if "Pima" in made:
         for name in (SEARCH, FIT):
             row = made["Pima"].table.row(name)
             assert row is not None  # ours is always there
-            asked.append(Goal(f"Pima, {name}", row.median, "at most", 0.25, "s"))
+            asked.append(at_most(f"Pima, {name}", row.median, 0.25, "s"))
     if "n = 1000" in made:
         for peer in (SK, BOOST):
             larger = made["n = 1000"]
             asked += [
-                Goal(f"n = 1000: {peer} over tap's search, time", larger.over(peer), "at least", 1.0, "times"),
-                Goal(
-                    f"n = 1000: log score of tap above {peer}", larger.above(peer), "at least", -2.0, "standard errors"
-                ),
+                at_least(f"n = 1000: {peer} over tap's search, time", larger.over(peer), 1.0, "times"),
+                at_least(f"n = 1000: log score of tap above {peer}", larger.above(peer), -2.0, "standard errors"),
             ]
     return asked

@@ -4,43 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 from validation.benchmarks.listing import Listing
+from validation.reporting.checks import Check
 
 HEADER = ("Goal", "Asked", "Measured", "Met")
-
-
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """One number against its bound.
-
-    Attributes
-    ----------
-    name : str
-        What is bounded.
-    value : float or None
-        The number; None where it could not be measured, because a peer is not installed or was not run.
-    bound : {"at most", "at least"}
-        To which side it may go.
-    limit : float
-        How far.
-    unit : str
-        Of both.
-    """
-
-    name: str
-    value: float | None
-    bound: Literal["at most", "at least"]
-    limit: float
-    unit: str
-
-    @property
-    def met(self) -> bool | None:
-        """Whether the number keeps its bound; None without a number. What is not a number keeps none."""
-        if self.value is None:
-            return None
-        return self.value <= self.limit if self.bound == "at most" else self.value >= self.limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +17,7 @@ class Goals:
     """Some numbers against their bounds."""
 
     title: str
-    goals: Sequence[Goal]
+    goals: Sequence[Check]
 
     def lines(self) -> list[str]:
         """Return aligned text."""
@@ -65,10 +34,9 @@ class Goals:
     def _listing(self, missed: str) -> Listing:
         verdicts = {True: "yes", False: missed, None: "not measured"}
         rows = tuple(
-            (goal.name, f"{goal.bound} {goal.limit:g} {goal.unit}", _shown(goal.value), verdicts[goal.met])
-            for goal in self.goals
+            (goal.name, f"{goal.allowed} {goal.unit}", _shown(goal.value), verdicts[goal.passed]) for goal in self.goals
         )
-        numbers = [asdict(goal) | {"met": goal.met} for goal in self.goals]
+        numbers = [asdict(goal) | {"met": goal.passed} for goal in self.goals]
         return Listing(self.title, HEADER, rows, numbers)
 
 

@@ -10,24 +10,24 @@ import pytensor.tensor as pt
 from bayesgp_mf.hyper import Surrogate
 from bayesgp_mf.pymc import Nuts, latent_model
 from bayesgp_mf.types import Array
-from validation.benchmarks.goals import Goal, Goals
+from validation.benchmarks.goals import Goals
 from validation.benchmarks.listing import Result
 from validation.benchmarks.timing import Benchmark, Row
 from validation.hyperposterior.approximate import sample
 from validation.hyperposterior.averaged import average
 from validation.hyperposterior.joint import joint_model, sites_at
-from validation.hyperposterior.record import most_probable
-from validation.hyperposterior.recorded import read
-from validation.hyperposterior.sampling import Settings, run_chain
+from validation.hyperposterior.record_joint import most_probable
+from validation.hyperposterior.recorded_joint import read
 from validation.hyperposterior.setting import LIKELIHOOD, load
-from validation.hyperposterior.statistics import statistics
-from validation.reference import default_sampler
+from validation.reporting.checks import at_least
+from validation.sampling.chain import NutsSettings, default_sampler, run_chain
+from validation.sampling.statistics import statistics
 from validation.tables.crabs_and_pima import PRIOR_MEAN, PRIOR_SD
 from validation.tables.selection import Split
 
 NUTS = Nuts(draws=500, tune=300, chains=1)
 SURROGATE = Surrogate(nodes=1000)
-JOINT = Settings(default_sampler(), draws=1000, tune=300, chains=1, target_accept=NUTS.target_accept)
+JOINT = NutsSettings(default_sampler(), draws=1000, tune=300, chains=1, target_accept=NUTS.target_accept)
 SEED = 1
 METHODS = ("tap", "laplace")
 USUAL = "joint, as PyMC has it (latent_model)"
@@ -72,7 +72,7 @@ def benchmarks(advance: Callable[[str], None]) -> Iterator[Result]:
     yield Goals(
         "What an effective draw was to cost",
         [
-            Goal(f"effective draws by second, {method} by surrogate over {USUAL}", ratio, "at least", 100.0, "times")
+            at_least(f"effective draws by second, {method} by surrogate over {USUAL}", ratio, 100.0, "times")
             for method, ratio in ratios.items()
         ],
     )

@@ -16,9 +16,10 @@ import numpy as np
 import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.types import Array
-from validation.benchmarks.goals import Goal, Goals
+from validation.benchmarks.goals import Goals
 from validation.benchmarks.listing import Result
 from validation.benchmarks.timing import Benchmark, Case, Row, in_turn
+from validation.reporting.checks import Check, at_least
 
 SIZES = (40, 80)
 NOISE_SD = 0.1
@@ -62,10 +63,11 @@ def benchmarks(advance: Callable[[str], None]) -> Iterator[Result]:
         toy = bgp.datasets.make_toy(kernel, bgp.Logit(), n=n, n_test=0, d=1, random_seed=1)
         with warnings.catch_warnings():  # INLA is experimental, and says so
             warnings.simplefilter("ignore")
-            yield from _tables(n, models(Data(toy.X, toy.y.astype(np.int64))), advance)
+            yield from tables(n, models(Data(toy.X, toy.y.astype(np.int64))), advance)
 
 
-def _tables(n: int, made: Mapping[str, Any], advance: Callable[[str], None]) -> Iterator[Result]:
+def tables(n: int, made: Mapping[str, Any], advance: Callable[[str], None]) -> Iterator[Result]:
+    """Time the models of ``n`` cases by name."""
     left_out = () if PEER in made else (MISSING,)
     yield Benchmark(
         f"PyMC, n = {n}: log density and its gradient in 2 hyperparameters, one call of the compiled function",
@@ -82,13 +84,11 @@ def _tables(n: int, made: Mapping[str, Any], advance: Callable[[str], None]) -> 
         yield Goals("What a leapfrog step was to cost", [goal(rows)])
 
 
-def goal(rows: Sequence[Row]) -> Goal:
+def goal(rows: Sequence[Row]) -> Check:
     """Return how many times longer INLA's step takes than ours of the same approximation; no number without INLA."""
     seconds = {row.name: row.median for row in rows}
     ratio = seconds[PEER] / seconds[next(iter(OURS))] if PEER in seconds else None
-    return Goal(
-        f"a leapfrog step at n = {max(SIZES)}, {PEER} over {next(iter(OURS))}", ratio, "at least", 20.0, "times"
-    )
+    return at_least(f"a leapfrog step at n = {max(SIZES)}, {PEER} over {next(iter(OURS))}", ratio, 20.0, "times")
 
 
 def models(data: Data) -> dict[str, Any]:

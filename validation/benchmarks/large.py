@@ -11,13 +11,14 @@ import bayesgp_mf as bgp
 from bayesgp_mf.hyper import Evidence
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.types import Array
-from validation.benchmarks.goals import Goal, Goals
+from validation.benchmarks.goals import Goals
 from validation.benchmarks.growth import Growth
 from validation.benchmarks.listing import Listing, Result
 from validation.benchmarks.peak import Peak, measure
 from validation.benchmarks.peers import GPBOOST, absences, gpboost_tuned
 from validation.benchmarks.problems import Data, Fitted, smooth
 from validation.benchmarks.timing import Benchmark, Case, Row, in_turn
+from validation.reporting.checks import Check, at_least, at_most
 
 TUNED, N_TEST = 10_000, 2000
 REPEATS = 3
@@ -125,7 +126,7 @@ def listing(fixed: dict[int, Peak], off: float, n_test: int) -> Listing:
     return Listing("Large, smooth problems at fixed hyperparameters", header, rows, numbers, (remark,))
 
 
-def goals(table: Benchmark, above: dict[str, float], fixed: dict[int, Peak], off: float) -> list[Goal]:
+def goals(table: Benchmark, above: dict[str, float], fixed: dict[int, Peak], off: float) -> list[Check]:
     """Return what was asked, with times and scores of this run."""
     ours, asked = table.row(OURS), []
     assert ours is not None
@@ -133,15 +134,15 @@ def goals(table: Benchmark, above: dict[str, float], fixed: dict[int, Peak], off
         row = table.row(name)
         ratio = None if row is None else ours.median / row.median
         asked += [
-            Goal(f"n = {TUNED}, tuned: time over that of {name}", ratio, "at most", 1 / 3, "times"),
-            Goal(f"n = {TUNED}, tuned: log score above {name}", above.get(name), "at least", -2.0, "standard errors"),
+            at_most(f"n = {TUNED}, tuned: time over that of {name}", ratio, 1 / 3, "times"),
+            at_least(f"n = {TUNED}, tuned: log score above {name}", above.get(name), -2.0, "standard errors"),
         ]
     twenty = fixed.get(20_000)
     seconds = None if twenty is None else twenty.values["fit_seconds"]
     memory = None if twenty is None else twenty.bytes / 2**30
     return [
         *asked,
-        Goal("n = 20000, fixed: time", seconds, "at most", 30.0, "s"),
-        Goal("n = 20000, fixed: peak memory", memory, "at most", 4.0, "GiB"),
-        Goal(f"n = {min(fixed)}: evidence off that of the dense Gram matrix", off, "at most", 1e-4, "nats"),
+        at_most("n = 20000, fixed: time", seconds, 30.0, "s"),
+        at_most("n = 20000, fixed: peak memory", memory, 4.0, "GiB"),
+        at_most(f"n = {min(fixed)}: evidence off that of the dense Gram matrix", off, 1e-4, "nats"),
     ]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-WIDTH = 120
-"""Columns of printed remarks."""
+from validation.reporting.text import aligned, wrapped
 
 
 class Result(Protocol):
@@ -64,18 +62,13 @@ class Listing:
 
     def lines(self) -> list[str]:
         """Return aligned text, with the title above and the remarks below."""
-        cells = [self.header, *self.rows]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        aligned = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in cells]
-        remarks = [line for remark in self.remarks for line in ("", *textwrap.wrap(remark, WIDTH))]
-        return [self.title, "", *aligned, *remarks]
+        return [self.title, "", *aligned([self.header, *self.rows]), *wrapped(self.remarks)]
 
     def markdown(self) -> list[str]:
         """Return a table of markdown, with the title as its heading and the remarks below."""
         rule = ("---", *("---:" for _ in self.header[1:]))
         table = ["| " + " | ".join(row) + " |" for row in (self.header, rule, *self.rows)]
-        remarks = [line for remark in self.remarks for line in ("", *textwrap.wrap(remark, WIDTH))]
-        return [f"### {self.title}", "", *table, *remarks]
+        return [f"### {self.title}", "", *table, *wrapped(self.remarks)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is written as JSON."""

@@ -5,23 +5,16 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterable
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from threadpoolctl import threadpool_info
+
+from validation.reporting.versions import version_of
 
 PACKAGES = ("bayesgp_mf", "numpy", "scipy")
 """That are always there."""
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """The environment of processes that are started to be measured."""
-
-
-def version_of(distribution: str) -> str | None:
-    """Return the installed version of a distribution, or None if it is not installed."""
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return None
 
 
 def describe(distributions: Iterable[str]) -> dict[str, Any]:

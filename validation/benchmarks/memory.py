@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from validation.benchmarks.goals import Goal, Goals
+from validation.benchmarks.goals import Goals
 from validation.benchmarks.listing import Listing, Result
 from validation.benchmarks.peak import Peak, measure
 from validation.benchmarks.peers import GPBOOST, GPY, SKLEARN, absences
 from validation.benchmarks.problems import from_prior
 from validation.benchmarks.scaling import KERNEL, LENGTHSCALE, VARIANCE, D
+from validation.reporting.checks import at_most
 
 SIZES = (1000, 2000, 4000)
 CASES = {
@@ -43,7 +44,7 @@ def benchmarks(advance: Callable[[str], None]) -> Iterator[Result]:
     value = None if asked is None else asked.matrices(4000)
     yield Goals(
         "What was asked of memory",
-        [Goal("Peak memory of TAP at n = 4000, K in it", value, "at most", 3.5, "n^2 doubles")],
+        [at_most("Peak memory of TAP at n = 4000, K in it", value, 3.5, "n^2 doubles")],
     )
 
 

@@ -16,7 +16,7 @@ from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.types import Array
-from validation.benchmarks.goals import Goal, Goals
+from validation.benchmarks.goals import Goals
 from validation.benchmarks.growth import Growth
 from validation.benchmarks.listing import Result
 from validation.benchmarks.peers import (
@@ -31,6 +31,7 @@ from validation.benchmarks.peers import (
 )
 from validation.benchmarks.problems import Data, Fitted, from_prior
 from validation.benchmarks.timing import EVIDENCE, Benchmark, Case, in_turn
+from validation.reporting.checks import Check, at_least, at_most
 
 REPEATS = {200: 15, 500: 9, 1000: 5, 2000: 3, 4000: 1}
 """By number of cases."""
@@ -90,7 +91,7 @@ def cases(data: Data) -> dict[str, Case]:
 
     never = max(REPEATS) + 1
     given = partial(bgp.Problem, gram, data.t, bgp.Probit())
-    from_inputs = partial(assemble, KERNEL, data.X, data.t, bgp.Probit(), method="tap", control=CONTROL)
+    from_inputs = partial(assemble, KERNEL, data.X, data.t, bgp.Probit(), solver=get_method("tap"), control=CONTROL)
     add(TAP, partial(tap, data, given), never)
     add(FROM_INPUTS, partial(tap, data, from_inputs), never)
     add(SEARCH, partial(tap, data, from_inputs, IN_SEARCH), never)
@@ -121,7 +122,7 @@ def _numbers(data: Data, fitted: Fitted) -> dict[str, float | None]:
     return fitted.numbers(fitted.predict(data.X_test), data)
 
 
-def goals(made: dict[int, Benchmark]) -> list[Goal]:
+def goals(made: dict[int, Benchmark]) -> list[Check]:
     """Return what was asked, with ratios of medians in this run."""
 
     def over(n: int, name: str, first: str) -> float | None:
@@ -140,31 +141,25 @@ def goals(made: dict[int, Benchmark]) -> list[Goal]:
         return None if row is None else row.numbers.get(EVIDENCE)
 
     return [
-        Goal("TAP at n = 2000, K given", over(2000, TAP, CHOLESKY), "at most", 20.0, "x dpotrf"),
-        Goal("TAP at n = 1000, K given", over(1000, TAP, CHOLESKY), "at most", 30.0, "x dpotrf"),
+        at_most("TAP at n = 2000, K given", over(2000, TAP, CHOLESKY), 20.0, "x dpotrf"),
+        at_most("TAP at n = 1000, K given", over(1000, TAP, CHOLESKY), 30.0, "x dpotrf"),
         *(
-            Goal(
-                f"scikit-learn's Laplace over TAP, from inputs, n = {n}",
-                over(n, LAPLACE, FROM_INPUTS),
-                "at least",
-                1.0,
-                "times",
+            at_least(
+                f"scikit-learn's Laplace over TAP, from inputs, n = {n}", over(n, LAPLACE, FROM_INPUTS), 1.0, "times"
             )
             for n in made
             if n >= 500
         ),
-        Goal("GPy's EP over TAP, as in a search, n = 1000", over(1000, EP, SEARCH), "at least", 100.0, "times"),
-        Goal("GPy's EP over TAP, from inputs, n = 1000", over(1000, EP, FROM_INPUTS), "at least", 100.0, "times"),
+        at_least("GPy's EP over TAP, as in a search, n = 1000", over(1000, EP, SEARCH), 100.0, "times"),
+        at_least("GPy's EP over TAP, from inputs, n = 1000", over(1000, EP, FROM_INPUTS), 100.0, "times"),
         *(
-            Goal(
-                f"{name}: log evidence off that of tolerance 1e-6, n = 1000", off(1000, name), "at most", KNOWN, "nats"
-            )
+            at_most(f"{name}: log evidence off that of tolerance 1e-6, n = 1000", off(1000, name), KNOWN, "nats")
             for name in (SEARCH, EP)
         ),
     ]
 
 
-def same_models(data: Data, made: dict[int, Benchmark]) -> list[Goal]:
+def same_models(data: Data, made: dict[int, Benchmark]) -> list[Check]:
     """Return how far evidences are from ours of the same kind: the times are of one model and one approximation."""
     table = made[data.t.size]
     kinds: dict[str, tuple[str, Likelihood]] = {
@@ -180,5 +175,5 @@ def same_models(data: Data, made: dict[int, Benchmark]) -> list[Goal]:
             ours = bgp.solve(KERNEL.gram(data.X), data.t, likelihood, method=method).evidence.value
             off = abs(value - ours)
         label = f"{name}: log evidence off ours of that kind, n = {data.t.size}"
-        found.append(Goal(label, off, "at most", 1e-3, "nats"))
+        found.append(at_most(label, off, 1e-3, "nats"))
     return found

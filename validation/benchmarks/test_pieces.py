@@ -13,7 +13,8 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.matrices.dense import SiteCorrection, cholesky, triangular_inverse
+from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
+from bayesgp_mf.matrices.sites import SiteCorrection
 from bayesgp_mf.methods import get_method
 
 N, D = 500, 5

@@ -15,7 +15,7 @@ from bayesgp_mf.methods import get_method
 from bayesgp_mf.pymc import Nuts
 from bayesgp_mf.types import Array
 from validation.hyperposterior.setting import LIKELIHOOD, log_parameters_at
-from validation.hyperposterior.statistics import Statistics, statistics
+from validation.sampling.statistics import Statistics, statistics
 from validation.tables.crabs_and_pima import PRIORS, laplace_start
 from validation.tables.selection import Split
 

@@ -10,9 +10,9 @@ from scipy.stats import gaussian_kde, norm
 
 from bayesgp_mf.plots import plot_agreement
 from bayesgp_mf.types import Array
-from validation.hyperposterior.study import Study
+from validation.hyperposterior.comparison import JointComparison
+from validation.reporting.drawing import FIRST, QUIET, SECOND, THIRD
 from validation.tables.crabs_and_pima import PRIOR_MEAN, PRIOR_SD
-from validation.tables.drawing import FIRST, QUIET, SECOND, THIRD
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,19 +23,19 @@ TAIL = 0.003
 """Share of the draws beyond either end of an axis."""
 
 
-def plot_marginals(study: Study) -> Axes:
+def plot_marginals(run: JointComparison) -> Axes:
     """Draw the density of each log parameter, one panel each: joint sample, TAP, Laplace, prior."""
-    names = study.reference.names
+    names = run.reference.names
     columns = 2
     rows = -(-len(names) // columns)
     figure = Figure(figsize=(6.2, 1.75 * rows + 0.5), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False)
-    reference = study.reference.log_parameters
+    reference = run.reference.log_parameters
     for i, (name, ax) in enumerate(zip(names, panels.flat, strict=False)):
         low, high = np.quantile(reference[..., i], [TAIL, 1.0 - TAIL])
         x = np.linspace(low, high, 300)
         ax.fill_between(x, _density(reference[..., i], x), color=FIRST, alpha=0.25, linewidth=0, label="joint NUTS")
-        for method, sampled in study.sampled.items():
+        for method, sampled in run.sampled.items():
             color, line = LINES[method]
             density = _density(sampled.log_parameters[..., i], x)
             ax.plot(x, density, color=color, linestyle=line, linewidth=1.3, label=LABELS[method])
@@ -54,16 +54,16 @@ def plot_marginals(study: Study) -> Axes:
     return first
 
 
-def plot_probabilities(study: Study, method: str, *, difference: bool) -> Axes:
+def plot_probabilities(run: JointComparison, method: str, *, difference: bool) -> Axes:
     """Draw the probabilities of the test cases by a method against those of the joint sample."""
-    reference = study.reference.probabilities
+    reference = run.reference.probabilities
     return plot_agreement(
         reference.mean,
-        study.sampled[method].probabilities.mean,
+        run.sampled[method].probabilities.mean,
         reference_error=reference.mean_error,
         quantity="probability of diabetes",
         names=("joint", {"tap": "TAP", "laplace": "Laplace"}[method]),
-        tolerance=study.tolerances.probability_max,
+        tolerance=run.tolerances.probability_max,
         difference=difference,
     )
 

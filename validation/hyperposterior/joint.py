@@ -32,7 +32,7 @@ from pytensor.tensor.linalg import cholesky, solve_triangular
 from scipy.linalg import solve_triangular as solve_lower
 
 import bayesgp_mf as bgp
-from bayesgp_mf.matrices.dense import cholesky as factor
+from bayesgp_mf.matrices.factors import cholesky as factor
 from bayesgp_mf.pymc import observe
 from bayesgp_mf.types import Array
 from validation.hyperposterior.setting import LIKELIHOOD, kernel_at

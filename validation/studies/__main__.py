@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bayesgp_mf.progress import progress_bar
-from validation.checks import HEADER, Check
-from validation.page import Section, Table, render
+from validation.command import INTERRUPTED, Command, complain, say, written
+from validation.reporting.checks import count, passed, verdict, verdict_table
+from validation.reporting.files import write_json, write_text
+from validation.reporting.page import Section, Table, render
 from validation.studies import calibration, evidence_map, exact_posterior, leave_one_out, perceptron
 from validation.studies.running import run_missing
 from validation.studies.store import Store, code_digest, versions
@@ -28,65 +30,46 @@ STUDIES: tuple[Study, ...] = (
 """In the order of the page; a new one is added here."""
 OUTPUT = Path("reports/validation")
 TITLE = "Approximations against exact truths"
-INTERRUPTED = 130
-"""The exit status of a command that Ctrl-C ended."""
+ABOUT = "Hold the approximations against exact truths, or go on where that was stopped."
 
 
 def main(arguments: Sequence[str] | None = None, studies: Sequence[Study] = STUDIES) -> int:
     """Run the studies, or those named, and return 0, or 1 if a check or a task failed."""
-    options = _parse(arguments, [study.name for study in studies])
+    names = [study.name for study in studies]
+    command = Command("validation.studies", ABOUT, OUTPUT, {"processes": 2}, names, "study")
+    return command.run(partial(_run, studies), arguments)
+
+
+def _run(studies: Sequence[Study], options: Namespace) -> int:
     chosen = [study for study in studies if study.name in (options.names or [study.name])]
     code = code_digest()
     store = Store(options.output / "results", code)
     total = sum(not store.holds(task) for study in chosen for task in study.tasks)
     known = sum(len(study.tasks) for study in chosen)
-    print(f"{known - total} of {known} results are there from before; {total} to compute.", flush=True)
+    say(f"{known - total} of {known} results are there from before; {total} to compute.")
     try:
         with progress_bar("studies", total=total) as advance:
             failures = run_missing(chosen, store, options.processes, advance)
     except KeyboardInterrupt:
-        print("Stopped. What was computed is kept: the same command goes on from here.", file=sys.stderr, flush=True)
+        complain("Stopped. What was computed is kept: the same command goes on from here.")
         return INTERRUPTED
-    print("\n".join(failures), end="\n" if failures else "", file=sys.stderr, flush=True)
+    if failures:
+        complain(*failures)
 
     found: list[tuple[Study, Findings]] = []
     for study in chosen:
         if all(store.holds(task) for task in study.tasks):
             found.append((study, study.conclude({task.name: store.load(task) for task in study.tasks})))
     for study, findings in found:
-        print("\n".join([study.title, *(_line(check) for check in findings.checks), ""]), flush=True)
-    page, numbers = options.output / "validation.html", options.output / "validation.json"
-    page.write_text(_page(found, failures, len(chosen), code), encoding="utf-8")
-    numbers.write_text(json.dumps(_to_dict(found, store, code), indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    print(f"Wrote {page}\nWrote {numbers}", flush=True)
-    passed = all(check.passed for _, findings in found for check in findings.checks)
-    return 0 if passed and not failures else 1
-
-
-def _parse(arguments: Sequence[str] | None, names: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m validation.studies", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which to run (default: all): {', '.join(names)}")
-    parser.add_argument("--output", type=Path, default=OUTPUT, help=f"folder to write to (default: {OUTPUT})")
-    parser.add_argument("--processes", type=int, default=2, help="tasks at the same time (default: 2)")
-    options = parser.parse_args(arguments)
-    unknown = [name for name in options.names if name not in names]
-    if unknown:
-        parser.error(f"there is no study {', '.join(unknown)}; choose from {', '.join(names)}")
-    if options.processes < 1:
-        parser.error(f"--processes must be at least 1, got {options.processes}")
-    return options
-
-
-def _line(check: Check) -> str:
-    bound = f"{check.allowed} {check.unit}".rstrip()
-    return f"  {check.verdict}  {check.name}: {check.shown} ({bound})"
+        say(study.title, *(check.line for check in findings.checks), "")
+    page = write_text(options.output / "validation.html", _page(found, failures, len(chosen), code))
+    say(*written(page, write_json(options.output / "validation.json", _to_dict(found, store, code))))
+    return 0 if not failures and all(passed(findings.checks) for _, findings in found) else 1
 
 
 def _page(found: Sequence[tuple[Study, Findings]], failures: Sequence[str], known: int, code: str) -> str:
-    checks = [(study, check) for study, findings in found for check in findings.checks]
-    failed = [f"{study.title}: {check.name}" for study, check in checks if not check.passed]
-    verdict = f"{len(failed)} of {len(checks)} checks failed: {'; '.join(failed)}." if failed else ""
-    lead = [verdict or f"All {len(checks)} checks passed.", f"{len(found)} of {known} studies are on this page."]
+    checks = [replace(c, name=f"{study.title}: {c.name}") for study, findings in found for c in findings.checks]
+    lead = [count(checks), f"{len(found)} of {known} studies are on this page."]
     if failures:
         lead.append(f"{len(failures)} tasks raised an error; what hangs on them is missing.")
     summary = Table(
@@ -104,22 +87,13 @@ def _page(found: Sequence[tuple[Study, Findings]], failures: Sequence[str], know
             "this page, with every result.",
         ],
     )
-    sections = [Section(study.title, (_table(findings.checks), *findings.blocks)) for study, findings in found]
+    sections = [Section(study.title, (verdict_table(findings.checks), *findings.blocks)) for study, findings in found]
     return render(TITLE, lead, summary, [*sections, made])
 
 
 def _summary_row(study: Study, findings: Findings) -> tuple[str, ...]:
-    passed = sum(check.passed for check in findings.checks)
-    verdict = "PASS" if passed == len(findings.checks) else "FAIL"
-    return study.title, verdict, f"{len(findings.checks)}", f"{passed}"
-
-
-def _table(checks: Sequence[Check]) -> Table:
-    return Table(
-        "Every number of this study that has a tolerance, and the verdict on it.",
-        HEADER,
-        [check.cells() for check in checks],
-    )
+    kept = sum(bool(check.passed) for check in findings.checks)
+    return study.title, verdict(findings.checks), f"{len(findings.checks)}", f"{kept}"
 
 
 def _to_dict(found: Sequence[tuple[Study, Findings]], store: Store, code: str) -> dict[str, Any]:

@@ -19,19 +19,19 @@ import numpy as np
 import xarray as xr
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.inferencedata import make_container
+from bayesgp_mf.container.groups import make_container
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.processes.single import Marginals
 from bayesgp_mf.types import Array
-from validation.checks import Check
-from validation.page import Block, Figures, Table
+from validation.reporting.checks import at_least, at_most
+from validation.reporting.drawing import BAND, FIRST, QUIET, SECOND, axes_or_new, legend_above
+from validation.reporting.page import Block, Figures, Table
 from validation.studies.study import Findings, Study, Task
 from validation.studies.uniformity import UniformRanks
-from validation.tables.drawing import BAND, FIRST, QUIET, SECOND, axes_or_new, legend_above
 
 if TYPE_CHECKING:
-    from bayesgp_mf.container.inferencedata import Container
+    from bayesgp_mf.container.groups import Container
 
 CASES = 50
 DRAWS = 99
@@ -47,7 +47,7 @@ SMALLEST, LARGEST = 0.01, 0.001
 second."""
 
 
-class _Way(NamedTuple):
+class Way(NamedTuple):
     """A way to make draws."""
 
     method: str
@@ -56,20 +56,20 @@ class _Way(NamedTuple):
 
 
 WAYS = {
-    "TAP": _Way("tap"),
-    "TAP, tilted": _Way("tap", "tilted"),
-    "naive": _Way("naive"),
-    "variational": _Way("variational"),
-    "Laplace": _Way("laplace"),
-    "online": _Way("online"),
-    "control": _Way("tap", scale=0.7),
+    "TAP": Way("tap"),
+    "TAP, tilted": Way("tap", "tilted"),
+    "naive": Way("naive"),
+    "variational": Way("variational"),
+    "Laplace": Way("laplace"),
+    "online": Way("online"),
+    "control": Way("tap", scale=0.7),
 }
 QUANTITIES = {"f": "f at a random case", "mean_f": "mean of f"}
 
 
 def ranks(likelihood: str, seed: int, replications: int) -> dict[str, dict[str, list[int]]]:
     """Return the ranks of the truth among draws, by method and quantity, for data sets drawn from the prior."""
-    ways = _ways(likelihood)
+    ways = ways_for(likelihood)
     rng = np.random.default_rng([2022, seed])
     X = np.random.default_rng(1).standard_normal((CASES, 2))  # the same in all blocks
     gram = KERNEL.gram(X)
@@ -90,7 +90,7 @@ def ranks(likelihood: str, seed: int, replications: int) -> dict[str, dict[str, 
     return found
 
 
-def _ways(likelihood: str) -> dict[str, _Way]:
+def ways_for(likelihood: str) -> dict[str, Way]:
     """Return what to try: Laplace's method has no answer to a step, whose posterior has no summit inside."""
     return {name: way for name, way in WAYS.items() if not (name == "Laplace" and likelihood == "step")}
 
@@ -107,10 +107,8 @@ def conclude(results: Mapping[str, Any]) -> Findings:
     found = {likelihood: _joined(results, likelihood) for likelihood in LIKELIHOODS}
     uniform = UniformRanks(found["probit"]["TAP"]["f"].size, DRAWS)
     checks = [
-        Check(
-            f"{name}, {noun}: chance of uniform ranks as far off", uniform.p_value(found["probit"][name][q]), *bound, ""
-        )
-        for name, bound in (("TAP", ("at least", SMALLEST)), ("control", ("at most", LARGEST)))
+        bound(f"{name}, {noun}: chance of uniform ranks as far off", uniform.p_value(found["probit"][name][q]), chance)
+        for name, bound, chance in (("TAP", at_least, SMALLEST), ("control", at_most, LARGEST))
         for q, noun in QUANTITIES.items()
     ]
     spread = {likelihood: _spread(found[likelihood]["TAP"]["mean_f"], uniform) for likelihood in LIKELIHOODS}
@@ -152,7 +150,7 @@ def _joined(results: Mapping[str, Any], likelihood: str) -> dict[str, dict[str, 
     blocks = [results[_name(likelihood, k)] for k in range(REPLICATIONS // BLOCK)]
     return {
         name: {q: np.concatenate([block[name][q] for block in blocks]) for q in QUANTITIES}
-        for name in _ways(likelihood)
+        for name in ways_for(likelihood)
     }
 
 

@@ -23,10 +23,10 @@ import bayesgp_mf as bgp
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.solvers.exact import Exact
 from bayesgp_mf.types import Array
-from validation.checks import Check
-from validation.page import Figures, Table
+from validation.reporting.checks import Check, at_least, at_most
+from validation.reporting.drawing import FIRST
+from validation.reporting.page import Figures, Table
 from validation.studies.study import Findings, Study, Task
-from validation.tables.drawing import FIRST
 from validation.tables.selection import Split
 
 LOG_LENGTHSCALES = tuple(np.linspace(0.5, 5.0, 7).tolist())
@@ -150,13 +150,13 @@ def checks_of(maps: Mapping[str, Map]) -> tuple[Check, ...]:
     checks = []
     for data, found in maps.items():
         checks += [
-            Check(f"{data}: TAP, largest difference", found.largest("tap"), "at most", EVIDENCE, "nats"),
-            Check(f"{data}: exact log evidence lost at TAP's maximum", found.lost("tap"), "at most", LOST, "nats"),
-            Check(f"{data}: variational less exact, less 4 errors", found.excess("variational"), "at most", 0, "nats"),
-            Check(f"{data}: cells without an exact evidence", len(found.missing), "at most", 4, "cells"),
+            at_most(f"{data}: TAP, largest difference", found.largest("tap"), EVIDENCE, "nats"),
+            at_most(f"{data}: exact log evidence lost at TAP's maximum", found.lost("tap"), LOST, "nats"),
+            at_most(f"{data}: variational less exact, less 4 errors", found.excess("variational"), 0, "nats"),
+            at_most(f"{data}: cells without an exact evidence", len(found.missing), 4, "cells"),
         ]
     control = min(found.largest("laplace") for found in maps.values())
-    return (*checks, Check("Control: Laplace, largest difference", control, "at least", EVIDENCE, "nats"))
+    return (*checks, at_least("Control: Laplace, largest difference", control, EVIDENCE, "nats"))
 
 
 def conclude(results: Mapping[str, Any]) -> Findings:

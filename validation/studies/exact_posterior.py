@@ -14,10 +14,10 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.solvers.exact import Exact
 from bayesgp_mf.types import Array
-from validation.checks import Check
-from validation.page import Figures, Table
+from validation.reporting.checks import Check, at_least, at_most
+from validation.reporting.drawing import FIRST, QUIET, SECOND
+from validation.reporting.page import Figures, Table
 from validation.studies.study import Findings, Study, Task
-from validation.tables.drawing import FIRST, QUIET, SECOND
 from validation.tables.selection import Split
 
 N = 100
@@ -114,10 +114,10 @@ def _average(repeated: Sequence[Array]) -> tuple[Array, Array]:
 def checks_of(name: str, found: Mapping[str, Any]) -> list[Check]:
     """Hold one comparison against the tolerances."""
     return [
-        Check(f"{name}: means, largest difference", _largest(found["mean"]), "at most", MEAN, "prior sd"),
-        Check(f"{name}: probabilities, largest difference", _largest(found["probability"]), "at most", PROBABILITY, ""),
-        Check(f"{name}: log evidence, difference", abs(found["evidence"]), "at most", EVIDENCE, "nats"),
-        Check(f"{name}: standard error of the exact evidence", found["evidence_error"], "at most", EXACT_ERROR, "nats"),
+        at_most(f"{name}: means, largest difference", _largest(found["mean"]), MEAN, "prior sd"),
+        at_most(f"{name}: probabilities, largest difference", _largest(found["probability"]), PROBABILITY),
+        at_most(f"{name}: log evidence, difference", abs(found["evidence"]), EVIDENCE, "nats"),
+        at_most(f"{name}: standard error of the exact evidence", found["evidence_error"], EXACT_ERROR, "nats"),
     ]
 
 
@@ -134,7 +134,7 @@ def conclude(results: Mapping[str, Any]) -> Findings:
     checks = [check for name, found in held.items() if name.endswith("probit") for check in found]
     control = {name: checks_of(name, results[name]) for name in results.keys() - tap.keys()}
     caught = min(sum(not check.passed for check in found) for found in control.values())
-    checks.append(Check("Control: tolerances that Laplace misses on each data set", caught, "at least", 1, ""))
+    checks.append(at_least("Control: tolerances that Laplace misses on each data set", caught, 1))
     return Findings(
         tuple(checks),
         (

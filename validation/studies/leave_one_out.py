@@ -14,17 +14,17 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.inferencedata import get_group
+from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.diagnostics import exact_loo
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.types import Array
-from validation import reference
-from validation.arviz_calls import convergence, elpd, psis_loo
-from validation.checks import Check
-from validation.page import Figures, Table
+from validation.reporting.checks import Check, at_least, at_most
+from validation.reporting.drawing import FIRST, QUIET, SECOND, THIRD
+from validation.reporting.page import Figures, Table
+from validation.sampling import latent
+from validation.sampling.arviz_calls import convergence, elpd, psis_loo
 from validation.studies.study import Findings, Study, Task
-from validation.tables.drawing import FIRST, QUIET, SECOND, THIRD
 from validation.tables.selection import Split
 
 LOAD = {"sonar": bgp.datasets.load_sonar, "crabs": bgp.datasets.load_crabs, "Pima": bgp.datasets.load_pima}
@@ -109,7 +109,7 @@ def sampled(data: str, seed: int, n: int | None = None, draws: int = DRAWS, tune
         ``psis``, log predictive densities (n) in nats; ``pareto_k`` (n); ``r_hat`` and ``ess``, the worst over f.
     """
     problem = problem_of(data, "tap", n)
-    samples = reference.sample_latent(
+    samples = latent.sample_latent(
         problem.gram,
         problem.t,
         bgp.Probit(1.0),
@@ -149,7 +149,7 @@ def conclude(results: Mapping[str, Any]) -> Findings:
         abs(_sum(np.subtract(results[_name(data, "tap")]["seen"], results[_name(data, "tap")]["refit"])))
         for data in LOAD
     )
-    checks.append(Check("Control: cases left in, TAP, elpd", control, "at least", ELPD, "nats"))
+    checks.append(at_least("Control: cases left in, TAP, elpd", control, ELPD, "nats"))
     return Findings(
         tuple(checks),
         (
@@ -200,19 +200,16 @@ def conclude(results: Mapping[str, Any]) -> Findings:
     )
 
 
-_AT_MOST_ELPD: Any = ("at most", ELPD, "nats")
-
-
 def _refit_checks(data: str, method: str, results: Mapping[str, Any]) -> list[Check]:
     found, name = results[_name(data, method)], f"{data}, {NAMES[method]}"
     off = abs(found["errors"] - found["refit_errors"])
-    errors = Check(f"{name}: errors less those of refits", off, "at most", ERRORS, "cases")
+    errors = at_most(f"{name}: errors less those of refits", off, ERRORS, "cases")
     if "free" not in found:
         return [errors]
     off = np.subtract(found["free"], found["refit"])
     return [
-        Check(f"{name}: estimate less refits, elpd", abs(_sum(off)), *_AT_MOST_ELPD),
-        Check(f"{name}: estimate less refits, one case", _max(np.abs(off)), "at most", CASE, "nats"),
+        at_most(f"{name}: estimate less refits, elpd", abs(_sum(off)), ELPD, "nats"),
+        at_most(f"{name}: estimate less refits, one case", _max(np.abs(off)), CASE, "nats"),
         errors,
     ]
 
@@ -223,14 +220,14 @@ def _sample_checks(data: str, results: Mapping[str, Any]) -> list[Check]:
     other, noun = (_truth(data, results), "exact") if data in TRUTH else (np.array(found["psis"]), "PSIS")
     off = _tap(data, results) - other
     checks = [
-        Check(f"{data}: NUTS, largest r-hat", found["r_hat"], "at most", R_HAT, ""),
-        Check(f"{data}: NUTS, least effective number of draws", found["ess"], "at least", ESS, "draws"),
-        Check(f"{data}: TAP less {noun}, elpd", abs(_sum(off)), *_AT_MOST_ELPD),
-        Check(f"{data}: TAP less {noun}, one case", _max(np.abs(off)), "at most", CASE, "nats"),
+        at_most(f"{data}: NUTS, largest r-hat", found["r_hat"], R_HAT),
+        at_least(f"{data}: NUTS, least effective number of draws", found["ess"], ESS, "draws"),
+        at_most(f"{data}: TAP less {noun}, elpd", abs(_sum(off)), ELPD, "nats"),
+        at_most(f"{data}: TAP less {noun}, one case", _max(np.abs(off)), CASE, "nats"),
     ]
     if data not in TRUTH:
         count = int(np.sum(_unreliable(data, results)))
-        checks.append(Check(f"{data}: cases with k > {UNRELIABLE:g}", count, "at most", 0, "cases"))
+        checks.append(at_most(f"{data}: cases with k > {UNRELIABLE:g}", count, 0, "cases"))
     return checks
 
 

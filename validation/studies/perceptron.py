@@ -25,10 +25,10 @@ from scipy.special import log_ndtr
 import bayesgp_mf as bgp
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.plots._axes import axes_or_new, legend_above
-from validation.checks import Check
-from validation.page import Block, Figures, Table
+from validation.reporting.checks import at_most
+from validation.reporting.drawing import FIRST, QUIET, SECOND, THIRD
+from validation.reporting.page import Block, Figures, Table
 from validation.studies.study import Findings, Study, Task
-from validation.tables.drawing import FIRST, QUIET, SECOND, THIRD
 
 RATIOS = (0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 8.0, 10.0)
 """n/d."""
@@ -84,7 +84,7 @@ def conclude(results: Mapping[str, Any]) -> Findings:
     mean = {(method, d): _over_seeds(results, method, d)[0] for method in METHODS for d in DIMENSIONS}
     scatter = {(method, d): _over_seeds(results, method, d)[1] for method in METHODS for d in DIMENSIONS}
     checks = tuple(
-        Check(f"TAP, n/d = {ratio:g}: distance from the replica curve", float(off), "at most", TOLERANCE, "")
+        at_most(f"TAP, n/d = {ratio:g}: distance from the replica curve", off, TOLERANCE)
         for ratio, off in zip(RATIOS, np.abs(mean["tap", LARGEST] - curve), strict=True)
     )
     rows = [

@@ -10,8 +10,8 @@ from typing import Any
 
 import bayesgp_mf
 import validation
+from validation.reporting.versions import versions_of
 from validation.studies.study import Task
-from validation.versions import versions_of
 
 PACKAGES = ("numpy", "scipy", "pymc", "arviz")
 """Whose versions a result may depend on, beside that of Python."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
-import traceback
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from functools import partial
 from types import ModuleType
 
-from validation.page import Block, Figures, Section, Table, render
+from validation.command import Command, each, say, written
+from validation.reporting.files import write_text
+from validation.reporting.page import Block, Figures, Section, Table, render
 from validation.tables import (
     crabs_2000_table_2,
     glass_1996_table_2,
@@ -28,8 +30,8 @@ from validation.tables import (
     svm_limit_2000_section_7,
     thesis_figure_2_1,
 )
-from validation.tables.command import add_output, produce
-from validation.tables.record import HEADER, PaperTable
+from validation.tables.making import OUTPUT, produce
+from validation.tables.paper_table import HEADER, PaperTable
 
 TABLES: tuple[ModuleType, ...] = (
     sonar_1998_table_1,
@@ -57,42 +59,25 @@ TITLE = "Tables and figures of the papers, regenerated"
 def main(arguments: Sequence[str] | None = None, tables: Sequence[ModuleType] = TABLES) -> int:
     """Make all tables, or those named, and return 0, or 1 if one of them raised an error."""
     scripts = {name_of(module): module for module in tables}
-    options = _parse(arguments, list(scripts))
+    command = Command("validation.tables", "Regenerate the papers' tables and figures.", OUTPUT, {}, scripts, "table")
+    return command.run(partial(_make, scripts), arguments)
+
+
+def _make(scripts: Mapping[str, ModuleType], options: Namespace) -> int:
     made: list[tuple[PaperTable, float]] = []
-    failed: list[str] = []
-    for name in options.names or scripts:
+
+    def one(name: str) -> None:
         started = time.perf_counter()
-        try:
-            table = produce(scripts[name].make, options.output, name)
-        except Exception:  # the other tables must not be lost
-            traceback.print_exc()
-            failed.append(name)
-        else:
-            made.append((table, time.perf_counter() - started))
-    page = options.output / PAGE
-    options.output.mkdir(parents=True, exist_ok=True)
-    page.write_text(_page(made, failed, len(scripts)), encoding="utf-8")
-    print(f"Wrote {page}", flush=True)
-    if failed:
-        print(f"Failed, see above: {', '.join(failed)}", file=sys.stderr, flush=True)
-    return 1 if failed else 0
+        made.append((produce(scripts[name].make, options.output, name), time.perf_counter() - started))
+
+    failed, status = each(options.names or scripts, "table", one)
+    say(*written(write_text(options.output / PAGE, _page(made, failed, len(scripts)))))
+    return status
 
 
 def name_of(module: ModuleType) -> str:
     """Return the name of a script without its package."""
     return module.__name__.rpartition(".")[2]
-
-
-def _parse(arguments: Sequence[str] | None, names: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m validation.tables", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which to make (default: all): {', '.join(names)}")
-    add_output(parser)
-    options = parser.parse_args(arguments)
-    unknown = [name for name in options.names if name not in names]
-    if unknown:
-        parser.error(f"there is no table {', '.join(unknown)}; choose from {', '.join(names)}")
-    options.names = list(dict.fromkeys(options.names))  # named twice is made once
-    return options
 
 
 def _page(made: Sequence[tuple[PaperTable, float]], failed: Sequence[str], known: int) -> str:

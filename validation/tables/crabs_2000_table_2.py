@@ -14,10 +14,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import bayesgp_mf as bgp
+from validation.reporting.drawing import FIRST, SECOND, legend_above
 from validation.tables import crabs_and_pima as common
-from validation.tables.command import main
-from validation.tables.drawing import FIRST, SECOND, legend_above
-from validation.tables.record import Entry, PaperTable
+from validation.tables.making import main
+from validation.tables.paper_table import Entry, PaperTable
 from validation.tables.selection import NAMES, RULE, Counts, Published, Split, describe_scan, exact_loo_errors
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ import bayesgp_mf as bgp
 from bayesgp_mf.errors import Status
 from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.types import Array
+from validation.reporting.drawing import FIRST, SECOND, THIRD, axes_or_new, legend_above
 from validation.tables.dense_grid import Moments, integrate
-from validation.tables.drawing import FIRST, SECOND, THIRD, axes_or_new, legend_above
+from validation.tables.paper_table import Entry
 from validation.tables.quadrature_models import (
     FREEDOM,
     ONE_SWEEP,
@@ -24,7 +25,6 @@ from validation.tables.quadrature_models import (
     poisson,
     student,
 )
-from validation.tables.record import Entry
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

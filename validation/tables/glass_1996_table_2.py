@@ -24,12 +24,12 @@ from bayesgp_mf.one_vs_rest import fit_one_vs_rest
 from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.types import Array
 from validation.glass.compare import Compared, compare
-from validation.glass.recorded import Recorded, read
+from validation.glass.recorded_softmax import RecordedSoftmax, read
 from validation.glass.setting import load
-from validation.tables.command import main
 from validation.tables.confusion import confusion, plot_confusion
 from validation.tables.crabs_and_pima import LAPLACE_START, PRIOR_MEAN, PRIOR_SD
-from validation.tables.record import Entry, PaperTable
+from validation.tables.making import main
+from validation.tables.paper_table import Entry, PaperTable
 
 FOLDS = range(1, 11)
 PAPER = 0.233
@@ -123,7 +123,7 @@ def one_vs_rest(fold: Fold) -> Array:
     return result.predict_proba(fold.X_test)
 
 
-class Study(NamedTuple):
+class AllFolds(NamedTuple):
     """All folds.
 
     Attributes
@@ -151,7 +151,7 @@ class Study(NamedTuple):
         return int(np.sum(self.predicted[method] != self.codes))
 
 
-def run(advance: Callable[[str], None], folds: Sequence[int] = FOLDS) -> Study:
+def run(advance: Callable[[str], None], folds: Sequence[int] = FOLDS) -> AllFolds:
     """Predict every fold from the other nine by every method."""
     predicted: dict[str, list[NDArray[np.int64]]] = {name: [] for name in (LAPLACE, SHARED, HMC, TAP, REST)}
     seconds, accepted, codes = dict.fromkeys(predicted, 0.0), [], []
@@ -193,7 +193,7 @@ def run(advance: Callable[[str], None], folds: Sequence[int] = FOLDS) -> Study:
             advance(f"fold {number}, {name}")
         codes.append(fold.codes_test)
     joined = {name: np.concatenate(parts) for name, parts in predicted.items()}
-    return Study(joined, np.concatenate(codes), seconds, float(np.mean(accepted)), fold.class_names)
+    return AllFolds(joined, np.concatenate(codes), seconds, float(np.mean(accepted)), fold.class_names)
 
 
 def make(advance: Callable[[str], None]) -> PaperTable:
@@ -222,7 +222,7 @@ def make(advance: Callable[[str], None]) -> PaperTable:
     )
 
 
-def _error_entries(study: Study) -> Iterator[Entry]:
+def _error_entries(study: AllFolds) -> Iterator[Entry]:
     n = study.codes.size
     notes = {
         LAPLACE: "a kernel for each class, 60 hyperparameters; in the paper some 24 hours",
@@ -241,7 +241,7 @@ def _error_entries(study: Study) -> Iterator[Entry]:
         )
 
 
-def _nuts_entries(compared: Mapping[str, Compared], recorded: Recorded) -> Iterator[Entry]:
+def _nuts_entries(compared: Mapping[str, Compared], recorded: RecordedSoftmax) -> Iterator[Entry]:
     for method, name in (("tap", TAP), ("laplace", "Laplace")):
         found = compared[method]
         yield Entry(
@@ -273,7 +273,7 @@ def _nuts_entries(compared: Mapping[str, Compared], recorded: Recorded) -> Itera
     )
 
 
-def _remarks(recorded: Recorded) -> tuple[str, ...]:
+def _remarks(recorded: RecordedSoftmax) -> tuple[str, ...]:
     settings = recorded.settings
     kept = f"{1.0 - DROPPED:.0%}"
     return (

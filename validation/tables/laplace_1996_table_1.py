@@ -19,8 +19,8 @@ from bayesgp_mf.diagnostics import error_count
 from bayesgp_mf.hyper import HybridMonteCarlo, Target
 from bayesgp_mf.methods import get_method
 from validation.tables import crabs_and_pima as common
-from validation.tables.command import main
-from validation.tables.record import Entry, PaperTable
+from validation.tables.making import main
+from validation.tables.paper_table import Entry, PaperTable
 from validation.tables.selection import Split
 
 SAMPLER = HybridMonteCarlo(

@@ -71,7 +71,7 @@ class Cases(NamedTuple):
         return np.asarray(np.max(np.abs(means - reference) / np.sqrt(np.diag(self.problem.gram)), axis=-1))
 
 
-class Study(NamedTuple):
+class LearningCurves(NamedTuple):
     """Many runs on one data set: two ways to use the cases again, and TAP.
 
     Attributes
@@ -98,7 +98,7 @@ class Study(NamedTuple):
         return np.asarray(rates[:, :, sweeps * self.n - 1].T)
 
 
-def study(runs: Iterable[tuple[Cases, Order]], advance: Callable[[str], None], name: str) -> Study:
+def study(runs: Iterable[tuple[Cases, Order]], advance: Callable[[str], None], name: str) -> LearningCurves:
     """Learn the cases of each run in its order."""
     n = 0
     as_new, replaced, tap, distance = [], [], [], []
@@ -110,7 +110,7 @@ def study(runs: Iterable[tuple[Cases, Order]], advance: Callable[[str], None], n
         tap.append(cases.errors(solution))
         distance.append(cases.distance(again[n - 1 :: n], solution))
         advance(f"{name}: run {len(distance)}")
-    return Study(n, np.array(as_new), np.array(replaced), np.array(tap), np.array(distance))
+    return LearningCurves(n, np.array(as_new), np.array(replaced), np.array(tap), np.array(distance))
 
 
 def random_order(n: int, seed: int | tuple[int, int]) -> Order:

@@ -22,8 +22,7 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Gaussian, Likelihood
 from bayesgp_mf.methods import METHODS, Solver
 from bayesgp_mf.online import Online
-from validation.tables.command import main
-from validation.tables.drawing import FIRST, SECOND, axes_or_new, legend_above, plot_band
+from validation.reporting.drawing import FIRST, SECOND, axes_or_new, legend_above, plot_band
 from validation.tables.few_cases import (
     PAIR_DISTANCES,
     Pair,
@@ -33,6 +32,8 @@ from validation.tables.few_cases import (
     solve_pair,
     three_counts,
 )
+from validation.tables.making import main
+from validation.tables.paper_table import Entry, PaperTable
 from validation.tables.quadrature_models import (
     CASES,
     FREEDOM,
@@ -49,7 +50,6 @@ from validation.tables.quadrature_models import (
     student,
     with_outliers,
 )
-from validation.tables.record import Entry, PaperTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

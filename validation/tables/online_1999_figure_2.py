@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import bayesgp_mf as bgp
-from validation.tables.command import main
-from validation.tables.drawing import FIRST, SECOND, axes_or_new, legend_above
-from validation.tables.learning_curves import SWEEPS, TEST, TRAIN, Cases, Order, Study, random_order, study
-from validation.tables.record import Entry, PaperTable
+from validation.reporting.drawing import FIRST, SECOND, axes_or_new, legend_above
+from validation.tables.learning_curves import SWEEPS, TEST, TRAIN, Cases, LearningCurves, Order, random_order, study
+from validation.tables.making import main
+from validation.tables.paper_table import Entry, PaperTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -90,7 +90,7 @@ def _crabs_runs() -> Iterator[tuple[Cases, Order]]:
         yield cases, random_order(cases.n, (draw, 1))  # not the seed that drew the split
 
 
-def _entries(name: str, done: Study, sweeps: int) -> list[Entry]:
+def _entries(name: str, done: LearningCurves, sweeps: int) -> list[Entry]:
     train, test = done.after(sweeps)
     word = _word(sweeps)
     return [
@@ -100,7 +100,7 @@ def _entries(name: str, done: Study, sweeps: int) -> list[Entry]:
     ]
 
 
-def _later_entries(name: str, done: Study) -> list[Entry]:
+def _later_entries(name: str, done: LearningCurves) -> list[Entry]:
     entries = []
     for sweeps in range(2, SWEEPS + 1):
         test = done.after(sweeps, replaced=True)[TEST]
@@ -124,7 +124,7 @@ def _word(sweeps: int) -> str:
     return ("one sweep", "two sweeps", "three sweeps")[sweeps - 1]
 
 
-def _remarks(on_sonar: Study, on_crabs: Study) -> tuple[str, ...]:
+def _remarks(on_sonar: LearningCurves, on_crabs: LearningCurves) -> tuple[str, ...]:
     train = np.round(on_sonar.after(1)[TRAIN] * on_sonar.n).astype(int)
     some, most = int(np.sum(train > 0)), int(train.max())
     changes = [
@@ -147,7 +147,7 @@ def _remarks(on_sonar: Study, on_crabs: Study) -> tuple[str, ...]:
     )
 
 
-def _figures(on_sonar: Study, on_crabs: Study) -> tuple[tuple[str, Axes, str], ...]:
+def _figures(on_sonar: LearningCurves, on_crabs: LearningCurves) -> tuple[tuple[str, Axes, str], ...]:
     spread = "mean, and the middle 80 % of the runs, for cases used again as if they were new."
     return (
         (f"{NAME}_sonar", _plot_one(on_sonar), f"Sonar in one random order (seed 0): {CURVES}"),
@@ -162,7 +162,7 @@ def _figures(on_sonar: Study, on_crabs: Study) -> tuple[tuple[str, Axes, str], .
     )
 
 
-def _plot_one(done: Study) -> Axes:
+def _plot_one(done: LearningCurves) -> Axes:
     ax = _error_axes(done.n)
     seen = np.arange(1, SWEEPS * done.n + 1)
     for row, color, name in ((TRAIN, FIRST, "training"), (TEST, SECOND, "test")):
@@ -174,7 +174,7 @@ def _plot_one(done: Study) -> Axes:
     return ax
 
 
-def _plot_runs(done: Study) -> Axes:
+def _plot_runs(done: LearningCurves) -> Axes:
     ax = _error_axes(done.n)
     seen = np.arange(1, SWEEPS * done.n + 1)
     for row, color, name in ((TRAIN, FIRST, "training"), (TEST, SECOND, "test")):
@@ -192,7 +192,7 @@ def _error_axes(n: int) -> Axes:
     return ax
 
 
-def _plot_orders(done: Study) -> Axes:
+def _plot_orders(done: LearningCurves) -> Axes:
     ax = axes_or_new(None)
     train, test = done.after(1)
     rates = np.unique(test)

@@ -17,10 +17,10 @@ from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.kernels import log_vector, with_log_vector
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.types import Array
+from validation.reporting.drawing import FIRST, SECOND, axes_or_new, legend_above
 from validation.tables import crabs_and_pima as common
-from validation.tables.command import main
-from validation.tables.drawing import FIRST, SECOND, axes_or_new, legend_above
-from validation.tables.record import Entry, PaperTable
+from validation.tables.making import main
+from validation.tables.paper_table import Entry, PaperTable
 from validation.tables.selection import NAMES, Split
 
 if TYPE_CHECKING:

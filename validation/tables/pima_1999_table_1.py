@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import bayesgp_mf as bgp
 from validation.tables import crabs_and_pima as common
-from validation.tables.command import main
 from validation.tables.crabs_and_pima import Hyperparameters
-from validation.tables.record import Entry, PaperTable
+from validation.tables.making import main
+from validation.tables.paper_table import Entry, PaperTable
 from validation.tables.selection import Split
 
 EVIDENCES = {"variational": "ensemble", "naive": "naive", "tap": "TAP", "laplace": "Laplace"}

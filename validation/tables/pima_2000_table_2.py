@@ -14,11 +14,11 @@ import numpy as np
 
 import bayesgp_mf as bgp
 from bayesgp_mf.kernels import Gaussian, Kernel
+from validation.reporting.drawing import BAND, FIRST, SECOND, axes_or_new, legend_above
 from validation.tables import crabs_and_pima as common
-from validation.tables.command import main
 from validation.tables.crabs_and_pima import Hyperparameters, Scanned
-from validation.tables.drawing import BAND, FIRST, SECOND, axes_or_new, legend_above
-from validation.tables.record import Entry, PaperTable
+from validation.tables.making import main
+from validation.tables.paper_table import Entry, PaperTable
 from validation.tables.selection import NAMES, RULE, Published, Split, describe_scan, exact_loo_errors
 
 if TYPE_CHECKING:

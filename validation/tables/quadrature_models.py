@@ -17,7 +17,7 @@ from bayesgp_mf.likelihoods import Likelihood, Quadrature
 from bayesgp_mf.methods import METHODS, Solver
 from bayesgp_mf.online import Online
 from bayesgp_mf.types import Array
-from validation.tables.record import Entry
+from validation.tables.paper_table import Entry
 
 FREEDOM = 4.0
 CASES = 40

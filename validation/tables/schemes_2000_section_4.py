@@ -17,8 +17,8 @@ from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.methods import get_method
-from validation.tables.command import main
-from validation.tables.record import Entry, PaperTable
+from validation.tables.making import main
+from validation.tables.paper_table import Entry, PaperTable
 from validation.tables.selection import NAMES, Split
 
 METHODS = ("tap", "naive")

@@ -10,7 +10,7 @@ import numpy as np
 import bayesgp_mf as bgp
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.types import Array
-from validation.tables.record import Entry
+from validation.tables.paper_table import Entry
 from validation.tables.selection import Counts, Published, Split, choose, count, exact_loo_errors
 
 Family: TypeAlias = Callable[[float, int], Kernel]

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import numpy as np
 
 from validation.tables import sonar
-from validation.tables.command import main
-from validation.tables.record import PaperTable
+from validation.tables.making import main
+from validation.tables.paper_table import PaperTable
 from validation.tables.selection import NAMES, RULE, Published, describe_scan
 
 NET_SCAN = np.geomspace(0.1, 1000.0, 201)

@@ -16,10 +16,10 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.types import Array
+from validation.reporting.drawing import FIRST, QUIET, SECOND, axes_or_new, legend_above
 from validation.tables import sonar
-from validation.tables.command import main
-from validation.tables.drawing import FIRST, QUIET, SECOND, axes_or_new, legend_above
-from validation.tables.record import Entry, PaperTable
+from validation.tables.making import main
+from validation.tables.paper_table import Entry, PaperTable
 from validation.tables.selection import (
     NAMES,
     Counts,

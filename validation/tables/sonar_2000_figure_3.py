@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bayesgp_mf.types import Array
+from validation.reporting.drawing import FIRST, SECOND, axes_or_new, legend_above
 from validation.tables import sonar
-from validation.tables.command import main
-from validation.tables.drawing import FIRST, SECOND, axes_or_new, legend_above
-from validation.tables.record import Entry, PaperTable
+from validation.tables.making import main
+from validation.tables.paper_table import Entry, PaperTable
 from validation.tables.selection import NAMES, solve
 
 if TYPE_CHECKING:

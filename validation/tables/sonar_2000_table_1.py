@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from validation.tables import sonar
-from validation.tables.command import main
-from validation.tables.record import PaperTable
+from validation.tables.making import main
+from validation.tables.paper_table import PaperTable
 from validation.tables.selection import NAMES, RULE, Published, describe_scan
 
 PUBLISHED = {

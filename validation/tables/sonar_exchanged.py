@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from validation.tables import sonar
-from validation.tables.command import main
-from validation.tables.record import Entry, PaperTable
+from validation.tables.making import main
+from validation.tables.paper_table import Entry, PaperTable
 from validation.tables.selection import NAMES, count, exact_loo_errors
 
 SIGMA2 = 0.05

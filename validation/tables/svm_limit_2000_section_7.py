@@ -15,15 +15,15 @@ import numpy as np
 import bayesgp_mf as bgp
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
-from bayesgp_mf.matrices.dense import SiteCorrection
+from bayesgp_mf.matrices.sites import SiteCorrection
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.types import Array
+from validation.reporting.drawing import FIRST, SECOND, THIRD, axes_or_new, legend_above
 from validation.tables import sonar
-from validation.tables.command import main
-from validation.tables.drawing import FIRST, SECOND, THIRD, axes_or_new, legend_above
+from validation.tables.making import main
 from validation.tables.margin import MarginStep
-from validation.tables.record import Entry, PaperTable
+from validation.tables.paper_table import Entry, PaperTable
 from validation.tables.selection import leave_one_out, solve
 
 if TYPE_CHECKING:

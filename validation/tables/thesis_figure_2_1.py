@@ -16,9 +16,9 @@ import numpy as np
 import bayesgp_mf as bgp
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.types import Array
-from validation.tables.command import main
-from validation.tables.drawing import FIRST, axes_or_new, legend_above, plot_band
-from validation.tables.record import Entry, PaperTable
+from validation.reporting.drawing import FIRST, axes_or_new, legend_above, plot_band
+from validation.tables.making import main
+from validation.tables.paper_table import Entry, PaperTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

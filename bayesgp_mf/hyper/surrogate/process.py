@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.linalg import cho_solve
 
-from bayesgp_mf.matrices.dense import cholesky
+from bayesgp_mf.matrices.factors import cholesky
 from bayesgp_mf.types import Array
 
 LENGTH, NOISE, WIDTH = 5.0, 0.05, 2.0

@@ -94,6 +94,8 @@ class Surrogate:
     """
 
     name: ClassVar[str] = "surrogate"
+    averages: ClassVar[bool] = True
+    records: ClassVar[tuple[str, ...]] = ("training", "batch")
     nodes: int = 500
     training: int | None = None
 

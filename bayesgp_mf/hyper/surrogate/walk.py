@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
-from bayesgp_mf.hyper.leapfrog import reflect
+from bayesgp_mf.hyper.leapfrog import Dynamics, LogDensities
 from bayesgp_mf.types import Array
-
-LogDensities: TypeAlias = Callable[[Array], tuple[Array, Array]]
-"""Log densities ``(c,)`` and gradients ``(c, p)`` at points ``(c, p)``."""
 
 LEAPFROG_STEPS = (5, 15)
 """Fewest and most of a trajectory, drawn for each: of one length it might come back to where it began."""
@@ -58,27 +54,11 @@ class SurrogateWalk:
 
         Each is reversible under the density, and so are several, of lengths that do not depend on where the chain is.
         """
-        value, gradient = self.log_density(x)
-        accepted = 0.0
-        for _ in range(trajectories):
-            steps = int(rng.integers(LEAPFROG_STEPS[0], LEAPFROG_STEPS[1] + 1))
-            momentum = rng.standard_normal(x.shape)
-            threshold = np.log1p(-rng.random(x.shape[0]))  # of numbers in (0, 1]
-            with np.errstate(over="ignore", invalid="ignore"):  # a trajectory that runs away is not accepted
-                there, at, slope, final = self._trajectory(x, gradient, momentum, steps)
-                gain = at - value + 0.5 * np.sum(momentum**2 - final**2, axis=1)
-            gain[~np.isfinite(gain)] = -np.inf
-            take = threshold < gain
-            accepted += float(np.mean(np.exp(np.minimum(gain, 0.0))))
-            x = np.where(take[:, None], there, x)
-            value, gradient = np.where(take, at, value), np.where(take[:, None], slope, gradient)
-        return Walked(x, value, accepted / trajectories)
-
-    def _trajectory(self, x: Array, slope: Array, momentum: Array, steps: int) -> tuple[Array, Array, Array, Array]:
-        momentum = momentum + 0.5 * self.step_size * slope
-        value = np.empty(0)
-        for step in range(steps):
-            x, momentum = reflect(x + self.step_size * momentum, momentum, self.lower, self.upper)
-            value, slope = self.log_density(x)
-            momentum = momentum + (1.0 if step < steps - 1 else 0.5) * self.step_size * slope
-        return x, value, slope, momentum
+        dynamics, acceptance = Dynamics(self.log_density, self.step_size, self.lower, self.upper), 0.0
+        here = dynamics.points(x)
+        with np.errstate(over="ignore", invalid="ignore"):  # of a trajectory that runs away
+            for _ in range(trajectories):
+                steps = int(rng.integers(LEAPFROG_STEPS[0], LEAPFROG_STEPS[1] + 1))
+                moved = dynamics.move(here, steps, rng)
+                here, acceptance = moved.points, acceptance + float(np.mean(moved.acceptance_rate))
+        return Walked(here.x, here.value, acceptance / trajectories)

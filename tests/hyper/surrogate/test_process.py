@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayesgp_mf.hyper.surrogate.process import _covariance, fit_process
+from bayesgp_mf.hyper.surrogate.process import fit_process
 
 COVARIANCE = np.array([[1.0, 0.6, -0.2], [0.6, 2.0, 0.3], [-0.2, 0.3, 0.5]])
 PRECISION, CENTRE = np.linalg.inv(COVARIANCE), np.array([2.0, -1.0, 0.5])
@@ -60,15 +60,21 @@ def derivatives(z, other, h=1e-4, tiny=1e-20):
     return found
 
 
+def covariance(z):
+    """Return the covariance ``(n (p + 1), n (p + 1))`` of what is seen at points, by derivatives of the formula."""
+    return np.block([[derivatives(a, b) for b in z] for a in z]) + np.eye(z.size + len(z)) / 20.0
+
+
 def test_covariances_of_derivatives_are_derivatives_of_the_covariance():
-    z = np.random.default_rng(2).standard_normal((4, 3))
-    found = _covariance(z).reshape(4, 4, 4, 4)
-    for i in range(4):
-        for j in range(4):
-            np.testing.assert_allclose(found[i, :, j], derivatives(z[i], z[j]), atol=1e-7)
-    np.testing.assert_allclose(_covariance(z), _covariance(z).T, atol=1e-15)
-    assert np.linalg.eigvalsh(_covariance(z)).min() > 0
-    assert np.abs(found[0, 0, 1, 1:]).min() > 1e-2  # a sign that is wrong would be seen
+    """What each value and each slope contributes solves the equations of the process, whichever of them was seen."""
+    z, constant = np.random.default_rng(2).standard_normal((4, 3)), np.tile([1.0, 0.0, 0.0, 0.0], 4)
+    full, sd = covariance(z), np.full(3, 0.2)  # so that the coordinates are those of the points
+    assert np.abs(full[0, 5:8]).min() > 1e-2  # a sign that is wrong would be seen
+    for data in np.eye(16):
+        above = data.reshape(4, 4)  # the mean
+        surrogate = fit_process(z, above[:, 0] - 3.125 * np.sum(z**2, axis=1), above[:, 1:] - 6.25 * z, np.zeros(3), sd)
+        weights = np.column_stack([surrogate.value_weight, surrogate.gradient_weight])
+        np.testing.assert_allclose(full @ weights.ravel(), data - surrogate.mean * constant, atol=1e-6)
 
 
 def test_the_value_is_the_posterior_mean():
@@ -76,11 +82,10 @@ def test_the_value_is_the_posterior_mean():
     centre, sd = np.array([0.3, -0.2]), np.array([0.8, 1.7])
     x, value, gradient = seen(wavy, 7, 2)
     w = (x - centre) / (5.0 * sd)
-    full = np.block([[derivatives(a, b) for b in w] for a in w]) + np.eye(21) / 20.0
     data = np.concatenate([[v, *(5.0 * sd * g)] for v, g in zip(value, gradient, strict=True)])
     parabola = np.concatenate([[-3.125 * a @ a, *(-6.25 * a)] for a in w])
     ones = np.tile([1.0, 0.0, 0.0], 7)
-    inverse = np.linalg.inv(full)
+    inverse = np.linalg.inv(covariance(w))
     m = ones @ inverse @ (data - parabola) / (ones @ inverse @ ones)
     surrogate = fit_process(x, value, gradient, centre, sd)
     assert surrogate.mean == pytest.approx(m, abs=1e-6)

@@ -1,0 +1,70 @@
+"""Draws of latent values and of targets, for training cases and new ones: arrays, a block at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.memory import check_draws
+from bayesgp_mf.processes.mixture import Mixture
+from bayesgp_mf.processes.several_classes import Process
+from bayesgp_mf.processes.single import Marginals
+from bayesgp_mf.types import Array
+
+DRAWN_AT_ONCE = 2**22
+"""Values of training or new cases that are drawn at once, with all that is computed on the way: 32 MiB each."""
+
+
+def draw_training(
+    posterior: Process | Mixture, node: NDArray[np.intp], rng: np.random.Generator, marginals: Marginals
+) -> dict[str, NDArray[Any]]:
+    """Draw latent values and targets at the training cases, with log densities as in `Draws`, ``(chains, draws, ...)``.
+
+    Each draw is from the part of the posterior that ``node (chains, draws)`` says. There is no ``log_likelihood`` where
+    it is piecewise constant in f.
+    """
+    problem = posterior.problem
+    check_draws(node.size, int(np.prod(problem.latent_shape)), "training", "Fit again with fewer draws.")
+    f, log_likelihood = np.empty((node.size, *problem.latent_shape)), np.empty((node.size, problem.n))
+    log_p, log_q, smooth = np.empty(node.size), np.empty(node.size), False
+    size = max(1, DRAWN_AT_ONCE // problem.n)
+    for k, part in enumerate(posterior.parts):
+        (here,) = np.nonzero(node.ravel() == k)
+        for drawn in part.draw_in_blocks(here.size, size, rng, marginals) if here.size else ():
+            these, here = here[: len(drawn.f)], here[len(drawn.f) :]
+            f[these], (log_likelihood[these], slope, _), log_p[these], log_q[these] = drawn
+            smooth |= bool(np.any(slope))
+            if isinstance(posterior, Mixture):  # the weights of the settings have their evidence in them
+                log_q[these] += part.log_evidence
+    f = f.reshape(*node.shape, *problem.latent_shape)
+    found: dict[str, NDArray[Any]] = {"f": f, "y": draw_targets(problem.likelihood, f, rng)}
+    if smooth:  # a step takes two values, of which nothing can be learnt about leaving cases out
+        found["log_likelihood"] = log_likelihood.reshape(*node.shape, problem.n)
+    return found | {"log_p": log_p.reshape(node.shape), "log_q": log_q.reshape(node.shape)}
+
+
+def draw_new(
+    posterior: Process | Mixture, X_new: Array, node: NDArray[np.intp], rng: np.random.Generator
+) -> dict[str, NDArray[Any]]:
+    """Draw latent values and targets ``(chains, draws, m)``, each at the hyperparameters of its draw at training."""
+    if len(posterior.parts) == 1:
+        f = posterior.parts[0].draw_at(X_new, node.size, rng)
+        f = f.reshape(*node.shape, *f.shape[1:])
+    else:
+        f = np.empty((*node.shape, X_new.shape[0], *posterior.problem.latent_shape[1:]))
+        for k, part in enumerate(posterior.parts):
+            f[node == k] = part.draw_at(X_new, int(np.count_nonzero(node == k)), rng)
+    return {"f": f, "y": draw_targets(posterior.problem.likelihood, f, rng)}
+
+
+def draw_targets(likelihood: Likelihood, f: Array, rng: np.random.Generator) -> NDArray[Any]:
+    """Draw targets ``(chains, draws, m)`` given latent values, some draws at a time; labels as small integers."""
+    rows = f.reshape(-1, *f.shape[2:])
+    result = np.empty(rows.shape[:2], dtype=np.float64 if likelihood.targets == "real" else np.int16)
+    for block in blocks(rows.shape[0], max(1, DRAWN_AT_ONCE // rows[0].size)):
+        result[block] = likelihood.sample(rows[block], rng)
+    return result.reshape(f.shape[:3])

@@ -1,0 +1,172 @@
+"""What a container holds of kernel, likelihood and method.
+
+What is built in it holds as JSON, options and all. Of anything else it holds what it is called and its parameters, and
+asks for it by name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar
+
+import xarray as xr
+
+from bayesgp_mf import kernels, likelihoods
+from bayesgp_mf.inference.problem import check_likelihood
+from bayesgp_mf.inference.solver import Solver
+from bayesgp_mf.inputs import as_kernel
+from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.optional import to_dict
+from bayesgp_mf.methods import get_method
+
+T = TypeVar("T")
+DAMAGED = "this container is damaged or was edited: {}. Load a fresh copy of the file, or fit again."
+NO_JSON = (AttributeError, TypeError, ValueError)
+"""What `_as_json` raises where there is none."""
+
+
+@contextmanager
+def refused_as(message: str) -> Iterator[None]:
+    """Turn what goes wrong where a container is read into a ValueError with a message, which has a place for it."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(message.format(f"{type(error).__name__}, {error}")) from error
+
+
+def describe_kernel(kernel: Kernel) -> dict[str, Any]:
+    """Return what is said of a kernel as JSON: all of it, or what it is called and which parameters it has."""
+    return kernel.to_dict() if kernels.is_built_in(kernel) else _not_held(kernel, list(kernel.params))
+
+
+def describe_likelihood(likelihood: Likelihood) -> dict[str, Any]:
+    """Return what is said of a likelihood as JSON: all of it, or what it is called and its parameters.
+
+    Raises
+    ------
+    UndefinedQuantityError
+        If it says itself that it cannot be saved: then nothing could tell it from another.
+    ValueError
+        If its ``to_dict`` returns what JSON does not know.
+    """
+    described = to_dict(likelihood)
+    try:
+        described = _as_json(described)
+    except NO_JSON as error:
+        raise ValueError(
+            f"to_dict of the likelihood must return numbers, strings and lists, which can be saved: {error}."
+        ) from error
+    return described if likelihoods.is_built_in(likelihood) else _not_held(likelihood, described)
+
+
+def describe_method(solver: Solver, likelihood: Likelihood) -> dict[str, Any]:
+    """Return what is said of a method as JSON: the options in which it is not the one of its name, or what it is."""
+    names = [field.name for field in fields(solver)] if is_dataclass(solver) else list[str]()
+    options, plain = {name: getattr(solver, name) for name in names}, dict[str, Any]()
+    for name, value in options.items():
+        with suppress(*NO_JSON):
+            plain[name] = _as_json(value)
+    try:
+        named = get_method(solver.name, likelihood)
+    except ValueError:
+        return _not_held(solver, plain)
+    if type(named) is type(solver):
+        changed = [name for name, value in options.items() if value != getattr(named, name)]
+        if all(name in plain for name in changed):
+            return {"options": {name: plain[name] for name in changed}}
+    return _not_held(solver, plain)
+
+
+def kernel_of(fit: xr.Dataset, given: Any) -> Kernel:
+    """Return the kernel of a fit, held or given, with the parameters of the container (of the first node, if several).
+
+    Raises
+    ------
+    ValueError
+        If it is missing, not wanted, or another one; or if the container is damaged. The next two do the same.
+    """
+    said, held = _held(fit, "kernel", given, kernels.from_dict)
+    if held is not None:
+        return held
+    names, first = said["parameters"], fit.isel(node=0) if "node" in fit.dims else fit
+    found = as_kernel(given, {name: first[name].values for name in names})
+    if list(found.params) != names:
+        raise ValueError(
+            f"kernel has the parameters {list(found.params)}, but that of this container, {said['program']}, "
+            f"has {names}. Pass what fit was given."
+        )
+    return found
+
+
+def likelihood_of(fit: xr.Dataset, given: Any) -> Likelihood:
+    """Return the likelihood of a fit, held or given."""
+    said, held = _held(fit, "likelihood", given, likelihoods.from_dict)
+    if held is None:
+        check_likelihood(given)
+        _check_same("likelihood", given, said, describe_likelihood(given))
+    return held or given
+
+
+def method_of(fit: xr.Dataset, likelihood: Likelihood, given: Any) -> Solver:
+    """Return the solver of a fit with a likelihood, held or given."""
+
+    def configured(said: dict[str, Any]) -> Solver:
+        solver: Any = get_method(fit.attrs["method"], likelihood)
+        changed = said.get("options", {}).items()
+        options = {name: tuple(value) if isinstance(value, list) else value for name, value in changed}
+        made: Solver = replace(solver, **options) if options else solver
+        return made
+
+    said, held = _held(fit, "method", given, configured)
+    if held is not None:
+        return held
+    solver = get_method(given, likelihood)
+    _check_same("method", solver, said, describe_method(solver, likelihood))
+    return solver
+
+
+def _held(
+    fit: xr.Dataset, what: str, given: object, rebuild: Callable[[dict[str, Any]], T]
+) -> tuple[dict[str, Any], T | None]:
+    """Return what a container says of something, and what it holds: None if it does not, and it was given."""
+    with refused_as(DAMAGED):
+        # version 0.1.0 knew methods by name alone, which is still the attribute `method`
+        said = json.loads(fit.attrs.get("solver", "{}") if what == "method" else fit.attrs[what])
+        held = None if "program" in said else rebuild(said)
+    if held is not None and given is not None:
+        raise ValueError(f"this container holds its {what}, {_called(held)}. Leave {what} out.")
+    if held is None and given is None:
+        lacks = f"does not hold its {what}"
+        if what == "kernel":
+            lacks = "holds the parameters of its kernel, but not the kernel itself"
+        raise ValueError(
+            f"this container {lacks}, {said['program']}, which is a program. Pass what fit was given: {what}=..."
+        )
+    return said, held
+
+
+def _check_same(what: str, given: object, said: dict[str, Any], described: dict[str, Any]) -> None:
+    """Raise a ValueError if what was given again is not what is said to have been fitted."""
+    if any(described.get(key) != said.get(key) for key in ("class", "parameters")):
+        raise ValueError(
+            f"{what} is not the one that was fitted, {said['program']} with {said.get('parameters')}, but "
+            f"{_called(given)}. Pass that one."
+        )
+
+
+def _not_held(thing: object, parameters: Any) -> dict[str, Any]:
+    return {"program": _called(thing), "class": type(thing).__name__, "parameters": parameters}
+
+
+def _called(thing: object) -> str:
+    """Return what something prints as, or the name of its class if that would be an address in memory."""
+    return type(thing).__name__ if type(thing).__repr__ is object.__repr__ else repr(thing)
+
+
+def _as_json(value: Any) -> Any:
+    """Return a value as JSON reads it again; numbers of NumPy are numbers."""
+    return json.loads(json.dumps(value, default=lambda number: number.item()))

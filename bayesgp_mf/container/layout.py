@@ -1,0 +1,115 @@
+"""Names, dimensions and coordinates of what a container holds: what is not named here cannot be written."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.types import Array
+
+FORMAT = 1
+"""Raised when a container of an older version can no longer be read."""
+SAMPLE_DIMS = ("chain", "draw")
+_EACH = ("obs_id", "class")  # one value for each case; of several classes, where they have their own, one for each
+
+_BESIDE_PARAMETERS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("f", "alpha", "latent_mean", "latent_sd", "cavity_mean", "cavity_sd", "site_weight"), _EACH),
+    **dict.fromkeys(("site_variance", "loo_i"), ("obs_id",)),
+    "correction": ("obs_id", "obs_id_other"),
+    "pivot": ("rank",),
+    **dict.fromkeys(("log_evidence", "log_evidence_se", "n_iterations", "residual", "node_weight"), ()),
+}
+"""Variables of the groups that parameters of the kernel are written to as well, and the dimensions of each.
+
+Draws have those of `SAMPLE_DIMS` before them, and what there is of each of several settings has ``node``.
+"""
+_ELSEWHERE = {"X": ("obs_id", "feature"), **dict.fromkeys(("y", "p", "decision"), _EACH)}
+_DIMS = _BESIDE_PARAMETERS | _ELSEWHERE
+
+
+def check_parameter_names(kernel: Kernel, records: Iterable[str] = ()) -> None:
+    """Raise a ValueError if a parameter of a kernel has a name that means something else in a container.
+
+    ``records`` are the dimensions of what is recorded of a choice of hyperparameters.
+    """
+    dims = {dim for dims in _BESIDE_PARAMETERS.values() for dim in dims}
+    taken = {*_BESIDE_PARAMETERS, *dims, *SAMPLE_DIMS, "node", "feature", "hyper", *records}
+    for name in kernel.params:
+        if name in taken or name.startswith("hyper_"):
+            raise ValueError(
+                f"a parameter of the kernel is called {name!r}, which is taken in the container. Rename it."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The coordinates of a container, and arrays laid out along them.
+
+    Parameters
+    ----------
+    n : int
+        Cases.
+    features : sequence of str or of int
+        Names of the inputs.
+    class_names : tuple of str
+        Names of the labels -1 and +1, or of the codes of several classes; empty for real targets.
+    sizes : (int, int)
+        Chains, and draws of each.
+    """
+
+    n: int
+    features: Sequence[Any] | NDArray[Any]
+    class_names: tuple[str, ...]
+    sizes: tuple[int, ...] = (0, 0)
+
+    def along(self, dims: tuple[str, ...], values: NDArray[Any]) -> xr.DataArray:
+        """Lay out values along dimensions, by those coordinates that there are."""
+        coords: dict[str, Any] = {
+            "obs_id": np.arange(self.n),
+            "feature": self.features,
+            "class": list(self.class_names),
+            **{dim: np.arange(size) for dim, size in zip(SAMPLE_DIMS, self.sizes, strict=True)},
+        }
+        return xr.DataArray(values, dims=dims, coords={dim: coords[dim] for dim in dims if dim in coords})
+
+    def variable(self, name: str, values: NDArray[Any], lead: tuple[str, ...] = ()) -> xr.DataArray:
+        """Lay out a variable, along ``lead`` before its own dimensions."""
+        return self.along((*lead, *_DIMS[name])[: values.ndim], values)
+
+    def targets(self, t: NDArray[Any], lead: tuple[str, ...] = ()) -> xr.DataArray:
+        """Lay out labels as integers from 0, which ArviZ can count, with their names; real targets as they are."""
+        if not self.class_names:
+            return self.variable("y", t, lead)
+        labels = self.variable("y", np.maximum(t, 0).astype(np.int64), lead)
+        return labels.assign_attrs(class_names=json.dumps(self.class_names))
+
+    def parameter(self, name: str, values: Array, lead: tuple[str, ...] = ()) -> xr.DataArray:
+        """Lay out a parameter of the kernel, which may have an entry for each input, or for something of its own."""
+        if values.ndim > len(lead) and values.shape[-1] != len(self.features):
+            own = f"{name}_dim_0"  # ArviZ's name for a dimension without one
+            return self.along((*lead, own), values).assign_coords({own: np.arange(values.shape[-1])})
+        return self.along((*lead, "feature")[: values.ndim], values)
+
+
+def common_attrs() -> dict[str, str]:
+    """Return the attributes of every group."""
+    return {"inference_library": "bayesgp_mf", "inference_library_version": _version("bayesgp-mf")}
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the packages that a container depends on."""
+    return {name: _version(name) for name in ("bayesgp-mf", "numpy", "scipy", "xarray", "arviz")}
+
+
+@cache
+def _version(distribution: str) -> str:
+    return importlib.metadata.version(distribution)

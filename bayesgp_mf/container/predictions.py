@@ -1,0 +1,109 @@
+"""What is added to a container that is there: predictions at new cases, and draws at those that were observed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesgp_mf.container.draws import draw_new
+from bayesgp_mf.container.groups import get_group, group_names, set_group
+from bayesgp_mf.container.layout import SAMPLE_DIMS, Layout, common_attrs
+from bayesgp_mf.matrices.blas import one_thread_if_small
+from bayesgp_mf.matrices.memory import check_draws
+from bayesgp_mf.processes.mixture import Mixture
+from bayesgp_mf.processes.several_classes import Process
+from bayesgp_mf.processes.single import LARGEST_JOINT
+from bayesgp_mf.types import Array
+
+if TYPE_CHECKING:
+    from bayesgp_mf.container.groups import Container
+
+FEWER_NEW_DRAWS = "Predict without them, predict(idata, X_new, draws=False), in parts, or from a fit with fewer draws."
+
+
+def add_predictions(
+    idata: Container, posterior: Process | Mixture, X_new: Array, *, draws: bool, rng: np.random.Generator
+) -> Container:
+    """Add to a container what its posterior says of each new case, and with ``draws`` as many as it has at training.
+
+    Each draw is of the same setting of the hyperparameters as that at training.
+    """
+    node = _nodes(idata) if draws and posterior.parts[0].solution.has_variance else np.zeros((0, 0), dtype=np.intp)
+    n_values = X_new.shape[0] * int(np.prod(posterior.problem.latent_shape[1:]))  # of each class
+    check_draws(node.size, n_values, "new", FEWER_NEW_DRAWS)
+    size = max(part.problem.matrix.width for part in posterior.parts)
+    jointly = X_new.shape[0] if X_new.shape[0] <= LARGEST_JOINT else 0  # more are worked on in blocks
+    with one_thread_if_small(max(size, jointly)):  # draws first, since they may be refused
+        drawn = draw_new(posterior, X_new, node, rng) if node.size else {}
+    with one_thread_if_small(size):
+        values = _moments(posterior, X_new)
+    class_names = tuple(json.loads(get_group(idata, "fit").attrs["class_names"]))
+    features = get_group(idata, "constant_data")["feature"].values
+    set_predictions(idata, X_new, values, drawn, class_names, features)
+    return idata
+
+
+def _nodes(idata: Container) -> NDArray[np.intp]:
+    """Return which part of the posterior each draw of the training cases is of, ``(chains, draws)``."""
+    stats = get_group(idata, "sample_stats")
+    if "node" in stats:
+        return np.asarray(stats["node"].values, dtype=np.intp)
+    return np.zeros(get_group(idata, "posterior")["f"].shape[:2], dtype=np.intp)
+
+
+def _moments(posterior: Process | Mixture, X_new: Array) -> dict[str, NDArray[Any]]:
+    """Return what is said of each new case without draws, ``(m,)`` or ``(m, C)``, by name."""
+    if not posterior.parts[0].solution.has_variance:
+        mean = posterior.latent_mean_at(X_new)
+        return {"latent_mean": mean, "decision": (mean > 0).astype(np.int64)}
+    if posterior.problem.likelihood.targets == "real":
+        mean, variance = posterior.latent_at(X_new)
+        return {"latent_mean": mean, "latent_sd": np.sqrt(variance)}
+    mean, variance, proba = posterior.predictive_at(X_new)
+    return {"latent_mean": mean, "latent_sd": np.sqrt(variance), "p": proba}
+
+
+def set_predictions(
+    idata: Container,
+    X_new: Array,
+    values: dict[str, NDArray[Any]],
+    draws: dict[str, NDArray[Any]],
+    class_names: tuple[str, ...],
+    features: NDArray[Any] | None = None,
+) -> None:
+    """Put predictions into the groups ``predictions`` and ``predictions_constant_data``, in place of earlier ones.
+
+    ``values`` are ``(m,)``; ``draws`` are ``(chains, draws, m)``, with targets under the names ``y``
+    and ``decision``; ``class_names`` are those of 0 and 1, empty for real targets. What there is of each of several
+    classes has them along a last axis. Inputs without names, ``features``, are numbered.
+    """
+    m, d = X_new.shape
+    sizes = next((drawn.shape[:2] for drawn in draws.values()), (0, 0))
+    layout = Layout(m, np.arange(d) if features is None else features, class_names, sizes)
+    variables = {}
+    for given, lead in ((values, ()), (draws, SAMPLE_DIMS)):
+        for name, array in given.items():
+            is_target = name in ("y", "decision")
+            variables[name] = layout.targets(array, lead) if is_target else layout.variable(name, array, lead)
+    set_group(idata, "predictions", xr.Dataset(variables, attrs=common_attrs()))
+    new = xr.Dataset({"X": layout.variable("X", X_new)}, attrs=common_attrs())
+    set_group(idata, "predictions_constant_data", new)
+
+
+def set_draws(
+    idata: Container, observed: str, group: str, name: str, values: NDArray[Any], attrs: dict[str, str] | None = None
+) -> None:
+    """Put a value ``(chain, draw, n)`` for each draw and case into a group, in place of a variable of that name.
+
+    It has the coordinates of the draws in ``posterior``, and of the variable ``observed`` in ``observed_data``.
+    """
+    posterior, cases = get_group(idata, "posterior"), get_group(idata, "observed_data")[observed]
+    template = cases.expand_dims({dim: posterior[dim] for dim in SAMPLE_DIMS})
+    array = xr.DataArray(values, dims=template.dims, coords=template.coords, attrs=attrs)
+    dataset = get_group(idata, group) if group in group_names(idata) else xr.Dataset()
+    # one that is there, as PyMC's joint log-likelihood, may have other dimensions
+    set_group(idata, group, dataset.drop_vars(name, errors="ignore").assign({name: array}))

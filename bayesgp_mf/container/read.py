@@ -1,0 +1,142 @@
+"""From a container, in memory or from a file, to the posterior that it was made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from bayesgp_mf.container.groups import get_group, group_names
+from bayesgp_mf.container.held import DAMAGED, kernel_of, likelihood_of, method_of, refused_as
+from bayesgp_mf.container.layout import FORMAT
+from bayesgp_mf.errors import Status
+from bayesgp_mf.inference.assembly import kernel_entries
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import Evidence, Info, Solution
+from bayesgp_mf.inference.solver import Solver
+from bayesgp_mf.inference.undefined import UndefinedCorrection, UndefinedEvidence
+from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.matrices.blas import one_thread_if_small
+from bayesgp_mf.matrices.corrections import Correction, DenseCorrection
+from bayesgp_mf.matrices.low_rank import LowRankGram
+from bayesgp_mf.matrices.pivoting import at_pivots
+from bayesgp_mf.multiclass.correction import SoftmaxCorrection
+from bayesgp_mf.processes.mixture import Mixture
+from bayesgp_mf.processes.several_classes import Process, make_process
+from bayesgp_mf.types import Array
+
+if TYPE_CHECKING:
+    from bayesgp_mf.container.groups import Container
+
+
+def fit_group(idata: Container) -> xr.Dataset:
+    """Return the group ``fit`` of a container made by `to_container`, or raise a ValueError if it was not."""
+    advice = "Pass what bayesgp_mf.fit returned, or what az.from_netcdf read from a file saved from it."
+    if not hasattr(idata, "groups"):
+        raise ValueError(f"expected an ArviZ container, got {type(idata).__name__}. {advice}")
+    names = group_names(idata)
+    if "fit" not in names or "bayesgp_mf_format" not in get_group(idata, "fit").attrs:
+        raise ValueError(f"this container was not made by bayesgp_mf (its groups: {names}). {advice}")
+    fit = get_group(idata, "fit")
+    if str(fit.attrs["bayesgp_mf_format"]) != str(FORMAT):
+        raise ValueError(
+            f"this container has format {fit.attrs['bayesgp_mf_format']}, but this version of bayesgp_mf reads "
+            f"format {FORMAT}. Fit again, or install the version named in its attributes: {fit.attrs.get('versions')}."
+        )
+    return fit
+
+
+def from_container(
+    idata: Container, kernel: Any = None, likelihood: Likelihood | None = None, method: str | Solver | None = None
+) -> Process | Mixture:
+    """Rebuild the posterior from a container made by `to_container`, in memory or from a file.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+        The container.
+    kernel : Kernel or pymc.gp.cov.BaseCovariance, optional
+        The kernel, if and only if the container does not hold it; its parameters are those of the container.
+    likelihood : Likelihood, optional
+        The likelihood, likewise.
+    method : Solver, optional
+        The method, likewise.
+
+    Raises
+    ------
+    ValueError
+        If the container was not made by this package, or by an incompatible version of it; if ``kernel``,
+        ``likelihood`` or ``method`` is missing, not wanted, or another one.
+    """
+    fit = fit_group(idata)
+    found = kernel_of(fit, kernel)
+    known = likelihood_of(fit, likelihood)
+    solver = method_of(fit, known, method)
+    message = DAMAGED if kernel is None else "kernel is not the one that was fitted: {}. Pass that one."
+    with refused_as(message), one_thread_if_small(fit.sizes["obs_id"]):
+        posterior = _read(idata, fit, found, known, solver)
+        stored, computed = fit["latent_mean"].values, posterior.mean_at_training
+    scale = float(np.max(np.sqrt(posterior.problem.matrix.diagonal())))
+    if not np.allclose(stored, computed, rtol=1e-6, atol=1e-6 * scale):  # also false if anything is NaN
+        raise ValueError(message.format("its posterior mean is not that of its kernel, inputs and weights"))
+    return posterior
+
+
+def _read(
+    idata: Container, fit: xr.Dataset, kernel: Kernel, likelihood: Likelihood, solver: Solver
+) -> Process | Mixture:
+    """Return the posterior of a kernel: at its one setting of the hyperparameters, or at each along ``node``."""
+    X = np.ascontiguousarray(get_group(idata, "constant_data")["X"].values, dtype=np.float64)
+    y = get_group(idata, "observed_data")["y"].values.astype(np.float64)
+    t = 2.0 * y - 1.0 if likelihood.targets == "binary" else y
+    features = get_group(idata, "constant_data")["feature"].values
+    names = None if features.dtype.kind in "iu" else features.tolist()  # numbered where they had no names
+
+    def part(node: xr.Dataset, kernel: Kernel) -> Process:
+        problem = Problem(_read_gram(node, kernel, X), t, likelihood)
+        return make_process(kernel, X, problem, _read_solution(node, problem, fit.attrs, solver.name), solver, names)
+
+    if "node" not in fit.dims:
+        return part(fit, kernel)
+    nodes = [fit.isel(node=k) for k in range(fit.sizes["node"])]
+    parts = (part(node, kernel.replace(**{name: node[name].values for name in kernel.params})) for node in nodes)
+    return Mixture(tuple(parts), fit["node_weight"].values)
+
+
+def _read_gram(node: xr.Dataset, kernel: Kernel, X: Array) -> Array | LowRankGram:
+    """Return the Gram matrix of a fit: of low rank, from its pivots, where the fit worked with such a one."""
+    if "pivot" not in node or not np.any(node["pivot"].values >= 0):
+        return kernel.gram(X)
+    pivots = node["pivot"].values
+    pivots = np.asarray(pivots[pivots >= 0], dtype=np.intp)
+    if pivots.max() >= X.shape[0] or np.unique(pivots).size < pivots.size:
+        raise ValueError("pivot does not number different cases")
+    return at_pivots(kernel_entries(kernel, X), kernel.diag(X), pivots)
+
+
+def _read_solution(node: xr.Dataset, problem: Problem, attrs: dict[str, Any], method: str) -> Solution:
+    status = Status[attrs["status"]]
+    info = Info(status, int(node["n_iterations"]), float(node["residual"]), rank=problem.matrix.rank)
+    alpha, kind, bound = node["alpha"].values, attrs["evidence_kind"], attrs["evidence_bound"]
+    if kind == "none":
+        return Solution(method, alpha, UndefinedCorrection(method), UndefinedEvidence(method), None, info)
+    value, error = float(node["log_evidence"]), float(node["log_evidence_se"])
+    evidence = Evidence(value, kind, None if bound == "none" else bound, error)
+    return Solution(method, alpha, _read_correction(node, problem), evidence, None, info)
+
+
+def _read_correction(node: xr.Dataset, problem: Problem) -> Correction:
+    """Return the correction of a fit."""
+    if "site_weight" in node:
+        site_weight = node["site_weight"].values
+        if site_weight.shape != problem.latent_shape or not np.all(site_weight >= 0):  # also false if one is NaN
+            raise ValueError("site_weight is not a number >= 0 for each case and class")
+        return SoftmaxCorrection(problem.dense_gram, site_weight)
+    if "site_variance" in node:
+        site_variance = node["site_variance"].values
+        if np.any(np.isnan(site_variance)) or site_variance.shape != problem.t.shape:
+            raise ValueError("site_variance is not one number for each case")
+        return problem.matrix.sites(1.0 / site_variance)
+    return DenseCorrection(node["correction"].values)

@@ -1,0 +1,193 @@
+"""From a posterior to a container, which holds everything needed to predict again, as numbers and JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesgp_mf.container.draws import draw_training
+from bayesgp_mf.container.groups import make_container
+from bayesgp_mf.container.held import describe_kernel, describe_likelihood, describe_method
+from bayesgp_mf.container.layout import FORMAT, SAMPLE_DIMS, Layout, common_attrs, versions
+from bayesgp_mf.errors import Status
+from bayesgp_mf.hyper.result import Record
+from bayesgp_mf.processes.mixture import Mixture
+from bayesgp_mf.processes.several_classes import Process
+from bayesgp_mf.processes.single import Marginals
+
+if TYPE_CHECKING:
+    from bayesgp_mf.container.groups import Container
+
+LOG_LIKELIHOOD_OMITTED = (
+    "Under a likelihood that is piecewise constant in f, as a step is, importance weights take two values only, and "
+    "az.loo is undefined. bayesgp_mf.loo needs no draws."
+)
+
+
+def to_container(
+    posterior: Process | Mixture,
+    *,
+    class_names: tuple[str, ...],
+    feature_names: list[str] | None,
+    node: NDArray[np.intp],
+    rng: np.random.Generator,
+    sampler_stats: dict[str, NDArray[Any]],
+    fit_extras: Record,
+    attrs: dict[str, str],
+    hyper_names: tuple[str, ...] = (),
+    marginals: Marginals = "gaussian",
+) -> Container:
+    """Draw from a posterior and lay everything out in the groups of ArviZ.
+
+    Parameters
+    ----------
+    posterior : Posterior, MulticlassPosterior or Mixture
+        What to convert.
+    class_names : tuple of str
+        Names of the labels -1 and +1, or of the codes of several classes; empty for real targets.
+    feature_names : list of str or None
+        Names of the inputs; numbered if None.
+    node : (chains, draws) array of int
+        Which part of the posterior each draw comes from; all zero where there is one.
+    rng : numpy.random.Generator
+        Source of randomness.
+    sampler_stats : dict
+        What the sampler of the hyperparameters says of each draw, ``(chains, draws)``.
+    fit_extras : dict
+        More variables for the group ``fit``: dimensions and values by name.
+    attrs : dict
+        More attributes, strings, for the group ``fit``.
+    hyper_names : tuple of str
+        Names of the hyperparameters along the dimension ``hyper`` of those variables.
+    marginals : {"gaussian", "tilted"}
+        What single latent values are drawn from; `Posterior.draw` says more.
+    """
+    first, problem = posterior.parts[0], posterior.problem
+    features = feature_names or np.arange(first.X.shape[1])
+    layout = Layout(problem.n, features, class_names, node.shape)
+    groups: dict[str, xr.Dataset] = {}
+    if first.solution.has_variance:
+        drawn = draw_training(posterior, node, rng, marginals)
+        groups = _drawn_groups(posterior, drawn, node, sampler_stats, layout)
+        if "log_likelihood" not in drawn:
+            attrs = attrs | {"log_likelihood_omitted": LOG_LIKELIHOOD_OMITTED}
+    groups["observed_data"] = xr.Dataset({"y": layout.targets(problem.t)})
+    groups["constant_data"] = xr.Dataset({"X": layout.variable("X", first.X)})
+    recorded = {
+        name: xr.DataArray(values, dims=dims, coords={"hyper": list(hyper_names)} if "hyper" in dims else None)
+        for name, (dims, values) in fit_extras.items()
+    }
+    groups["fit"] = xr.Dataset(
+        {**_summary(posterior, layout), **_settings(posterior, layout), **recorded},
+        attrs=_fit_attrs(first, [part.solution.info.status for part in posterior.parts])
+        | {"marginals": marginals, "class_names": json.dumps(class_names), **attrs},
+    )
+    return make_container({name: dataset.assign_attrs(common_attrs()) for name, dataset in groups.items()})
+
+
+def _drawn_groups(
+    posterior: Process | Mixture,
+    drawn: dict[str, NDArray[Any]],
+    node: NDArray[np.intp],
+    sampler_stats: dict[str, NDArray[Any]],
+    layout: Layout,
+) -> dict[str, xr.Dataset]:
+    """Lay out draws, with the hyperparameters of each where they are drawn too."""
+    infos = [part.solution.info for part in posterior.parts]
+    stats = {
+        "log_p": drawn["log_p"],
+        "log_q": drawn["log_q"],
+        "converged": np.array([info.status is Status.CONVERGED for info in infos])[node],
+        "n_iterations": np.array([info.n_iterations for info in infos])[node],
+        **sampler_stats,
+    }
+    variables = {}
+    if isinstance(posterior, Mixture):
+        stats["node"] = node
+        each = [part.kernel.params for part in posterior.parts]
+        for name in each[0]:
+            values = np.array([params[name] for params in each])
+            variables[name] = layout.parameter(name, values[node], SAMPLE_DIMS)
+    groups = {
+        "posterior": xr.Dataset({**variables, "f": layout.variable("f", drawn["f"], SAMPLE_DIMS)}),
+        "posterior_predictive": xr.Dataset({"y": layout.targets(drawn["y"], SAMPLE_DIMS)}),
+        "sample_stats": xr.Dataset({name: layout.along(SAMPLE_DIMS, values) for name, values in stats.items()}),
+    }
+    if "log_likelihood" in drawn:
+        groups["log_likelihood"] = xr.Dataset({"y": layout.variable("y", drawn["log_likelihood"], SAMPLE_DIMS)})
+    return groups
+
+
+def _summary(posterior: Process | Mixture, layout: Layout) -> dict[str, xr.DataArray]:
+    """What a fit says of each training case, averaged over the hyperparameters if there are several settings."""
+    loo = posterior.loo
+    values = {"latent_mean": posterior.mean_at_training, "cavity_mean": loo.mean}
+    if posterior.parts[0].solution.has_variance:
+        _, latent_variance = posterior.at_training
+        values |= {
+            "latent_sd": np.sqrt(latent_variance),
+            "cavity_sd": np.sqrt(loo.variance),
+            "loo_i": loo.log_density,
+        }
+    return {name: layout.variable(name, value) for name, value in values.items()}
+
+
+def _settings(posterior: Process | Mixture, layout: Layout) -> dict[str, xr.DataArray]:
+    """What is needed to predict again: of the one setting of the hyperparameters, or of each along ``node``."""
+    most = max(part.problem.matrix.rank or 0 for part in posterior.parts)
+    settings = [_setting(part, most) for part in posterior.parts]
+    params = [part.kernel.params for part in posterior.parts]
+    if not isinstance(posterior, Mixture):
+        return {
+            **{name: layout.variable(name, values) for name, values in settings[0].items()},
+            **{name: layout.parameter(name, np.asarray(values)) for name, values in params[0].items()},
+        }
+    stacked = {name: np.stack([setting[name] for setting in settings]) for name in settings[0]}
+    return {
+        **{name: layout.variable(name, values, ("node",)) for name, values in stacked.items()},
+        **{name: layout.parameter(name, np.array([each[name] for each in params]), ("node",)) for name in params[0]},
+        "node_weight": layout.variable("node_weight", posterior.weights, ("node",)),
+    }
+
+
+def _setting(part: Process, most: int) -> dict[str, NDArray[Any]]:
+    """Return the arrays of one setting; ``most`` is the largest rank of a Gram matrix of any, 0 for dense ones."""
+    solution = part.solution
+    arrays = {
+        "alpha": solution.alpha,
+        "n_iterations": np.array(solution.info.n_iterations),
+        "residual": np.array(solution.info.residual),
+    }
+    if most > 0:  # the Gram matrix of low rank again is that of its pivots; -1 where there are fewer
+        pivots = part.problem.matrix.pivots
+        pivots = np.empty(0, dtype=np.intp) if pivots is None else pivots
+        arrays["pivot"] = np.pad(pivots, (0, most - pivots.size), constant_values=-1).astype(np.int64)
+    if solution.has_variance:
+        arrays |= solution.correction.stored()
+        arrays["log_evidence"] = np.array(solution.evidence.value)
+        arrays["log_evidence_se"] = np.array(solution.evidence.standard_error)
+    return arrays
+
+
+def _fit_attrs(first: Process, statuses: list[Status]) -> dict[str, Any]:
+    """Return the attributes of the group ``fit``: what was fitted, by which method, and how that went."""
+    solution, likelihood = first.solution, first.problem.likelihood
+    solver = first.method
+    status = next((status for status in statuses if status is not Status.CONVERGED), Status.CONVERGED)
+    of_classes = likelihood.targets == "classes"
+    return {
+        "bayesgp_mf_format": FORMAT,
+        "method": solver.name,
+        "solver": json.dumps(describe_method(solver, likelihood)),
+        "status": status.name,
+        "status_message": status.for_classes(solver.name) if of_classes else status.value,
+        "evidence_kind": solution.evidence.kind,
+        "evidence_bound": solution.evidence.bound or "none",
+        "kernel": json.dumps(describe_kernel(first.kernel)),
+        "likelihood": json.dumps(describe_likelihood(likelihood)),
+        "versions": json.dumps(versions()),
+    }

@@ -1,0 +1,44 @@
+"""The face of every way to choose hyperparameters, and what a strategy may say of itself besides."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from bayesgp_mf.hyper.result import Advance, HyperResult
+from bayesgp_mf.hyper.target import Target
+
+
+@runtime_checkable
+class Strategy(Protocol):
+    """A way to choose hyperparameters.
+
+    It may have two more attributes: ``averages``, True if it ends in many kernels and brings its own draws, and
+    ``records``, the names of dimensions of its own, which parameters of a kernel must not have then.
+    """
+
+    @property
+    def name(self) -> str:
+        """What users call it by."""
+
+    def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
+        """Return the kernel, or kernels, that the data speak for."""
+
+
+@runtime_checkable
+class Restartable(Strategy, Protocol):
+    """A strategy that searches from a number of starts, which may be given by itself: ``fit(..., starts=5)``."""
+
+    def with_starts(self, starts: int) -> Strategy:
+        """Return the same strategy with another number of starts."""
+
+
+def averages(strategy: Strategy) -> bool:
+    """Return whether a strategy ends in many kernels; one that does not say so ends in one."""
+    return bool(getattr(strategy, "averages", False))
+
+
+def records(strategy: Strategy) -> tuple[str, ...]:
+    """Return the names of the dimensions of a strategy's record that are its own; one that names none has none."""
+    return tuple(getattr(strategy, "records", ()))

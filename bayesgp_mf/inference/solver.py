@@ -1,0 +1,131 @@
+"""The face of every method, and what it says that it can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import Control, LeaveOneOut, Solution
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.types import Array
+
+GramGradient: TypeAlias = Any
+"""A derivative with respect to a Gram matrix, as the `pull_back` of that matrix takes it: ``(n, n)`` of a dense one."""
+
+
+class Solver(Protocol):
+    """The face of every method.
+
+    A method that can do more says so in an attribute ``traits`` (`Traits`); one without it has the defaults.
+    """
+
+    @property
+    def name(self) -> str:
+        """What users call it by."""
+
+    def solve(self, problem: Problem, control: Control = ..., start: Solution | None = None) -> Solution:
+        """Solve a problem, from the prior or from an earlier solution."""
+
+    def gram_gradient(self, problem: Problem, solution: Solution) -> GramGradient:
+        """Return the derivative of the log evidence with respect to the Gram matrix."""
+
+    def leave_one_out(self, problem: Problem, solution: Solution) -> LeaveOneOut:
+        """Return what the other cases predict for each case."""
+
+
+class Cloud(Protocol):
+    """A posterior as a weighted mixture of Gaussian processes with one covariance."""
+
+    @property
+    def weights(self) -> Array:
+        """Of each Gaussian the weights ``(points, n)``: its mean at x is k(x)' w."""
+
+    @property
+    def share(self) -> Array:
+        """Of the mixture, ``(points,)``; they sum to one."""
+
+    @property
+    def correction(self) -> Any:
+        """R of all of them."""
+
+    def moments(self, cross: Array, prior: Array) -> tuple[Array, Array]:
+        """Return the means ``(points, m)`` and the one variance ``(m,)`` at new cases, from k(x) ``(n, m)``."""
+
+    def predict_proba(self, likelihood: Likelihood, cross: Array, prior: Array) -> Array:
+        """Return the probability ``(m,)`` of t = +1 at new cases, averaged over the mixture."""
+
+
+class KnownPosterior(Protocol):
+    """A posterior that is no Gaussian process, but known all the same."""
+
+    @property
+    def cloud(self) -> Cloud:
+        """The mixture of Gaussian processes that it is."""
+
+    def draw(self, draws: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Return draws of f ``(draws, n)`` at the training cases, and the log prior density of each."""
+
+    def draw_cloud(self, draws: int, rng: np.random.Generator) -> Cloud:
+        """Return the process given each of some draws, each with the same share."""
+
+
+class KnownClasses(Protocol):
+    """What a method knows of several classes beyond its Gaussian posterior."""
+
+    @property
+    def log_density(self) -> Array:
+        """Log of the predictive density ``(n,)`` of each target when all targets, its own too, are known."""
+
+    def probabilities(self, cross: Array, prior: Array) -> Array:
+        """Return those of the classes ``(m, C)``, from covariances of old with new cases and variances of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a method can do beside what every `Solver` does; the defaults are those of one that says nothing.
+
+    Attributes
+    ----------
+    matrices : frozenset of str
+        Forms of Gram matrices that it works with by themselves.
+    targets : frozenset of str
+        Kinds of targets that it takes: "binary", "real", "classes".
+    cavities : bool
+        Whether its solutions have the cavities of mean-field equations.
+    variance : bool
+        Whether its posterior has variances, and so draws and an evidence.
+    stationary : bool
+        Whether its evidence is stationary in its cavities: it may stop as soon as that is known
+        (`Control.evidence_tolerance`), and in a parameter of the likelihood it changes as the sum of log Z does.
+    mean_gradient : callable or None
+        Returns the derivative ``(n,)`` of the log evidence in the prior means, from a problem and its solution.
+    loo_gradient : callable or None
+        Returns how to compute the derivative of the leave-one-out log density with respect to the Gram matrix, from a
+        problem, its solution and its leave-one-out predictions; or None where there is no formula.
+    known_posterior : callable or None
+        Returns the posterior of a problem as a `KnownPosterior`, or None where it is the Gaussian process.
+    known_classes : callable or None
+        Returns what is known beyond the Gaussian posterior of several classes, from a problem and its solution.
+    check : callable or None
+        Raises the error of `solve` for a likelihood that the method cannot take, before any work.
+    """
+
+    matrices: frozenset[str] = frozenset({"dense"})
+    targets: frozenset[str] = frozenset({"binary", "real"})
+    cavities: bool = False
+    variance: bool = True
+    stationary: bool = False
+    mean_gradient: Callable[[Problem, Solution], Array] | None = None
+    loo_gradient: Callable[[Problem, Solution, LeaveOneOut], Callable[[], GramGradient] | None] | None = None
+    known_posterior: Callable[[Problem], KnownPosterior | None] | None = None
+    known_classes: Callable[[Problem, Solution], KnownClasses] | None = None
+    check: Callable[[Likelihood], None] | None = None
+
+
+def traits_of(solver: Solver) -> Traits:
+    """Return what a method says that it can do."""
+    return getattr(solver, "traits", Traits())

@@ -1,0 +1,116 @@
+"""What a likelihood may say beyond the protocol: a function for each such member, which knows what holds without it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.likelihoods.base import Likelihood
+from bayesgp_mf.types import Array, Derivs
+
+
+class LatentNoise(NamedTuple):
+    """The Gaussian noise in which a latent value is seen.
+
+    Attributes
+    ----------
+    variance : float
+        In squared latent units.
+    flip : float
+        Probability that a sign is recorded as the other one.
+    """
+
+    variance: float
+    flip: float = 0.0
+
+
+def to_dict(likelihood: Likelihood) -> dict[str, Any]:
+    """Return plain numbers and strings, of which `likelihoods.from_dict` makes a likelihood of this package again.
+
+    The method ``to_dict()``; without it, or where that raises it, UndefinedQuantityError: it cannot be saved.
+    """
+    ask = getattr(likelihood, "to_dict", None)
+    if ask is None:
+        raise UndefinedQuantityError(
+            f"{type(likelihood).__name__} has no to_dict(), by which a likelihood is saved. Use solve, or give it one."
+        )
+    description: dict[str, Any] = ask()
+    return description
+
+
+def latent_noise(likelihood: Likelihood) -> LatentNoise | None:
+    """Return the noise if the target is the latent value with Gaussian noise (the sign of that where it is binary).
+
+    The attribute ``latent_noise``; None without it.
+    """
+    found: LatentNoise | None = getattr(likelihood, "latent_noise", None)
+    return found
+
+
+def is_flat(likelihood: Likelihood) -> bool:
+    """Tell whether p(t|f) is constant in f but for jumps, as a step is: the attribute ``is_flat``; False without it."""
+    return bool(getattr(likelihood, "is_flat", False))
+
+
+def closed_higher_derivatives(
+    likelihood: Likelihood, t: Array, mean: Array, variance: Array, derivs: Derivs
+) -> tuple[Array, Array] | None:
+    """Return the third and fourth derivative of `log_partition`, whose answer is ``derivs``, where they have a form.
+
+    The method ``higher_derivatives(t, mean, variance, derivs)``, which may return None as well; None without it.
+    """
+    ask = getattr(likelihood, "higher_derivatives", None)
+    return None if ask is None else ask(t, mean, variance, derivs)
+
+
+def closed_tilted_values(
+    likelihood: Likelihood, t: Array, mean: Array, variance: Array, scores: Array
+) -> tuple[Array, Array] | None:
+    """Return what `processes.tilted.tilted_values` does, where it has a closed form.
+
+    The method ``tilted_values(t, mean, variance, scores)``, which may return None as well; None without it.
+    """
+    ask = getattr(likelihood, "tilted_values", None)
+    return None if ask is None else ask(t, mean, variance, scores)
+
+
+def parameters(likelihood: Likelihood) -> Mapping[str, float]:
+    """Return the parameters by name, which may be random in a model of PyMC.
+
+    The attribute ``parameters``; without it there are none. With it go the methods ``with_parameters(**values)``, which
+    returns the likelihood with others, and ``parameter_derivative(name, t, mean, variance)``, that of `log_partition`.
+    """
+    found: Mapping[str, float] = getattr(likelihood, "parameters", {})
+    return found
+
+
+def with_parameters(likelihood: Likelihood, values: Mapping[str, Any]) -> Likelihood:
+    """Return a likelihood with some of its `parameters` replaced; ValueError if it refuses a value."""
+    changed: Likelihood = likelihood.with_parameters(**values) if values else likelihood  # type: ignore[attr-defined]
+    return changed
+
+
+def parameter_derivative(likelihood: Likelihood, name: str, t: Array, mean: Array, variance: Array) -> Array:
+    """Return the derivative ``(n,)`` of `log_partition` in one of the `parameters`."""
+    found: Array = likelihood.parameter_derivative(name, t, mean, variance)  # type: ignore[attr-defined]
+    return found
+
+
+def log_prob_graph(likelihood: Likelihood, functions: Any, t: Any, f: Any, values: Mapping[str, Any]) -> Any | None:
+    """Return log p(t|f) written with functions (`pymc.latent` has them), for labels -1/+1 or real targets.
+
+    The method ``log_prob_graph(functions, t, f, **values)``, which has numbers of its own for `parameters` that are not
+    among the values; None without it.
+    """
+    write = getattr(likelihood, "log_prob_graph", None)
+    return None if write is None else write(functions, t, f, **values)
+
+
+def unshifted(likelihood: Likelihood) -> Likelihood:
+    """Return the likelihood of the latent values themselves where this is one of deviations from a prior mean.
+
+    The attribute ``unshifted``; without it, it is the likelihood itself.
+    """
+    found: Likelihood = getattr(likelihood, "unshifted", likelihood)
+    return found

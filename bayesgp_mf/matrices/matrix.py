@@ -1,0 +1,127 @@
+"""The questions that every form of Gram matrix answers, so that nobody asks which one it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesgp_mf.matrices.corrections import Correction, Sites
+from bayesgp_mf.types import Array
+
+
+class HasPullBack(Protocol):
+    """What a matrix asks of the kernel that made it."""
+
+    def cross(self, A: Array, B: Array, /) -> Array:
+        """Return the covariances ``(n, m)`` of two sets of inputs."""
+
+    def gram_vjp(self, X: Array, gram_bar: Array, /) -> dict[str, Array]:
+        """Return the derivatives in the parameters from that in the Gram matrix."""
+
+    def cross_vjp(self, A: Array, B: Array, cross_bar: Array, /) -> dict[str, Array]:
+        """Return the derivatives in the parameters from that in `cross`."""
+
+
+class Matrix(Protocol):
+    """The Gram matrix K ``(n, n)`` of the training cases, in one form or another.
+
+    Attributes
+    ----------
+    form : str
+        The name by which a solver says that it takes it.
+    entries : array
+        The numbers that it is made of.
+    root : (n, r) array
+        A with K = A A'.
+    rank : int or None
+        Columns of its root; None if it has all of its entries.
+    pivots : (r,) array of int or None
+        The training cases that a root of low rank was made from.
+    width : int
+        Features of a case.
+    factor_is_cheap : bool
+        Whether a factorisation costs no more than some products.
+    """
+
+    @property
+    def form(self) -> str: ...  # noqa: D102
+
+    @property
+    def entries(self) -> Array: ...  # noqa: D102
+
+    @property
+    def root(self) -> Array: ...  # noqa: D102
+
+    @property
+    def rank(self) -> int | None: ...  # noqa: D102
+
+    @property
+    def pivots(self) -> NDArray[np.intp] | None: ...  # noqa: D102
+
+    @property
+    def width(self) -> int: ...  # noqa: D102
+
+    @property
+    def factor_is_cheap(self) -> bool: ...  # noqa: D102
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...  # noqa: D102
+
+    def diagonal(self) -> Array:
+        """Return K_ii ``(n,)``."""
+
+    def __matmul__(self, vector: Array) -> Array: ...
+
+    def rows(self, which: NDArray[np.intp]) -> Array:
+        """Return the rows ``(k, n)`` of K with the given numbers ``(k,)``."""
+
+    def dense(self) -> Array:
+        """Return K ``(n, n)`` as an array."""
+
+    def scaled_root(self) -> Array | None:
+        """Return an A for steps that small eigenvalues do not spoil, or None where all steps are so already."""
+
+    def basis(self, X: Array) -> tuple[Array, Array] | None:
+        """Return the inputs P ``(r, d)`` and the factor L ``(r, r)`` of the features L^-1 k(P, x), if K is made so."""
+
+    def sites(self, precision: Array) -> Sites:
+        """Return the correction of sites with precisions ``(n,)``."""
+
+    def in_single_precision(self) -> Matrix | None:
+        """Return the same in single precision, or None where that would not pay."""
+
+    def fewer_columns(self, left_out: Callable[[], float], most: float) -> Matrix | None:
+        """Return the matrix of the first columns of the root, at most a part ``most`` of them, or None.
+
+        The others leave out at most a trace ``left_out``.
+        """
+
+    def features(self, kernel: HasPullBack, X: Array, X_new: Array) -> Array:
+        """Return the features ``(width, m)`` of new cases, linear in their covariances with the training cases."""
+
+    def in_features(self, alpha: Array) -> Array:
+        """Return the weights ``(..., width)`` of the features whose sum is the mean, from ``alpha (..., n)``."""
+
+    def posterior_variance(self, correction: Correction) -> Array:
+        """Return the posterior variances ``(n,)`` of the training cases; rounding may make them negative."""
+
+    def posterior_root(self, correction: Correction) -> tuple[Array, Array]:
+        """Return A ``(n, r)`` with K = A A', and C ``(r, r)`` with the posterior covariance C C' of u, f = A u."""
+
+    def field_of_others(self, alpha: Array, variance: Array, sites: Sites) -> Array:
+        """Return f_i - lambda_i alpha_i ``(n,)`` at cavity variances lambda."""
+
+    def solve_scaled(self, root: Array, own: Array, right: Array) -> Array:
+        """Return y ``(n,)`` with (diag(own) + S K S) y = right, for S = diag(root)."""
+
+    def gradient(self, alpha: Array, weights: Array) -> Any:
+        """Return ``alpha alpha' / 2 + diag(weights)``, a derivative with respect to K, as `pull_back` takes it."""
+
+    def pull_back(self, gradient: Any, kernel: HasPullBack, X: Array) -> dict[str, Array]:
+        """Return the derivatives in the parameters of the kernel from that in K."""
+
+    def rounding(self, gradient: Any) -> float:
+        """Return by how much rounding of K moves a number with this derivative; 0 where it could not be seen."""

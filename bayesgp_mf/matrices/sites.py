@@ -1,0 +1,277 @@
+r"""The correction R that sites make of a dense Gram matrix, by one Cholesky factor.
+
+Nothing here inverts K, which may be singular, and nothing adds jitter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import blas
+
+from bayesgp_mf.matrices.corrections import Covariance, site_variance
+from bayesgp_mf.matrices.factors import (
+    blas_routine,
+    cholesky,
+    gram_of_lower,
+    squared_symmetric_times,
+    symmetric,
+    symmetric_times,
+    times,
+    triangular_inverse,
+)
+from bayesgp_mf.types import Array
+
+CANCELLATION = 1e-3
+"""Where site precision times prior variance is below this, 1/R_ii - omega_i would lose over 3 digits."""
+
+
+SQUARES_KEPT = 1000
+"""Cases up to which the squared entries of the covariance are kept beside it."""
+
+
+class SiteCorrection:
+    r"""``R = (K + Omega)^{-1}`` for site variances ``omega``, any of which may be infinite or negative.
+
+    With W = 1/omega and S = sqrt(max(W, 0)), R = S B^{-1} S where B = I + S K S has eigenvalues of at
+    least one, so that its Cholesky factor exists whatever the rank of K. Sites with negative variance
+    (a likelihood that is not log-concave, such as one with label noise, makes them) are then taken out by
+    Woodbury's identity, R = A'A - G G', which exists exactly when the posterior covariance does.
+
+    The factor is computed when something first needs it: a method that works without it does not pay for it.
+
+    Parameters
+    ----------
+    gram : (n, n) array
+        Gram matrix K. In single precision (float32) all work of the order of n^3 is too, at half its time.
+    site_precision : (n,) array
+        W = 1/omega, in latent units to the power -2; finite, of any sign.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        When the factor is first needed, if the sites leave no positive-definite posterior covariance.
+    """
+
+    form: ClassVar[str] = "dense"
+
+    def __init__(self, gram: Array, site_precision: Array) -> None:
+        self._gram = gram
+        self.site_precision = site_precision
+        self._root_precision = np.sqrt(np.maximum(site_precision, 0.0))
+
+    @property
+    def log_det(self) -> float:
+        """Log determinant of I + K W, in nats."""
+        _, negative = self._negative_sites
+        known = -np.log(self._inverse_factor.diagonal()) if self._is_inverted else np.log(self._factor.diagonal())
+        return 2.0 * float(known.sum()) + negative
+
+    @property
+    def _says_nothing(self) -> bool:
+        """Whether R is zero, as before any data."""
+        return not np.count_nonzero(self.site_precision)
+
+    @cached_property
+    def _factor(self) -> Array:
+        """The Cholesky factor of B."""
+        b_matrix = np.asarray(blas_routine("syr", self._gram)(1.0, self._root_precision, lower=1))
+        b_matrix *= self._gram.T  # which K is too, and in the same order of memory
+        b_matrix.ravel(order="K")[:: b_matrix.shape[0] + 1] += 1.0
+        return cholesky(b_matrix, overwrite=True, is_lower=True)
+
+    @cached_property
+    def _inverse_factor(self) -> Array:
+        """Its inverse, in place of it: what needs it is a diagonal or a product with many."""
+        inverse = triangular_inverse(self._factor, overwrite=True)
+        del self._factor
+        return inverse
+
+    @property
+    def _is_inverted(self) -> bool:
+        return "_inverse_factor" in self.__dict__
+
+    @cached_property
+    def _negative_sites(self) -> tuple[Array | None, float]:
+        """Return G of R = A'A - G G', None where no site is negative, and what it adds to the log determinant."""
+        if not np.count_nonzero(self.site_precision < 0):
+            return None, 0.0
+        (negative,) = np.nonzero(self.site_precision < 0)
+        root = np.sqrt(-self.site_precision[negative])
+        cross = self._gram[:, negative]
+        # U Sigma_P U with Sigma_P the covariance under the positive sites alone
+        covariance = self._gram[np.ix_(negative, negative)] - self._positive_quadratic(cross)
+        factor = cholesky(np.eye(negative.size) - root[:, None] * covariance * root)
+        # G = (I - R_P K) E C^-T with E = identity columns times root
+        columns = -self._half().T @ (self._half() @ cross)
+        columns[negative, np.arange(negative.size)] += 1.0
+        removed = np.asarray((columns * root) @ triangular_inverse(factor).T)
+        return removed, 2.0 * float(np.sum(np.log(np.diag(factor))))
+
+    @property
+    def _removed(self) -> Array | None:
+        return self._negative_sites[0]
+
+    def _half(self) -> Array:
+        """A with A'A = R of the positive sites."""
+        return self._inverse_factor * self._root_precision
+
+    def _positive_quadratic(self, cross: Array) -> Array:
+        projected = self._half() @ cross
+        return projected.T @ projected
+
+    def posterior(self, shift: Array) -> tuple[Array, Array]:
+        """Return the weights alpha and the means K alpha, ``(n,)`` each, under sites with shifts ``b (n,)``."""
+        alpha = self.weights(shift)
+        return alpha, times(self._gram, alpha)
+
+    def weights(self, shift: Array) -> Array:
+        """Return the weights ``alpha (n,)`` under sites with shifts ``b (n,)``: those of alpha + W K alpha = b."""
+        if self._says_nothing:
+            return shift
+        # b - R K b, which is (K + Omega)^-1 times the measured values b/W, but holds for W = 0 too
+        return np.asarray(shift - self.multiply(times(self._gram, shift)))
+
+    def multiply(self, vector: Array) -> Array:
+        """Return ``R @ vector`` for ``vector (n,)``."""
+        scale = self._root_precision
+        if self._is_inverted:
+            product = scale * (self._inverse_factor.T @ (self._inverse_factor @ (scale * vector)))
+        else:
+            solve = blas_routine("trsv", self._factor)  # twice: LAPACK's own is meant for many right-hand sides
+            halfway = solve(self._factor, scale * vector, lower=1, overwrite_x=1)
+            product = scale * solve(self._factor, halfway, lower=1, trans=1, overwrite_x=1)
+        if self._removed is not None:
+            product = product - self._removed @ (self._removed.T @ vector)
+        return np.asarray(product)
+
+    def quadratic(self, cross: Array) -> Array:
+        """Return ``cross.T @ R @ cross``, ``(m, m)``."""
+        result = self._positive_quadratic(cross)
+        if self._removed is not None:
+            projected = self._removed.T @ cross
+            result -= projected.T @ projected
+        return result
+
+    def quadratic_diagonal(self, cross: Array) -> Array:
+        """Return the diagonal ``(m,)`` of ``cross.T @ R @ cross``."""
+        scaled = np.multiply(cross, self._root_precision[:, None], order="F")
+        projected = blas.dtrmm(1.0, self._inverse_factor, scaled, lower=1, overwrite_b=1)  # half the work of a product
+        result = np.einsum("ij,ij->j", projected, projected)
+        if self._removed is not None:
+            removed = self._removed.T @ cross
+            result -= np.einsum("ij,ij->j", removed, removed)
+        return np.asarray(result)
+
+    def diagonal(self) -> Array:
+        """Return ``R_ii (n,)``."""
+        inverse = self._inverse_factor
+        result = self._root_precision**2 * np.einsum("ij,ij->j", inverse, inverse)
+        if self._removed is not None:
+            result -= np.einsum("ij,ij->i", self._removed, self._removed)
+        return np.asarray(result)
+
+    def cavity_variance(self) -> Array:
+        r"""Return the variance ``(n,)`` of each latent value with its own site taken out.
+
+        .. math:: \lambda_i = 1 / [(K + \Omega)^{-1}]_{ii} - \omega_i \qquad \text{(2000, eq. 28)}
+
+        which is also Sigma_ii / (1 - W_i Sigma_ii) with Sigma the covariance under all sites. The first
+        form cancels where a site says little, the second where it says much; each row takes the other.
+        A result that is not positive means that the sites are not those of a valid approximation.
+        """
+        precision, prior = self.site_precision, self._gram.diagonal()
+        if self._says_nothing:
+            return prior.copy()
+        informative = self._informative
+        if informative.all():
+            return np.asarray(1.0 / self.diagonal() - 1.0 / precision)
+        variance, weak = np.empty_like(prior), ~informative
+        variance[informative] = 1.0 / self.diagonal()[informative] - 1.0 / precision[informative]
+        sigma = prior[weak] - self.quadratic_diagonal(self._gram[:, weak])
+        variance[weak] = sigma / (1.0 - precision[weak] * sigma)
+        return variance
+
+    @property
+    def _informative(self) -> NDArray[np.bool_]:
+        """Which sites ``(n,)`` say so much that a difference from 1/W does not cancel."""
+        return np.asarray(np.abs(self.site_precision) * self._gram.diagonal() > CANCELLATION)
+
+    def covariance_diagonal(self) -> Array:
+        r"""Return the posterior variances ``(n,)`` under all sites, Sigma_ii.
+
+        That is :math:`\omega_i - \omega_i^2 R_{ii}`, unless a site says so little that this would cancel.
+        """
+        if self._informative.all():
+            return np.asarray((1.0 - self.diagonal() / self.site_precision) / self.site_precision)
+        return np.asarray(self._gram.diagonal() - self.quadratic_diagonal(self._gram))
+
+    def rows(self, which: NDArray[np.intp]) -> Array:
+        """Return the rows ``(k, n)`` of R with the given numbers ``(k,)``."""
+        half = self._half()
+        result = half[:, which].T @ half
+        if self._removed is not None:
+            result -= self._removed[which] @ self._removed.T
+        return np.asarray(result)
+
+    def dense(self) -> Array:
+        """Return ``R (n, n)``."""
+        result = symmetric(gram_of_lower(self._half()))
+        if self._removed is not None:
+            result -= self._removed @ self._removed.T
+        return result
+
+    def gradient(self, left: Array, right: Array) -> Array:
+        """Return ``(left right' + right left' - R) / 2``, ``(n, n)``, for ``left`` and ``right (n,)``."""
+        lower = gram_of_lower(self._half())
+        lower *= -0.5
+        result = symmetric(blas_routine("syr2", lower)(0.5, left, right, lower=1, a=lower, overwrite_a=1))
+        if self._removed is not None:
+            result += 0.5 * (self._removed @ self._removed.T)
+        return result
+
+    def covariance(self, cavity_variance: Array, left_out: Callable[[], float]) -> Covariance:
+        """Return the products with the posterior covariance; all of it, whatever may be left out."""
+        covariance = self.covariance_lower(cavity_variance)
+        if cavity_variance.size > SQUARES_KEPT:
+            return Covariance(
+                partial(symmetric_times, covariance), partial(squared_symmetric_times, covariance), is_whole=True
+            )
+        squared = covariance**2
+        squared.ravel(order="K")[:: cavity_variance.size + 1] = 0.0
+        return Covariance(partial(symmetric_times, covariance), partial(symmetric_times, squared), is_whole=True)
+
+    def covariance_lower(self, cavity_variance: Array) -> Array:
+        """Return the lower triangle ``(n, n)`` of the posterior covariance; zeros are above it.
+
+        It takes the memory of what else was computed here, which is computed anew if it is needed again.
+
+        Parameters
+        ----------
+        cavity_variance : (n,) array
+            The variances with each site taken out, as `cavity_variance` has them.
+
+        Raises
+        ------
+        ValueError
+            If a site says nothing, or is negative: it is found by dividing by them.
+        """
+        if not (self.site_precision > 0).all():
+            raise ValueError("the covariance follows from R only where every site has a positive precision.")
+        half = self._inverse_factor
+        del self._inverse_factor
+        half /= self._root_precision
+        covariance = gram_of_lower(half)
+        np.negative(covariance, out=covariance)
+        covariance.ravel(order="K")[:: cavity_variance.size + 1] = cavity_variance / (
+            1.0 + self.site_precision * cavity_variance
+        )
+        return covariance
+
+    def stored(self) -> dict[str, Array]:
+        """Return the site variances."""
+        return {"site_variance": site_variance(self.site_precision)}

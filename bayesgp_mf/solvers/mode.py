@@ -1,0 +1,97 @@
+r"""The mode of a posterior by Newton's steps, for one latent value of a case or for one of each class.
+
+It maximises, over f = K alpha,
+
+.. math:: \Psi = \sum_i \log p(t_i|f_i) - \tfrac12 \alpha^T K \alpha .
+
+With W = -d^2 log p / df^2 and R = (K + W^{-1})^{-1}, Newton's step from alpha to (I - R K) b, b = W f + grad log p, is
+computed as the difference :math:`(I - R K)(\nabla \log p(t|f) - \alpha)`. It goes uphill, so that a line search along
+it makes the iteration converge from anywhere if p is log-concave in f.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from bayesgp_mf.errors import Status
+from bayesgp_mf.inference.solution import Control, Info
+from bayesgp_mf.matrices.corrections import Sites
+from bayesgp_mf.solvers.ascent import SMALLEST_FRACTION, climb
+from bayesgp_mf.solvers.line_search import first_that_rises
+from bayesgp_mf.types import Array, Derivs
+
+
+class State(NamedTuple):
+    """What the next step needs.
+
+    Attributes
+    ----------
+    alpha : (n,) or (n, C) array
+        Weights, in latent units to the power -1; the latent values are K alpha.
+    latent : array or None
+        K alpha, where it is known already: computed anew in each step, its rounding would shake the last digits.
+    derivs : Derivs or None
+        log p(t|f) there, where it is known already.
+    correction : Sites or None
+        That of the state before, whose factor led here, where it is kept.
+    """
+
+    alpha: Array
+    latent: Array | None = None
+    derivs: Derivs | None = None
+    correction: Sites | None = None
+
+
+class Hill(Protocol):
+    """What the climb asks of a problem."""
+
+    @property
+    def scale(self) -> Array:
+        """Standard deviations of the prior: alpha times them is a pure number."""
+
+    def times(self, weights: Array) -> Array:
+        """Return K times weights."""
+
+    def log_prob(self, latent: Array) -> Derivs:
+        """Return log p(t|f) of each case, its slopes, and minus W, in the form that the correction takes."""
+
+    def direction(self, derivs: Derivs, residual: Array) -> tuple[Array, Sites | None]:
+        """Return (I - R K) times ``residual``, or another direction that leads up, and R if it is to be kept."""
+
+
+def find_mode(hill: Hill, zero: State, control: Control, start: Array | None = None) -> tuple[State, Info]:
+    """Return the mode and how it was come by, from weights ``start`` or, if that leads nowhere, from ``zero``."""
+    if start is not None:
+        latent = hill.times(start)
+        if np.isfinite(psi(hill.log_prob(latent), start, latent)):
+            state, info = climb(lambda at: newton(hill, at), State(start), hill.scale, control)
+            if info.status is Status.CONVERGED:  # a start far out can be lost in rounding
+                return state, info
+    return climb(lambda at: newton(hill, at), zero, hill.scale, control)
+
+
+def psi(derivs: Derivs, alpha: Array, latent: Array) -> float:
+    """Return Psi = log p(t|f) - alpha' K alpha / 2 in nats."""
+    return float(derivs.value.sum() - 0.5 * np.vdot(alpha, latent))
+
+
+def newton(hill: Hill, state: State) -> State | None:
+    """Return the state after Newton's step, shortened until Psi rises enough, or None if it cannot."""
+    alpha = state.alpha
+    f = hill.times(alpha) if state.latent is None else state.latent
+    derivs = hill.log_prob(f) if state.derivs is None else state.derivs
+    here = psi(derivs, alpha, f)
+    # the step from alpha to (I - R K) b, less (I - R K)(W f + alpha) = alpha, which would only add rounding
+    residual = derivs.d1 - alpha
+    direction, correction = hill.direction(derivs, residual)
+    rise = hill.times(direction)
+    terms = float(np.abs(derivs.value).sum()) + 0.5 * abs(float(np.vdot(alpha, f))) + derivs.value.size
+
+    def at(fraction: float) -> tuple[State, float]:
+        trial, there = alpha + fraction * direction, f + fraction * rise
+        known = hill.log_prob(there)
+        return State(trial, there, known, correction), psi(known, trial, there) - here
+
+    return first_that_rises(at, float(np.vdot(residual, rise)), terms, SMALLEST_FRACTION)

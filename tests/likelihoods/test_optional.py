@@ -1,0 +1,202 @@
+"""A likelihood from outside, with the members of the protocol alone or some more, does what a built-in one does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bayesgp_mf as bgp
+from bayesgp_mf import likelihoods
+from bayesgp_mf.hyper import LooScore, Objective, Target
+from bayesgp_mf.likelihoods import Gaussian, Likelihood, Quadrature, is_built_in, optional
+from bayesgp_mf.likelihoods.optional import LatentNoise
+from bayesgp_mf.likelihoods.shifted import Shifted
+from bayesgp_mf.methods import METHODS
+from bayesgp_mf.processes.single import Posterior
+
+REQUIRED = ("targets", "forbids", "log_concave", "log_prob", "log_partition", "predict_proba", "sample")
+TOY = bgp.datasets.make_toy(bgp.kernels.Gaussian([0.7, 1.5], 4.0), n=14, random_seed=1)
+KERNEL = bgp.kernels.Gaussian(1.2, 3.0) + bgp.kernels.White(0.1)
+TARGETS = {"binary": 2.0 * TOY.y - 1.0, "real": np.random.default_rng(1).standard_normal(14)}
+CASES = {
+    "probit": bgp.Probit(),
+    "probit with flips": bgp.Probit(0.5, 0.1),
+    "step": bgp.Step(),
+    "step with flips": bgp.Step(0.1),
+    "logit": bgp.Logit(),
+    "gaussian": Gaussian(0.3),
+}
+NEED_NOISE, NEEDS_SLOPE = ("exact", "svm"), "laplace"  # methods that ask for more than the protocol has
+every_case = pytest.mark.parametrize("name", CASES)
+
+
+class Bare:
+    """A likelihood of a user's own: the members of the protocol, and no other."""
+
+    def __init__(self, likelihood):
+        for member in REQUIRED:
+            setattr(self, member, getattr(likelihood, member))
+
+
+def stating(likelihood, **more):
+    """A bare likelihood that says some more."""
+    bare = Bare(likelihood)
+    vars(bare).update(more)
+    return bare
+
+
+def problem_of(likelihood):
+    return bgp.Problem(KERNEL.gram(TOY.X), TARGETS[likelihood.targets], likelihood)
+
+
+def two_cases(likelihood):
+    return bgp.Problem(np.eye(2), [1, -1], likelihood)
+
+
+def test_the_protocol_asks_for_seven_members():
+    assert isinstance(Bare(bgp.Probit()), Likelihood)
+    for member in REQUIRED:
+        lacking = Bare(bgp.Probit())
+        delattr(lacking, member)
+        with pytest.raises(ValueError, match=rf"one such as bayesgp_mf.Probit\(\), got Bare, which has no {member}\."):
+            two_cases(lacking)
+
+
+def test_all_missing_members_are_named():
+    with pytest.raises(ValueError, match=r"got str, which has no targets, forbids, .*predict_proba, sample\."):
+        two_cases("probit")
+
+
+@every_case
+@pytest.mark.parametrize("method", [name for name in METHODS if name not in NEED_NOISE])
+def test_solution_predictions_and_leave_one_out_are_those_of_the_built_in_one(method, name):
+    ours, theirs = problem_of(Bare(CASES[name])), problem_of(CASES[name])
+    solver = METHODS[method]
+    if method == NEEDS_SLOPE and name.startswith("step"):
+        ours = problem_of(stating(CASES[name], is_flat=True))
+        with pytest.raises(bgp.UndefinedQuantityError, match="needs a likelihood with a second derivative"):
+            solver.solve(ours)
+        return
+    found, expected = (Posterior(KERNEL, TOY.X, p, solver.solve(p)) for p in (ours, theirs))
+    assert found.log_evidence == pytest.approx(expected.log_evidence, abs=1e-7)
+    np.testing.assert_allclose(found.solution.alpha, expected.solution.alpha, atol=1e-7)
+    for ours_loo, theirs_loo in zip(vars_of(found.loo), vars_of(expected.loo), strict=True):
+        np.testing.assert_allclose(ours_loo, theirs_loo, atol=1e-6)
+    new = TOY.X[:4] + 0.3
+    if CASES[name].targets == "binary":
+        np.testing.assert_allclose(found.predict_proba(new), expected.predict_proba(new), atol=1e-7)
+    gradients = [solver.gram_gradient(p.problem, p.solution) for p in (found, expected)]
+    np.testing.assert_allclose(*gradients, atol=1e-6)
+    drawn = [p.draw(5, np.random.default_rng(1)) for p in (found, expected)]
+    np.testing.assert_allclose(drawn[0].f, drawn[1].f, atol=1e-6)
+
+
+def vars_of(loo):
+    return loo.mean, loo.variance, loo.log_density
+
+
+@pytest.mark.parametrize("name", ["probit", "logit", "step with flips"])
+def test_the_gradient_of_leave_one_out_is_that_of_the_built_in_one(name):
+    scores = [
+        Objective(Target(TOY.X, TARGETS["binary"], likelihood, KERNEL, METHODS["tap"]), LooScore())
+        for likelihood in (Bare(CASES[name]), CASES[name])
+    ]
+    (value, gradient), expected = scores[0](scores[0].target.start), scores[1](scores[1].target.start)
+    assert value == pytest.approx(expected[0], abs=1e-7)
+    np.testing.assert_allclose(gradient, expected[1], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if not name.startswith("step")])
+def test_tilted_draws_are_those_of_the_built_in_one(name):
+    posteriors = [
+        Posterior(KERNEL, TOY.X, p, METHODS["tap"].solve(p)) for p in map(problem_of, (Bare(CASES[name]), CASES[name]))
+    ]
+    found, expected = (p.draw(5, np.random.default_rng(1), "tilted").f for p in posteriors)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_a_jump_may_state_its_own_tilted_values():
+    step = bgp.Step(0.1)
+    ours, theirs = stating(step, tilted_values=step.tilted_values), step
+    posteriors = [Posterior(KERNEL, TOY.X, p, METHODS["tap"].solve(p)) for p in map(problem_of, (ours, theirs))]
+    found, expected = (p.draw(5, np.random.default_rng(1), "tilted") for p in posteriors)
+    np.testing.assert_allclose(found.f, expected.f, atol=1e-6)
+    np.testing.assert_allclose(found.log_q, expected.log_q, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["probit", "gaussian"])
+def test_who_states_latent_noise_is_integrated_exactly(name):
+    with pytest.raises(bgp.UndefinedQuantityError, match="handles Gaussian and Probit likelihoods, got Bare"):
+        METHODS["exact"].solve(problem_of(Bare(CASES[name])))
+    ours = problem_of(stating(CASES[name], latent_noise=CASES[name].latent_noise))
+    found, expected = (METHODS["exact"].solve(p) for p in (ours, problem_of(CASES[name])))
+    assert found.evidence.value == expected.evidence.value
+    np.testing.assert_array_equal(found.alpha, expected.alpha)
+
+
+def test_who_states_latent_noise_of_a_sign_has_a_machine():
+    machine = METHODS["svm"]
+    for likelihood in (Bare(bgp.Probit()), stating(Gaussian(1.0), latent_noise=LatentNoise(1.0))):
+        with pytest.raises(bgp.UndefinedQuantityError, match="is the limit of a step likelihood, got Bare"):
+            machine.solve(problem_of(likelihood))
+    with pytest.raises(bgp.UndefinedQuantityError, match="cannot allow label flips"):
+        machine.solve(problem_of(stating(bgp.Probit(), latent_noise=LatentNoise(1.0, flip=0.1))))
+    ours = problem_of(stating(bgp.Probit(), latent_noise=LatentNoise(1.0)))
+    np.testing.assert_array_equal(machine.solve(ours).alpha, machine.solve(problem_of(bgp.Probit())).alpha)
+
+
+def test_a_shift_states_what_the_likelihood_does():
+    offset, t, mean, variance = np.array([0.5, -2.0]), np.array([1.0, -1.0]), np.array([0.1, 0.3]), np.array([1.0, 2.0])
+    probit, moved = Shifted(bgp.Probit(0.5, 0.1), offset), mean + offset
+    assert optional.parameters(probit) == {"noise_variance": 0.5, "flip": 0.1}
+    assert optional.unshifted(optional.with_parameters(probit, {"flip": 0.2})) == bgp.Probit(0.5, 0.2)
+    for name in ("noise_variance", "flip"):
+        np.testing.assert_array_equal(
+            optional.parameter_derivative(probit, name, t, mean, variance),
+            bgp.Probit(0.5, 0.1).parameter_derivative(name, t, moved, variance),
+        )
+    assert optional.is_flat(Shifted(bgp.Step(0.1), offset))
+    assert not optional.is_flat(probit)
+    # the sign of what is seen is not that of the deviation
+    assert optional.latent_noise(probit) is None
+    bare = Shifted(Bare(bgp.Probit()), offset)
+    assert optional.closed_higher_derivatives(bare, t, mean, variance, bare.log_partition(t, mean, variance)) is None
+    assert optional.closed_tilted_values(bare, t, mean, variance, np.zeros((1, 2))) is None
+    assert optional.parameters(bare) == {}
+
+
+@pytest.mark.parametrize("likelihood", [bgp.Probit(0.5, 0.1), Gaussian(0.3)], ids=str)
+def test_parameters_are_those_of_the_constructor_and_have_derivatives(likelihood):
+    t, mean, variance, step = np.array([1.0, -1.0]), np.array([0.4, 1.1]), np.array([0.7, 2.0]), 1e-5
+    assert optional.with_parameters(likelihood, optional.parameters(likelihood)) == likelihood
+    for name, value in optional.parameters(likelihood).items():
+        above, below = (
+            optional.with_parameters(likelihood, {name: value + h}).log_partition(t, mean, variance).value
+            for h in (step, -step)
+        )
+        found = optional.parameter_derivative(likelihood, name, t, mean, variance)
+        np.testing.assert_allclose(found, (above - below) / (2.0 * step), rtol=1e-6)
+
+
+def test_who_cannot_be_saved_says_so():
+    with pytest.raises(bgp.UndefinedQuantityError, match=r"Bare has no to_dict\(\)"):
+        optional.to_dict(Bare(bgp.Probit()))
+    assert optional.to_dict(bgp.Logit()) == {"likelihood": "Logit"}
+
+
+def test_what_is_built_in():
+    assert all(is_built_in(case) for case in [*CASES.values(), bgp.Softmax(), bgp.Softmax(("a", "b"))])
+    derived = type("Probit", (bgp.Probit,), {})()
+    for likelihood in (Bare(bgp.Probit()), Quadrature(lambda t, f: -np.logaddexp(0.0, -t * f)), derived):
+        assert not is_built_in(likelihood)
+    assert likelihoods.from_dict(bgp.Probit(2.0).to_dict()) == bgp.Probit(2.0)
+
+
+@pytest.mark.parametrize("method", ["tap", "laplace"])
+def test_several_classes_are_solved_under_a_softmax_only(method):
+    several, codes = bgp.Softmax(("a", "b", "c")), np.array([0.0, 1.0, 2.0])
+    with pytest.raises(ValueError, match="several classes need a Softmax likelihood, got Bare"):
+        bgp.solve(np.eye(3), codes, Bare(several), method=method)
+    more = {name: getattr(several, name) for name in ("n_classes", "with_classes", "log_density", "predictions")}
+    found, expected = (bgp.solve(np.eye(3), codes, it, method=method) for it in (stating(several, **more), several))
+    np.testing.assert_array_equal(found.alpha, expected.alpha)

@@ -1,0 +1,1 @@
+"""What the approximations are held against: chains of NUTS by PyMC, and what ArviZ says of their draws."""

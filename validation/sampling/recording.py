@@ -1,0 +1,104 @@
+"""Recording a sample: chains in files of their own, and one small file with what is kept of all of them.
+
+Chains run one after the other, and each is written when it ends; one that is there already is not run again, so that a
+recording that was interrupted goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from bayesgp_mf.container.layout import SAMPLE_DIMS
+from bayesgp_mf.types import Array
+from validation.command import say, written
+from validation.reporting.versions import versions_of
+from validation.sampling.arviz_calls import convergence
+from validation.sampling.chain import Chain, NutsSettings
+from validation.sampling.statistics import statistics
+
+PACKAGES = ("bayesgp-mf", "numpy", "scipy", "arviz", "pymc", "pytensor", "numba", "nutpie")
+
+
+def to_dataset(chain: Chain, settings: NutsSettings, kept: Mapping[str, Any]) -> xr.Dataset:
+    """Return what is kept of a chain, with its counts of steps, and settings and times as attributes."""
+    counts = {name: ("draw", chain.stats[name].values[0].astype(np.int64)) for name in ("n_steps", "diverging")}
+    return xr.Dataset(
+        {**kept, **counts},
+        attrs={
+            "settings": json.dumps(asdict(settings)),
+            "seconds_with_compilation": chain.seconds_with_compilation,
+            "seconds": chain.seconds,
+        },
+    )
+
+
+def all_chains(folder: Path, settings: NutsSettings, sample: Callable[[int], xr.Dataset]) -> list[xr.Dataset]:
+    """Return all chains, those that are not in the folder yet by ``sample``, which is given the number of each.
+
+    Raises
+    ------
+    ValueError
+        If a file holds a chain that was drawn with other settings.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"chain_{chain}.nc" for chain in range(settings.chains)]
+    for chain, path in enumerate(paths):
+        if path.exists():
+            say(f"{path} is there already.")
+            continue
+        say(f"Chain {chain + 1} of {settings.chains} ...")
+        found = sample(chain)
+        found.to_netcdf(path, engine="h5netcdf")
+        say(f"  {found.attrs['seconds']:.0f} s, {int(found['n_steps'].sum())} leapfrog steps")
+    chains = [xr.load_dataset(path, engine="h5netcdf") for path in paths]
+    for found, path in zip(chains, paths, strict=True):
+        drawn_with = json.loads(found.attrs["settings"])
+        if drawn_with != asdict(settings):
+            raise ValueError(
+                f"{path} was drawn with {drawn_with}, not with {asdict(settings)}: remove it, or give those."
+            )
+    return chains
+
+
+def joined(chains: Sequence[xr.Dataset], name: str) -> xr.DataArray:
+    """Return the draws of a variable in all chains, ``(chain, draw, ...)``."""
+    return xr.concat([chain[name] for chain in chains], "chain").transpose(*SAMPLE_DIMS, ...)
+
+
+def recorded_statistics(draws: Array, prefix: str, dims: Sequence[str]) -> dict[str, Any]:
+    """Return the statistics of draws ``(chain, draw, ...)`` as variables whose names begin with ``prefix``."""
+    found = statistics(draws.reshape(*draws.shape[:2], -1))
+    return {f"{prefix}_{name}": (dims, value.reshape(draws.shape[2:])) for name, value in found._asdict().items()}
+
+
+def sampling_attributes(chains: Sequence[xr.Dataset], latent: Array) -> dict[str, Any]:
+    """Return how some chains were drawn, by what, and how well, given their latent values ``(chain, draw, ...)``."""
+    flat = latent.reshape(*latent.shape[:2], -1)
+    r_hat, bulk, tail = convergence(xr.DataArray(flat, dims=(*SAMPLE_DIMS, "quantity")))
+    return {
+        "settings": chains[0].attrs["settings"],
+        "seconds": [float(chain.attrs["seconds"]) for chain in chains],
+        "leapfrog_steps": [int(chain["n_steps"].sum()) for chain in chains],
+        "divergences": int(sum(chain["diverging"].sum() for chain in chains)),
+        "latent_r_hat_max": float(r_hat.max()),
+        "latent_ess_bulk_min": float(bulk.min()),
+        "latent_ess_tail_min": float(tail.min()),
+        "versions": json.dumps(versions_of(PACKAGES)),
+    }
+
+
+def keep(record: xr.Dataset, path: Path) -> int:
+    """Write a record, say how good the sample is, and return the exit status, 0."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    record.to_netcdf(path, engine="h5netcdf", encoding={name: {"zlib": True} for name in record.data_vars})
+    for ends, word, worst in ((("_error", "_r_hat"), "largest", np.max), (("_bulk", "_tail"), "least", np.min)):
+        say(*(f"{word:8}{name:22}{worst(record[name].values):.5g}" for name in record if str(name).endswith(ends)))
+    say(*written(path), f"  {path.stat().st_size / 1024:.0f} KiB")
+    return 0
