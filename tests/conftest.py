@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,16 @@ def toy_cases() -> list[dict[str, Any]]:
 def toy_gram(case: dict[str, Any]) -> np.ndarray:
     """Return the Gram matrix of a reference case."""
     return bgp.kernels.Gaussian(case["lengthscale"], case["v0"]).gram(case["X"])
+
+
+@pytest.fixture
+def set_memory(monkeypatch) -> Callable[[float], None]:
+    """Return a function that lets this machine have so many bytes of memory."""
+
+    def set_bytes(available: float) -> None:
+        monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 1, "SC_PHYS_PAGES": available}.__getitem__, raising=False)
+
+    return set_bytes
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group, group_names
 from bayesgp_mf.likelihoods import Gaussian
-from bayesgp_mf.matrices import memory
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.solvers.exact import Exact
 
@@ -107,8 +106,8 @@ def test_contradicting_labels_under_a_step():
     quick(doubled, labels, KERNEL + bgp.kernels.White(0.1), bgp.Step())
 
 
-def test_too_many_cases_for_this_machine_are_refused_before_they_hurt(monkeypatch):
-    monkeypatch.setattr(memory.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1}[name])
+def test_too_many_cases_for_this_machine_are_refused_before_they_hurt(set_memory):
+    set_memory(4096)
     with pytest.raises(MemoryError, match="12 training cases need about 0 GiB"):
         quick(draws=1, chains=1)
 

@@ -98,10 +98,17 @@ def test_what_it_refuses():
 
 
 @pytest.mark.parametrize("hyper", ["hmc", "nuts", "integrate", "surrogate", bgp.hyper.Integrate()])
-def test_averages_are_refused_before_any_search(hyper, monkeypatch):
-    monkeypatch.setattr("bayesgp_mf.one_vs_rest.Target", None)
+def test_averages_are_refused_before_any_search(hyper):
+    class Untouched(bgp.kernels.Gaussian):
+        """A kernel that must not be used."""
+
+        def gram(self, X):
+            raise AssertionError("a search has begun")
+
+    with pytest.raises(AssertionError, match="a search has begun"):
+        fit_one_vs_rest(*three_classes(), Untouched(), hyper="evidence")
     with pytest.raises(ValueError, match=r"averages over many\. Use 'evidence'"):
-        fit_one_vs_rest(*three_classes(), KERNEL, hyper=hyper)
+        fit_one_vs_rest(*three_classes(), Untouched(), hyper=hyper)
 
 
 @pytest.mark.parametrize("hyper", [3, "evidenc", Evidence])

@@ -11,7 +11,6 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf.hyper import EvidenceScore, Integrate, LogNormal, Objective, Target
 from bayesgp_mf.hyper.designs import central_composite, central_composite_size, factorial, product_rule
-from bayesgp_mf.matrices import memory
 from bayesgp_mf.methods import METHODS
 from tests.hyper.known import MEAN, PRECISION, Quadratic, ignore, known_target, pima_test_errors, published_pima
 
@@ -132,7 +131,7 @@ def test_a_direction_without_a_summit_is_told():
     np.testing.assert_allclose(covariance[0], [1.0, 0.0], atol=1e-8)
 
 
-def test_a_design_that_is_too_large_is_refused_before_anything_is_solved(monkeypatch):
+def test_a_design_that_is_too_large_is_refused_before_anything_is_solved(set_memory):
     class Never(Quadratic):
         def solve(self, problem, control=bgp.Control(), start=None):
             raise AssertionError("solved")
@@ -144,7 +143,7 @@ def test_a_design_that_is_too_large_is_refused_before_anything_is_solved(monkeyp
         Integrate().choose(target, np.random.default_rng(0), ignore)
     with pytest.raises(ValueError, match=r"would place 2601 nodes for 2 parameters.* Take fewer points"):
         Integrate(points=51).choose(known_target(solver=Never()), np.random.default_rng(0), ignore)
-    monkeypatch.setattr(memory.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1}[name])
+    set_memory(4096)
     with pytest.raises(MemoryError, match="2 training cases at 49 settings"):
         Integrate().choose(known_target(solver=Never()), np.random.default_rng(0), ignore)
 

@@ -277,8 +277,8 @@ class TestChoice:
         with pytest.raises(ValueError, match="gram must be 'auto', 'dense' or 'low_rank', got 'sparse'"):
             Control(gram="sparse")
 
-    def test_too_many_cases_for_a_dense_matrix_are_refused_before_any_work(self, monkeypatch):
-        monkeypatch.setattr("bayesgp_mf.matrices.memory.available_bytes", lambda: 8.0 * SMALLEST**2)
+    def test_too_many_cases_for_a_dense_matrix_are_refused_before_any_work(self, set_memory):
+        set_memory(8.0 * SMALLEST**2)
         with pytest.raises(MemoryError, match="1000 training cases need"):
             self.problem(gram="dense")
         assert isinstance(self.problem().gram, LowRankGram)
@@ -289,11 +289,11 @@ class TestChoice:
         with pytest.raises(MemoryError, match="1000 training cases need"):
             _ = self.problem().dense_gram
 
-    def test_several_settings_fit_where_their_roots_do(self, monkeypatch):
+    def test_several_settings_fit_where_their_roots_do(self, set_memory):
         X, t = data(2, SMALLEST)
         target = Target(X, t, bgp.Probit(), Gaussian(), METHODS["tap"])
         rank = target.problem_at(Gaussian()).gram.rank
-        monkeypatch.setattr("bayesgp_mf.matrices.memory.available_bytes", lambda: 8.0 * SMALLEST * rank * 24)
+        set_memory(8.0 * SMALLEST * rank * 24)
         target.check_memory(20)
         with pytest.raises(MemoryError, match=rf"at 22 settings of hyperparameters need .* for roots of rank {rank}"):
             target.check_memory(22)
@@ -348,11 +348,11 @@ class TestDoor:
             chosen.append([float(kernel.params["lengthscale"]) for kernel in result.kernels])
         np.testing.assert_allclose(chosen[0], chosen[1], rtol=2e-3)
 
-    def test_a_search_turns_back_where_a_rough_kernel_does_not_fit_into_memory(self, monkeypatch):
+    def test_a_search_turns_back_where_a_rough_kernel_does_not_fit_into_memory(self, set_memory):
         X, t = data(2, SMALLEST)
         target = Target(X, t, bgp.Probit(), Gaussian(), METHODS["tap"])
         objective = Objective(target, EvidenceScore())
-        monkeypatch.setattr("bayesgp_mf.matrices.memory.available_bytes", lambda: 8.0 * SMALLEST * 4 * 200)
+        set_memory(8.0 * SMALLEST * 4 * 200)
         rough = target.free_logarithms(Gaussian(0.2))
         with pytest.raises(MemoryError):  # not even the first point
             objective(rough)

@@ -11,7 +11,6 @@ import bayesgp_mf as bgp
 from bayesgp_mf import kernels
 from bayesgp_mf.container import draws as container_draws
 from bayesgp_mf.likelihoods import Gaussian
-from bayesgp_mf.matrices import memory
 from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.processes import paths
 from bayesgp_mf.processes import single as posterior_process
@@ -218,10 +217,9 @@ def test_many_new_cases_go_through_the_users_door():
     np.testing.assert_allclose(found["y"].mean(dim=("chain", "draw")), found["p"], atol=5 * 0.5 / np.sqrt(400))
 
 
-def test_draws_that_do_not_fit_are_refused_by_name_before_any_work(monkeypatch):
+def test_draws_that_do_not_fit_are_refused_by_name_before_any_work(set_memory):
     idata = bgp.fit(X, T, SMOOTH, draws=20, chains=2, random_seed=0)
-    pages = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 100}
-    monkeypatch.setattr(memory.os, "sysconf", pages.__getitem__)
+    set_memory(409_600)
     with pytest.raises(
         MemoryError, match=r"4000 draws of 25 training cases need .* Ask for fewer: fit\(\.\.\., draws="
     ):

@@ -177,7 +177,7 @@ def test_methods_without_cavities_say_who_has_them(method):
     X = np.arange(4.0)[:, None]
     has = bgp.solve(Matern32().gram(X), [1, -1, 1, 1], bgp.Probit(), method=method).cavity is not None
     if has:
-        check_cavities(method)
+        check_cavities(METHODS[method])
         idata = bgp.fit(X, [1, 0, 1, 1], Matern32(), method=method, marginals="tilted", draws=5, random_seed=0)
         assert get_group(idata, "fit").attrs["marginals"] == "tilted"
         return

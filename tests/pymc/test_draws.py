@@ -6,14 +6,12 @@ import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
-import xarray as xr
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.groups import get_group, make_container
+from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.pymc import Marginal, sample_latent
-
-CASES = [f"case{i}" for i in range(20)]
+from tests.pymc.conftest import CASES, drawn
 
 
 def build(data, likelihood=bgp.Probit(), y=None, **parameters):
@@ -21,19 +19,6 @@ def build(data, likelihood=bgp.Probit(), y=None, **parameters):
         gp = Marginal(4.0 * pm.gp.cov.ExpQuad(2, ls=pm.LogNormal("ls")), likelihood, **parameters)
         gp.marginal_likelihood("y", data.X, data.y if y is None else y, dims="case")
     return gp
-
-
-def drawn(data, ls):
-    """Return a container as PyMC makes it, with given draws of the length scale."""
-    ls = np.asarray(ls)
-    coords = {"chain": np.arange(2), "draw": np.arange(ls.shape[1])}
-    groups = {
-        "posterior": xr.Dataset({"ls": xr.DataArray(ls, dims=("chain", "draw"), coords=coords)}),
-        "observed_data": xr.Dataset({"y": xr.DataArray(data.y, dims=("case",), coords={"case": CASES})}),
-        # what PyMC computes for a joint density
-        "log_likelihood": xr.Dataset({"y": xr.DataArray(0.0 * ls, dims=("chain", "draw"), coords=coords)}),
-    }
-    return make_container(groups)
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf.hyper import EvidenceScore, Objective, Target
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.pymc import kernel_from_pymc
+from bayesgp_mf.pymc.kernel import Covariance
 
 cov, s, v = pm.gp.cov, pt.dscalar, pt.dvector
 X = np.random.default_rng(1).normal(size=(8, 3))
@@ -39,7 +40,7 @@ def test_covariances(case):
     np.testing.assert_array_equal(gram, gram.T)
     np.testing.assert_array_equal(np.diag(gram), kernel.diag(X))
     np.testing.assert_allclose(kernel.gram(np.vstack([X, OTHER]))[:8, 8:], kernel.cross(X, OTHER), atol=1e-12)
-    given = {variable: np.asarray(values[name]) for name, variable in kernel._covariance.parameters.items()}
+    given = {variable: np.asarray(values[name]) for name, variable in Covariance(cov_func).parameters.items()}
     np.testing.assert_allclose(gram, cov_func(X).eval(given, mode="FAST_COMPILE"), atol=1e-6)
 
 

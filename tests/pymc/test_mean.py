@@ -16,8 +16,7 @@ from bayesgp_mf.likelihoods.shifted import Shifted
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.pymc import LogEvidence, Marginal, latent_model, sample_latent
 from bayesgp_mf.pymc.mean import mean_gradient
-from tests.pymc.conftest import INTERPRETED
-from tests.pymc.test_draws import drawn
+from tests.pymc.conftest import INTERPRETED, drawn
 
 BETA = np.array([0.8, -0.5])
 POINT = {"ls": 0.8, "beta": BETA}

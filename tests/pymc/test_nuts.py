@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
 import warnings
 
 import numpy as np
@@ -133,13 +134,18 @@ def test_processes_make_the_same_draws_and_say_how_far_they_are(data):
     assert any("by 2 chains" in note for note in notes)
 
 
-def test_short_chains_stay_in_this_process_unless_asked_otherwise(data):
-    objective = Objective(target_of(data), EvidenceScore())
-    at_once = [
-        Nuts(draws=draws, tune=10, chains=2, cores=cores)._at_once(objective, objective.target.start)
-        for draws, cores in ((10, None), (10**7, None), (10, 2), (10**7, 1), (10, 5))
-    ]
-    assert at_once == [1, min(2, cpu_count()), 2, 1, 2]
+@pytest.mark.parametrize(
+    ("draws", "cores", "at_once"),
+    [(10, None, 1), (10**5, None, min(2, cpu_count())), (10, 2, 2), (10**5, 1, 1), (10, 5, 2)],
+)
+def test_short_chains_stay_in_this_process_unless_asked_otherwise(data, draws, cores, at_once, set_memory, monkeypatch):
+    def begin(sampling, chains, cores, rng, advance):
+        raise RuntimeError(f"{cores} at once")
+
+    monkeypatch.setattr(nuts, "run_chains", begin)
+    set_memory(1e12)
+    with pytest.raises(RuntimeError, match=f"^{at_once} at once"):
+        Nuts(draws=draws, tune=10, chains=2, cores=cores).choose(target_of(data), np.random.default_rng(0), ignore)
 
 
 @pytest.mark.parametrize("after", [3, 60], ids=["tuning", "drawing"])
@@ -325,6 +331,6 @@ def test_it_goes_by_its_name():
 
 
 def test_a_sampler_that_is_not_installed_is_named(monkeypatch):
-    monkeypatch.setattr(nuts, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "nutpie", None)
     with pytest.raises(ValueError, match="needs the package nutpie: pip install nutpie, or use 'pymc'"):
         Nuts(nuts_sampler="nutpie")

@@ -293,7 +293,7 @@ def test_too_few_steps_are_no_result():
 def test_other_methods_solutions_are_refused():
     problem = make_problem(bgp.Probit(), n=4)
     exact = METHODS["exact"].solve(problem)
-    with pytest.raises(ValueError, match="made by 'exact'"):
+    with pytest.raises(ValueError, match="made by method 'exact'"):
         laplace.gram_gradient(problem, exact)
 
 

@@ -45,7 +45,7 @@ def test_cavity_variances_are_refreshed_every_twentieth_step():
             return super().cavity_variance(correction)
 
     _, info = paper_scheme(
-        Counting(problem.gram), problem, bgp.Control(scheme="paper", max_iterations=59, tolerance=1e-14)
+        Counting(problem.matrix), problem, bgp.Control(scheme="paper", max_iterations=59, tolerance=1e-14)
     )
     assert info.status is bgp.Status.MAX_ITERATIONS
     assert len(calls) == 2

@@ -18,7 +18,6 @@ from bayesgp_mf.hyper import EvidenceScore, Integrate, LogNormal, Objective, Sur
 from bayesgp_mf.hyper.surrogate.learning import FURTHER_TO_LEARN, FURTHER_TO_SAMPLE, WALKERS, learn, power
 from bayesgp_mf.hyper.surrogate.strategy import draw
 from bayesgp_mf.hyper.surrogate.walk import SurrogateWalk, Walked
-from bayesgp_mf.matrices import memory
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.pareto import largest_k
 from tests.hyper.known import MEAN, PRECISION, Quadratic, StartsOfTap, ignore, known_target, published_pima
@@ -427,7 +426,7 @@ def test_bad_options_are_refused(options, message):
     assert Surrogate(nodes=30, training=1) == Surrogate(30, 1)
 
 
-def test_what_cannot_be_done_is_refused_before_anything_is_solved(monkeypatch):
+def test_what_cannot_be_done_is_refused_before_anything_is_solved(set_memory):
     target = known_target(solver=Sometimes(0))
     with pytest.raises(ValueError, match=r"training = 4001 points.* 2 derivatives.* 12003 numbers.* training <= 4000"):
         choose(target, training=4001)
@@ -437,7 +436,7 @@ def test_what_cannot_be_done_is_refused_before_anything_is_solved(monkeypatch):
         choose(target_of("laplace", bgp.Step()))
     with pytest.raises(ValueError, match=r"got the class Surrogate: write it with \(\)"):
         get_strategy(Surrogate)
-    monkeypatch.setattr(memory.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1}[name])
+    set_memory(4096)
     with pytest.raises(MemoryError, match="2 training cases at 200 settings"):
         choose(target)
 
