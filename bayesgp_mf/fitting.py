@@ -207,7 +207,7 @@ def fit(
     check_positive_integers(draws=draws, chains=chains)
     if traits_of(solver).variance and (strategy is None or not averages(strategy)):
         values = X.shape[0] * (len(class_names) if likelihood.targets == "classes" else 1)
-        check_draws(draws * chains, values, "training", FEWER_DRAWS)  # an average brings its own number
+        check_draws(int(draws) * int(chains), values, "training", FEWER_DRAWS)  # an average brings its own number
     if likelihood.targets == "classes":
         _check_several_classes(marginals)
     check_marginals(marginals, solver)

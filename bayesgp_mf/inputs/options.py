@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from bayesgp_mf.inference.solution import check_flag
 from bayesgp_mf.kernels import Kernel
 
-LARGEST_COUNT = 2**31 - 1
+LARGEST_COUNT = 10**15
 """A larger number is a slip: nothing that is counted here would fit into memory, or come to an end."""
 
 
@@ -75,7 +75,7 @@ def check_positive_integers(**options: object) -> None:
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
             raise ValueError(f"{name} must be a positive integer, got {value!r}.")
         if value > LARGEST_COUNT:
-            raise ValueError(f"{name} must be at most {LARGEST_COUNT} (2^31 - 1), got {value!r}. Ask for fewer.")
+            raise ValueError(f"{name} must be at most {LARGEST_COUNT}, got {value!r}. Ask for fewer.")
 
 
 def check_flags(**options: object) -> None:
