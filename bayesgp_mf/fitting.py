@@ -208,9 +208,9 @@ def fit(
     if traits_of(solver).variance and (strategy is None or not averages(strategy)):
         values = X.shape[0] * (len(class_names) if likelihood.targets == "classes" else 1)
         check_draws(int(draws) * int(chains), values, "training", FEWER_DRAWS)  # an average brings its own number
+    check_marginals(marginals, solver)
     if likelihood.targets == "classes":
         _check_several_classes(marginals)
-    check_marginals(marginals, solver)
     if marginals == "tilted":  # values changed one by one leave the span of a root of low rank
         if control.gram == "low_rank":
             raise ValueError("marginals='tilted' needs the dense Gram matrix. Use Control(gram='dense'), or 'auto'.")

@@ -5,14 +5,13 @@ That is whatever ``pm.sample`` returns where it is installed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import xarray as xr
 
 from bayesgp_mf.arviz_version import arviz_major
 
-if TYPE_CHECKING:
-    Container: TypeAlias = Any  # InferenceData or DataTree, by the ArviZ that is installed
+Container: TypeAlias = Any  # InferenceData or DataTree, by the ArviZ that is installed
 
 
 def make_container(groups: dict[str, xr.Dataset]) -> Container:

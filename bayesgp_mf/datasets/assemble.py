@@ -1,6 +1,8 @@
-"""From all rows of a file to a `Dataset`: split, then rescale by the training rows."""
+"""From all rows of a file to a `Dataset`: split, then rescale by the training rows; and checks of arguments."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,30 +23,16 @@ def assemble(
     description: str,
     fold: NDArray[np.int64] | None = None,
 ) -> Dataset:
-    """Split the rows by the mask `train`, rescale the inputs if asked, and wrap them.
+    """Split the rows, in order, by the mask of training rows, rescale the inputs if asked, and wrap them.
 
-    Parameters
-    ----------
-    name, feature_names, units, description
-        As in :class:`Dataset`.
-    X : (N, d) array
-        Raw inputs of all rows.
-    y : (N,) array of str
-        Labels of all rows.
-    train : (N,) array of bool
-        True for a training row. Rows keep their order on both sides of the split.
-    standardise : bool
-        Whether to rescale the inputs.
-    fold : (N,) array of int, optional
-        Cross-validation fold of all rows.
-
-    Returns
-    -------
-    Dataset
-        Training rows in ``X``, all others in ``X_test``.
+    Raises
+    ------
+    ValueError
+        If ``standardise`` is not a bool.
     """
-    d = X.shape[1]
-    mean, scale = training_moments(X[train], feature_names) if standardise else (np.zeros(d), np.ones(d))
+    mean, scale = np.zeros(X.shape[1]), np.ones(X.shape[1])
+    if check_flag("standardise", standardise):
+        mean, scale = training_moments(X[train], feature_names)
     return Dataset(
         name=name,
         X=(X[train] - mean) / scale,
@@ -64,18 +52,6 @@ def assemble(
 def training_moments(X: Array, feature_names: tuple[str, ...]) -> tuple[Array, Array]:
     """Mean and standard deviation (``ddof=0``) of each input over the training rows.
 
-    Parameters
-    ----------
-    X : (n, d) array
-        Raw training inputs.
-    feature_names : tuple of str, length d
-        Names for the error message.
-
-    Returns
-    -------
-    mean, scale : (d,) array
-        In the units of the input.
-
     Raises
     ------
     ValueError
@@ -89,3 +65,18 @@ def training_moments(X: Array, feature_names: tuple[str, ...]) -> tuple[Array, A
             "Drop these inputs or pass standardise=False."
         )
     return X.mean(axis=0), X.std(axis=0)
+
+
+def check_flag(name: str, value: object) -> bool:
+    """Return `value` as a bool, or raise a ValueError: a word such as 'no' would otherwise count as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {value!r}. Pass {name}=True or {name}=False.")
+    return bool(value)
+
+
+def check_integer(name: str, value: object, *, low: int, high: float = math.inf, expected: str, advice: str) -> int:
+    """Return `value` as an int from `low` to `high`, or raise a ValueError of what is `expected`, with `advice`."""
+    # True and False are integers to Python, but fold=True is a slip.
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not low <= value <= high:
+        raise ValueError(f"{name} must be {expected}, got {value!r}. {advice}")
+    return int(value)

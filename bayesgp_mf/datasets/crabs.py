@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bayesgp_mf.datasets.arguments import check_flag, check_integer
-from bayesgp_mf.datasets.assemble import assemble
+from bayesgp_mf.datasets.assemble import assemble, check_integer
 from bayesgp_mf.datasets.dataset import Dataset
 from bayesgp_mf.datasets.read import input_matrix, read_columns
 
@@ -94,24 +92,18 @@ def load_crabs(*, draw: int = 0, standardise: bool = True) -> Dataset:
         expected="an integer >= 0",
         advice="Pass draw=0 for one split, or each of range(100) for the distribution over splits.",
     )
-    standardise = check_flag("standardise", standardise)
+    rng, train = np.random.default_rng(draw), np.zeros(_GROUPS * _GROUP_ROWS, dtype=np.bool_)
+    for group in range(_GROUPS):
+        train[_GROUP_ROWS * group + rng.permutation(_GROUP_ROWS)[:_GROUP_TRAINING_ROWS]] = True
     columns = read_columns("crabs.csv")
-    orange = np.array([float(colour == "O") for colour in columns["sp"]])
+    orange = np.array(columns["sp"]) == "O"
     return assemble(
         name="crabs",
         X=np.column_stack([input_matrix(columns, _MEASURES), orange]),
         y=np.array(columns["sex"]),
-        train=_stratified_rows(draw),
+        train=train,
         standardise=standardise,
         feature_names=(*_MEASURES, "colour"),
         units=("mm",) * len(_MEASURES) + ("dimensionless",),
         description=_DESCRIPTION,
     )
-
-
-def _stratified_rows(draw: int) -> NDArray[np.bool_]:
-    rng = np.random.default_rng(draw)
-    train = np.zeros(_GROUPS * _GROUP_ROWS, dtype=np.bool_)
-    for group in range(_GROUPS):
-        train[_GROUP_ROWS * group + rng.permutation(_GROUP_ROWS)[:_GROUP_TRAINING_ROWS]] = True
-    return train

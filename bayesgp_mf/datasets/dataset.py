@@ -100,15 +100,8 @@ def _check_shapes(dataset: Dataset) -> None:
         raise ValueError(f"X must be (n, d), got shape {dataset.X.shape}. Pass one row per case.")
     n, d = dataset.X.shape
     m = dataset.y_test.size
-    expected = {
-        "y": (n,),
-        "X_test": (m, d),
-        "y_test": (m,),
-        "feature_names": (d,),
-        "feature_mean": (d,),
-        "feature_scale": (d,),
-        "units": (d,),
-    }
+    expected = {"y": (n,), "X_test": (m, d), "y_test": (m,)}
+    expected |= dict.fromkeys(("feature_names", "feature_mean", "feature_scale", "units"), (d,))
     if dataset.fold is not None:
         expected["fold"] = (n,)
     for field, shape in expected.items():

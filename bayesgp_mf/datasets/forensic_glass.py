@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayesgp_mf.datasets.arguments import check_flag, check_integer
-from bayesgp_mf.datasets.assemble import assemble
+from bayesgp_mf.datasets.assemble import assemble, check_integer
 from bayesgp_mf.datasets.dataset import Dataset
 from bayesgp_mf.datasets.read import input_matrix, read_columns
 
@@ -34,8 +33,7 @@ def load_forensic_glass(*, fold: int | None = None, standardise: bool = True) ->
         The fold, 1 to 10, to test on; the other nine are the training rows. By default all 214 rows are
         training rows and the test set is empty.
     standardise : bool
-        Rescale each input to zero mean and unit variance over the training rows (``ddof=0``), and the
-        test rows with the same numbers, as [3]_ does. With ``fold=None`` that is over all rows, so
+        Rescale the inputs as `load_crabs` does, and as [3]_ does. With ``fold=None`` that is over all rows, so
         for cross-validation load fold after fold, lest the test rows leak into the rescaling.
 
     Returns
@@ -90,7 +88,6 @@ def load_forensic_glass(*, fold: int | None = None, standardise: bool = True) ->
             expected=f"None or an integer from 1 to {_FOLDS}",
             advice="Pass the fold to test on, or fold=None for all rows as training rows.",
         )
-    standardise = check_flag("standardise", standardise)
     columns = read_columns("forensic_glass.csv")
     folds = np.array(columns["fold"], dtype=np.int64)
     return assemble(

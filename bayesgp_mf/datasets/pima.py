@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayesgp_mf.datasets.arguments import check_flag
 from bayesgp_mf.datasets.assemble import assemble
 from bayesgp_mf.datasets.dataset import Dataset
 from bayesgp_mf.datasets.read import input_matrix, read_columns
 
-_UNITS = {
-    "npreg": "count",
-    "glu": "mg/dl",
-    "bp": "mm Hg",
-    "skin": "mm",
-    "bmi": "kg/m^2",
-    "ped": "dimensionless",
-    "age": "years",
-}
+_FEATURE_NAMES = ("npreg", "glu", "bp", "skin", "bmi", "ped", "age")
+_UNITS = ("count", "mg/dl", "mm Hg", "mm", "kg/m^2", "dimensionless", "years")
 _DESCRIPTION = (
     "Women of Pima heritage, at least 21 years old, living near Phoenix, Arizona, tested for diabetes by "
     "the criteria of the World Health Organization (class Yes if diabetic, No if not). Inputs are number "
@@ -36,8 +28,7 @@ def load_pima(*, standardise: bool = True) -> Dataset:
     Parameters
     ----------
     standardise : bool
-        Rescale each input to zero mean and unit variance over the training rows (``ddof=0``), and the
-        test rows with the same numbers, as [3]_ and [4]_ do.
+        Rescale the inputs as `load_crabs` does, and as [3]_ and [4]_ do.
 
     Returns
     -------
@@ -85,16 +76,14 @@ def load_pima(*, standardise: bool = True) -> Dataset:
     >>> dict(zip(pima.feature_names, pima.X[0].tolist()))["glu"]
     86.0
     """
-    standardise = check_flag("standardise", standardise)
     training, test = read_columns("pima_train.csv"), read_columns("pima_test.csv")
-    names = tuple(_UNITS)
     return assemble(
         name="pima",
-        X=np.vstack([input_matrix(training, names), input_matrix(test, names)]),
+        X=np.vstack([input_matrix(rows, _FEATURE_NAMES) for rows in (training, test)]),
         y=np.array(training["type"] + test["type"]),
         train=np.repeat([True, False], [len(training["type"]), len(test["type"])]),
         standardise=standardise,
-        feature_names=names,
-        units=tuple(_UNITS.values()),
+        feature_names=_FEATURE_NAMES,
+        units=_UNITS,
         description=_DESCRIPTION,
     )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayesgp_mf.datasets.arguments import check_flag
-from bayesgp_mf.datasets.assemble import assemble
+from bayesgp_mf.datasets.assemble import assemble, check_flag
 from bayesgp_mf.datasets.dataset import Dataset
 from bayesgp_mf.datasets.read import input_matrix, read_columns
 
@@ -34,8 +33,7 @@ def load_sonar(*, standardise: bool = True, exchange: bool = False) -> Dataset:
     Parameters
     ----------
     standardise : bool
-        Rescale each input to zero mean and unit variance over the training rows (``ddof=0``), and the
-        test rows with the same numbers, as [2]_ does.
+        Rescale the inputs as `load_crabs` does, and as [2]_ does.
     exchange : bool
         Train on the test set and test on the training set.
 
@@ -78,7 +76,6 @@ def load_sonar(*, standardise: bool = True, exchange: bool = False) -> Dataset:
     >>> load_sonar(exchange=True).X_test.shape
     (104, 60)
     """
-    standardise = check_flag("standardise", standardise)
     exchange = check_flag("exchange", exchange)
     columns = read_columns("sonar.csv")
     marked = np.array([bit == "1" for bit in format(_TRAINING_ROWS, f"0{_ROWS}b")])

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
-from bayesgp_mf.container.groups import get_group, group_names
+from bayesgp_mf.container.groups import Container, get_group, group_names
 from bayesgp_mf.container.layout import SAMPLE_DIMS
 from bayesgp_mf.diagnostics.monte_carlo import mean_and_error, quantile_and_error, sd_and_error
 from bayesgp_mf.types import Array
-
-if TYPE_CHECKING:
-    from bayesgp_mf.container.groups import Container
 
 LEVELS = (0.05, 0.5, 0.95)
 """Of the quantiles."""
@@ -129,13 +126,11 @@ class Agreement:
 
     def to_dataset(self) -> xr.Dataset:
         """Return all numbers as a data set, with dimensions obs_id, quantile and predicted_id."""
-        variables: dict[str, tuple[tuple[str, ...], Array]] = {
-            "w1": (("obs_id",), self.w1),
-            "w1_error": (("obs_id",), self.w1_error),
-        }
+        cases = ("obs_id",)
+        variables: dict[str, Any] = {"w1": (cases, self.w1), "w1_error": (cases, self.w1_error)}
         parts = {
-            "mean": (self.mean, ("obs_id",)),
-            "sd": (self.sd, ("obs_id",)),
+            "mean": (self.mean, cases),
+            "sd": (self.sd, cases),
             "quantile_value": (self.quantiles, ("quantile", "obs_id")),
             "probability": (self.probability, ("predicted_id",)),
             "log_evidence": (self.log_evidence, ()),
@@ -209,11 +204,8 @@ def agreement(first: Container, second: Container) -> Agreement:
             f"first has {draws[0].sizes['obs_id']} cases and second {draws[1].sizes['obs_id']}: they are not fits of "
             "the same data."
         )
-    targets = [
-        get_group(idata, "observed_data")["y"].values
-        for idata in (first, second)
-        if "observed_data" in group_names(idata) and "y" in get_group(idata, "observed_data")
-    ]
+    observed = _group(first, "observed_data"), _group(second, "observed_data")
+    targets = [group["y"].values for group in observed if "y" in group]
     if len(targets) == 2 and not np.array_equal(targets[0], targets[1]):
         raise ValueError("first and second have different targets y: they are not fits of the same data.")
     moments = [_moments(idata, f) for idata, f in zip((first, second), draws, strict=True)]
@@ -235,13 +227,19 @@ def agreement(first: Container, second: Container) -> Agreement:
     return found
 
 
+def _group(idata: Container, name: str) -> xr.Dataset:
+    """Return a group of a container, without variables where there is none of that name."""
+    return get_group(idata, name) if name in group_names(idata) else xr.Dataset()
+
+
 def _draws(name: str, idata: Container) -> xr.DataArray:
     advice = "Pass what bayesgp_mf.fit returned, or what pymc.sample did for a model with latent values f."
     if not hasattr(idata, "groups"):
         raise ValueError(f"{name} must be an ArviZ container, got {type(idata).__name__}. {advice}")
-    if "posterior" not in group_names(idata) or "f" not in get_group(idata, "posterior"):
+    posterior = _group(idata, "posterior")
+    if "f" not in posterior:
         raise ValueError(f"{name} has no draws of f in a group posterior (groups: {group_names(idata)}). {advice}")
-    f = get_group(idata, "posterior")["f"]
+    f = posterior["f"]
     if f.ndim == 4 and "class" in f.dims:
         raise ValueError(f"{name} is a fit of several classes, which agreement does not compare: f has {f.dims}.")
     if f.ndim != 3 or f.dims[:2] != SAMPLE_DIMS:
@@ -256,7 +254,7 @@ def _draws(name: str, idata: Container) -> xr.DataArray:
 
 def _moments(idata: Container, f: xr.DataArray) -> tuple[Array, Array, Array, Array]:
     """Return mean and sd of each case with their errors: of the Gaussian where the draws are from one."""
-    fit = get_group(idata, "fit") if "fit" in group_names(idata) else xr.Dataset()
+    fit = _group(idata, "fit")
     if "latent_sd" in fit and fit.attrs.get("marginals", "gaussian") == "gaussian":
         none = np.zeros(f.sizes["obs_id"])
         return fit["latent_mean"].values, none, fit["latent_sd"].values, none
@@ -282,7 +280,7 @@ def _wasserstein(first: xr.DataArray, second: xr.DataArray) -> tuple[Array, Arra
 
 def _probability(idata: Container) -> tuple[Array, Array] | None:
     """Return predicted probabilities and their errors: averages over draws, or numbers with an error beside them."""
-    predictions = get_group(idata, "predictions") if "predictions" in group_names(idata) else xr.Dataset()
+    predictions = _group(idata, "predictions")
     if "p" not in predictions:
         return None
     p = predictions["p"]
@@ -294,7 +292,7 @@ def _probability(idata: Container) -> tuple[Array, Array] | None:
 
 def _log_evidence(idata: Container) -> tuple[Array, Array] | None:
     """Return the log evidence and its error, ``(1,)`` each; an average over hyperparameters has none of its own."""
-    fit = get_group(idata, "fit") if "fit" in group_names(idata) else xr.Dataset()
+    fit = _group(idata, "fit")
     if "log_evidence" not in fit or fit["log_evidence"].ndim > 0:
         return None
     return np.atleast_1d(fit["log_evidence"].values), np.atleast_1d(fit["log_evidence_se"].values)

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
-from bayesgp_mf.container.groups import get_group, group_names
+from bayesgp_mf.container.groups import Container, get_group, group_names
 from bayesgp_mf.container.read import fit_group
 from bayesgp_mf.pareto import FEWEST_WEIGHTS, LARGEST_K, largest_k, smooth
 from bayesgp_mf.types import Array
-
-if TYPE_CHECKING:
-    from bayesgp_mf.container.groups import Container
 
 FEWEST_EFFECTIVE = 100.0
 """Fewer effective draws than these leave errors that are as uncertain as what they are of."""
@@ -70,28 +66,24 @@ class Importance:
     def __str__(self) -> str:
         found = f"Pareto k-hat {self.pareto_k:.2f}, {self.ess:.0f} effective of {self.n_draws} draws"
         if self.pareto_k > LARGEST_K:
-            return (
-                f"{found}: do not trust these numbers, since k-hat is above {LARGEST_K:g}. The exact posterior has "
-                "mass where the approximation has next to none."
+            why = (
+                f"k-hat is above {LARGEST_K:g}. The exact posterior has mass where the approximation has next to none."
             )
-        if self.pareto_k > self.largest_k:
-            return (
-                f"{found}: do not trust these numbers, since so few draws bear a k-hat of {self.largest_k:.2f} only. "
-                "Take more draws."
-            )
-        if self.ess < FEWEST_EFFECTIVE:
-            return f"{found}: do not trust these numbers, since fewer than {FEWEST_EFFECTIVE:.0f} draws are effective."
-        return f"{found}: the approximation is close enough to be corrected."
+        elif self.pareto_k > self.largest_k:
+            why = f"so few draws bear a k-hat of {self.largest_k:.2f} only. Take more draws."
+        elif self.ess < FEWEST_EFFECTIVE:
+            why = f"fewer than {FEWEST_EFFECTIVE:.0f} draws are effective."
+        else:
+            return f"{found}: the approximation is close enough to be corrected."
+        return f"{found}: do not trust these numbers, since {why}"
 
     def to_dataset(self) -> xr.Dataset:
         """Return all numbers as a data set, with the dimension obs_id."""
         dims = ("obs_id", "class")[: self.mean.ndim]
         variables = {name: (dims, getattr(self, name)) for name in _OF_CASES}
         scalars = {name: getattr(self, name) for name in ("pareto_k", "ess", "log_evidence", "log_evidence_error")}
-        return xr.Dataset(
-            {**variables, **{name: value for name, value in scalars.items() if value is not None}},
-            attrs={"summary": str(self)},
-        )
+        known = {name: value for name, value in scalars.items() if value is not None}
+        return xr.Dataset({**variables, **known}, attrs={"summary": str(self)})
 
 
 def importance(idata: Container) -> Importance:

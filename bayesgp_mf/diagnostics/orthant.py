@@ -100,10 +100,8 @@ def sample_orthant(
 
     Parameters
     ----------
-    gram : (n, n) array_like
-        Covariance, positive definite.
-    t : (n,) array_like
-        Signs -1/+1.
+    gram, t
+        As for `log_orthant_probability`.
     draws : int
         How many.
     random_seed : int, numpy.random.Generator or None
@@ -116,12 +114,8 @@ def sample_orthant(
 
     Raises
     ------
-    ValueError
-        If an argument is malformed.
-    NotPositiveDefiniteError
-        If the matrix is singular.
-    InconsistentDataError
-        If two variables are one and the same up to sign, and the signs contradict that.
+    ValueError, NotPositiveDefiniteError, InconsistentDataError
+        As for `log_orthant_probability`.
     ConvergenceError
         If fewer than one proposal in 100 000 is accepted.
 

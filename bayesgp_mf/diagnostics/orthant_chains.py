@@ -30,10 +30,8 @@ def sample_orthant_chains(
 
     Parameters
     ----------
-    gram : (n, n) array_like
-        Covariance, positive definite.
-    t : (n,) array_like
-        Signs -1/+1.
+    gram, t
+        As for `log_orthant_probability`.
     draws, tune : int
         States of each chain: those that are kept, and those before them that are dropped.
     chains : int
@@ -53,12 +51,8 @@ def sample_orthant_chains(
 
     Raises
     ------
-    ValueError
-        If an argument is malformed.
-    NotPositiveDefiniteError
-        If the matrix is singular.
-    InconsistentDataError
-        If two variables are one and the same up to sign, and the signs contradict that.
+    ValueError, NotPositiveDefiniteError, InconsistentDataError
+        As for `log_orthant_probability`.
     ConvergenceError
         If a path is reflected without end, where the covariance is close to singular.
 
@@ -89,10 +83,7 @@ def sample_orthant_chains(
     n, factor = orthant.t.size, orthant.factor
     covariance = factor @ factor.T
     kept = np.empty((chains, draws, n))
-    with (
-        one_thread_if_small(n),
-        progress_bar("sampling", total=chains * (tune + draws), enabled=progress) as advance,
-    ):
+    with one_thread_if_small(n), progress_bar("sampling", total=chains * (tune + draws), enabled=progress) as advance:
         for chain in range(chains):
             start = factor @ orthant.propose(1.0 - rng.random((n, 1)))[0][:, 0]
             y = np.maximum(start, np.finfo(np.float64).tiny)  # rounding may put a proposal onto its boundary

@@ -48,10 +48,7 @@ def slice_move(y: Array, w: Array, covariance: Array, rng: np.random.Generator) 
 def reflect_move(y: Array, w: Array, covariance: Array, rng: np.random.Generator) -> Array:
     """Return the state a quarter turn from ``y`` with the velocity ``w``, reflected at each boundary in between.
 
-    Raises
-    ------
-    ConvergenceError
-        If there is no end to the reflections, as in the corner of a covariance that is singular but for rounding.
+    Where there is no end to that, as in the corner of a covariance singular but for rounding, raise a ConvergenceError.
     """
     start, left = y, 0.5 * np.pi
     for _ in range(MOST_REFLECTIONS * y.size):
@@ -82,13 +79,7 @@ MOVES: dict[str, Move] = {"reflect": reflect_move, "slice": slice_move}
 
 
 def get_move(name: str) -> Move:
-    """Return a move by name.
-
-    Raises
-    ------
-    ValueError
-        If there is no such move.
-    """
+    """Return a move by name, or raise a ValueError."""
     if not isinstance(name, str) or name not in MOVES:
         raise ValueError(f"move must be one of {sorted(MOVES)}, got {name!r}.")
     return MOVES[name]

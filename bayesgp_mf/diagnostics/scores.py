@@ -79,10 +79,8 @@ def mean_log_score(labels: ArrayLike, probabilities: ArrayLike) -> float:
 
     Parameters
     ----------
-    labels : (m,) array_like
-        Labels that occurred, 0/1 or booleans.
-    probabilities : (m,) array_like
-        Predicted probability of class 1.
+    labels, probabilities : (m,) array_like
+        As for `error_count`.
 
     Returns
     -------
@@ -92,7 +90,7 @@ def mean_log_score(labels: ArrayLike, probabilities: ArrayLike) -> float:
     Raises
     ------
     ValueError
-        If there are no cases, the shapes differ, a label is not 0/1, or a probability is outside [0, 1].
+        As for `error_count`.
 
     References
     ----------
@@ -122,10 +120,8 @@ def calibration_table(
 
     Parameters
     ----------
-    labels : (m,) array_like
-        Labels that occurred, 0/1 or booleans.
-    probabilities : (m,) array_like
-        Predicted probability of class 1.
+    labels, probabilities : (m,) array_like
+        As for `error_count`.
     bins : int or (b + 1,) array_like
         Number of bins of equal width, or their edges from 0 to 1.
     level : float
@@ -140,8 +136,7 @@ def calibration_table(
     Raises
     ------
     ValueError
-        If there are no cases, the shapes differ, a label is not 0/1, a probability is outside [0, 1], the
-        bins do not cover [0, 1] in increasing order, or ``level`` is not between 0 and 1.
+        As for `error_count`, or if the bins do not cover [0, 1] in increasing order, or ``level`` is not in (0, 1).
 
     References
     ----------

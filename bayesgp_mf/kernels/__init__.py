@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from bayesgp_mf.kernels.base import Composite, Kernel, Product, Sum
+from bayesgp_mf.kernels.base import Combination, Composite, Kernel, Product, Sum
 from bayesgp_mf.kernels.constant import Bias, White
 from bayesgp_mf.kernels.dot import Linear, NeuralNetwork, Polynomial
 from bayesgp_mf.kernels.parameters import log_gradient, log_vector, log_vector_names, with_log_vector
@@ -33,25 +33,9 @@ __all__ = [
     "with_log_vector",
 ]
 
-_LEAVES = {
-    kernel.__name__: kernel
-    for kernel in (
-        Bias,
-        Gaussian,
-        Linear,
-        Matern32,
-        Matern52,
-        NeuralNetwork,
-        Polynomial,
-        RationalQuadratic,
-        White,
-    )
-}
-_COMPOSITES: dict[str, type[Sum] | type[Product] | type[PerClass]] = {
-    "Sum": Sum,
-    "Product": Product,
-    "PerClass": PerClass,
-}
+_STATIONARY = (Gaussian, Matern32, Matern52, RationalQuadratic)
+_LEAVES = {kernel.__name__: kernel for kernel in (Bias, Linear, NeuralNetwork, Polynomial, White, *_STATIONARY)}
+_COMPOSITES: dict[str, Callable[..., Combination]] = {kind.__name__: kind for kind in (Sum, Product, PerClass)}
 
 
 def leaves(kernel: Kernel) -> list[Kernel]:

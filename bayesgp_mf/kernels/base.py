@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import abc
-from collections import Counter
-from collections.abc import Iterable
-from typing import Any, ClassVar, Self, cast
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -130,7 +129,66 @@ class Leaf(Kernel):
         return hash(repr(self))
 
 
-class Composite(Kernel):
+class FromCross(Leaf):
+    """A leaf whose Gram matrix is what its `cross` says of a set of cases with itself."""
+
+    def gram(self, X: Array) -> Array:
+        """Return the covariances ``(n, n)``."""
+        return self.cross(X, X)
+
+    def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
+        """Return the pull-back of ``gram_bar``."""
+        return self.cross_vjp(X, X, gram_bar)
+
+
+class Combination(Kernel):
+    """A kernel made of labelled ones, whose parameters carry the label in front of their name."""
+
+    @abc.abstractmethod
+    def _labelled(self) -> dict[str, Kernel]:
+        """Return the kernels that have parameters of their own, by label, in order."""
+
+    @abc.abstractmethod
+    def _rebuilt(self, labelled: Iterator[Kernel]) -> Self:
+        """Return the same combination of others in place of the `_labelled` ones."""
+
+    @property
+    def params(self) -> dict[str, Array]:
+        """The parameters of all kernels below, with the kernel's label in front."""
+        return self._named(kernel.params for kernel in self._labelled().values())
+
+    @property
+    def priors(self) -> dict[str, Any]:
+        """The priors of all kernels below, under the full names of their parameters."""
+        labelled = self._labelled().items()
+        return {f"{label}_{name}": prior for label, kernel in labelled for name, prior in kernel.priors.items()}
+
+    def replace(self, **params: ArrayLike) -> Self:
+        """Return the kernel with some parameters changed; unknown names raise ValueError."""
+        _check_names(self, params)
+        return self._rebuilt(
+            kernel.replace(**{n: params[f"{label}_{n}"] for n in kernel.params if f"{label}_{n}" in params})
+            for label, kernel in self._labelled().items()
+        )
+
+    def _named(self, gradients: Iterable[dict[str, Array]]) -> dict[str, Array]:
+        """Put what all kernels say of their parameters, in order, under the full names."""
+        labelled = self._labelled().items()
+        names = [f"{label}_{name}" for label, kernel in labelled for name in kernel.params]
+        return dict(zip(names, [value for each in gradients for value in each.values()], strict=True))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the name and the descriptions of the kernels that it is made of."""
+        return {"kernel": type(self).__name__, "terms": [part.to_dict() for part in self.parts]}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Combination) and type(other) is type(self) and self.parts == other.parts
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+
+class Composite(Combination):
     """Several kernels under one operation; parameters carry the name of the kernel they belong to.
 
     In ``Gaussian(...) + Bias(...)`` they are ``gaussian_lengthscale``, ``gaussian_variance`` and
@@ -160,71 +218,25 @@ class Composite(Kernel):
         """The terms."""
         return tuple(self.terms)
 
-    def leaves(self) -> list[Leaf]:
+    def leaves(self) -> list[Kernel]:
         """Return the kernels at the bottom, left to right."""
-        found: list[Leaf] = []
-        for term in self.terms:
-            found += term.leaves() if isinstance(term, Composite) else [cast(Leaf, term)]
-        return found
+        return [leaf for term in self.terms for leaf in (term.leaves() if isinstance(term, Composite) else [term])]
 
-    def _labels(self) -> list[str]:
-        names = [type(leaf).__name__.lower() for leaf in self.leaves()]
-        total, seen = Counter(names), Counter[str]()
-        labels = []
-        for name in names:
-            seen[name] += 1
-            labels.append(name if total[name] == 1 else f"{name}{seen[name]}")
-        return labels
+    def _labelled(self) -> dict[str, Kernel]:
+        leaves = self.leaves()
+        names = [type(leaf).__name__.lower() for leaf in leaves]
+        numbered = [
+            name if names.count(name) == 1 else f"{name}{names[: i + 1].count(name)}" for i, name in enumerate(names)
+        ]
+        return dict(zip(numbered, leaves, strict=True))
 
-    @property
-    def params(self) -> dict[str, Array]:
-        """The parameters of all kernels below, with the kernel's name in front."""
-        return {
-            f"{label}_{name}": value
-            for label, leaf in zip(self._labels(), self.leaves(), strict=True)
-            for name, value in leaf.params.items()
-        }
-
-    @property
-    def priors(self) -> dict[str, Any]:
-        """The priors of all kernels below, under the full names of their parameters."""
-        return {
-            f"{label}_{name}": prior
-            for label, leaf in zip(self._labels(), self.leaves(), strict=True)
-            for name, prior in leaf.priors.items()
-        }
-
-    def replace(self, **params: ArrayLike) -> Self:
-        """Return the kernel with some parameters changed; unknown names raise ValueError."""
-        _check_names(self, params)
-        labels = iter(self._labels())
-
-        def rebuild(kernel: Kernel) -> Kernel:
-            if isinstance(kernel, Composite):
-                return type(kernel)(*[rebuild(term) for term in kernel.terms])
-            label = next(labels)
-            return kernel.replace(**{n: params[f"{label}_{n}"] for n in kernel.params if f"{label}_{n}" in params})
-
-        return cast(Self, rebuild(self))
-
-    def _named(self, gradients: Iterable[dict[str, Array]]) -> dict[str, Array]:
-        """Put the gradients of all terms under the full names of their parameters."""
-        values = [value for gradient in gradients for value in gradient.values()]
-        return dict(zip(self.params, values, strict=True))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the operation and the descriptions of its terms."""
-        return {"kernel": type(self).__name__, "terms": [term.to_dict() for term in self.terms]}
+    def _rebuilt(self, labelled: Iterator[Kernel]) -> Self:
+        terms = [t._rebuilt(labelled) if isinstance(t, Composite) else next(labelled) for t in self.terms]
+        return type(self)(*terms)
 
     def __repr__(self) -> str:
         parts = [f"({term!r})" if isinstance(term, Composite) else repr(term) for term in self.terms]
         return f" {self.symbol} ".join(parts)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Composite) and self.to_dict() == other.to_dict()
-
-    def __hash__(self) -> int:
-        return hash(repr(self))
 
 
 class Sum(Composite):

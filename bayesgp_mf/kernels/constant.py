@@ -8,13 +8,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.kernels.base import Leaf
+from bayesgp_mf.kernels.base import FromCross, Leaf
 from bayesgp_mf.kernels.parameters import positive
 from bayesgp_mf.types import Array
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Bias(Leaf):
+class Bias(FromCross):
     """Constant covariance: an offset common to all cases (v_1 in 2000, appendix B).
 
     Parameters
@@ -37,10 +37,6 @@ class Bias(Leaf):
     def __post_init__(self) -> None:
         object.__setattr__(self, "variance", positive("variance", self.variance))
 
-    def gram(self, X: Array) -> Array:
-        """Return ``variance`` everywhere, ``(n, n)``."""
-        return self.cross(X, X)
-
     def cross(self, A: Array, B: Array) -> Array:
         """Return ``variance`` everywhere, ``(a, b)``."""
         return np.full((A.shape[0], B.shape[0]), float(self.params["variance"]))
@@ -48,10 +44,6 @@ class Bias(Leaf):
     def diag(self, X: Array) -> Array:
         """Return ``variance`` for each case, ``(n,)``."""
         return np.full(X.shape[0], float(self.params["variance"]))
-
-    def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
-        """Return the sum of ``gram_bar``."""
-        return self.cross_vjp(X, X, gram_bar)
 
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
         """Return the sum of ``cross_bar``."""

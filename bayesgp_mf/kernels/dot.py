@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.kernels.base import Leaf, check_columns, reduce_like
+from bayesgp_mf.kernels.base import FromCross, check_columns, reduce_like
 from bayesgp_mf.kernels.parameters import positive
 from bayesgp_mf.types import Array
 
@@ -33,7 +33,7 @@ def _weight_vjp(weight: Array, A: Array, B: Array, inner_bar: Array) -> Array:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Linear(Leaf):
+class Linear(FromCross):
     r"""Linear kernel :math:`\sum_l w_l x_l x'_l` (2000, appendix B, item 1; add `Bias` for a threshold).
 
     Its Gram matrix has rank d at most.
@@ -57,10 +57,6 @@ class Linear(Leaf):
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight", positive("weight", self.weight, vector=True))
 
-    def gram(self, X: Array) -> Array:
-        """Return the covariances ``(n, n)``."""
-        return self.cross(X, X)
-
     def cross(self, A: Array, B: Array) -> Array:
         """Return the covariances ``(a, b)``."""
         return _inner(self.params["weight"], A, B)
@@ -69,17 +65,13 @@ class Linear(Leaf):
         """Return the variances ``(n,)``."""
         return _inner_diag(self.params["weight"], X)
 
-    def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
-        """Return the pull-back of ``gram_bar``."""
-        return self.cross_vjp(X, X, gram_bar)
-
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``cross_bar``."""
         return {"weight": _weight_vjp(self.params["weight"], A, B, cross_bar)}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Polynomial(Leaf):
+class Polynomial(FromCross):
     r"""Polynomial kernel :math:`v_0 (b + \sum_l w_l x_l x'_l)^k`.
 
     Parameters
@@ -116,10 +108,6 @@ class Polynomial(Leaf):
         object.__setattr__(self, "offset", positive("offset", self.offset, zero_allowed=True))
         object.__setattr__(self, "variance", positive("variance", self.variance))
 
-    def gram(self, X: Array) -> Array:
-        """Return the covariances ``(n, n)``."""
-        return self.cross(X, X)
-
     def cross(self, A: Array, B: Array) -> Array:
         """Return the covariances ``(a, b)``."""
         base = self.params["offset"] + _inner(self.params["weight"], A, B)
@@ -129,10 +117,6 @@ class Polynomial(Leaf):
         """Return the variances ``(n,)``."""
         base = self.params["offset"] + _inner_diag(self.params["weight"], X)
         return np.asarray(self.params["variance"] * base**self.degree)
-
-    def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
-        """Return the pull-back of ``gram_bar``."""
-        return self.cross_vjp(X, X, gram_bar)
 
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``cross_bar``."""
@@ -148,7 +132,7 @@ class Polynomial(Leaf):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class NeuralNetwork(Leaf):
+class NeuralNetwork(FromCross):
     r"""Arcsine kernel of a two-layer network with infinitely many hidden units (1998, eq. 1; 2000, app. B, item 2).
 
     .. math:: v_0 \frac{2}{\pi} \arcsin \frac{s(x,x')}{\sqrt{(c + s(x,x))\,(c + s(x',x'))}},
@@ -230,10 +214,6 @@ class NeuralNetwork(Leaf):
         own = norm - (1.0 if self.activation == "erf" else 0.0)
         root = np.sqrt((norm - own) * (norm + own))
         return np.asarray(self.params["variance"] * (2.0 / np.pi) * np.arctan2(own, root))
-
-    def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
-        """Return the pull-back of ``gram_bar``."""
-        return self.cross_vjp(X, X, gram_bar)
 
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``cross_bar``."""

@@ -12,13 +12,7 @@ from bayesgp_mf.types import Array
 
 
 def positive(name: str, value: ArrayLike, *, vector: bool = False, zero_allowed: bool = False) -> Array:
-    """Return a parameter as a read-only float array of dimension 0 (or 1, if ``vector`` allows it).
-
-    Raises
-    ------
-    ValueError
-        If it has the wrong dimension or is not finite and positive.
-    """
+    """Return a parameter, finite and positive, as a read-only float array ``()`` (or ``(d,)``, if it is a vector)."""
     try:
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -75,10 +69,8 @@ def with_log_vector(kernel: Kernel, vector: ArrayLike) -> Kernel:
 
 def log_gradient(kernel: Kernel, gradient: Mapping[str, ArrayLike]) -> Array:
     """Turn a gradient in the parameters, by name, into one in `log_vector`, ``(p,)``."""
-    parts = []
-    for name, value in _arrays(kernel).items():
-        parts.append((np.asarray(gradient[name]) * value)[value > 0])
-    return np.concatenate(parts or [np.empty(0)])
+    arrays = _arrays(kernel).items()
+    return np.concatenate([(np.asarray(gradient[n]) * value)[value > 0] for n, value in arrays] or [np.empty(0)])
 
 
 def _arrays(kernel: Kernel) -> dict[str, Array]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from collections.abc import Iterator
+from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from bayesgp_mf.kernels.base import Kernel
+from bayesgp_mf.kernels.base import Combination, Kernel
 from bayesgp_mf.types import Array
 
 
-class PerClass(Kernel):
+class PerClass(Combination):
     """One kernel for the latent function of each class, for `likelihoods.Softmax`.
 
     Any other kernel is shared by all classes: their functions then have one covariance, and are still independent.
@@ -55,21 +55,11 @@ class PerClass(Kernel):
         """The kernels of the classes."""
         return self.kernels
 
-    def _names(self) -> list[list[tuple[str, str]]]:
-        """Return, for each class, its parameters' own names and their names here."""
-        return [[(name, f"class{c}_{name}") for name in kernel.params] for c, kernel in enumerate(self.kernels)]
+    def _labelled(self) -> dict[str, Kernel]:
+        return {f"class{c}": kernel for c, kernel in enumerate(self.kernels)}
 
-    @property
-    def params(self) -> dict[str, Array]:
-        """The parameters of all classes, with the number of the class in front."""
-        pairs = zip(self.kernels, self._names(), strict=True)
-        return {full: kernel.params[name] for kernel, names in pairs for name, full in names}
-
-    @property
-    def priors(self) -> dict[str, Any]:
-        """The priors of all classes, under the full names of their parameters."""
-        pairs = zip(self.kernels, self._names(), strict=True)
-        return {full: kernel.priors[name] for kernel, names in pairs for name, full in names if name in kernel.priors}
+    def _rebuilt(self, labelled: Iterator[Kernel]) -> Self:
+        return type(self)(*labelled)
 
     def gram(self, X: Array) -> Array:
         """Return the covariances ``(C, n, n)`` of the process of each class at ``X (n, d)``."""
@@ -85,34 +75,8 @@ class PerClass(Kernel):
 
     def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
         """Return sum_cij gram_bar_cij dK_cij/dtheta for each parameter; ``gram_bar`` is ``(C, n, n)``."""
-        result = {}
-        for kernel, bar, names in zip(self.kernels, gram_bar, self._names(), strict=True):
-            own = kernel.gram_vjp(X, bar)
-            result.update({full: own[name] for name, full in names})
-        return result
-
-    def replace(self, **params: ArrayLike) -> Self:
-        """Return the kernel with some parameters changed; unknown names raise ValueError."""
-        unknown = sorted(set(params) - set(self.params))
-        if unknown:
-            raise ValueError(f"unknown parameter {unknown[0]!r}; this kernel has {list(self.params)}.")
-        pairs = zip(self.kernels, self._names(), strict=True)
-        return type(self)(
-            *[
-                kernel.replace(**{name: params[full] for name, full in names if full in params})
-                for kernel, names in pairs
-            ]
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the name and the descriptions of the kernels."""
-        return {"kernel": "PerClass", "terms": [kernel.to_dict() for kernel in self.kernels]}
+        parts = zip(self._labelled().items(), gram_bar, strict=True)
+        return {f"{label}_{n}": v for (label, kernel), bar in parts for n, v in kernel.gram_vjp(X, bar).items()}
 
     def __repr__(self) -> str:
         return f"PerClass({', '.join(map(repr, self.kernels))})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PerClass) and self.kernels == other.kernels
-
-    def __hash__(self) -> int:
-        return hash(repr(self))

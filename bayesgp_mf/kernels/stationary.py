@@ -150,10 +150,8 @@ class Matern32(Stationary):
 
     Parameters
     ----------
-    lengthscale : float or (d,) array
-        In the units of the inputs.
-    variance : float
-        v_0, in squared latent units.
+    lengthscale, variance : float
+        As for `Gaussian`; ``lengthscale`` may be ``(d,)``.
 
     Examples
     --------
@@ -178,10 +176,8 @@ class Matern52(Stationary):
 
     Parameters
     ----------
-    lengthscale : float or (d,) array
-        In the units of the inputs.
-    variance : float
-        v_0, in squared latent units.
+    lengthscale, variance : float
+        As for `Gaussian`; ``lengthscale`` may be ``(d,)``.
 
     Examples
     --------
@@ -211,10 +207,8 @@ class RationalQuadratic(Stationary):
 
     Parameters
     ----------
-    lengthscale : float or (d,) array
-        In the units of the inputs.
-    variance : float
-        v_0, in squared latent units.
+    lengthscale, variance : float
+        As for `Gaussian`; ``lengthscale`` may be ``(d,)``.
     shape : float
         a > 0; the kernel tends to the Gaussian one as a grows.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from bayesgp_mf.likelihoods.base import Likelihood
@@ -14,11 +14,8 @@ from bayesgp_mf.likelihoods.softmax import Softmax
 
 __all__ = ["Gaussian", "Likelihood", "Logit", "Probit", "Quadrature", "Softmax", "Step", "from_dict"]
 
-_BY_NAME: dict[str, type[Probit] | type[Gaussian] | type[Logit] | type[Softmax]] = {
-    "Probit": Probit,
-    "Gaussian": Gaussian,
-    "Logit": Logit,
-    "Softmax": Softmax,
+_BY_NAME: dict[str, Callable[..., Likelihood]] = {
+    likelihood.__name__: likelihood for likelihood in (Probit, Gaussian, Logit, Softmax)
 }
 
 

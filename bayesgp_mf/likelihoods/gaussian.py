@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -36,26 +36,13 @@ class Gaussian:
     """
 
     noise_variance: float = 1.0
+    targets: ClassVar[Literal["real"]] = "real"
+    forbids: ClassVar[bool] = False
+    log_concave: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "noise_variance", check_variance("noise_variance", self.noise_variance, zero_allowed=False)
-        )
-
-    @property
-    def targets(self) -> Literal["binary", "real"]:
-        """Targets are real numbers."""
-        return "real"
-
-    @property
-    def forbids(self) -> bool:
-        """No latent value has likelihood zero."""
-        return False
-
-    @property
-    def log_concave(self) -> bool:
-        """True."""
-        return True
+        noise_variance = check_variance("noise_variance", self.noise_variance, zero_allowed=False)
+        object.__setattr__(self, "noise_variance", noise_variance)
 
     @property
     def latent_noise(self) -> LatentNoise:

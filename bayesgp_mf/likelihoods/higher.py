@@ -16,17 +16,7 @@ _STEP = 0.02  # in units of the scale of log Z: there truncation and rounding ar
 def higher_derivatives(
     likelihood: Likelihood, t: Array, mean: Array, variance: Array, derivs: Derivs
 ) -> tuple[Array, Array]:
-    """Return d3 and d4, ``(n,)`` each, the further derivatives of log Z in the mean, to some ten digits.
-
-    Parameters
-    ----------
-    likelihood : Likelihood
-        Whose log partition function is meant.
-    t, mean, variance : (n,) array
-        Targets, and the Gaussians that it is averaged over.
-    derivs : Derivs
-        Log Z there, with its first and second derivative, ``(n,)`` each.
-    """
+    """Return the third and fourth derivative ``(n,)`` in the mean of log Z, given ``derivs``, to some ten digits."""
     known = closed_higher_derivatives(likelihood, t, mean, variance, derivs)
     if known is not None:
         return known

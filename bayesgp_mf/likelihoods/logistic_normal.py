@@ -23,48 +23,16 @@ _STEPS = 1000  # of Newton's method to the mode, at most; some ten do, but where
 _STILL = 1e-8  # a last step that changes x by no more than this part leaves the mode off by rounding
 
 
-class Grid(NamedTuple):
-    """Nodes of a trapezoidal rule for the density.
-
-    Attributes
-    ----------
-    f, x : (..., points) array
-        c + s x, and x.
-    log_step : (..., points) array
-        Log of the step in x.
-    """
-
-    f: Array
-    x: Array
-    log_step: Array
-
-
 class Discrete(NamedTuple):
-    """The density on a fine grid.
+    """The density on a fine grid."""
 
-    Attributes
-    ----------
-    x, weight : (..., points) array
-        Nodes, and weights that sum to one.
-    log_integral : (...) array
-        Log of the integral of the density, in nats.
-    """
-
-    x: Array
-    weight: Array
-    log_integral: Array
+    x: Array  # (..., points)
+    weight: Array  # (..., points), which sum to one
+    log_integral: Array  # (...), log of the integral of the density, in nats
 
 
 def discretise(c: Array, s: Array, points: int = COARSE) -> Discrete:
-    """Return the density on a grid that follows both of its scales.
-
-    Parameters
-    ----------
-    c, s : (...) array
-        Offset, and slope s > 0; they broadcast.
-    points : int
-        `COARSE` or `FINE`.
-    """
+    """Return the density with offset c and slope s > 0 on a grid, `COARSE` or `FINE`, that follows both its scales."""
     # the sum would be no smooth function of c and s, if the mode that the grid is around were not found to rounding
     c, s = np.broadcast_arrays(c, s)
     f, x, log_step = grid(c, s, points)
@@ -76,20 +44,12 @@ def discretise(c: Array, s: Array, points: int = COARSE) -> Discrete:
     return Discrete(x, weight, top + np.log(total) - 0.5 * np.log(2.0 * np.pi))
 
 
-def grid(c: Array, s: Array, points: int, near: float = 0.0) -> Grid:
-    """Return the nodes of the trapezoidal rule around the mode, and the log of their distances.
+def grid(c: Array, s: Array, points: int, near: float = 0.0) -> tuple[Array, Array, Array]:
+    """Return c + s x and x ``(..., points)`` at the nodes of the trapezoidal rule around the mode, and log steps in x.
 
     They are uniform in x or, where the sigmoid is steep, in u with c + s x = pi sinh(u), which is dense at its bend.
-    The integrand is analytic, so that the error falls exponentially with the number of points.
-
-    Parameters
-    ----------
-    c, s : (...) array
-        Offset, and slope s > 0.
-    points : int
-        With `COARSE` the grid has less reach.
-    near : float
-        How far off the mode, in x, the middle may be.
+    The integrand is analytic, so that the error falls exponentially with the number of points; with `COARSE` the grid
+    has less reach. Its middle may be off the mode by ``near`` in x.
     """
     unit, (reach, widest) = _unit_grid(points), _OF_COARSE if points == COARSE else _OF_FINER
     # x first: from f it would be lost to rounding where the slope is small
@@ -104,7 +64,7 @@ def grid(c: Array, s: Array, points: int, near: float = 0.0) -> Grid:
         f[wide] = np.pi * np.sinh(u)
         x[wide] = (f[wide] - c[wide][:, None]) / s[wide][:, None]
         log_step[wide] = np.log(np.pi * np.cosh(u) / s[wide][:, None] * (high - low) / (points - 1))
-    return Grid(f, x, log_step)
+    return f, x, log_step
 
 
 @cache

@@ -3,7 +3,7 @@ r"""The logistic likelihood, integrated over a Gaussian on a grid that follows b
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import expit, log_expit
@@ -53,20 +53,9 @@ class Logit:
     array([0.5])
     """
 
-    @property
-    def targets(self) -> Literal["binary", "real"]:
-        """Labels are -1/+1."""
-        return "binary"
-
-    @property
-    def log_concave(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def forbids(self) -> bool:
-        """No latent value has likelihood zero."""
-        return False
+    targets: ClassVar[Literal["binary"]] = "binary"
+    forbids: ClassVar[bool] = False
+    log_concave: ClassVar[bool] = True
 
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log sigma(t f) in nats, and its derivatives in f; ``t`` and ``f`` broadcast."""
@@ -84,16 +73,7 @@ class Logit:
             s_2 = \mathrm{Var}(\sigma) - \langle \sigma (1 - \sigma) \rangle
 
         are the derivatives of log Z, and those of log(1 - Z) are -r s_1 and -r (s_2 + (1 + r) s_1^2).
-
-        Parameters
-        ----------
-        t, mean, variance : array
-            Labels, and Gaussians in latent units and their square; they broadcast.
-
-        Returns
-        -------
-        Derivs
-            Value in nats; at variance 0 that of `log_prob`.
+        At variance 0 it is `log_prob`.
         """
         t, mean, variance = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (t, mean, variance)))
         shape = mean.shape

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erfcx, expit, log_ndtr, ndtr
+from scipy.special import erfcx, expit, log_ndtr, ndtr, ndtri_exp
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods.base import check_gaussian_variance, check_variance, in_added_variance
 from bayesgp_mf.likelihoods.optional import LatentNoise
-from bayesgp_mf.likelihoods.step_tilted import step_values
 from bayesgp_mf.types import Array, Derivs
 
 _FRACTION_FROM = 5.0  # for z below minus this, the continued fraction beats the closed form ...
 _FRACTION_TERMS = 40  # ... and this many terms leave nothing above rounding (checked against mpmath)
 
+_SMALLEST = float(np.finfo(np.float64).tiny)
 _ROOT_OF_TWO_OVER_PI, _ROOT_OF_HALF = math.sqrt(2.0 / math.pi), math.sqrt(0.5)
 
 
@@ -71,11 +71,11 @@ class Probit:
 
     noise_variance: float = 1.0
     flip: float = 0.0
+    targets: ClassVar[Literal["binary"]] = "binary"
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "noise_variance", check_variance("noise_variance", self.noise_variance, zero_allowed=True)
-        )
+        noise_variance = check_variance("noise_variance", self.noise_variance, zero_allowed=True)
+        object.__setattr__(self, "noise_variance", noise_variance)
         flip = float(self.flip) if isinstance(self.flip, int | float | np.number) and abs(self.flip) < 1 else np.nan
         if not 0.0 <= flip < 0.5:
             raise ValueError(
@@ -83,11 +83,6 @@ class Probit:
                 "means that the two class labels are exchanged."
             )
         object.__setattr__(self, "flip", flip)
-
-    @property
-    def targets(self) -> Literal["binary", "real"]:
-        """Labels are -1/+1."""
-        return "binary"
 
     @property
     def forbids(self) -> bool:
@@ -199,13 +194,12 @@ class Probit:
         with np.errstate(divide="ignore"):  # log 0 = -inf is the answer, not an accident
             value = np.log(self.flip + (1.0 - 2.0 * self.flip) * right)
         spread = self.log_partition(t, mean, np.where(certain, 1.0, variance))
-        return Derivs(
-            np.where(certain, value, spread.value), np.where(certain, 0.0, spread.d1), np.where(certain, 0.0, spread.d2)
-        )
+        d1, d2 = (np.where(certain, 0.0, slope) for slope in (spread.d1, spread.d2))
+        return Derivs(np.where(certain, value, spread.value), d1, d2)
 
     def tilted_values(self, t: Array, mean: Array, variance: Array, scores: Array) -> tuple[Array, Array] | None:
         """Return what `processes.tilted.tilted_values` does, for a step; else None."""
-        return step_values(self.flip, t, mean, variance, scores) if self.is_flat else None
+        return _step_values(self.flip, t, mean, variance, scores) if self.is_flat else None
 
     def predict_proba(self, mean: Array, variance: Array) -> Array:
         """Return P(t = +1) when f ~ N(mean, variance) (2000, eq. 12); elementwise."""
@@ -262,3 +256,22 @@ def Step(flip: float = 0.0) -> Probit:  # noqa: N802  (it stands among the likel
     Probit(noise_variance=0.0, flip=0.1)
     """
     return Probit(noise_variance=0.0, flip=flip)
+
+
+def _step_values(flip: float, t: Array, mean: Array, variance: Array, scores: Array) -> tuple[Array, Array]:
+    """Answer `processes.tilted.tilted_values` for a step: two pieces of one Gaussian, the wrong one times ``flip``."""
+    scale = np.sqrt(variance)
+    centre, level = t * mean / scale, t * scores  # signed: the label holds for values above zero
+    log_right = np.log1p(-flip) + log_ndtr(centre)
+    with np.errstate(divide="ignore"):  # log 0 = -inf: without flips nothing lies on the wrong side
+        log_flip = np.log(flip)
+    log_total = np.logaddexp(log_right, log_flip + log_ndtr(-centre))
+    # invert each piece from its own tail, in logs: it may be smaller than any number
+    above = log_ndtr(-level) <= log_right - log_total
+    with np.errstate(invalid="ignore", over="ignore"):  # of the piece that is not taken
+        upper = centre - ndtri_exp(np.minimum(log_ndtr(-level) + log_total - np.log1p(-flip), 0.0))
+        lower = centre + ndtri_exp(np.minimum(log_ndtr(level) + log_total - log_flip, 0.0)) if flip else upper
+    # next to the edge, rounding must not take a value across it
+    signed = np.where(above, np.maximum(upper, _SMALLEST), np.minimum(lower, -_SMALLEST))
+    log_density = np.where(above, np.log1p(-flip), log_flip) - log_total - 0.5 * (signed - centre) ** 2
+    return t * scale * signed, np.log(scale) - 0.5 * scores**2 - log_density

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import expit
@@ -21,6 +21,7 @@ from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
 
+_Density: TypeAlias = Callable[[Array, Array], Any]
 _ORDER = 20  # nodes in a panel
 _TOLERANCE = 1e-12  # change by halving, relative to the integral; the halves of a smooth panel are far better
 _ROUNDING = 1e-15  # of the function, relative to its largest value in nats
@@ -102,6 +103,9 @@ class Quadrature:
     targets: Literal["binary", "real"] = "binary"
     sampler: Callable[[Array, np.random.Generator], Any] | None = None
     step: float = 2.0**-8
+    # what a function forbids, and whether it is concave, cannot be known before it is asked
+    forbids: ClassVar[bool] = False
+    log_concave: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not callable(self.log_density):
@@ -113,16 +117,6 @@ class Quadrature:
         if not (np.isfinite(self.step) and self.step > 0):
             raise ValueError(f"step must be a finite number > 0, got {self.step!r}.")
 
-    @property
-    def log_concave(self) -> bool:
-        """Taken to be False: what a function is cannot be known before it is asked."""
-        return False
-
-    @property
-    def forbids(self) -> bool:
-        """Taken to be False: what a function forbids cannot be known before it is asked."""
-        return False
-
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log p(t|f) in nats, and its derivatives in f by central differences; ``t`` and ``f`` broadcast.
 
@@ -132,21 +126,13 @@ class Quadrature:
             If the function returned NaN, +inf, a wrong shape, or -inf within three steps of ``f``.
         """
         t, f = np.broadcast_arrays(np.asarray(t, dtype=np.float64), np.asarray(f, dtype=np.float64))
-        value, d1, d2 = _differences(self.log_density, t.ravel(), f.ravel(), self.step)
-        return Derivs(value.reshape(f.shape), d1.reshape(f.shape), d2.reshape(f.shape))
+        parts = _differences(self.log_density, t.ravel(), f.ravel(), self.step)
+        return Derivs(*(part.reshape(f.shape) for part in parts))
 
     def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
         """Return the log of the integral of p(t|f) N(f | mean, variance), and its derivatives in mean.
 
-        Parameters
-        ----------
-        t, mean, variance : array
-            Targets, and Gaussians in latent units and their square; they broadcast.
-
-        Returns
-        -------
-        Derivs
-            Value in nats; at variance 0 that of `log_prob`.
+        At variance 0 it is `log_prob`.
 
         Raises
         ------
@@ -208,20 +194,14 @@ class Quadrature:
         return np.where(rng.random(f.shape) < expit(right - wrong).reshape(f.shape), 1.0, -1.0)
 
     def to_dict(self) -> dict[str, Any]:
-        """Raise: a function cannot be saved.
-
-        Raises
-        ------
-        UndefinedQuantityError
-            Always.
-        """
+        """Raise an UndefinedQuantityError: a function cannot be saved."""
         raise UndefinedQuantityError(
             "a Quadrature likelihood holds a Python function, which cannot be saved as numbers and strings. "
             "Save the rest, and build the likelihood again from its function."
         )
 
 
-def _evaluate(function: Callable[[Array, Array], Any], t: Array, f: Array) -> Array:
+def _evaluate(function: _Density, t: Array, f: Array) -> Array:
     """Return ``function(t, f)`` for ``t (k,)`` and ``f (k,)`` or ``(k, p)``, checked."""
     flat = f.ravel()
     targets = t if f.ndim == 1 else np.repeat(t, f.shape[1])
@@ -245,9 +225,7 @@ def _evaluate(function: Callable[[Array, Array], Any], t: Array, f: Array) -> Ar
     return values.reshape(f.shape)
 
 
-def _differences(
-    function: Callable[[Array, Array], Any], t: Array, f: Array, step: float
-) -> tuple[Array, Array, Array]:
+def _differences(function: _Density, t: Array, f: Array, step: float) -> tuple[Array, Array, Array]:
     """Return log p and its first two central differences in f, ``(k,)`` each."""
     values = _evaluate(function, t, f[:, None] + step * _STENCIL)
     bad = ~np.isfinite(values).all(axis=1)
@@ -264,7 +242,7 @@ def _differences(
 class _Tilted(NamedTuple):
     """Log p(t|f) N(f | mean, scale^2) of several cases, in x = (f - mean)/scale."""
 
-    function: Callable[[Array, Array], Any]
+    function: _Density
     t: Array
     mean: Array
     scale: Array
@@ -290,9 +268,7 @@ class _Nodes(NamedTuple):
     weight: Array
 
 
-def _partition(
-    function: Callable[[Array, Array], Any], t: Array, mean: Array, scale: Array, step: float
-) -> tuple[Array, Array, Array]:
+def _partition(function: _Density, t: Array, mean: Array, scale: Array, step: float) -> tuple[Array, Array, Array]:
     """Return log Z and its derivatives in mean, ``(k,)`` each, for scale > 0."""
     tilted = _Tilted(function, t, mean, scale)
     mode, peak = _mode(tilted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -48,6 +48,7 @@ class Shifted:
 
     likelihood: Likelihood
     offset: Array
+    forbids: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.likelihood.forbids:
@@ -60,11 +61,6 @@ class Shifted:
     def targets(self) -> Literal["binary", "real", "classes"]:
         """Those of the likelihood."""
         return self.likelihood.targets
-
-    @property
-    def forbids(self) -> bool:
-        """No latent value has likelihood zero."""
-        return False
 
     @property
     def log_concave(self) -> bool:

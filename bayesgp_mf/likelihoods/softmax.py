@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Set
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import log_softmax, softmax
@@ -64,6 +64,9 @@ class Softmax:
     """
 
     classes: tuple[Any, ...] | None = None
+    targets: ClassVar[Literal["classes"]] = "classes"
+    forbids: ClassVar[bool] = False
+    log_concave: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.classes is None:
@@ -71,9 +74,7 @@ class Softmax:
         if isinstance(self.classes, str | Set) or not isinstance(self.classes, Iterable):  # a set has no order
             raise ValueError(f"classes must be a sequence of labels such as ('a', 'b', 'c'), got {self.classes!r}.")
         given = self.classes.tolist() if isinstance(self.classes, np.ndarray) else list(self.classes)
-        if not all(
-            isinstance(label, Hashable) and (isinstance(label, str) or str(label) not in _MISSING) for label in given
-        ):
+        if not all(isinstance(c, Hashable) and (isinstance(c, str) or str(c) not in _MISSING) for c in given):
             raise ValueError(f"classes must be labels such as text or numbers, none of them missing, got {given!r}.")
         names = [str(label) for label in given]
         if len(names) < 2 or len(set(names)) < len(names):
@@ -84,21 +85,6 @@ class Softmax:
     def n_classes(self) -> int | None:
         """Number of classes C, or None where the labels decide."""
         return None if self.classes is None else len(self.classes)
-
-    @property
-    def targets(self) -> Literal["classes"]:
-        """Codes 0 to C - 1."""
-        return "classes"
-
-    @property
-    def log_concave(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def forbids(self) -> bool:
-        """No latent value has likelihood zero."""
-        return False
 
     def with_classes(self, classes: tuple[str, ...]) -> Softmax:
         """Return the likelihood with its classes named."""

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from itertools import chain, combinations, product
+from itertools import combinations, product
 from math import prod
 from typing import NamedTuple
 
@@ -67,32 +67,37 @@ _LOWEST = 1e-250  # values of G below this count as zero
 _ROUNDING = 1e-8  # in units of the largest variance: eigenvalues down to minus this are zero
 _REFINEMENTS = 12
 _GUMBEL_VARIANCE = np.pi**2 / 6.0
+_NO_COVARIANCE = "the covariance of the latent values of a case is not positive semi-definite"
 
 Index = NDArray[np.intp]
 
 
-def class_probabilities(mean: Array, covariance: Array) -> Array:
+def class_probabilities(mean: Array, covariance: Array, codes: Index | None = None) -> Array:
     """Return the probabilities ``(m, C)`` of the classes of cases with Gaussian latent values; rows sum to one.
 
-    Parameters
-    ----------
-    mean : (m, C) array
-        In latent units.
-    covariance : (m, C, C) array
-        In squared latent units; positive semi-definite.
+    Those of the classes ``codes (m,)``, where they are given, have a small relative error too.
 
     Raises
     ------
     ConvergenceError
         If all points leave an estimated error above 1e-4.
     ArithmeticError
-        If a covariance is none.
+        If one of the covariances ``(m, C, C)`` is not positive semi-definite.
     """
     if mean.shape[1] == 2:
         difference, variance = _of_two(mean, covariance)
         logit = Logit()
         return np.stack([logit.predict_proba(-difference, variance), logit.predict_proba(difference, variance)], 1)
-    return _probabilities(mean, covariance, None)
+
+    def good(rows: Index, value: Array, error: Array) -> NDArray[np.bool_]:
+        enough = np.max(error, axis=1) <= ABSOLUTE
+        if codes is not None:
+            own = np.arange(rows.size), codes[rows]
+            enough &= error[own] <= RELATIVE * value[own]
+        return np.asarray(enough)
+
+    result = _until_good(_split(mean, covariance), _first_moments, good, "probability")
+    return np.asarray(result / np.sum(result, axis=1, keepdims=True))  # one already, but for rounding
 
 
 def class_predictions(t: Array, mean: Array, covariance: Array) -> tuple[Array, Array]:
@@ -103,50 +108,14 @@ def class_predictions(t: Array, mean: Array, covariance: Array) -> tuple[Array, 
     if mean.shape[1] == 2:
         return log_class_density(t, mean, covariance).value, class_probabilities(mean, covariance)
     codes = t.astype(np.intp)
-    probability = _probabilities(mean, covariance, codes)
+    probability = class_probabilities(mean, covariance, codes)
     return np.log(probability[np.arange(t.size), codes]), probability
 
 
-def _probabilities(mean: Array, covariance: Array, codes: Index | None) -> Array:
-    """Return the probabilities ``(m, C)`` of three or more classes; those of ``codes`` have a small relative error."""
-
-    def good(rows: Index, value: Array, error: Array) -> NDArray[np.bool_]:
-        enough = np.max(error, axis=1) <= ABSOLUTE
-        if codes is not None:
-            own = np.arange(rows.size), codes[rows]
-            enough &= error[own] <= RELATIVE * value[own]
-        return np.asarray(enough)
-
-    def estimate(rows: Index, cases: _Cases, rule: _Rule) -> Array:
-        return _first_moments(cases, rule)
-
-    result = _until_good(_split(mean, covariance), estimate, good, "probability")
-    return np.asarray(result / np.sum(result, axis=1, keepdims=True))  # one already, but for rounding
-
-
 def log_class_density(t: Array, mean: Array, covariance: Array) -> Derivs:
-    """Return the log probability of the classes ``t``, and its derivatives in the means.
+    """Return the log probability ``(m,)`` of the classes ``t (m,)``, and its derivatives in the means ``(m, C)``.
 
-    Parameters
-    ----------
-    t : (m,) array
-        Classes, 0 to C - 1.
-    mean : (m, C) array
-        In latent units.
-    covariance : (m, C, C) array
-        In squared latent units; positive semi-definite.
-
-    Returns
-    -------
-    Derivs
-        ``value (m,)`` in nats, ``d1 (m, C)``, ``d2 (m, C, C)``.
-
-    Raises
-    ------
-    ConvergenceError
-        If all points leave an estimated error above 3e-4 nats.
-    ArithmeticError
-        If a covariance is none.
+    It raises what `class_probabilities` does, but the estimated error allowed is 3e-4 nats.
     """
     codes = t.astype(np.intp)
     if mean.shape[1] == 2:
@@ -182,7 +151,7 @@ def _of_two(mean: Array, covariance: Array) -> tuple[Array, Array]:
     variance = covariance[:, 0, 0] + covariance[:, 1, 1] - covariance[:, 0, 1] - covariance[:, 1, 0]
     scale = np.maximum(covariance[:, 0, 0], covariance[:, 1, 1])
     if not np.all(variance >= -_ROUNDING * scale):  # also if one is NaN
-        raise _no_covariance()
+        raise ArithmeticError(_NO_COVARIANCE)
     return mean[:, 1] - mean[:, 0], np.maximum(variance, 0.0)
 
 
@@ -206,7 +175,7 @@ def _split(mean: Array, covariance: Array) -> _Cases:
     values, vectors = np.linalg.eigh(0.5 * (inner + np.swapaxes(inner, 1, 2)))
     scale = np.max(np.abs(diagonal), axis=1, initial=0.0)[:, None]
     if not np.all(values >= -_ROUNDING * scale):  # also if one is NaN
-        raise _no_covariance()
+        raise ArithmeticError(_NO_COVARIANCE)
     # where all covariances between classes are a_c + a_d, taking these away leaves a diagonal: least squares for a
     between = np.sum(covariance, axis=2) - diagonal
     total = np.sum(between, axis=1, keepdims=True) / (2.0 * (n_classes - 1))
@@ -265,20 +234,21 @@ def _until_good(
             each = estimate(rows, cases.of(rows), rule)
             if value is None:
                 value = np.empty((count, each.shape[2]))
-            found = np.mean(each, axis=1)
+            found, sets = np.mean(each, axis=1), each.shape[1]
             if judge:
-                sets = each.shape[1]
                 # twice the last change: what follows is mostly less than it
-                spread = 2.0 * np.abs(found - value[rows])
+                error = 2.0 * np.abs(found - value[rows])
                 if sets > 1:  # three standard errors
-                    spread = 3.0 * np.std(each, axis=1, ddof=1) / np.sqrt(sets)
-                undecided.append(rows[~good(rows, found, spread)])
+                    error = 3.0 * np.std(each, axis=1, ddof=1) / np.sqrt(sets)
+                undecided.append(rows[~good(rows, found, error)])
             value[rows] = found
         return np.concatenate(undecided)
 
     refine(_sparse_rule((1,) * (n_classes - 1), 0), pending, judge=False)
     pending = pending[~exact]
-    grades, unsettled = _grades(cases), [pending[:0]]
+    # of each axis of z (m, C - 1): 1 where it moves much, up to 4 where it hardly does
+    spread = np.sum(cases.shared**2 / (_GUMBEL_VARIANCE + cases.variance)[:, :, None], axis=1)
+    grades, unsettled = 1 + np.sum(spread[:, :, None] <= _GRADES, axis=2), [pending[:0]]
     for grade in sorted({tuple(int(g) for g in row) for row in grades[pending]}):
         some = pending[np.all(grades[pending] == grade, axis=1)]
         for level in range(1, LEVELS + 1):
@@ -301,12 +271,6 @@ def _until_good(
     return value
 
 
-def _grades(cases: _Cases) -> Index:
-    """Return a grade ``(m, C - 1)`` for each axis of z: 1 where it moves much, up to 4 where it hardly does."""
-    spread = np.sum(cases.shared**2 / (_GUMBEL_VARIANCE + cases.variance)[:, :, None], axis=1)
-    return np.asarray(1 + np.sum(spread[:, :, None] <= _GRADES, axis=2), dtype=np.intp)
-
-
 @cache
 def _sparse_rule(grade: tuple[int, ...], level: int) -> _Rule:
     """Return a sparse combination of Gauss-Hermite rules of 1, 3, 5, ... nodes along each axis.
@@ -315,33 +279,23 @@ def _sparse_rule(grade: tuple[int, ...], level: int) -> _Rule:
     are exact from level 1 on.
     """
     indices = _indices(grade, level)
+    steps = [up for count in range(max(level, 1) + 1) for up in combinations(range(len(grade)), count)]
     combined: dict[tuple[float, ...], float] = {}
     for index in indices:
         # of the combination: the sum of (-1)^|u| over steps u of 0 and 1 that stay inside
-        factor = sum((-1) ** len(up) for up in _steps_up(len(grade), max(level, 1)) if _plus(index, up) in indices)
+        ahead = [len(up) for up in steps if tuple(i + (j in up) for j, i in enumerate(index)) in indices]
+        factor = sum((-1) ** count for count in ahead)
         if factor == 0:
             continue
-        rules = [_hermite(2 * i + 1) for i in index]
-        for picked in product(*[range(rule[0].size) for rule in rules]):
-            point = tuple(float(rule[0][j]) for rule, j in zip(rules, picked, strict=True))
-            weight = float(np.prod([rule[1][j] for rule, j in zip(rules, picked, strict=True)]))
-            combined[point] = combined.get(point, 0.0) + factor * weight
+        for nodes in product(*[list(zip(*_hermite(2 * i + 1), strict=True)) for i in index]):
+            point = tuple(float(x) for x, _ in nodes)
+            combined[point] = combined.get(point, 0.0) + factor * float(np.prod([weight for _, weight in nodes]))
     return _Rule(np.array(list(combined))[None], np.array(list(combined.values())))
 
 
 def _indices(grade: tuple[int, ...], level: int) -> set[tuple[int, ...]]:
     single = {tuple(int(j == k) for j in range(len(grade))) for k in range(len(grade))} if level else set()
     return {*_up_to(grade, level), *single}
-
-
-def _steps_up(dimensions: int, most: int) -> Iterator[tuple[int, ...]]:
-    """Yield all sets of at most ``most`` axes."""
-    return chain.from_iterable(combinations(range(dimensions), count) for count in range(most + 1))
-
-
-def _plus(index: tuple[int, ...], up: tuple[int, ...]) -> tuple[int, ...]:
-    """Return an index with one added on the given axes."""
-    return tuple(i + (j in up) for j, i in enumerate(index))
 
 
 def _size(grade: tuple[int, ...], level: int) -> int:
@@ -367,7 +321,8 @@ def _sobol(dimensions: int, log2_points: int) -> _Rule:
 
 def _blocks(cases: _Cases, rows: Index, points: int) -> list[Index]:
     """Return blocks of rows that are handled at once, those with grids of similar size together."""
-    size = _grid_sizes(cases.of(rows))
+    lower, upper = _reach(cases.of(rows), np.zeros(1))
+    size = np.asarray(np.ceil((upper - lower) / _steps(cases.of(rows))), dtype=np.intp)
     order = np.argsort(size, kind="stable")
     rows, size = rows[order], size[order]
     blocks, start = [], 0
@@ -389,11 +344,6 @@ def _reach(cases: _Cases, shift: Array) -> tuple[Array, Array]:
 def _steps(cases: _Cases) -> Array:
     """Return the steps ``(k,)`` of the trapezoidal rule."""
     return np.asarray(_STEP * np.sqrt(1.0 + np.min(cases.variance, axis=1) / _GUMBEL_VARIANCE))
-
-
-def _grid_sizes(cases: _Cases) -> Index:
-    lower, upper = _reach(cases, np.zeros(1))
-    return np.asarray(np.ceil((upper - lower) / _steps(cases)), dtype=np.intp)
 
 
 class _Grid(NamedTuple):
@@ -426,11 +376,11 @@ def _on_grid(cases: _Cases, points: Array) -> _Grid:
     scaled = (table[0], table[1] * spacing, table[2] * spacing**2)
     ends = [part[k, c, at + end] for end in (0, 1) for part in scaled]
     h = step[:, None, None, None, None]
-    result = [
+    log_g, slope, curvature = (
         sum(weight[..., None] * end for weight, end in zip(row, ends, strict=True)) / h**order
         for order, row in enumerate(weights)
-    ]
-    return _Grid(result[0], result[1], result[2], step)
+    )
+    return _Grid(log_g, slope, curvature, step)
 
 
 def _quintic(u: Array) -> list[list[Array]]:
@@ -497,7 +447,7 @@ def _hermite(count: int) -> tuple[Array, Array]:
     return np.asarray(nodes), np.asarray(weights / np.sum(weights))
 
 
-def _first_moments(cases: _Cases, rule: _Rule) -> Array:
+def _first_moments(rows: Index, cases: _Cases, rule: _Rule) -> Array:
     """Return the probabilities ``(k, sets, C)``, averaged over each set of points."""
     grid = _on_grid(cases, rule.points)
     together = np.exp(np.sum(grid.log_g, axis=3))
@@ -524,7 +474,3 @@ def _moments_of(codes: Index, cases: _Cases, rule: _Rule) -> tuple[Array, Array,
     curvature[rows, codes] = -np.sum(curvature, axis=1)
     curvature[rows, :, codes] = -np.sum(curvature, axis=2)
     return each, slope, curvature
-
-
-def _no_covariance() -> ArithmeticError:
-    return ArithmeticError("the covariance of the latent values of a case is not positive semi-definite")

@@ -54,36 +54,18 @@ _ROUNDING = 1e-10  # a variance may exceed that before the label by this part
 
 
 class Tilted(NamedTuple):
-    r"""Softmax times a Gaussian, in C - 1 orthonormal contrasts of the latent values.
+    """Softmax times a Gaussian, in C - 1 orthonormal contrasts of the latent values."""
 
-    Attributes
-    ----------
-    log_partition : (n,) array
-        Log Z in nats.
-    gradient : (n, C - 1) array
-        Of log Z in the means; the tilted mean is m + V gradient.
-    precision : (n, C - 1, C - 1) array
-        Tilted precision less that of the Gaussian: positive semi-definite, since the softmax is log-concave.
-    """
-
-    log_partition: Array
-    gradient: Array
-    precision: Array
+    log_partition: Array  # log Z (n,) in nats
+    gradient: Array  # (n, C - 1), of log Z in the means; the tilted mean is m + V gradient
+    precision: Array  # (n, C - 1, C - 1), tilted less that of the Gaussian; not negative: the softmax is log-concave
 
 
 def tilted(t: Array, mean: Array, covariance: Array, points: int | None = None) -> Tilted:
-    """Return integral and moments of softmax times Gaussian.
+    """Return integral and moments of softmax times Gaussian, for classes ``t (n,)``.
 
-    Parameters
-    ----------
-    t : (n,) array
-        Classes, 0 to C - 1.
-    mean : (n, C - 1) array
-        Of the contrasts, `softmax_integral.contrast_basis`, in latent units.
-    covariance : (n, C - 1, C - 1) array
-        In squared latent units; positive definite.
-    points : int, optional
-        Nodes for each variable but the last; the default is `points_for`.
+    ``mean (n, C - 1)`` and ``covariance (n, C - 1, C - 1)`` are those of the contrasts,
+    `softmax_integral.contrast_basis`; ``points`` are the nodes for each variable but the last, by default `points_for`.
 
     Raises
     ------
@@ -112,14 +94,8 @@ def log_partition(t: Array, mean: Array, covariance: Array, points: int | None =
 def tilted_probabilities(mean: Array, covariance: Array, points: int | None = None) -> Array:
     """Return the probabilities ``(m, C)`` of the classes of cases with Gaussian latent values; rows sum to one.
 
-    Parameters
-    ----------
-    mean : (m, C) array
-        In latent units.
-    covariance : (m, C, C) array
-        In squared latent units; positive definite but for a common shift.
-    points : int, optional
-        As in `tilted`. Before it is divided out, the sum over all classes is one up to the error of the integrals.
+    ``covariance (m, C, C)`` is positive definite but for a common shift. Before it is divided out, the sum over all
+    classes is one up to the error of the integrals.
     """
     basis = contrast_basis(mean.shape[1])
     contrasts, inner = mean @ basis, basis.T @ covariance @ basis

@@ -114,6 +114,7 @@ class StarTap:
         """It knows more of the observed cases than its Gaussian posterior says; its integrals are for few classes."""
         return Traits(
             targets=frozenset({"classes"}),
+            cavities=True,
             check=_check_likelihood,
             known_classes=lambda problem, solution: NearestCases(
                 problem, replace(solution, cavity=self.cavity(problem, solution))

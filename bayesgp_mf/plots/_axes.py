@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.types import Array
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 POINT = "#1f5fa8"
 LINE = "#777777"

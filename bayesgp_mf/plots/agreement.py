@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.plots._axes import BAND, LINE, POINT, axes_or_new, legend_above, vector
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 ERRORS_SHOWN = 2.0
 """Half-length of the error bars, in standard errors."""
@@ -32,10 +28,8 @@ def plot_agreement(
 
     Parameters
     ----------
-    reference : (m,) array_like
-        Values of the reference, one for each case.
-    values : (m,) array_like
-        Values of the method for the same cases.
+    reference, values : (m,) array_like
+        Values of the reference and of the method, one for each case.
     reference_error : (m,) array_like, optional
         Standard error of each reference value (for sampling, its Monte-Carlo error); two of them are drawn
         to either side.
@@ -71,13 +65,11 @@ def plot_agreement(
     y = vector("values", values, x.size)
     error = None if reference_error is None else ERRORS_SHOWN * vector("reference_error", reference_error, x.size)
     ax = axes_or_new(ax)
-    unit = f" ({unit})" if unit else ""
-    ax.set_xlabel(f"{names[0]}: {quantity}{unit}")
+    upwards = f"{names[1]} minus {names[0]}" if difference else names[1]
+    what = f"{quantity} ({unit})" if unit else quantity
+    ax.set(xlabel=f"{names[0]}: {what}", ylabel=f"{upwards}: {what}")
     if difference:
         y = y - x
-        ax.set_ylabel(f"{names[1]} minus {names[0]}: {quantity}{unit}")
-    else:
-        ax.set_ylabel(f"{names[1]}: {quantity}{unit}")
 
     margin = 0.04 * (float(np.ptp(x)) or 1.0)
     ends = np.array([x.min() - margin, x.max() + margin])

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.diagnostics import calibration_table
 from bayesgp_mf.plots._axes import LINE, POINT, axes_or_new, legend_above
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def plot_calibration(
@@ -30,14 +26,8 @@ def plot_calibration(
 
     Parameters
     ----------
-    labels : (m,) array_like
-        Labels that occurred, 0/1 or booleans.
-    probabilities : (m,) array_like
-        Predicted probability of class 1.
-    bins : int or (b + 1,) array_like
-        Number of bins of equal width, or their edges from 0 to 1.
-    level : float
-        Coverage of the intervals.
+    labels, probabilities, bins, level
+        As for `diagnostics.calibration_table`.
     class_name : str
         What class 1 is called on the axes.
     ax : matplotlib.axes.Axes, optional
@@ -62,26 +52,16 @@ def plot_calibration(
     """
     table = calibration_table(labels, probabilities, bins=bins, level=level)
     ax = axes_or_new(ax)
-    below, above = table.observed - table.interval_low, table.interval_high - table.observed
+    # rounding may leave a limit on the wrong side of 0 or 1
+    sides = np.maximum([table.observed - table.interval_low, table.interval_high - table.observed], 0.0)
     ax.plot([0, 1], [0, 1], color=LINE, linewidth=1, linestyle="--", label="calibrated", zorder=1)
+    label = f"bin, {100 * level:g} % interval, number of cases"
     ax.errorbar(
-        table.predicted,
-        table.observed,
-        yerr=np.maximum([below, above], 0.0),  # rounding may leave a limit on the wrong side of 0 or 1
-        fmt="o",
-        color=POINT,
-        markersize=5,
-        capsize=2,
-        linewidth=1,
-        label=f"bin, {100 * level:g} % interval, number of cases",
+        table.predicted, table.observed, sides, fmt="o", color=POINT, markersize=5, capsize=2, linewidth=1, label=label
     )
     for x, high, count in zip(table.predicted, table.interval_high, table.cases, strict=True):
         ax.annotate(f"{count}", (x, high), (0, 3), textcoords="offset points", ha="center", fontsize=8)
-    ax.set(
-        xlim=(-0.02, 1.02),
-        ylim=(-0.02, 1.1),
-        xlabel=f"Predicted probability of {class_name}",
-        ylabel=f"Observed frequency of {class_name}",
-    )
+    ax.set(xlabel=f"Predicted probability of {class_name}", ylabel=f"Observed frequency of {class_name}")
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.1))
     legend_above(ax)
     return ax

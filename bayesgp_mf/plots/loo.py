@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
+from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.read import fit_group
 from bayesgp_mf.plots._axes import LINE, POINT, axes_or_new, legend_above, vector
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from bayesgp_mf.container.groups import Container
 
 WORST = "#c03a2b"
 
@@ -79,10 +76,8 @@ def plot_loo(
         x = vector("reference", reference, y.size)
         ends = np.array([min(x.min(), y.min()), max(x.max(), y.max())])
         ax.plot(ends, ends, color=LINE, linewidth=1, label="equal", zorder=1)
-        ax.set(
-            xlabel=f"{names[0]}: log predictive density (nats)",
-            ylabel=f"{names[1]}: log predictive density (nats)",
-        )
+        xlabel, ylabel = (f"{name}: log predictive density (nats)" for name in names)
+        ax.set(xlabel=xlabel, ylabel=ylabel)
     lowest = np.argsort(y, kind="stable")[:worst]
     others = np.setdiff1d(np.arange(y.size), lowest)
     ax.plot(x[others], y[others], "o", color=POINT, markersize=3, alpha=0.7, label="one case", zorder=2)

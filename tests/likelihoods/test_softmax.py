@@ -137,36 +137,44 @@ def test_dependent_classes_are_integrated_by_points(monkeypatch):
         class_probabilities(mean, 100.0 * covariance)
 
 
+def over_the_shared_part(mean, variance, shared, nodes):
+    """Probabilities for the covariance diag(variance) + B B', over a dense product of Gauss-Hermite rules for z."""
+    x, w = np.polynomial.hermite_e.hermegauss(nodes)
+    z = np.stack(np.meshgrid(*[x] * shared.shape[1], indexing="ij"), axis=-1).reshape(-1, shared.shape[1])
+    weights = np.stack(np.meshgrid(*[w / w.sum()] * shared.shape[1], indexing="ij"), axis=-1).reshape(z.shape)
+    independent = np.broadcast_to(np.diag(variance), (len(z), mean.size, mean.size))
+    return weights.prod(axis=1) @ class_probabilities(mean + z @ shared.T, independent)
+
+
 @pytest.mark.parametrize("n_classes", [3, 4, 7])
 @pytest.mark.parametrize("own", [0.0, 1e-6, 0.1, 3.0])
-def test_the_split_of_a_covariance_adds_up(n_classes, own):
-    """diag(s) + B B' gives all differences the same covariance as V, whatever V; s is not given away."""
+def test_a_part_that_classes_share_is_integrated(n_classes, own):
     rng = np.random.default_rng(0)
-    mixed = rng.standard_normal((6, n_classes, 2))
-    covariance = mixed @ np.swapaxes(mixed, 1, 2) + own * np.eye(n_classes)
-    cases = softmax_integral._split(np.zeros((6, n_classes)), covariance)
-    again = cases.variance[:, :, None] * np.eye(n_classes) + cases.shared @ np.swapaxes(cases.shared, 1, 2)
-    basis = softmax_integral.contrast_basis(n_classes)
-    np.testing.assert_allclose(basis.T @ again @ basis, basis.T @ covariance @ basis, atol=1e-9)
-    assert np.all(cases.variance >= 0)
-    if own == 3.0:
-        assert np.median(cases.variance) > 2.0
+    mean, shared = rng.standard_normal((2, n_classes)), rng.standard_normal((2, n_classes, 2))
+    variance = np.full(n_classes, own)
+    found = class_probabilities(mean, shared @ np.swapaxes(shared, 1, 2) + np.diag(variance))
+    for m, each, part in zip(mean, found, shared, strict=True):
+        np.testing.assert_allclose(each, over_the_shared_part(m, variance, part, 30), atol=1e-4)
+    independent = class_probabilities(mean, np.broadcast_to(np.diag(variance), (2, n_classes, n_classes)))
+    assert np.abs(found - independent).max() > 1e-2  # the control
 
 
-@pytest.mark.parametrize(("grade", "level", "degree"), [((1, 1, 1), 3, 7), ((1, 2, 3), 4, 9), ((1, 1, 2, 4), 1, 3)])
-def test_sparse_rules_are_exact_for_their_degree(grade, level, degree):
-    rule = softmax_integral._sparse_rule(grade, level)
-    z = rule.points[0]
-    np.testing.assert_allclose(rule.weights.sum(), 1.0)
-    moments = {2: 1.0, 4: 3.0, 6: 15.0, 8: 105.0}
-    for power, moment in moments.items():
-        found = rule.weights @ z[:, 0] ** power
-        if power <= degree:
-            np.testing.assert_allclose(found, moment, rtol=1e-12)
-    np.testing.assert_allclose(rule.weights @ z**2, 1.0, rtol=1e-12)  # along every axis, whatever its grade
-    if level > 2:
-        np.testing.assert_allclose(rule.weights @ (z[:, 0] ** 2 * z[:, 1] ** 2), 1.0, rtol=1e-12)
-    np.testing.assert_allclose(rule.weights @ z, 0.0, atol=1e-12)
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    ("sds", "levels"),
+    [((0.6, 0.6, 0.6), 3), ((0.8, 0.2, 0.05), 4), ((0.8, 0.8, 0.02), 3), ((0.3, 0.3, 0.3), 2), ((0.1, 0.1, 0.02), 2)],
+    ids=str,
+)
+def test_a_few_sparse_rules_will_do_where_little_is_shared(sds, levels, seed, monkeypatch):
+    """So few would not, were they not exact for their degree along each axis, or were more shared than has to be."""
+    monkeypatch.setattr(softmax_integral, "ABSOLUTE", 1e-6)
+    monkeypatch.setattr(softmax_integral, "LEVELS", levels)
+    monkeypatch.setattr(softmax_integral, "FIRST", softmax_integral.LAST + 1)  # no points
+    rng = np.random.default_rng(seed)
+    mean, variance = rng.standard_normal(4), rng.uniform(2.0, 4.0, 4)
+    shared = np.linalg.qr(rng.standard_normal((4, 3)))[0] * sds
+    found = class_probabilities(mean[None], (np.diag(variance) + shared @ shared.T)[None])[0]
+    np.testing.assert_allclose(found, over_the_shared_part(mean, variance, shared, 9), atol=5e-6)
 
 
 def test_many_classes():

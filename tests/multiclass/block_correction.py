@@ -36,6 +36,8 @@ class BlockCorrection:
         S, symmetric, in latent units to the power -1.
     """
 
+    form = "dense"
+
     def __init__(self, gram: Array, site_root: Array) -> None:
         self._gram = gram
         self.site_root = site_root
@@ -152,3 +154,7 @@ class BlockCorrection:
     def site_precision(self) -> Array:
         """Return W ``(n, C, C)``."""
         return np.asarray(self._root @ np.swapaxes(self._root, 1, 2))
+
+    def stored(self) -> dict[str, np.ndarray]:
+        """Return nothing: no container holds it."""
+        return {}
