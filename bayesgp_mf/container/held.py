@@ -80,7 +80,7 @@ def kernel_of(fit: xr.Dataset, given: Any) -> Kernel:
     said, held = _held(fit, "kernel", given, kernels.from_dict)
     if held is not None:
         return held
-    names, first = said["parameters"], fit.isel(node=0) if "node" in fit.dims else fit
+    names, first = said["parameters"], fit.isel(node=0) if "node_weight" in fit else fit
     found = as_kernel(given, {name: first[name].values for name in names})
     if list(found.params) != names:
         raise ValueError(

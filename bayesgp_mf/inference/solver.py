@@ -11,6 +11,7 @@ import numpy as np
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, LeaveOneOut, Solution
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.matrices.corrections import Correction
 from bayesgp_mf.types import Array
 
 GramGradient: TypeAlias = Any
@@ -37,26 +38,33 @@ class Solver(Protocol):
         """Return what the other cases predict for each case."""
 
 
-class Cloud(Protocol):
-    """A posterior as a weighted mixture of Gaussian processes with one covariance."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Cloud:
+    """A posterior as a weighted mixture of Gaussians with one covariance.
 
-    @property
-    def weights(self) -> Array:
-        """Of each Gaussian the weights ``(points, n)``: its mean at x is k(x)' w."""
+    Attributes
+    ----------
+    weights : (points, n) array
+        Of each Gaussian the weights w: its mean at x is k(x)' w.
+    share : (points,) array
+        Of the mixture; they sum to one.
+    correction : Correction
+        R of all of them.
+    """
 
-    @property
-    def share(self) -> Array:
-        """Of the mixture, ``(points,)``; they sum to one."""
-
-    @property
-    def correction(self) -> Any:
-        """R of all of them."""
+    weights: Array
+    share: Array
+    correction: Correction
 
     def moments(self, cross: Array, prior: Array) -> tuple[Array, Array]:
         """Return the means ``(points, m)`` and the one variance ``(m,)`` at new cases, from k(x) ``(n, m)``."""
+        variance = prior - self.correction.quadratic_diagonal(cross)
+        # what is known exactly, as at a training case of a step, has no variance but rounding
+        return self.weights @ cross, np.where(np.abs(variance) < 1e-10 * prior, 0.0, variance)
 
     def predict_proba(self, likelihood: Likelihood, cross: Array, prior: Array) -> Array:
         """Return the probability ``(m,)`` of t = +1 at new cases, averaged over the mixture."""
+        return np.asarray(self.share @ likelihood.predict_proba(*self.moments(cross, prior)))
 
 
 class KnownPosterior(Protocol):
@@ -123,7 +131,7 @@ class Traits:
     loo_gradient: Callable[[Problem, Solution, LeaveOneOut], Callable[[], GramGradient] | None] | None = None
     known_posterior: Callable[[Problem], KnownPosterior | None] | None = None
     known_classes: Callable[[Problem, Solution], KnownClasses] | None = None
-    check: Callable[[Likelihood], None] | None = None
+    check: Callable[[Likelihood], object] | None = None
 
 
 def traits_of(solver: Solver) -> Traits:

@@ -231,7 +231,7 @@ class Composite(Combination):
         return dict(zip(numbered, leaves, strict=True))
 
     def _rebuilt(self, labelled: Iterator[Kernel]) -> Self:
-        terms = [t._rebuilt(labelled) if isinstance(t, Composite) else next(labelled) for t in self.terms]
+        terms = [t._rebuilt(labelled) if isinstance(t, Composite) else next(labelled) for t in self.terms]  # noqa: SLF001
         return type(self)(*terms)
 
     def __repr__(self) -> str:

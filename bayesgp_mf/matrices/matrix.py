@@ -26,54 +26,45 @@ class HasPullBack(Protocol):
 
 
 class Matrix(Protocol):
-    """The Gram matrix K ``(n, n)`` of the training cases, in one form or another.
-
-    Attributes
-    ----------
-    form : str
-        The name by which a solver says that it takes it.
-    entries : array
-        The numbers that it is made of.
-    root : (n, r) array
-        A with K = A A'.
-    rank : int or None
-        Columns of its root; None if it has all of its entries.
-    pivots : (r,) array of int or None
-        The training cases that a root of low rank was made from.
-    width : int
-        Features of a case.
-    factor_is_cheap : bool
-        Whether a factorisation costs no more than some products.
-    """
+    """The Gram matrix K ``(n, n)`` of the training cases, in one form or another."""
 
     @property
-    def form(self) -> str: ...  # noqa: D102
+    def form(self) -> str:
+        """The name by which a solver says that it takes it."""
 
     @property
-    def entries(self) -> Array: ...  # noqa: D102
+    def entries(self) -> Array:
+        """The numbers that it is made of."""
 
     @property
-    def root(self) -> Array: ...  # noqa: D102
+    def root(self) -> Array:
+        """A ``(n, r)`` with K = A A'."""
 
     @property
-    def rank(self) -> int | None: ...  # noqa: D102
+    def rank(self) -> int | None:
+        """Columns of its root; None if it has all of its entries."""
 
     @property
-    def pivots(self) -> NDArray[np.intp] | None: ...  # noqa: D102
+    def pivots(self) -> NDArray[np.intp] | None:
+        """The training cases that a root of low rank was made from."""
 
     @property
-    def width(self) -> int: ...  # noqa: D102
+    def width(self) -> int:
+        """Features of a case."""
 
     @property
-    def factor_is_cheap(self) -> bool: ...  # noqa: D102
+    def factor_is_cheap(self) -> bool:
+        """Whether a factorisation costs no more than some products."""
 
     @property
-    def shape(self) -> tuple[int, ...]: ...  # noqa: D102
+    def shape(self) -> tuple[int, ...]:
+        """That of the dense matrix."""
 
     def diagonal(self) -> Array:
         """Return K_ii ``(n,)``."""
 
-    def __matmul__(self, vector: Array) -> Array: ...
+    def __matmul__(self, vector: Array) -> Array:
+        """Return K v."""
 
     def rows(self, which: NDArray[np.intp]) -> Array:
         """Return the rows ``(k, n)`` of K with the given numbers ``(k,)``."""

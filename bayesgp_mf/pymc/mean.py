@@ -74,14 +74,14 @@ def check_mean(method: str, likelihood: Likelihood) -> None:
     """Raise an UndefinedQuantityError unless the derivative of a method's evidence in a prior mean is known."""
     shifted = Shifted(likelihood, np.zeros(1))  # refuses a step
     traits = traits_of(METHODS[method])
-    if traits.check is not None:
-        traits.check(shifted)
     if traits.mean_gradient is None:
         able = sorted(name for name, solver in METHODS.items() if traits_of(solver).mean_gradient is not None)
         raise UndefinedQuantityError(
             f"method {method!r} takes no mean_func: its prior mean is zero. Use one of the methods {', '.join(able)}, "
             "or add pm.gp.cov.Constant(variance) or pm.gp.cov.Linear to cov_func, a Gaussian prior on the same trend."
         )
+    if traits.check is not None:
+        traits.check(shifted)
 
 
 def mean_gradient(problem: Problem, solution: Solution) -> Array:

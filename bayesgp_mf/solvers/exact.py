@@ -29,7 +29,7 @@ from bayesgp_mf.errors import (
 )
 from bayesgp_mf.inference.problem import Problem, explain_infeasible
 from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, Solution
-from bayesgp_mf.inference.solver import GramGradient, Traits
+from bayesgp_mf.inference.solver import Cloud, GramGradient, Traits
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import LatentNoise, latent_noise
 from bayesgp_mf.matrices.corrections import DenseCorrection, InverseCorrection
@@ -41,35 +41,6 @@ from bayesgp_mf.types import Array
 
 LARGEST_STANDARD_ERROR = 1e-3
 """In nats; an integral less certain than this is not called exact."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Cloud:
-    """A posterior as a weighted mixture of Gaussians with one covariance.
-
-    Attributes
-    ----------
-    weights : (points, n) array
-        Of each Gaussian the weights w: its mean at x is k(x)' w.
-    share : (points,) array
-        Of the mixture; they sum to one.
-    correction : InverseCorrection
-        R of all of them.
-    """
-
-    weights: Array
-    share: Array
-    correction: InverseCorrection
-
-    def moments(self, cross: Array, prior: Array) -> tuple[Array, Array]:
-        """Return the means ``(points, m)`` and the one variance ``(m,)`` at new cases, from k(x) ``(n, m)``."""
-        variance = prior - self.correction.quadratic_diagonal(cross)
-        # what is known exactly, as at a training case of a step, has no variance but rounding
-        return self.weights @ cross, np.where(np.abs(variance) < 1e-10 * prior, 0.0, variance)
-
-    def predict_proba(self, likelihood: Likelihood, cross: Array, prior: Array) -> Array:
-        """Return the probability ``(m,)`` of t = +1 at new cases, averaged over the mixture."""
-        return np.asarray(self.share @ likelihood.predict_proba(*self.moments(cross, prior)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +67,7 @@ class Exact:
     @property
     def traits(self) -> Traits:
         """With labels its posterior is no Gaussian process, but known all the same."""
-        return Traits(known_posterior=self._known_posterior, loo_gradient=_loo_gradient)
+        return Traits(known_posterior=self._known_posterior, loo_gradient=_loo_gradient, check=_noise_of)
 
     def _known_posterior(self, problem: Problem) -> ExactPosterior | None:
         return ExactPosterior(self, problem) if problem.likelihood.targets == "binary" else None
@@ -130,11 +101,7 @@ class Exact:
             If the likelihood is neither Gaussian nor probit.
         """
         control.check_scheme(self.name)
-        noise = latent_noise(problem.likelihood)
-        if noise is None:
-            raise UndefinedQuantityError(
-                f"method 'exact' handles Gaussian and Probit likelihoods, got {type(problem.likelihood).__name__}."
-            )
+        noise = _noise_of(problem.likelihood)
         if problem.likelihood.targets == "real":
             return self._regression(problem, noise.variance)
         return self._classification(problem, control)
@@ -287,6 +254,15 @@ class ExactPosterior:
     def draw_cloud(self, draws: int, rng: np.random.Generator) -> Cloud:
         """Return the process given each of some exact draws, each with the same share."""
         return self.solver.draw_cloud(self.problem, draws, rng)
+
+
+def _noise_of(likelihood: Likelihood) -> LatentNoise:
+    noise = latent_noise(likelihood)
+    if noise is None:
+        raise UndefinedQuantityError(
+            f"method 'exact' handles Gaussian and Probit likelihoods, got {type(likelihood).__name__}."
+        )
+    return noise
 
 
 def _loo_gradient(problem: Problem, solution: Solution, others: LeaveOneOut) -> Callable[[], GramGradient] | None:

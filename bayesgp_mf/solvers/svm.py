@@ -35,11 +35,15 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Info, LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import Traits
 from bayesgp_mf.inference.undefined import LeaveOneOutFields, UndefinedCorrection, UndefinedEvidence, undefined
+from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import latent_noise
 from bayesgp_mf.matrices.dense import field_of_others, shrinkage
 from bayesgp_mf.matrices.factors import cholesky, psd_root, triangular_inverse
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.types import Array
+
+MOST_STEPS = 2**31 - 1
+"""The largest number that SciPy takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,26 @@ class Svm:
     @property
     def traits(self) -> Traits:
         """Its posterior is a single function."""
-        return Traits(variance=False)
+        return Traits(variance=False, check=self.noise_of)
+
+    def noise_of(self, likelihood: Likelihood) -> float:
+        """Return the variance of the latent noise, or raise an UndefinedQuantityError if there is no margin limit."""
+        noise = latent_noise(likelihood)
+        if noise is None or likelihood.targets != "binary":
+            raise UndefinedQuantityError(
+                f"method {self.name!r} is the limit of a step likelihood, got {type(likelihood).__name__}. "
+                "Use Step() or Probit(noise_variance=...)."
+            )
+        if noise.flip > 0:
+            raise UndefinedQuantityError(
+                f"method {self.name!r} cannot allow label flips: a flipped label has no margin. Use noise_variance, "
+                "which softens the margin, or method='tap'."
+            )
+        return noise.variance
+
+    def _noisy_gram(self, problem: Problem) -> Array:
+        """Return K + v I, the Gram matrix under which the likelihood is a noise-free step."""
+        return problem.dense_gram + self.noise_of(problem.likelihood) * np.eye(problem.n)
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
         """Find the function of smallest norm with t_i f_i >= 1 at all cases.
@@ -104,7 +127,7 @@ class Svm:
         O(n^2 s) for s support vectors, O(n^2) memory. ``info.residual`` is the largest violation of a condition.
         """
         control.check_scheme(self.name)
-        gram = _noisy_gram(self.name, problem)
+        gram = self._noisy_gram(problem)
         scale = float(np.max(np.diag(gram)))
         weight, status = _shortest(gram / scale, problem.t, control)
         weight = weight / scale
@@ -132,7 +155,7 @@ class Svm:
 
         with K_SV the Gram matrix of the support vectors and t_i f_i = 1. Any other case can go without a change.
         """
-        gram = _noisy_gram(self.name, problem)
+        gram = self._noisy_gram(problem)
         (support,) = np.nonzero(solution.alpha)
         block = gram[np.ix_(support, support)]
         half_inverse = triangular_inverse(cholesky(block))
@@ -142,22 +165,6 @@ class Svm:
         return LeaveOneOutFields(self.name, field_of_others(gram, solution.alpha, shrunk))
 
 
-def _noisy_gram(name: str, problem: Problem) -> Array:
-    """Return K + v I, the Gram matrix under which the likelihood is a noise-free step."""
-    noise = latent_noise(problem.likelihood)
-    if noise is None or problem.likelihood.targets != "binary":
-        raise UndefinedQuantityError(
-            f"method {name!r} is the limit of a step likelihood, got {type(problem.likelihood).__name__}. "
-            "Use Step() or Probit(noise_variance=...)."
-        )
-    if noise.flip > 0:
-        raise UndefinedQuantityError(
-            f"method {name!r} cannot allow label flips: a flipped label has no margin. Use noise_variance, which "
-            "softens the margin, or method='tap'."
-        )
-    return problem.dense_gram + noise.variance * np.eye(problem.n)
-
-
 def _shortest(gram: Array, t: Array, control: Control) -> tuple[Array, Status]:
     """Return the weights a >= 0 of the least-distance problem, and how the search went."""
     signed_root = t[:, None] * psd_root(gram)
@@ -165,7 +172,7 @@ def _shortest(gram: Array, t: Array, control: Control) -> tuple[Array, Status]:
     target = np.zeros(stacked.shape[0])
     target[-1] = 1.0
     try:
-        shares, _ = nnls(stacked, target, maxiter=control.max_iterations * t.size)
+        shares, _ = nnls(stacked, target, maxiter=min(control.max_iterations * t.size, MOST_STEPS))
     except RuntimeError:  # how SciPy says that maxiter was reached
         return np.zeros(t.size), Status.MAX_ITERATIONS
     support = shares > 0

@@ -252,3 +252,20 @@ def test_a_name_is_taken_where_something_is_recorded_under_it():
     with pytest.raises(ValueError, match="called 'start', which is taken in the container"):
         fit(Shift(2.0), hyper="evidence")
     assert float(fit(Shift(2.0))["fit"]["start"]) == 2.0
+
+
+@pytest.mark.filterwarnings("ignore:at a bound of the search")
+def test_an_average_that_ends_with_a_single_node_is_read_back():
+    """The record of how it went has a dimension of nodes, and the one posterior has none."""
+    X, y = np.linspace(-2.0, 2.0, 12)[:, None], np.arange(12) % 3 == 0
+    hyper = bgp.hyper.Integrate(starts=1, points=3)
+    options = {"bounds": {"lengthscale": (0.5, 2.0)}, "fixed": ["variance"], "draws": 5, "random_seed": 0}
+    for seed in range(20):
+        labels = y if seed == 0 else np.random.default_rng(seed).random(12) > 0.5
+        idata = bgp.fit(X, labels, bgp.kernels.Gaussian(1.0, 1.0), hyper=hyper, **options)
+        if "node_weight" not in get_group(idata, "fit"):
+            break
+    fit = get_group(idata, "fit")
+    assert "node" in fit.dims
+    assert "node_weight" not in fit
+    np.testing.assert_allclose(bgp.posterior(idata).mean_at_training, fit["latent_mean"].values, atol=1e-9)
