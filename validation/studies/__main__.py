@@ -17,6 +17,7 @@ from validation.studies import calibration, evidence_map, exact_posterior, leave
 from validation.studies.running import run_missing
 from validation.studies.store import Store, code_digest, versions
 from validation.studies.study import Findings, Study
+from validation.stress import study as stress
 
 STUDIES: tuple[Study, ...] = (
     exact_posterior.STUDY,
@@ -24,6 +25,7 @@ STUDIES: tuple[Study, ...] = (
     leave_one_out.STUDY,
     calibration.STUDY,
     perceptron.STUDY,
+    stress.STUDY,
 )
 """In the order of the page; a new one is added here."""
 OUTPUT = Path("reports/validation")
