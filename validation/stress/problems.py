@@ -51,7 +51,8 @@ class Drawn:
     made: str
 
     def __str__(self) -> str:
-        return f"draw({self.seed}, {self.number}): {self.method}, n = {self.t.size}, {self.likelihood}, gram by {self.made}"
+        which = f"draw({self.seed}, {self.number})"
+        return f"{which}: {self.method}, n = {self.t.size}, {self.likelihood}, gram by {self.made}"
 
 
 def draw(seed: int, number: int, most: int = SIZES[-1][1]) -> Drawn:

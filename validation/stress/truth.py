@@ -74,7 +74,7 @@ def margin_violation(drawn: Drawn, solution: Solution) -> float:
 
 
 def orthant_evidence(drawn: Drawn) -> float | None:
-    """Return the log evidence of a probit with at most three cases: a sum of orthants over which labels were flipped."""
+    """Return the log evidence of a probit with at most three cases: orthants, summed over which labels were flipped."""
     n, likelihood = drawn.t.size, drawn.likelihood
     if n > MOST_OF_ORTHANT or not isinstance(likelihood, Probit):
         return None

@@ -13,11 +13,11 @@ from typing import Any
 from bayesgp_mf.progress import progress_bar
 from validation.checks import HEADER, Check
 from validation.page import Section, Table, render
+from validation.stress import study as stress
 from validation.studies import calibration, evidence_map, exact_posterior, leave_one_out, perceptron
 from validation.studies.running import run_missing
 from validation.studies.store import Store, code_digest, versions
 from validation.studies.study import Findings, Study
-from validation.stress import study as stress
 
 STUDIES: tuple[Study, ...] = (
     exact_posterior.STUDY,
