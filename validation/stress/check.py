@@ -18,6 +18,7 @@ from flint import arb
 
 import bayesgp_mf as bgp
 from bayesgp_mf import Control, Problem, Solution, Status
+from bayesgp_mf.matrices.low_rank import LowRankGram
 from bayesgp_mf.online import Online
 from validation.stress.digits import Numbers, bits, floats
 from validation.stress.posterior import NoTruthError
@@ -95,7 +96,8 @@ def solve(drawn: Drawn) -> Solution:
     control = Control(throw=False)
     if drawn.method == "sweeps":
         return Online(sweeps=None).solve(Problem(drawn.gram, drawn.t, drawn.likelihood), control)
-    return bgp.solve(drawn.gram, drawn.t, drawn.likelihood, method=drawn.method, control=control)
+    gram = drawn.gram if drawn.root is None else LowRankGram(drawn.root, np.arange(drawn.root.shape[1]), 0.0)
+    return bgp.solve(gram, drawn.t, drawn.likelihood, method=drawn.method, control=control)
 
 
 def examine(drawn: Drawn, solve: Solve = solve) -> Verdict:

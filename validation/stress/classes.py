@@ -34,7 +34,10 @@ def softmax_laplace(gram: Array, t: Array, alpha: Array) -> Truth:
         own = [arb(1 if k % n_classes == codes[k // n_classes] else 0) for k in range(size)]
         shift = [(wf + o - p).mid() for wf, o, p in zip(times(curvature, f), own, pi, strict=True)]
         one = arb_mat(size, size, [1 if k % (size + 1) == 0 else 0 for k in range(size * size)])
-        covariance = solved((one + prior * curvature).mid(), prior)
+        try:
+            covariance = solved((one + prior * curvature).mid(), prior)
+        except ZeroDivisionError as error:
+            raise NoTruthError("I + K W is singular") from error
         moved = times(covariance, shift)
         variance = [covariance[k, k] for k in range(size)]
         triples = zip(moved, f, variance, strict=True)

@@ -98,13 +98,13 @@ def _logistic_integral(mean: arb, variance: arb) -> Answer:
     moments = [arb(0)] * 5
     centre = arb(mode)
     half = (centre - mean) ** 2 / (2 * variance)
-    largest = -half - (1 + (-centre).exp()).log()
+    largest = -half + _sigmoid(centre).log()
     for low, high in _panels(mode, width):
         middle, radius = (arb(low) + arb(high)) / 2, (arb(high) - arb(low)) / 2
         for node, weight in _rule():
             f = middle + radius * node
             x = (f - centre) / scale
-            there = (-((f - mean) ** 2) / (2 * variance) - largest).exp() / (1 + (-f).exp())
+            there = (-((f - mean) ** 2) / (2 * variance) - largest).exp() * _sigmoid(f)
             part = (there * weight * radius).mid()
             for k in range(5):
                 moments[k] = (moments[k] + part).mid()
@@ -124,6 +124,14 @@ def _logistic_integral(mean: arb, variance: arb) -> Answer:
         third / (variance * scale),
         fourth / variance**2,
     )
+
+
+def _sigmoid(f: arb) -> arb:
+    """Return 1/(1 + exp(-f)), without a number that is too large even for arb."""
+    if f > 0:
+        return (1 / (1 + (-f).exp())).mid()
+    small = f.exp()
+    return (small / (1 + small)).mid()
 
 
 def _mode(mean: float, scale: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.random import Generator
@@ -20,6 +20,10 @@ MOST_EXACT = 8
 """Cases up to which classification is integrated exactly: its truth is a sum over orthants."""
 MOST_OF_CLASSES = {"tap": 10, "laplace": 14}
 """Cases where each has several latent values."""
+BY_ROOT = ("tap", "naive", "laplace")
+"""Methods that take a Gram matrix by a root of low rank ..."""
+SHARE_BY_ROOT = 0.12
+"""... and how often they get one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,8 @@ class Drawn:
         A name for `bayesgp_mf.solve`, or "sweeps" for online learning until nothing changes.
     made : str
         How the matrix was made.
+    root : (n, r) array or None
+        Where there is one the solver is handed this root, and ``gram`` is its product up to rounding.
     """
 
     seed: int
@@ -49,6 +55,7 @@ class Drawn:
     likelihood: Likelihood
     method: str
     made: str
+    root: Array | None = None
 
     def __str__(self) -> str:
         which = f"draw({self.seed}, {self.number})"
@@ -64,12 +71,12 @@ def draw(seed: int, number: int, most: int = SIZES[-1][1]) -> Drawn:
         likelihood, method = _binary(rng)
         n = min(n, MOST_EXACT) if method == "exact" else n
         gram, X, made = _gram(rng, n)
-        return Drawn(seed, number, gram, _labels(rng, gram, X), likelihood, method, made)
+        return _by_root(Drawn(seed, number, gram, _labels(rng, gram, X), likelihood, method, made))
     if kind == "real":
         noise = float(10.0 ** rng.uniform(-12, 2))
         method = str(rng.choice(list(_OF_REAL), p=list(_OF_REAL.values())))
         gram, X, made = _gram(rng, n)
-        return Drawn(seed, number, gram, _targets(rng, gram, X, noise), Gaussian(noise), method, made)
+        return _by_root(Drawn(seed, number, gram, _targets(rng, gram, X, noise), Gaussian(noise), method, made))
     method, n_classes = (
         str(rng.choice(["laplace", "tap"], p=[0.6, 0.4])),
         int(rng.choice([2, 3, 4], p=[0.4, 0.45, 0.15])),
@@ -82,6 +89,17 @@ def draw(seed: int, number: int, most: int = SIZES[-1][1]) -> Drawn:
     t = np.floor(n_classes * rng.random(n)) if rng.random() < 0.6 else np.argsort(np.argsort(X[:, 0])) * n_classes // n
     likelihood = bgp.Softmax(tuple("abcd"[:n_classes]))
     return Drawn(seed, number, gram, np.asarray(t, dtype=np.float64), likelihood, method, made)
+
+
+def _by_root(drawn: Drawn) -> Drawn:
+    """Return the problem, or now and then the one of the largest part of its matrix, by a root."""
+    rng = np.random.default_rng((drawn.seed, drawn.number, 1))
+    if rng.random() > SHARE_BY_ROOT or drawn.method not in BY_ROOT or drawn.likelihood.forbids:
+        return drawn
+    values, vectors = np.linalg.eigh(drawn.gram)
+    rank = max(1, int(np.count_nonzero(values > 1e-15 * values[-1])))
+    root = vectors[:, -rank:] * np.sqrt(np.maximum(values[-rank:], 0.0))
+    return replace(drawn, gram=root @ root.T, root=root, made=f"a root of rank {rank} of {drawn.made}")
 
 
 _OF_BINARY = {

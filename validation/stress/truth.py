@@ -40,7 +40,7 @@ def truth(drawn: Drawn, solution: Solution) -> Truth | None:
         return two_class_tap(drawn.gram, drawn.t, alpha, solution.correction.site_weight) if two else None
     if method == "svm" or (method == "exact" and not isinstance(drawn.likelihood, Gaussian)):
         return None
-    gram, t, weights = matrix(drawn.gram), numbers(drawn.t), numbers(alpha)
+    gram, t, weights = prior(drawn), numbers(drawn.t), numbers(alpha)
     likelihood = density(drawn.likelihood)
     if method == "online":
         return online(gram, t, likelihood)
@@ -51,11 +51,19 @@ def truth(drawn: Drawn, solution: Solution) -> Truth | None:
     return tap(gram, t, likelihood, precision, shift_of(gram, weights, precision))
 
 
+def prior(drawn: Drawn) -> arb_mat:
+    """Return the Gram matrix of one latent value per case, exactly."""
+    if drawn.root is None:
+        return matrix(drawn.gram)
+    root = matrix(drawn.root)
+    return (root * root.transpose()).mid()
+
+
 def latent(drawn: Drawn, solution: Solution) -> Numbers:
     """Return the posterior means K alpha that the weights stand for, in the order of the truth's."""
     alpha = solution.alpha
     if alpha.ndim == 1:
-        return times(matrix(drawn.gram), numbers(alpha))
+        return times(prior(drawn), numbers(alpha))
     each = drawn.gram if drawn.gram.ndim == 3 else np.broadcast_to(drawn.gram, (alpha.shape[1], *drawn.gram.shape))
     columns = [times(matrix(each[c]), numbers(alpha[:, c])) for c in range(alpha.shape[1])]
     if drawn.method == "tap":
