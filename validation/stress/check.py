@@ -156,7 +156,8 @@ def _in_sd(found: Sequence[arb | float], true: Numbers, variance: Numbers) -> fl
 
 def _cavity_error(drawn: Drawn, solution: Solution, known: Truth) -> float:
     """Return the largest error of a cavity where it is what the other cases say, as TAP's is."""
-    if drawn.method not in ("tap", "sweeps") or known.cavity_mean is None or solution.alpha.ndim > 1:
+    judged = drawn.method in ("tap", "sweeps") and solution.alpha.ndim == 1
+    if not judged or solution.cavity is None or known.cavity_mean is None or known.cavity_variance is None:
         return 0.0
     mean = _in_sd(solution.cavity.mean.tolist(), known.cavity_mean, known.cavity_variance)
     pairs = zip(solution.cavity.variance.tolist(), known.cavity_variance, strict=True)
