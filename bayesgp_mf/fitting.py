@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.container.held import describe_likelihood
 from bayesgp_mf.container.layout import check_parameter_names
 from bayesgp_mf.container.predictions import add_predictions
@@ -20,16 +19,19 @@ from bayesgp_mf.errors import ConvergenceWarning
 from bayesgp_mf.hyper import HYPER, Prior, Strategy, Target, get_strategy
 from bayesgp_mf.hyper.strategy import Restartable, averages, records
 from bayesgp_mf.inference.assembly import assemble
-from bayesgp_mf.inference.solution import Control, Solution
+from bayesgp_mf.inference.solution import Control, Solution, check_control
 from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.inputs import (
+    as_generator,
     as_inputs,
     as_kernel,
-    as_new_inputs,
+    as_names,
+    check_flags,
     check_positive_integers,
-    check_same_features,
+    check_same_cases,
     encode_targets,
     feature_names,
+    warn_of_scale,
 )
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
@@ -60,6 +62,7 @@ def fit(
     kernel: Any,
     likelihood: Likelihood = Probit(),
     *,
+    positive: Any = None,
     method: str | Solver = "tap",
     hyper: str | Strategy | None = None,
     evidence_of: str | Solver | None = None,
@@ -82,8 +85,10 @@ def fit(
         Inputs, finite; a data frame keeps its column names. They are used as they come: scale them to
         suit the length scales of the kernel.
     y : (n,) array_like
-        Labels: any two distinct values. The larger, or later in the alphabet, is class 1. With `Softmax` any number of
-        classes, in sorted order or in that of a pandas Categorical, whose unused categories are classes too.
+        Labels: any two distinct values. The larger, or later in the alphabet, is class 1; of a pandas Categorical the
+        later category, where categories without a case are left out. With `Softmax` any number of classes, in sorted
+        order or in that of a Categorical, whose categories are all classes, with or without a case. Rows are matched
+        with those of ``X`` by position; of two pandas objects with the same index it must have the same order.
     kernel : Kernel or pymc.gp.cov.BaseCovariance
         Prior covariance; with ``hyper="evidence"`` its parameters are where the search starts. Of a covariance function
         of PyMC these are its random variables, which bring their distributions as priors. The container cannot hold
@@ -93,6 +98,8 @@ def fit(
         `Probit` (default, noise variance 1), `Logit`, `Step`, `Softmax` for more than two classes (with
         ``method="tap"`` or "laplace"), ``likelihoods.Gaussian`` for real targets, or one of your own that can be
         saved.
+    positive : label, optional
+        Which of two labels is class 1, whatever their order.
     method : str or Solver
         Name of a method, a key of `methods.METHODS`; or a solver, one with options such as
         ``Exact(log2_points=16)`` or one of your own.
@@ -157,6 +164,8 @@ def fit(
     -----
     BoundWarning, ConvergenceWarning
         If a tuned parameter sits at a bound, or the search did not finish.
+    UserWarning
+        If the inputs have a scale at which the kernel makes most cases independent of all others, or all cases one.
 
     See Also
     --------
@@ -173,11 +182,16 @@ def fit(
     >>> round(float(idata["fit"]["log_evidence"]), 2)
     -104.1
     """
-    features, X = feature_names("X", X), as_inputs("X", X)
-    t, class_names = encode_targets(y, X.shape[0], likelihood)
+    features = feature_names("X", X)
+    check_same_cases(X, y)
+    X = as_inputs("X", X)
+    t, class_names = encode_targets(y, X.shape[0], likelihood, positive)
     if isinstance(likelihood, ClassLikelihood):
         likelihood = likelihood.with_classes(class_names)
     strategy = _strategy(hyper, starts)
+    check_control(control)
+    check_flags(progress=progress)
+    rng, fixed = as_generator(random_seed), as_names("fixed", fixed)
     if strategy is None:
         _refuse_options(evidence_of=evidence_of, priors=priors, bounds=bounds, fixed=fixed)
     kernel = as_kernel(kernel, tuned=strategy is not None)
@@ -188,9 +202,8 @@ def fit(
     control = _check_marginals(marginals, solver, likelihood, control)
     if traits_of(solver).variance and (strategy is None or not averages(strategy)):  # an average brings its own number
         values = X.shape[0] * (len(class_names) if likelihood.targets == "classes" else 1)
-        check_draws(draws * chains, values, "training", FEWER_DRAWS)
+        check_draws(int(draws) * int(chains), values, "training", FEWER_DRAWS)
 
-    rng = np.random.default_rng(random_seed)
     with one_thread_if_small(X.shape[0]):
         if strategy is None:
             process = _solve(kernel, X, t, likelihood, solver, replace(control, progress=progress))
@@ -206,6 +219,7 @@ def fit(
             attrs = {"hyper": strategy.name, "hyper_judged_by": judge.name}
             if judge is solver and found.log_evidence is not None:
                 _compare_with_search(found.posterior.parts[0].solution, found.log_evidence)
+        warn_of_scale(X, [kernel, *(part.kernel for part in found.posterior.parts)])
         return to_container(
             found.posterior,
             class_names=class_names,
@@ -286,12 +300,9 @@ def predict(
     >>> idata["predictions"]["p"].values.round(2)
     array([0.09, 0.91])
     """
-    process = from_container(idata, kernel, likelihood, method)
-    features = get_group(idata, "constant_data")["feature"].values
-    if features.dtype.kind not in "iu":  # numbered where the training inputs had no names
-        check_same_features(features.tolist(), X_new)
-    X_new = as_new_inputs(X_new, process.parts[0].X)
-    return add_predictions(idata, process, X_new, draws=draws, rng=np.random.default_rng(random_seed))
+    check_flags(draws=draws)
+    rng, process = as_generator(random_seed), from_container(idata, kernel, likelihood, method)
+    return add_predictions(idata, process, process.new_inputs(X_new), draws=draws, rng=rng)
 
 
 def posterior(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.inference.problem import Problem, as_float_array, as_matrix
-from bayesgp_mf.inference.solution import Control, Solution
+from bayesgp_mf.inference.solution import Control, Solution, check_control, check_start
 from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blas import one_thread_if_small
@@ -130,6 +130,8 @@ def solve(
     >>> solution.info.status.name
     'CONVERGED'
     """
+    check_control(control)
+    check_start(start)
     problem = Problem(as_matrix(gram), as_float_array("t", t), likelihood)
     with one_thread_if_small(problem.n):
         return get_method(method, likelihood).solve(problem, control, start)

@@ -25,9 +25,17 @@ from bayesgp_mf.hyper import Strategy, Target, get_strategy
 from bayesgp_mf.hyper.priors import Prior
 from bayesgp_mf.hyper.strategy import averages
 from bayesgp_mf.inference.problem import Problem, check_likelihood
-from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.inference.solution import Control, check_control
 from bayesgp_mf.inference.solver import traits_of
-from bayesgp_mf.inputs import as_inputs, as_kernel, encode_targets
+from bayesgp_mf.inputs import (
+    as_generator,
+    as_inputs,
+    as_kernel,
+    check_flags,
+    check_same_cases,
+    encode_targets,
+    feature_names,
+)
 from bayesgp_mf.likelihoods import Likelihood, Logit, Softmax
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_memory
@@ -44,7 +52,7 @@ class OneVsRest:
     Attributes
     ----------
     class_names : tuple of str
-        In sorted order, or in that of ``classes``.
+        In sorted order, in that of a pandas Categorical, or in that of ``classes``.
     posteriors : tuple of Posterior
         The classifier of each class: +1 is the class, -1 the rest. Each has its own kernel, evidence and leave-one-out.
     """
@@ -150,7 +158,11 @@ def fit_one_vs_rest(
     >>> result.predict_proba(glass.X_test).shape
     (16, 6)
     """
+    names = feature_names("X", X)
+    check_same_cases(X, y)
     X = as_inputs("X", X)
+    check_control(control)
+    check_flags(progress=progress)
     check_likelihood(likelihood)
     if likelihood.targets != "binary":
         raise ValueError(
@@ -175,7 +187,7 @@ def fit_one_vs_rest(
         raise ValueError(f"{wants}, and hyper={strategy.name!r} averages over many. Use 'evidence'.")
     if strategy is None and priors:
         raise ValueError("priors are for hyperparameters that are tuned: give hyper='evidence', or leave them out.")
-    rng, posteriors = np.random.default_rng(random_seed), []
+    rng, posteriors = as_generator(random_seed), []
     with (
         one_thread_if_small(X.shape[0]),
         progress_bar("one against the rest", total=len(class_names), enabled=progress) as advance,
@@ -188,7 +200,7 @@ def fit_one_vs_rest(
                 if more:
                     raise ValueError(f"{wants}, and hyper={strategy.name!r} gave {1 + len(more)}. Use 'evidence'.")
             problem = Problem(own.gram(X), labels, likelihood)
-            posteriors.append(Posterior(own, X, problem, solver.solve(problem, control)))
+            posteriors.append(Posterior(own, X, problem, solver.solve(problem, control), feature_names=names))
             advance(name)
     return OneVsRest(class_names, tuple(posteriors))
 

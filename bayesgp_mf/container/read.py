@@ -77,10 +77,12 @@ def _read(
     X = np.ascontiguousarray(get_group(idata, "constant_data")["X"].values, dtype=np.float64)
     y = get_group(idata, "observed_data")["y"].values.astype(np.float64)
     t = 2.0 * y - 1.0 if likelihood.targets == "binary" else y
+    features = get_group(idata, "constant_data")["feature"].values
+    names = None if features.dtype.kind in "iu" else features.tolist()  # numbered where they had no names
 
     def part(node: xr.Dataset, kernel: Kernel) -> Process:
         problem = Problem(_read_gram(node, kernel, X), t, likelihood)
-        return make_process(kernel, X, problem, _read_solution(node, problem, fit.attrs, solver.name), solver)
+        return make_process(kernel, X, problem, _read_solution(node, problem, fit.attrs, solver.name), solver, names)
 
     if "node_weight" not in fit:  # the record of an average has nodes too, where it ends with one
         return part(fit, kernel)

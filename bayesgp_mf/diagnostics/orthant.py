@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.problem import Problem, as_float_array
-from bayesgp_mf.inputs import check_positive_integers
+from bayesgp_mf.inputs import as_generator, check_positive_integers
 from bayesgp_mf.likelihoods import Step
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.solvers.exact import Exact
@@ -133,7 +133,7 @@ def sample_orthant(
     check_positive_integers(draws=draws)
     orthant = as_orthant(gram, t)
     with one_thread_if_small(orthant.t.size):
-        return orthant.values(orthant.draw(int(draws), np.random.default_rng(random_seed)))
+        return orthant.values(orthant.draw(int(draws), as_generator(random_seed)))
 
 
 def as_orthant(gram: ArrayLike, t: ArrayLike) -> Orthant:

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from bayesgp_mf.diagnostics.orthant import as_orthant
 from bayesgp_mf.diagnostics.orthant_moves import get_move
-from bayesgp_mf.inputs import check_positive_integers
+from bayesgp_mf.inputs import as_generator, check_positive_integers
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.types import Array
@@ -78,7 +78,7 @@ def sample_orthant_chains(
     if not isinstance(tune, int | np.integer) or isinstance(tune, bool) or tune < 0:
         raise ValueError(f"tune must be an integer, zero or more, got {tune!r}.")
     step = get_move(move)
-    rng = np.random.default_rng(random_seed)
+    rng = as_generator(random_seed)
     orthant = as_orthant(gram, t)
     n, factor = orthant.t.size, orthant.factor
     covariance = factor @ factor.T

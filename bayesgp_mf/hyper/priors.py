@@ -61,7 +61,7 @@ class LogNormal:
     def __post_init__(self) -> None:
         for name in ("mean", "sd", "power"):
             value = getattr(self, name)
-            if not isinstance(value, numbers.Real) or not math.isfinite(value):
+            if not _is_finite(value):
                 raise ValueError(f"{name} must be a finite number, got {value!r}.")
         if self.sd <= 0:
             raise ValueError(f"sd must be > 0 (a standard deviation of the logarithm), got {self.sd!r}.")
@@ -73,6 +73,13 @@ class LogNormal:
         z = (self.power * log_value - self.mean) / self.sd
         constant = math.log(abs(self.power) / self.sd) - 0.5 * math.log(2.0 * math.pi)
         return np.asarray(constant - 0.5 * z**2), np.asarray(-z * self.power / self.sd)
+
+
+def _is_finite(value: object) -> bool:
+    try:
+        return isinstance(value, numbers.Real) and math.isfinite(value)
+    except OverflowError:  # a huge integer
+        return False
 
 
 def as_prior(prior: object) -> object:

@@ -64,7 +64,7 @@ class Scan:
         for name, values in self.grid.items():
             try:
                 array = np.asarray(values, dtype=np.float64)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 raise ValueError(f"grid[{name!r}] must be a sequence of numbers, got {values!r}.") from None
             if array.ndim != 1 or array.size == 0 or not np.all(np.isfinite(array)) or np.any(array <= 0):
                 raise ValueError(f"grid[{name!r}] must be a sequence of finite numbers > 0, got {values!r}.")

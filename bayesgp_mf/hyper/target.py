@@ -14,6 +14,7 @@ from bayesgp_mf.inference.assembly import assemble
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import GramGradient, Solver
+from bayesgp_mf.inputs import as_names
 from bayesgp_mf.kernels import Kernel, log_gradient, log_vector, log_vector_names, with_log_vector
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.matrix import Matrix
@@ -199,10 +200,8 @@ class Target:
 
 
 def _fixed_names(kernel: Kernel, fixed: Collection[str]) -> frozenset[str]:
-    if isinstance(fixed, str):
-        raise ValueError(f"fixed must be a collection of parameter names, got {fixed!r}: write fixed={{{fixed!r}}}.")
-    names = frozenset(fixed)
-    unknown = sorted(str(name) for name in names - set(kernel.params))
+    names = as_names("fixed", fixed)
+    unknown = sorted(names - set(kernel.params))
     if unknown:
         raise ValueError(f"fixed names {unknown[0]!r}, which this kernel does not have; it has {list(kernel.params)}.")
     return names
@@ -226,7 +225,7 @@ def _check_names(argument: str, given: Mapping[str, object], kernel: Kernel, fre
 def _bounds_pair(name: str, pair: object) -> tuple[float, float]:
     try:
         low, high = (float(value) for value in pair)  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"bounds[{name!r}] must be two numbers, (low, high), got {pair!r}.") from None
     if not (0 < low < high < np.inf):
         raise ValueError(

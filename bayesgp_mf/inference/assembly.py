@@ -143,7 +143,7 @@ def _own_noise(kernel: Kernel, X: Array, tolerance: float) -> str | None:
         found = "the kernel has noise of its own for every case (White)"
     else:
         diagonal = kernel.diag(X)
-        noise = np.abs(diagonal - _diagonal_of_cross(kernel, X))
+        noise = np.abs(diagonal - diagonal_of_cross(kernel, X))
         largest = float(np.max(noise))
         if largest <= max(tolerance / X.shape[0], ROUNDING * float(np.max(diagonal))):  # false if it overflows
             return None
@@ -158,10 +158,13 @@ def _own_noise(kernel: Kernel, X: Array, tolerance: float) -> str | None:
     )
 
 
-def _diagonal_of_cross(kernel: Kernel, X: Array) -> Array:
-    """Return k(x_i, x_i) ``(n,)`` as `Kernel.cross` has it, from small blocks along the diagonal."""
+def diagonal_of_cross(kernel: Kernel, X: Array) -> Array:
+    """Return k(x_i, x_i) ``(n,)``, or that of each class, as `Kernel.cross` has it, without noise of single cases.
+
+    It comes from small blocks along the diagonal.
+    """
     parts = (X[block] for block in blocks(X.shape[0], DIAGONAL_BLOCK))
-    return np.concatenate([np.diagonal(kernel.cross(part, part)) for part in parts])
+    return np.concatenate([np.diagonal(kernel.cross(part, part), axis1=-2, axis2=-1) for part in parts], axis=-1)
 
 
 def _curvature(likelihood: Likelihood, t: Array) -> float:

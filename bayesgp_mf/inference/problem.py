@@ -143,7 +143,7 @@ def as_float_array(name: str, value: ArrayLike) -> Array:
         raise ValueError(f"{name} must hold real numbers, got dtype {dtype}. Convert it yourself.")
     try:
         return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name} must hold numbers, but it cannot be converted to float: {error}") from error
 
 

@@ -47,7 +47,7 @@ class Control:
     ------
     ValueError
         If ``tolerance`` is not in (0, 1), ``evidence_tolerance`` is negative, ``max_iterations`` is not a positive
-        integer, or there is no such scheme or form of the Gram matrix.
+        integer, ``throw`` or ``progress`` not True or False, or there is no such scheme or form of the Gram matrix.
     """
 
     tolerance: float = 1e-8
@@ -65,8 +65,11 @@ class Control:
             raise ValueError(
                 f"evidence_tolerance must be a number of nats, 0 or more, got {self.evidence_tolerance!r}."
             )
-        if not isinstance(self.max_iterations, numbers.Integral) or self.max_iterations < 1:
+        whole = isinstance(self.max_iterations, numbers.Integral) and not isinstance(self.max_iterations, bool)
+        if not whole or self.max_iterations < 1:
             raise ValueError(f"max_iterations must be a positive integer, got {self.max_iterations!r}.")
+        for name in ("throw", "progress"):
+            check_flag(name, getattr(self, name))
         if self.scheme not in ("fast", "paper"):
             raise ValueError(f"scheme must be 'fast' or 'paper', got {self.scheme!r}.")
         if self.gram not in ("auto", "dense", "low_rank"):
@@ -219,6 +222,27 @@ class Solution:
     def has_variance(self) -> bool:
         """Whether this is a distribution, with variances and an evidence, rather than a single function."""
         return self.evidence.kind != "none"
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raise a ValueError if an option is not True or False: a word such as 'no' would count as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {value!r}.")
+
+
+def check_control(control: object) -> None:
+    """Raise a ValueError if ``control`` is none."""
+    if not isinstance(control, Control):
+        raise ValueError(
+            f"control must be a Control, such as Control(tolerance=1e-6), got {control!r}. Leave it out for the "
+            "defaults."
+        )
+
+
+def check_start(start: object) -> None:
+    """Raise a ValueError if ``start`` is neither a solution nor None."""
+    if start is not None and not isinstance(start, Solution):
+        raise ValueError(f"start must be a Solution, as solve returns it, or None, got {start!r}.")
 
 
 def _count(shape: tuple[int, ...]) -> list[str]:

@@ -46,6 +46,9 @@ class UndefinedEvidence(Evidence):
         for name, given in (("method", method), ("kind", "none"), ("bound", None)):
             object.__setattr__(self, name, given)
 
+    def __reduce__(self) -> tuple[type, tuple[str]]:  # to be copied without its value being read
+        return type(self), (self.method,)
+
     def __repr__(self) -> str:
         return f"UndefinedEvidence({self.method!r})"
 
@@ -100,6 +103,9 @@ class LeaveOneOutFields(LeaveOneOut):
     def __init__(self, method: str, mean: Array) -> None:
         object.__setattr__(self, "method", method)
         object.__setattr__(self, "mean", mean)
+
+    def __reduce__(self) -> tuple[type, tuple[str, Array]]:
+        return type(self), (self.method, self.mean)
 
     def __repr__(self) -> str:
         return f"LeaveOneOutFields({self.method!r}, {self.mean!r})"

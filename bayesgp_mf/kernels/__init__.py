@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from bayesgp_mf.kernels.base import Combination, Composite, Kernel, Product, Sum
@@ -58,7 +58,7 @@ def from_dict(description: dict[str, Any]) -> Kernel:
     Raises
     ------
     ValueError
-        If the description names no kernel of this package.
+        If the description is no dict, or names no kernel of this package.
 
     Examples
     --------
@@ -66,13 +66,17 @@ def from_dict(description: dict[str, Any]) -> Kernel:
     >>> from_dict((Gaussian(2.0) + Bias()).to_dict())
     Gaussian(lengthscale=2.0, variance=1.0) + Bias(variance=1.0)
     """
+    if not isinstance(description, Mapping) or not all(isinstance(key, str) for key in description):
+        raise ValueError(f"description must be a dict, as to_dict of a kernel returns it, got {description!r:.80}.")
     fields = dict(description)
     name = fields.pop("kernel", None)
-    if name in _COMPOSITES:
-        return _COMPOSITES[name](*[from_dict(term) for term in fields["terms"]])
-    if name in _LEAVES:
-        try:
+    if not isinstance(name, str) or name not in {*_LEAVES, *_COMPOSITES}:
+        raise ValueError(f"unknown kernel {name!r}; expected one of {sorted([*_LEAVES, *_COMPOSITES])}.")
+    try:
+        if name in _LEAVES:
             return _LEAVES[name](**fields)
-        except TypeError as error:
-            raise ValueError(f"this is no description of a {name} kernel: {error}") from error
-    raise ValueError(f"unknown kernel {name!r}; expected one of {sorted([*_LEAVES, *_COMPOSITES])}.")
+        return _COMPOSITES[name](*[from_dict(term) for term in fields["terms"]])
+    except KeyError:
+        raise ValueError(f"this is no description of a {name} kernel: it has no 'terms'.") from None
+    except TypeError as error:
+        raise ValueError(f"this is no description of a {name} kernel: {error}") from error

@@ -15,7 +15,7 @@ def positive(name: str, value: ArrayLike, *, vector: bool = False, zero_allowed:
     """Return a parameter, finite and positive, as a read-only float array ``()`` (or ``(d,)``, if it is a vector)."""
     try:
         array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be a number{' or a sequence of numbers' * vector}, got {value!r}.") from None
     if array.ndim > int(vector) or array.size == 0:
         expected = "a number or a sequence with one entry for each input" if vector else "one number"

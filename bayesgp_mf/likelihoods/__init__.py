@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from bayesgp_mf.likelihoods.base import Likelihood
@@ -30,10 +30,16 @@ def from_dict(description: dict[str, Any]) -> Likelihood:
     Raises
     ------
     ValueError
-        If the description names no likelihood of this package, or a `Quadrature`, which holds a function.
+        If the description is no dict, or names no likelihood of this package; or a `Quadrature`, which holds a
+        function.
     """
+    if not isinstance(description, Mapping) or not all(isinstance(key, str) for key in description):
+        raise ValueError(f"description must be a dict, as to_dict of a likelihood returns it, got {description!r:.80}.")
     parameters = dict(description)
     name = parameters.pop("likelihood", None)
-    if name not in _BY_NAME:
+    if not isinstance(name, str) or name not in _BY_NAME:
         raise ValueError(f"unknown likelihood {name!r}; expected one of {sorted(_BY_NAME)}.")
-    return _BY_NAME[name](**parameters)
+    try:
+        return _BY_NAME[name](**parameters)
+    except TypeError as error:
+        raise ValueError(f"this is no description of a {name} likelihood: {error}") from error

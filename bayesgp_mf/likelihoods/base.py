@@ -84,7 +84,7 @@ def check_variance(name: str, value: float, *, zero_allowed: bool) -> float:
     """Return ``value`` as a float if it is a usable variance, else raise ValueError."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be a number, got {value!r}.") from None
     if not math.isfinite(number) or number < 0 or (number == 0 and not zero_allowed):
         expected = "a finite number >= 0" if zero_allowed else "a finite number > 0"

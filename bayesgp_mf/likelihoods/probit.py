@@ -76,7 +76,7 @@ class Probit:
     def __post_init__(self) -> None:
         noise_variance = check_variance("noise_variance", self.noise_variance, zero_allowed=True)
         object.__setattr__(self, "noise_variance", noise_variance)
-        flip = float(self.flip) if isinstance(self.flip, int | float | np.number) else np.nan
+        flip = float(self.flip) if isinstance(self.flip, int | float | np.number) and abs(self.flip) < 1 else np.nan
         if not 0.0 <= flip < 0.5:
             raise ValueError(
                 f"flip must be a probability in [0, 0.5), got {self.flip!r}. A probability above one half "

@@ -58,7 +58,7 @@ def check_draws(draws: int, cases: int, kind: Literal["training", "new"], advice
     advice : str
         What to do about it, a sentence.
     """
-    needed, available = DRAWN[kind] * draws * cases, available_bytes()
+    needed, available = DRAWN[kind] * int(draws) * int(cases), available_bytes()  # NumPy's integers would overflow
     if needed > available:
         raise MemoryError(
             f"{draws} draws of {cases} {kind} cases need about {needed / 2**30:.1f} GiB, and this machine has "

@@ -12,9 +12,11 @@ from scipy.special import logsumexp
 
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import ClassLeaveOneOut, LeaveOneOut
-from bayesgp_mf.inputs import as_new_inputs
 from bayesgp_mf.processes.several_classes import Process
 from bayesgp_mf.types import Array
+
+SHOWN = 6
+"""Parameters of the kernel whose ranges a mixture prints."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +47,16 @@ class Mixture:
     parts: tuple[Process, ...]
     weights: Array
 
+    def __repr__(self) -> str:
+        ranges = {"weights": self.weights}
+        for name in list(self.parts[0].kernel.params)[:SHOWN]:
+            ranges[name] = np.array([part.kernel.params[name] for part in self.parts])
+        if all(part.solution.has_variance for part in self.parts):
+            ranges["log evidence"] = self.log_evidences
+        lines = [f"{name}: {np.min(values):.4g} to {np.max(values):.4g}" for name, values in ranges.items()]
+        first = f"Mixture of {len(self.parts)} x {type(self.parts[0]).__name__}, {self.problem.n} cases"
+        return "\n  ".join([first, *lines])
+
     @property
     def problem(self) -> Problem:
         """The problem of the first part; targets and likelihood are those of all."""
@@ -57,7 +69,7 @@ class Mixture:
 
     def latent_mean(self, X_new: ArrayLike) -> Array:
         """Return the mean ``(m,)`` of the latent process at new cases, averaged over the settings."""
-        return self.latent_mean_at(as_new_inputs(X_new, self.parts[0].X))
+        return self.latent_mean_at(self.new_inputs(X_new))
 
     def latent_mean_at(self, X: Array) -> Array:
         """Return what `latent_mean` does at inputs that were checked."""
@@ -65,7 +77,7 @@ class Mixture:
 
     def latent(self, X_new: ArrayLike) -> tuple[Array, Array]:
         """Return mean and variance ``(m,)`` of the latent process at new cases, over the settings too."""
-        return self.latent_at(as_new_inputs(X_new, self.parts[0].X))
+        return self.latent_at(self.new_inputs(X_new))
 
     def latent_at(self, X: Array) -> tuple[Array, Array]:
         """Return what `latent` does at inputs that were checked."""
@@ -80,7 +92,7 @@ class Mixture:
 
     def predictive(self, X_new: ArrayLike) -> tuple[Array, Array, Array]:
         """Return mean, variance and probability ``(m,)`` at new cases at one go, over the settings."""
-        return self.predictive_at(as_new_inputs(X_new, self.parts[0].X))
+        return self.predictive_at(self.new_inputs(X_new))
 
     def predictive_at(self, X: Array) -> tuple[Array, Array, Array]:
         """Return what `predictive` does at inputs that were checked."""
@@ -135,6 +147,10 @@ class Mixture:
         if each:
             return ClassLeaveOneOut(mean, variance, -total, np.einsum("ki,ki...->i...", shares, np.array(each)))
         return LeaveOneOut(mean, variance, -total)
+
+    def new_inputs(self, X_new: ArrayLike) -> Array:
+        """Return new inputs as an array ``(m, d)``, or raise a ValueError that says why they do not fit the others."""
+        return self.parts[0].new_inputs(X_new)
 
     def _average(self, ask: Callable[[Process], Array]) -> Array:
         return np.asarray(sum(weight * ask(part) for weight, part in zip(self.weights, self.parts, strict=True)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -48,6 +48,8 @@ class MulticlassPosterior:
         alpha ``(n, C)``, correction R, evidence.
     solver : Solver, optional
         The method that made the solution; by default the one that has the solution's name.
+    feature_names : sequence of str, optional
+        The names of the inputs, if they have names.
 
     Examples
     --------
@@ -67,6 +69,7 @@ class MulticlassPosterior:
     problem: Problem
     solution: Solution
     solver: Solver | None = None
+    feature_names: Sequence[str] | None = None
 
     @property
     def parts(self) -> tuple[MulticlassPosterior, ...]:
@@ -100,7 +103,7 @@ class MulticlassPosterior:
         ValueError
             If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
         """
-        return self.latent_mean_at(as_new_inputs(X_new, self.X))
+        return self.latent_mean_at(self.new_inputs(X_new))
 
     def latent_mean_at(self, X_new: Array) -> Array:
         """Return what `latent_mean` does at inputs that were checked."""
@@ -115,7 +118,7 @@ class MulticlassPosterior:
         ValueError
             If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
         """
-        return self.latent_at(as_new_inputs(X_new, self.X))
+        return self.latent_at(self.new_inputs(X_new))
 
     def latent_at(self, X: Array) -> tuple[Array, Array]:
         """Return what `latent` does at inputs that were checked."""
@@ -132,7 +135,7 @@ class MulticlassPosterior:
         ValueError
             If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
         """
-        return self.covariance_at(as_new_inputs(X_new, self.X))
+        return self.covariance_at(self.new_inputs(X_new))
 
     def covariance_at(self, X_new: Array) -> tuple[Array, Array]:
         """Return what `latent_covariance` does at inputs that were checked."""
@@ -166,7 +169,7 @@ class MulticlassPosterior:
 
     def predictive(self, X_new: ArrayLike) -> tuple[Array, Array, Array]:
         """Return means, variances and probabilities ``(m, C)`` at new cases at one go."""
-        return self.predictive_at(as_new_inputs(X_new, self.X))
+        return self.predictive_at(self.new_inputs(X_new))
 
     def predictive_at(self, X: Array) -> tuple[Array, Array, Array]:
         """Return what `predictive` does at inputs that were checked."""
@@ -281,7 +284,7 @@ class MulticlassPosterior:
         ValueError
             If there are more than 5000 new cases, whose joint covariance would not fit.
         """
-        return self.draw_at(as_new_inputs(X_new, self.X), draws, rng)
+        return self.draw_at(self.new_inputs(X_new), draws, rng)
 
     def draw_at(self, X_new: Array, draws: int, rng: np.random.Generator) -> Array:
         """Return what `draw_new` does at inputs that were checked."""
@@ -302,6 +305,10 @@ class MulticlassPosterior:
             f[block] = mean + prior[:, n:] - times_gram(self._pull(prior[:, :n], rng), cross)
         return f
 
+    def new_inputs(self, X_new: ArrayLike) -> Array:
+        """Return new inputs as an array ``(m, d)``, or raise a ValueError that says why they do not fit the others."""
+        return as_new_inputs(X_new, self.X, self.feature_names)
+
     def _pull(self, prior: Array, rng: np.random.Generator) -> Array:
         """Return R (f + e) ``(draws, n, C)`` for prior draws f and noise e of the sites."""
         return self._correction.multiply(prior) + self._correction.noise(rng.standard_normal(prior.shape))
@@ -316,11 +323,16 @@ Process: TypeAlias = Posterior | MulticlassPosterior
 
 
 def make_process(
-    kernel: Kernel, X: Array, problem: Problem, solution: Solution, solver: Solver | None = None
+    kernel: Kernel,
+    X: Array,
+    problem: Problem,
+    solution: Solution,
+    solver: Solver | None = None,
+    feature_names: Sequence[str] | None = None,
 ) -> Process:
-    """Return the posterior process of a solution; `Posterior` says what ``solver`` is."""
+    """Return the posterior process of a solution; `Posterior` says what ``solver`` and ``feature_names`` are."""
     made = MulticlassPosterior if problem.likelihood.targets == "classes" else Posterior
-    return made(kernel, X, problem, solution, solver)
+    return made(kernel, X, problem, solution, solver, feature_names=feature_names)
 
 
 def of_class_root(roots: Array | list[Array], c: int) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
@@ -92,6 +92,9 @@ class Posterior:
     mean : callable, optional
         The prior mean ``(m,)`` of inputs ``(m, d)``; zero by default. Then ``problem`` (with a shifted likelihood) and
         ``solution`` are those of the deviations from it, and all else is of the latent values.
+    feature_names : sequence of str, optional
+        The names of the inputs, if they have names. Then a data frame of new cases must have the same columns, in the
+        same order.
 
     Examples
     --------
@@ -111,6 +114,7 @@ class Posterior:
     solution: Solution
     solver: Solver | None = None
     mean: Callable[[Array], Array] | None = None
+    feature_names: Sequence[str] | None = None
 
     @property
     def parts(self) -> tuple[Posterior, ...]:
@@ -171,9 +175,10 @@ class Posterior:
         Raises
         ------
         ValueError
-            If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
+            If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs, or a data frame with other
+            columns.
         """
-        return self.latent_mean_at(self._check(X_new))
+        return self.latent_mean_at(self.new_inputs(X_new))
 
     def latent_mean_at(self, X: Array) -> Array:
         """Return what `latent_mean` does at inputs that were checked."""
@@ -203,7 +208,7 @@ class Posterior:
         UndefinedQuantityError
             If the method has no variance (a support-vector machine).
         """
-        return self.latent_at(self._check(X_new))
+        return self.latent_at(self.new_inputs(X_new))
 
     def latent_at(self, X: Array) -> tuple[Array, Array]:
         """Return what `latent` does at inputs that were checked."""
@@ -247,7 +252,7 @@ class Posterior:
         UndefinedQuantityError
             If the likelihood has no classes, or the method no variance.
         """
-        return self.predictive_at(self._check(X_new))
+        return self.predictive_at(self.new_inputs(X_new))
 
     def predictive_at(self, X: Array) -> tuple[Array, Array, Array]:
         """Return what `predictive` does at inputs that were checked."""
@@ -384,7 +389,7 @@ class Posterior:
             If there are more than 5000 new cases, and they vary in more than 5000 ways that the training cases do not
             determine.
         """
-        return self.draw_at(self._check(X_new), draws, rng)
+        return self.draw_at(self.new_inputs(X_new), draws, rng)
 
     def draw_at(self, X: Array, draws: int, rng: np.random.Generator) -> Array:
         """Return what `draw_new` does at inputs that were checked."""
@@ -414,8 +419,9 @@ class Posterior:
         cloud = self._known.draw_cloud(draws, rng)
         return cloud.weights, cloud.correction
 
-    def _check(self, X_new: ArrayLike) -> Array:
-        return as_new_inputs(X_new, self.X)
+    def new_inputs(self, X_new: ArrayLike) -> Array:
+        """Return new inputs as an array ``(m, d)``, or raise a ValueError that says why they do not fit the others."""
+        return as_new_inputs(X_new, self.X, self.feature_names)
 
 
 def _nonnegative(variance: Array, prior: Array) -> Array:

@@ -11,7 +11,7 @@ from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.container.layout import SAMPLE_DIMS
 from bayesgp_mf.container.predictions import set_draws, set_predictions
 from bayesgp_mf.errors import ConvergenceError, Status, UndefinedQuantityError
-from bayesgp_mf.inputs import as_inputs
+from bayesgp_mf.inputs import as_generator, as_inputs, check_same_features
 from bayesgp_mf.likelihoods.optional import unshifted
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.processes.single import Posterior
@@ -87,7 +87,8 @@ def sample_latent(
         raise ValueError(f"the process depends on {missing[0]!r}, of which idata has no draws, only {list(posterior)}.")
     values = {name: posterior[name].transpose(*SAMPLE_DIMS, ...).values for name in gp.hyperparameters}
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
-    rng = np.random.default_rng(random_seed)
+    rng = as_generator(random_seed)
+    check_same_features(gp.observed.features, X_new)
     X_new = None if X_new is None else as_inputs("X_new", X_new)
     rows, new_rows = list[dict[str, Array]](), list[dict[str, Array]]()
     n = get_group(idata, "observed_data")[gp.observed.name].size

@@ -10,7 +10,7 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.inputs import as_inputs, encode_targets
+from bayesgp_mf.inputs import as_inputs, check_same_cases, encode_targets
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.likelihoods.optional import log_prob_graph, with_parameters
 from bayesgp_mf.pymc.kernel import check_cov_func
@@ -69,6 +69,7 @@ def latent_model(
     ['lengthscale', 'f_rotated_', 'f']
     """
     check_cov_func(cov_func)
+    check_same_cases(X, y)
     X = as_inputs("X", X)
     targets, _ = encode_targets(y, X.shape[0], likelihood)
     model = pm.Model.get_context(error_if_none=False)

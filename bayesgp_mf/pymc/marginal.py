@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 
-from bayesgp_mf.inference.solution import Control
-from bayesgp_mf.inputs import as_inputs, encode_targets
+from bayesgp_mf.inference.solution import Control, check_control
+from bayesgp_mf.inputs import as_inputs, check_same_cases, encode_targets, feature_names
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.factors import psd_root
@@ -37,6 +37,7 @@ class Observed(NamedTuple):
     X: Any
     y: Any
     class_names: tuple[str, ...]  # of 0 and 1; empty for real targets
+    features: list[str] | None  # names of the inputs, if they have names
 
 
 class Marginal:
@@ -109,6 +110,7 @@ class Marginal:
         on_failure: Literal["reject", "raise"] = "reject",
         **parameters: Any,
     ) -> None:
+        check_control(control)
         self._covariance = Covariance(cov_func)
         self._mean = None if mean_func is None else Mean(mean_func)
         self.cov_func = cov_func
@@ -136,8 +138,9 @@ class Marginal:
         X : (n, d) array_like or pm.Data
             Inputs.
         y : (n,) array_like or pm.Data
-            Labels: any two distinct values, of which the larger (or later in the alphabet) becomes 1, the other 0. In
-            ``pm.Data`` they must be 0 and 1 already. Real numbers for a likelihood with real targets.
+            Labels: any two distinct values, of which the larger (or later in the alphabet, or the later category of
+            a pandas Categorical) becomes 1, the other 0. In ``pm.Data`` they must be 0 and 1 already. Real numbers for
+            a likelihood with real targets.
         dims : str, optional
             Name of the dimension of the cases.
 
@@ -146,16 +149,17 @@ class Marginal:
         TensorVariable
             Labels 0/1. Drawn without data (``pm.sample_prior_predictive``) they are those of functions from the prior.
         """
-        binary = self.likelihood.targets == "binary"
+        binary, features = self.likelihood.targets == "binary", None
         if not isinstance(X, SharedVariable):
-            X = as_inputs("X", X)
+            check_same_cases(X, y)
+            features, X = feature_names("X", X), as_inputs("X", X)
         class_names: tuple[str, ...] = ("0", "1") if binary else ()
         if not isinstance(y, SharedVariable):
             targets, class_names = encode_targets(
                 y, np.shape(y)[0] if isinstance(X, SharedVariable) else len(X), self.likelihood
             )
             y = (targets > 0).astype(np.int64) if binary else targets
-        self._observed = Observed(name, X, y, class_names)
+        self._observed = Observed(name, X, y, class_names, features)
 
         def logp(value: Variable, gram: Variable, *others: Variable) -> Variable:
             return self._evidence(gram, _signed(value) if binary else value, *others)[0]
@@ -197,7 +201,7 @@ class Marginal:
         TensorVariable
             (m,), Gaussian with the mean k' alpha, plus the prior mean, and the covariance k** - k' R k.
         """
-        _, X, y, _ = self.observed
+        _, X, y, *_ = self.observed
         t = _signed(pt.as_tensor_variable(y)) if self.likelihood.targets == "binary" else y
         alpha, correction = self._latent(self.cov_func(X), t, *self._others(X))
         cross = self.cov_func(X, X_new)
@@ -230,7 +234,7 @@ class Marginal:
         process = self.posterior(point)
         if diag:
             return process.latent(X_new)
-        X_new = as_inputs("X_new", X_new)
+        X_new = process.new_inputs(X_new)
         cross = process.kernel.cross(process.X, X_new)
         return process.latent_mean(X_new), process.kernel.gram(X_new) - process.solution.correction.quadratic(cross)
 
@@ -252,7 +256,7 @@ class Marginal:
         ConvergenceError, InconsistentDataError, ArithmeticError
             If the inner solver finds no solution.
         """
-        _, X, y, _ = self.observed
+        _, X, y, _, features = self.observed
         X, y = (np.asarray(data.get_value() if isinstance(data, SharedVariable) else data) for data in (X, y))
         t = 2.0 * y - 1.0 if self.likelihood.targets == "binary" else y
         kernel = PymcKernel(self._covariance, self._take(point, self._covariance.parameters))
@@ -261,7 +265,7 @@ class Marginal:
         with one_thread_if_small(len(t)):
             means = [] if mean is None else [mean(X)]
             problem, solution = self._latent.solve(kernel.gram(X), t, *means, *parameters)
-        return Posterior(kernel, X, problem, solution, mean=mean)
+        return Posterior(kernel, X, problem, solution, mean=mean, feature_names=features)
 
     @cached_property
     def hyperparameters(self) -> tuple[str, ...]:

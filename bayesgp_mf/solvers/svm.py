@@ -42,6 +42,9 @@ from bayesgp_mf.matrices.factors import cholesky, psd_root, triangular_inverse
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.types import Array
 
+MOST_STEPS = 2**31 - 1
+"""The largest number that SciPy takes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Svm:
@@ -169,7 +172,7 @@ def _shortest(gram: Array, t: Array, control: Control) -> tuple[Array, Status]:
     target = np.zeros(stacked.shape[0])
     target[-1] = 1.0
     try:
-        shares, _ = nnls(stacked, target, maxiter=control.max_iterations * t.size)
+        shares, _ = nnls(stacked, target, maxiter=min(control.max_iterations * t.size, MOST_STEPS))
     except RuntimeError:  # how SciPy says that maxiter was reached
         return np.zeros(t.size), Status.MAX_ITERATIONS
     support = shares > 0

@@ -153,6 +153,11 @@ def test_dictionary_round_trip(likelihood):
         (lambda: Probit(flip=np.nan), "flip must be a probability"),
         (lambda: Gaussian(0.0), r"noise_variance must be a finite number > 0"),
         (lambda: from_dict({"likelihood": "Cauchit"}), "unknown likelihood 'Cauchit'; expected one of"),
+        (lambda: from_dict(None), "description must be a dict, as to_dict of a likelihood returns it, got None"),
+        (lambda: from_dict([1]), r"description must be a dict, .* got \[1\]"),
+        (lambda: from_dict({1: 2.0}), "description must be a dict, .* got {1: 2.0}"),
+        (lambda: from_dict({"likelihood": {}}), "unknown likelihood {}; expected one of"),
+        (lambda: from_dict({"likelihood": "Probit", "width": 1.0}), "no description of a Probit likelihood: .*'width'"),
     ],
 )
 def test_bad_parameters_are_named(make, message):

@@ -65,7 +65,9 @@ def test_fit_and_predict_keep_to_one_thread(monkeypatch):
         watch(owner, method)
     X = np.random.default_rng(0).standard_normal((10, 2))
     idata = bgp.fit(X, X[:, 0] > 0, bgp.kernels.Gaussian(), draws=5, random_seed=0)
-    assert {method for method, _ in seen} == {"gram", "sample"}
+    assert {method for method, _ in seen} == {"gram", "cross", "sample"}  # "cross" to judge the scale of the inputs
+    assert [threads for _, threads in seen] == [{1}] * len(seen)
+    seen.clear()
     bgp.predict(idata, X, random_seed=0)
     assert {method for method, _ in seen} == {"gram", "cross", "sample"}
     assert [threads for _, threads in seen] == [{1}] * len(seen)

@@ -39,6 +39,25 @@ def test_predictions_are_weighted_averages(mixture):
     np.testing.assert_allclose(mixture.latent_mean(TOY.X_test), mean)
 
 
+def test_it_prints_as_a_few_lines():
+    scales = np.linspace(0.4, 1.6, 30)
+    many = Mixture(tuple(make_part(scale) for scale in scales), np.full(30, 1 / 30))
+    lines = repr(many).split("\n")
+    assert lines[0] == "Mixture of 30 x Posterior, 15 cases"
+    assert lines[1:4] == ["  weights: 0.03333 to 0.03333", "  lengthscale: 0.4 to 1.6", "  variance: 2 to 2"]
+    assert lines[4].startswith("  log evidence: -")
+    assert len(lines) == 5
+    machine = bgp.solve(many.problem.gram, T, bgp.Step(), method="svm")  # which has no evidence
+    part = many.parts[0]
+    assert "log evidence" not in repr(Mixture((bgp.Posterior(part.kernel, part.X, part.problem, machine),), np.ones(1)))
+    long_kernel = part.kernel
+    for _ in range(4):
+        long_kernel = long_kernel + bgp.kernels.Bias() + bgp.kernels.White()
+    problem = bgp.Problem(long_kernel.gram(part.X), T, bgp.Probit())
+    solved = bgp.Posterior(long_kernel, part.X, problem, bgp.solve(problem.gram, T, bgp.Probit()))
+    assert len(repr(Mixture((solved,) * 3, np.full(3, 1 / 3))).split("\n")) == 9
+
+
 def test_one_part_is_that_part(mixture):
     part = mixture.parts[0]
     alone = Mixture((part,), np.ones(1))

@@ -1,0 +1,84 @@
+"""Options: kernels, seeds, counts, yes or no, names of parameters."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bayesgp_mf.inference.solution import check_flag
+from bayesgp_mf.kernels import Kernel
+
+LARGEST_COUNT = 10**15
+"""A larger number is a slip: nothing that is counted here would fit into memory, or come to an end."""
+
+
+def as_kernel(kernel: Any, values: Mapping[str, ArrayLike] | None = None, *, tuned: bool = False) -> Kernel:
+    """Return a kernel from one, or from a covariance function of PyMC.
+
+    Parameters
+    ----------
+    kernel : Kernel or pymc.gp.cov.BaseCovariance
+        What a user gave.
+    values : mapping, optional
+        Values of its parameters, in place of its own.
+    tuned : bool
+        Whether its parameters will be tuned: then random variables may have no value, and start where PyMC starts them.
+
+    Raises
+    ------
+    ValueError
+        If it is neither, or a parameter has no value.
+    """
+    if isinstance(kernel, type):
+        raise ValueError(f"kernel must be an instance, got the class {kernel.__name__}: write it with ().")
+    if isinstance(kernel, Kernel):
+        return kernel if values is None else kernel.replace(**values)
+    if any(base.__module__.partition(".")[0] == "pymc" for base in type(kernel).__mro__):
+        # `bayesgp_mf.pymc` lies above this layer; who has such an object has imported PyMC already
+        module = importlib.import_module("bayesgp_mf.pymc.kernel")
+        made: Kernel = module.start_from_pymc(kernel) if tuned else module.kernel_from_pymc(kernel, **(values or {}))
+        return made
+    raise ValueError(
+        "kernel must be one of bayesgp_mf.kernels, such as Gaussian(lengthscale=1.0), or of pm.gp.cov, got "
+        f"{type(kernel).__name__}."
+    )
+
+
+def as_generator(random_seed: Any) -> np.random.Generator:
+    """Return the source of randomness that ``random_seed`` stands for, or raise a ValueError that names it."""
+    try:
+        return np.random.default_rng(random_seed)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"random_seed must be a non-negative integer, a numpy.random.Generator or None, got {random_seed!r}."
+        ) from error
+
+
+def as_names(argument: str, given: Any) -> frozenset[str]:
+    """Return names of parameters as a set, or raise a ValueError that names the argument."""
+    expected = f"{argument} must be a collection of parameter names, got {given!r}: write {argument}="
+    if isinstance(given, str):
+        raise ValueError(f"{expected}{{{given!r}}}.")
+    names = list(given) if isinstance(given, Iterable) else None
+    if names is None or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{expected}{{'lengthscale'}}, or leave it out.")
+    return frozenset(names)
+
+
+def check_positive_integers(**options: object) -> None:
+    """Raise a ValueError that names the first option that is not a positive integer, or a huge one."""
+    for name, value in options.items():
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"{name} must be a positive integer, got {value!r}.")
+        if value > LARGEST_COUNT:
+            raise ValueError(f"{name} must be at most {LARGEST_COUNT}, got {value!r}. Ask for fewer.")
+
+
+def check_flags(**options: object) -> None:
+    """Raise a ValueError that names the first option that is not True or False: 'no' would count as true."""
+    for name, value in options.items():
+        check_flag(name, value)

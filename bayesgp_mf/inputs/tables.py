@@ -1,0 +1,183 @@
+"""Inputs: arrays, data frames and their columns, and whether their rows are those of the labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from bayesgp_mf.inference.problem import as_float_array, check_finite
+from bayesgp_mf.types import Array
+
+DROP = "Drop or impute those cases."
+
+
+def as_inputs(name: str, X: ArrayLike) -> Array:
+    """Return inputs as a finite float64 array ``(n, d)``, or raise a ValueError that says what is wrong."""
+    columns = feature_names(name, X)
+    array = as_numbers(name, X)
+    if array.ndim != 2:
+        hint = "" if array.ndim != 1 else f" For a single feature, {_as_table(name, X)}."
+        raise ValueError(f"{name} must have two dimensions (cases, inputs), got shape {array.shape}.{hint}")
+    if array.shape[0] == 0 or array.shape[1] == 0:
+        raise ValueError(f"{name} is empty: shape {array.shape}. At least one case and one input are needed.")
+    bad = [repr(column) for j, column in enumerate(columns or ()) if not np.isfinite(array[:, j]).all()]
+    check_finite(name, array, f"They are in {', '.join(bad[:5])}{', ...' * (len(bad) > 5)}. {DROP}" if bad else DROP)
+    return array
+
+
+def as_new_inputs(X_new: ArrayLike, X: Array, features: Sequence[str] | None = None) -> Array:
+    """Return new inputs as a finite array ``(m, d)`` that fits the training inputs, or raise a ValueError.
+
+    Parameters
+    ----------
+    X_new : (m, d) array_like
+        What a user gave.
+    X : (n, d) array
+        The training inputs.
+    features : sequence of str, optional
+        Their names, if they had names: those of a data frame must be the same, in the same order. An array has none.
+    """
+    check_same_features(features, X_new)
+    new = as_inputs("X_new", X_new)
+    if new.shape[1] != X.shape[1]:
+        raise ValueError(
+            f"X_new has {new.shape[1]} columns, but the model was fitted to {X.shape[1]}. "
+            "Pass the same inputs in the same order and scale."
+        )
+    return new
+
+
+def feature_names(name: str, X: Any) -> list[str] | None:
+    """Return the column names of a data frame, or None for anything else.
+
+    Raises
+    ------
+    ValueError
+        If two columns have one name.
+    """
+    columns = getattr(X, "columns", None)
+    if columns is None:
+        return None
+    names = [str(column) for column in columns]
+    if len(set(names)) < len(names):
+        raise ValueError(f"{name} has two columns of one name: {names}. Rename or drop one.")
+    return names
+
+
+def check_same_features(features: Sequence[str] | None, X_new: Any) -> None:
+    """Raise a ValueError if a data frame of new cases has other columns, or another order, than the training one."""
+    names = None if features is None else feature_names("X_new", X_new)
+    if features is not None and names is not None and names != list(features):
+        wanted = list(features)
+        raise ValueError(f"X_new has columns {names}, but the model was fitted to {wanted}. Pass X_new[{wanted}].")
+
+
+def check_same_cases(X: Any, y: Any) -> None:
+    """Raise a ValueError if the indices of pandas say that inputs and labels are not of the same cases in one order.
+
+    Cases are matched by position. An index that was numbered afresh (0, 1, ...), or that shares no label with the
+    other, does not say whose rows these are.
+    """
+    ours, theirs = getattr(X, "index", None), getattr(y, "index", None)  # of a list a method
+    if not (isinstance(ours, pd.Index) and isinstance(theirs, pd.Index)) or len(ours) != len(theirs):
+        return
+    if ours.equals(theirs):
+        return
+    common = set(ours) & set(theirs)
+    as_they_stand = "y.to_numpy() if the rows belong together as they stand"
+    if common == set(ours) | set(theirs):
+        aligned = f"y.loc[X.index], or {as_they_stand}" if theirs.is_unique else as_they_stand
+        raise ValueError(
+            f"X and y have the same index in another order, but their rows are matched by place. Pass {aligned}."
+        )
+    if common and not _is_numbered(ours) and not _is_numbered(theirs):
+        raise ValueError(
+            f"X and y are of different cases: only {len(common)} of the {len(set(ours))} index labels of X are in that "
+            "of y, and rows are matched by place. Pass X.loc[both] and y.loc[both], with "
+            f"both = X.index.intersection(y.index), or {as_they_stand}."
+        )
+
+
+def as_numbers(name: str, value: ArrayLike) -> Array:
+    """Return ``value`` as a float64 array in which what pandas calls missing is NaN, or raise a ValueError."""
+    if hasattr(value, "toarray"):
+        raise ValueError(f"{name} is sparse, and every entry of it is needed here. Pass {name}.toarray().")
+    for column, dtype in _column_types(value):
+        if getattr(dtype, "kind", "") in ("c", "M", "m"):
+            raise ValueError(
+                f"{name} must hold real numbers, but column {column!r} has dtype {dtype}. Convert it yourself, or "
+                "drop it."
+            )
+    try:
+        return as_float_array(name, value)
+    except ValueError:
+        entries = _objects(value)
+        if entries is None:
+            raise
+        _refuse_lengths(name, entries)
+        filled = np.where(pd.isna(entries), np.nan, entries)
+        if _first_without_number(filled.ravel()) is None:
+            return np.asarray(filled, dtype=np.float64)
+        if entries.ndim == 2:
+            _refuse_column(name, filled, feature_names(name, value))
+        raise
+
+
+def _as_table(name: str, X: Any) -> str:
+    return f"pass {name}.to_frame()" if hasattr(X, "to_frame") else f"reshape to ({np.size(X)}, 1)"
+
+
+def _is_numbered(index: pd.Index) -> bool:
+    return bool(index.equals(pd.RangeIndex(len(index))))
+
+
+def _column_types(value: Any) -> list[tuple[Any, Any]]:
+    columns = getattr(value, "columns", None)
+    return [] if columns is None else list(zip(columns, value.dtypes, strict=True))
+
+
+def _objects(value: Any) -> NDArray[Any] | None:
+    """Return the entries as they are, or None if an array in which a conversion failed says nothing about them."""
+    if isinstance(value, np.ma.MaskedArray) or getattr(getattr(value, "dtype", None), "kind", "") in ("c", "M", "m"):
+        return None
+    try:
+        return np.asarray(value, dtype=object)
+    except ValueError:  # arrays of shapes that do not fit together
+        return None
+
+
+def _first_without_number(entries: NDArray[Any]) -> Any:
+    """Return the first entry that is no number, or None."""
+    for entry in entries:
+        try:
+            float(entry)
+        except (TypeError, ValueError, OverflowError):
+            return entry
+    return None
+
+
+def _refuse_lengths(name: str, entries: NDArray[Any]) -> None:
+    """Raise a ValueError if rows of a table, lists in an array of one dimension, have different lengths."""
+    if entries.ndim != 1:
+        return
+    lengths = {len(row) for row in entries if isinstance(row, list | tuple | np.ndarray)}
+    if len(lengths) > 1:
+        raise ValueError(
+            f"{name} must have one length for all rows, got rows with {min(lengths)} to {max(lengths)} entries. Fill "
+            "them up, or drop some."
+        )
+
+
+def _refuse_column(name: str, entries: NDArray[Any], columns: list[str] | None) -> None:
+    """Raise a ValueError that names the first column of a table ``(n, d)`` with an entry that is no number."""
+    for j, column in enumerate(columns or range(entries.shape[1])):
+        entry = _first_without_number(entries[:, j])
+        if entry is not None:
+            raise ValueError(
+                f"{name} must hold numbers, but column {column!r} has entries such as {entry!r}. Encode it as "
+                "numbers, such as 0 and 1 for each of its values, or drop it."
+            )

@@ -1,0 +1,111 @@
+"""Random problems over many decades: what says CONVERGED is right, and what is not is refused in words."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bayesgp_mf as bgp
+from bayesgp_mf.likelihoods import Gaussian
+from validation.stress.check import examine, solve
+from validation.stress.problems import Drawn, draw
+from validation.stress.study import SEED, conclude, stress
+
+KNOWN = json.loads((Path(__file__).parent / "known_failures.json").read_text(encoding="utf-8"))
+
+
+def test_a_problem_is_drawn_again_from_its_numbers():
+    one, other = draw(SEED, 17), draw(SEED, 17)
+    np.testing.assert_array_equal(one.gram, other.gram)
+    np.testing.assert_array_equal(one.t, other.t)
+    assert str(one) == str(other)
+    assert str(draw(SEED, 18)) != str(one)
+
+
+def test_every_method_and_likelihood_is_drawn():
+    drawn = [draw(SEED, number) for number in range(500)]
+    assert Counter(one.method for one in drawn).keys() == {*bgp.methods.METHODS, "sweeps"}
+    assert {type(one.likelihood).__name__ for one in drawn} == {"Probit", "Gaussian", "Logit", "Softmax"}
+
+
+# -- controls: what was wrong once is found
+
+
+def smooth(noise):
+    """Return a regression whose weights are differences of numbers some 1/noise times as large."""
+    x = np.linspace(-3.0, 3.0, 12)
+    gram = bgp.kernels.Matern32(0.3, 1e4).gram(x[:, None])
+    return Drawn(0, 0, gram, 3.0 * np.sin(2.0 * x), Gaussian(noise), "tap", "hand")
+
+
+def with_cancelling_weights(drawn):
+    """Return what solvers once returned: weights b - R K b, without a look at the equations."""
+    solution = solve(replace(drawn, method="exact"))
+    shift = drawn.t / drawn.likelihood.noise_variance
+    weights = shift - solution.correction.dense() @ (drawn.gram @ shift)
+    return replace(solution, alpha=weights)
+
+
+@pytest.mark.parametrize("noise", [1e-6, 1e-8, 1e-10])
+def test_weights_that_cancel_are_found(noise):
+    drawn = smooth(noise)
+    assert examine(replace(drawn, method="exact")).outcome == "right"
+    verdict = examine(drawn, with_cancelling_weights)
+    assert verdict.outcome == "wrong"
+    assert verdict.mean_error > 1e-3
+
+
+def test_a_mode_that_was_not_reached_is_found():
+    drawn = Drawn(0, 0, np.array([[1e8]]), np.array([1.0]), bgp.Probit(1e-8), "laplace", "hand")
+
+    def after_a_step(drawn):
+        """Return the Gaussian at f = 0, where one step of some 1e-16 prior standard deviations seemed to end."""
+        easy = solve(replace(drawn, gram=np.array([[1e-20]])))
+        return replace(easy, alpha=np.zeros(1), evidence=replace(easy.evidence, value=-18.888))
+
+    verdict = examine(drawn, after_a_step)
+    assert verdict.outcome == "wrong"
+    assert verdict.evidence_error == pytest.approx(18.888 - 2.114, abs=2e-3)
+
+
+def test_an_evidence_or_a_mean_that_is_off_is_found():
+    drawn = Drawn(0, 0, np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([1.0, -1.0]), bgp.Probit(), "tap", "hand")
+    assert examine(drawn).outcome == "right"
+
+    def off(part, by):
+        solution = solve(drawn)
+        if part == "mean":
+            return replace(solution, alpha=solution.alpha * (1.0 + by))
+        if part == "cavity":
+            return replace(solution, cavity=solution.cavity._replace(variance=solution.cavity.variance * (1.0 + by)))
+        return replace(solution, evidence=replace(solution.evidence, value=solution.evidence.value + by))
+
+    for part, by in (("mean", 1e-3), ("cavity", 3e-3), ("evidence", 3e-6), ("evidence", -3e-6)):
+        assert examine(drawn, lambda _, part=part, by=by: off(part, by)).outcome == "wrong", part
+    assert examine(drawn, lambda _: off("evidence", np.inf)).outcome == "not finite"
+
+
+def test_errors_are_told_apart():
+    drawn = draw(SEED, 17)
+
+    def fail_with(error):
+        def fail(_):
+            raise error
+
+        return examine(drawn, fail).outcome
+
+    assert fail_with(bgp.NotPositiveDefiniteError("rounding decides")) == "refused"
+    assert fail_with(ZeroDivisionError("division by zero")) == "foreign"
+
+
+def test_the_study_counts_what_may_not_happen():
+    result = stress(SEED, 3, 4)
+    assert sum(result["outcomes"].values()) == 4
+    bad = {"outcomes": {"tap/wrong": 1, "tap/right": 9}, "mean": 0.0, "evidence": 0.0, "failures": ["wrong: one"]}
+    findings = conclude({"good": result, "bad": bad})
+    assert [check.name for check in findings.checks if not check.passed] == ["problems solved and wrong"]
