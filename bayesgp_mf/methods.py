@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from bayesgp_mf.inference.problem import Problem, as_float_array, as_matrix
 from bayesgp_mf.inference.solution import Control, Solution, check_control, check_start
-from bayesgp_mf.inference.solver import Solver, traits_of
+from bayesgp_mf.inference.solver import Solver, Traits, traits_of
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.matrix import Matrix
@@ -42,13 +42,17 @@ def get_method(method: str | Solver, likelihood: Likelihood | None = None) -> So
     if isinstance(method, str) and method in METHODS:
         several = likelihood is not None and likelihood.targets == "classes"
         solver = MULTICLASS.get(method, METHODS[method]) if several else METHODS[method]
-    elif isinstance(method, str | type) or not hasattr(method, "solve"):
+    elif isinstance(method, type):
+        raise ValueError(f"method must be an instance, got the class {method.__name__}: write it with ().")
+    elif isinstance(method, str) or not any(hasattr(method, member) for member in _MEMBERS[1:]):
         raise ValueError(f"method must be one of {sorted(METHODS)}, or an object that solves, got {method!r}.")
     else:
         solver = method
         missing = [name for name in _MEMBERS if not hasattr(solver, name)]
         if missing:
             raise ValueError(f"method must have the members {', '.join(_MEMBERS)}; {solver!r} has no {missing[0]}.")
+        if not isinstance(traits_of(solver), Traits):
+            raise ValueError(f"traits of a method must be an inference.solver.Traits, got {traits_of(solver)!r}.")
     if likelihood is not None and likelihood.targets not in traits_of(solver).targets:
         _refuse_targets(solver, likelihood)
     return solver

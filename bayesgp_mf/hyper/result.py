@@ -58,3 +58,11 @@ class HyperResult:
         for name, values in self.stats.items():
             if values.shape != (k,):
                 raise ValueError(f"stats[{name!r}] must have shape ({k},), got {values.shape}.")
+        for name in self.record:
+            if not name.startswith("hyper_"):
+                raise ValueError(f"names in the record must begin with 'hyper_', as 'hyper_{name}' does, got {name!r}.")
+        taken = sorted(self.stats.keys() & {"log_p", "log_q", "converged", "n_iterations", "node"})
+        if taken:
+            raise ValueError(
+                f"stats must not be called {taken[0]!r}, which says something of the draws of f. Rename it."
+            )

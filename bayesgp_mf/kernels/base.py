@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterable, Iterator
+from dataclasses import is_dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -111,6 +112,8 @@ class Leaf(Kernel):
     def replace(self, **params: ArrayLike) -> Self:
         """Return the kernel with some parameters changed; unknown names raise ValueError."""
         _check_names(self, params)
+        if is_dataclass(self):  # with all its fields, also those that are neither parameters nor settings
+            return replace(self, **params)
         return type(self)(**{**self.params, **self.settings, **params})
 
     def to_dict(self) -> dict[str, Any]:

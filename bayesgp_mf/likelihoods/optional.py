@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
-from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods.base import Likelihood
 from bayesgp_mf.types import Array, Derivs
+
+PLAIN = (bool, int, float, str, type(None))
+"""What a file can hold as it is."""
 
 
 class LatentNoise(NamedTuple):
@@ -28,15 +31,16 @@ class LatentNoise(NamedTuple):
 def to_dict(likelihood: Likelihood) -> dict[str, Any]:
     """Return plain numbers and strings, of which `likelihoods.from_dict` makes a likelihood of this package again.
 
-    The method ``to_dict()``; without it, or where that raises it, UndefinedQuantityError: it cannot be saved.
+    The method ``to_dict()``; without it the name and, of a dataclass, the fields that are plain. Where the method
+    raises an UndefinedQuantityError the likelihood cannot be saved.
     """
     ask = getattr(likelihood, "to_dict", None)
-    if ask is None:
-        raise UndefinedQuantityError(
-            f"{type(likelihood).__name__} has no to_dict(), by which a likelihood is saved. Use solve, or give it one."
-        )
-    description: dict[str, Any] = ask()
-    return description
+    if ask is not None:
+        description: dict[str, Any] = ask()
+        return description
+    each: Any = likelihood
+    given = {field.name: getattr(each, field.name) for field in (fields(each) if is_dataclass(each) else ())}
+    return {"likelihood": type(likelihood).__name__} | {k: v for k, v in given.items() if isinstance(v, PLAIN)}
 
 
 def latent_noise(likelihood: Likelihood) -> LatentNoise | None:

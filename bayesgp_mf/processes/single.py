@@ -364,7 +364,10 @@ class Posterior:
         cavity = self.solution.cavity
         if cavity is None:
             check_cavities(self.method)
-            raise ValueError("this posterior was read from a container, which keeps no cavities to tilt. Fit again.")
+            raise ValueError(
+                "this solution has no cavities to tilt: it was read from a container, which keeps none (fit again), or "
+                f"method {self.method.name!r} states cavities that its solutions do not have."
+            )
         mean, variance = self.problem.matrix @ self.solution.alpha, self._variance_at_training
         if rank < self.problem.n or np.any(variance <= 0):
             raise NotPositiveDefiniteError(

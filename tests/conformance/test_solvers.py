@@ -237,3 +237,11 @@ def test_an_object_that_lacks_a_member_is_told_which(missing):
     members = {name: None for name in ("name", "solve", "gram_gradient", "leave_one_out") if name != missing}
     with pytest.raises(ValueError, match=f"has no {missing}"):
         get_method(type("Half", (), members)())
+
+
+def test_a_class_and_traits_that_are_none_are_told():
+    with pytest.raises(ValueError, match=r"got the class MeanField: write it with \(\)"):
+        get_method(type(METHODS["tap"]))
+    members = {name: None for name in ("name", "solve", "gram_gradient", "leave_one_out")}
+    with pytest.raises(ValueError, match=r"traits of a method must be an inference\.solver\.Traits"):
+        get_method(type("Odd", (), {**members, "traits": {"cavities": False}})())

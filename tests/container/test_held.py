@@ -13,6 +13,7 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group
+from bayesgp_mf.hyper import HyperResult
 from bayesgp_mf.kernels.base import Composite
 from bayesgp_mf.kernels.stationary import Stationary
 from bayesgp_mf.methods import METHODS
@@ -269,3 +270,45 @@ def test_an_average_that_ends_with_a_single_node_is_read_back():
     assert "node" in fit.dims
     assert "node_weight" not in fit
     np.testing.assert_allclose(bgp.posterior(idata).mean_at_training, fit["latent_mean"].values, atol=1e-9)
+
+
+def test_a_likelihood_with_the_required_members_alone_is_fitted_and_asked_for(tmp_path):
+    class Seven:
+        """Probit, without a word on how it is saved."""
+
+        targets, forbids, log_concave = "binary", False, True
+
+        def __init__(self):
+            for name in ("log_prob", "log_partition", "predict_proba", "sample"):
+                setattr(self, name, getattr(bgp.Probit(), name))
+
+    ours, probit = (bgp.fit(X, Y, GAUSSIAN, each, draws=20, random_seed=1) for each in (Seven(), bgp.Probit()))
+    with pytest.raises(ValueError, match="does not hold its likelihood"):
+        bgp.predict(ours, X_NEW)
+    path = str(tmp_path / "seven.nc")
+    ours.to_netcdf(path)
+    p = bgp.predict(az.from_netcdf(path), X_NEW, likelihood=Seven(), random_seed=2)["predictions"]["p"].values
+    np.testing.assert_allclose(p, bgp.predict(probit, X_NEW, random_seed=2)["predictions"]["p"].values, atol=1e-7)
+
+
+@dataclass(frozen=True, eq=False)
+class Noted(bgp.kernels.Polynomial):
+    """A polynomial kernel with a field that it lists nowhere."""
+
+    note: int = 2
+
+
+def test_a_kernel_is_replaced_with_all_its_fields():
+    assert Noted(3, 0.5, note=7).replace(variance=2.0).note == 7
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"record": {"latent_mean": (("obs_id",), np.zeros(12))}}, "must begin with 'hyper_', as 'hyper_latent_mean'"),
+        ({"stats": {"log_p": np.zeros(1)}}, "stats must not be called 'log_p'"),
+    ],
+)
+def test_a_strategy_does_not_overwrite_what_a_fit_says(more, message):
+    with pytest.raises(ValueError, match=message):
+        HyperResult((GAUSSIAN,), np.ones(1), **more)

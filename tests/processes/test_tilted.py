@@ -212,7 +212,7 @@ def test_other_names_and_containers_are_refused():
     with pytest.raises(ValueError, match="marginals must be 'gaussian' or 'tilted', got 'exact'"):
         bgp.fit(X, [0, 1, 1], Matern32(), marginals="exact")
     idata = bgp.fit(X, [0, 1, 1], Matern32(), draws=5)
-    with pytest.raises(ValueError, match="keeps no cavities to tilt"):
+    with pytest.raises(ValueError, match="has no cavities to tilt: it was read from a container"):
         bgp.posterior(idata).draw(5, np.random.default_rng(0), "tilted")
     with pytest.raises(ValueError, match="marginals must be"):
         bgp.posterior(idata).draw(5, np.random.default_rng(0), "exact")
