@@ -133,12 +133,19 @@ class Info:
         Largest change that one more full step would make, in the units of `Control.tolerance`.
     rank : int or None
         Rank of the Gram matrix where the method worked with a root of low rank; None where with the dense matrix.
+    mean_error : float or None
+        How far the posterior means are off, judged by the equations at what was returned, in posterior standard
+        deviations: the largest (`solvers.accuracy`). None where that is not asked.
+    rounding : float or None
+        By how much, at most, rounding in the Gram matrix moves the log evidence, in nats. None where that is not asked.
     """
 
     status: Status
     n_iterations: int
     residual: float
     rank: int | None = None
+    mean_error: float | None = None
+    rounding: float | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -75,6 +75,11 @@ class Gaussian:
         d1 = residual / total_variance
         return Derivs(value, d1, -1.0 / total_variance + np.zeros_like(d1))
 
+    def known_sites(self, t: Array, noise: float) -> tuple[Array, Array]:
+        """Return 1/v and t/v, with v the noise variance and ``noise``: the measurement that a target is."""
+        precision = np.full(t.shape, 1.0 / (self.noise_variance + noise))
+        return precision, t * precision
+
     def predict_proba(self, mean: Array, variance: Array) -> Array:
         """Raise: a real target has no class probability."""
         raise UndefinedQuantityError(

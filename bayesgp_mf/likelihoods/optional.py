@@ -52,6 +52,16 @@ def latent_noise(likelihood: Likelihood) -> LatentNoise | None:
     return found
 
 
+def known_sites(likelihood: Likelihood, t: Array, noise: float) -> tuple[Array, Array] | None:
+    """Return precision W and shift b ``(n,)`` of sites that are the same at every cavity, as a Gaussian's are.
+
+    They would be found by taking differences otherwise, which cancel where the cavity is wide. The method
+    ``known_sites(t, noise)``, with a variance that adds to that of the latent value; None without it.
+    """
+    ask = getattr(likelihood, "known_sites", None)
+    return None if ask is None else ask(t, noise)
+
+
 def is_flat(likelihood: Likelihood) -> bool:
     """Tell whether p(t|f) is constant in f but for jumps, as a step is: the attribute ``is_flat``; False without it."""
     return bool(getattr(likelihood, "is_flat", False))

@@ -129,7 +129,7 @@ class DenseGram:
         Each entry of K is off by up to eps sqrt(K_ii K_jj), whatever made it; the errors are taken as independent.
         """
         sd = np.sqrt(self.diagonal())
-        return float(np.finfo(np.float64).eps * np.linalg.norm(sd[:, None] * gradient * sd))
+        return float(np.finfo(np.float64).eps * np.linalg.norm(sd[..., :, None] * gradient * sd[..., None, :]))
 
 
 def shrinkage(gram: Array, variance: Array, diagonal: Array, rows: Callable[[NDArray[np.intp]], Array]) -> Array:

@@ -133,8 +133,14 @@ class SiteCorrection:
         """Return the weights ``alpha (n,)`` under sites with shifts ``b (n,)``: those of alpha + W K alpha = b."""
         if self._says_nothing:
             return shift
-        # b - R K b, which is (K + Omega)^-1 times the measured values b/W, but holds for W = 0 too
-        return np.asarray(shift - self.multiply(times(self._gram, shift)))
+        strong = self._strong
+        if strong.all():
+            return self.multiply(shift / self.site_precision)
+        # (I + W K)^-1 b is R y of measured values y = b/W where they say much: b - R K b would cancel there. Where they
+        # say little it is that difference, which holds for W = 0 and below, too
+        measured = np.divide(shift, self.site_precision, out=np.zeros_like(shift), where=strong)
+        rest = np.where(strong, 0.0, shift)
+        return np.asarray(rest + self.multiply(measured - times(self._gram, rest)))
 
     def multiply(self, vector: Array) -> Array:
         """Return ``R @ vector`` for ``vector (n,)``."""
@@ -195,6 +201,11 @@ class SiteCorrection:
         sigma = prior[weak] - self.quadratic_diagonal(self._gram[:, weak])
         variance[weak] = sigma / (1.0 - precision[weak] * sigma)
         return variance
+
+    @cached_property
+    def _strong(self) -> NDArray[np.bool_]:
+        """Which sites ``(n,)`` say more than the prior does."""
+        return np.asarray(self.site_precision * self._gram.diagonal() > 1.0)
 
     @property
     def _informative(self) -> NDArray[np.bool_]:

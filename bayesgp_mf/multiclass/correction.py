@@ -37,7 +37,7 @@ import numpy as np
 from bayesgp_mf.matrices.corrections import Correction
 from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
 from bayesgp_mf.matrices.sites import SiteCorrection
-from bayesgp_mf.multiclass.gram import of_class, times_gram
+from bayesgp_mf.multiclass.gram import of_class, prior_variance, times_gram
 from bayesgp_mf.types import Array
 
 
@@ -76,6 +76,7 @@ class _Blocks(NamedTuple):
     each: list[Array]  # E_c (n, n)
     inverse_factor: Array  # L^-1 (n, n), where L L' = M
     log_det: float  # of I + K W
+    rounding: float  # of that
 
 
 class SoftmaxCorrection:
@@ -100,26 +101,44 @@ class SoftmaxCorrection:
             log_det += of_one.log_det
             each.append(of_one.dense())
             total += each[-1]
+        own = total.diagonal().copy()
         factor = cholesky(total, overwrite=True)
         log_det += 2.0 * float(np.sum(np.log(np.diag(factor))))
         log_det -= float(np.sum(np.log(np.sum(self.site_weight, axis=1))))
-        return _Blocks(each, triangular_inverse(factor, overwrite=True), log_det)
+        inverse = triangular_inverse(factor, overwrite=True)
+        # each entry of M is known to eps of its diagonal, and d log det M is the trace of M^-1 dM
+        rounding = float(np.finfo(np.float64).eps * (own @ np.einsum("ij,ij->j", inverse, inverse)))
+        return _Blocks(each, inverse, log_det, rounding)
 
     @property
     def log_det(self) -> float:
         """Log determinant of I + K W, in nats."""
         return self._blocks.log_det
 
+    @property
+    def rounding(self) -> float:
+        """By how much rounding moves `log_det`, in nats."""
+        return self._blocks.rounding
+
     def multiply(self, values: Array) -> Array:
         """Return R times ``values (..., n, C)``, which is ``E v - E 1 M^-1 1' E v``."""
-        each, inverse_factor, _ = self._blocks
+        each, inverse_factor, *_ = self._blocks
         product = np.array([values[..., c] @ block for c, block in enumerate(each)])
         common = (np.sum(product, axis=0) @ inverse_factor.T) @ inverse_factor
         return np.stack([own - common @ block for own, block in zip(product, each, strict=True)], axis=-1)
 
     def weights(self, shift: Array) -> Array:
-        """Return ``b - R K b`` for ``b (..., n, C)``: the weights alpha = b - W K alpha under sites with shifts b."""
-        return np.asarray(shift - self.multiply(times_gram(shift, self._gram)))
+        """Return ``b - R K b`` for ``b (..., n, C)``: the weights alpha = b - W K alpha under sites with shifts b.
+
+        Where a site says much that difference would cancel. With any x it is c + R (x - K c), c = b - W x; where it
+        says more than the prior x is b/w, which leaves of c what is common to the classes.
+        """
+        weight = self.site_weight
+        strong = weight * prior_variance(self._gram, weight.shape[1]) > 1.0
+        x = np.divide(shift, weight, out=np.zeros_like(shift), where=np.broadcast_to(strong, shift.shape))
+        common = np.sum(weight * x, axis=-1, keepdims=True) / np.sum(weight, axis=-1, keepdims=True)
+        c = np.where(strong, 0.0, shift) + weight * common
+        return np.asarray(c + self.multiply(x - times_gram(c, self._gram)))
 
     def blocks(self, cross: Array) -> Array:
         """Return k_c' R_cd k_d ``(m, C, C)`` of each new case, for ``cross (n, m)`` or ``(C, n, m)``."""

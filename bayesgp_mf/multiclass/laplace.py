@@ -20,6 +20,7 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -30,9 +31,18 @@ from bayesgp_mf.inference.solution import ClassLeaveOneOut, Control, Evidence, I
 from bayesgp_mf.inference.solver import Traits
 from bayesgp_mf.multiclass.correction import SoftmaxCorrection, explicit_gradient
 from bayesgp_mf.multiclass.gram import of_class, prior_variance, times_gram
-from bayesgp_mf.multiclass.response import case_covariances, class_correction, class_linear_response, softmax_of
+from bayesgp_mf.multiclass.response import (
+    case_covariances,
+    class_correction,
+    class_linear_response,
+    require_known_determinant,
+    softmax_of,
+)
+from bayesgp_mf.solvers.accuracy import assessed, require_accurate
+from bayesgp_mf.solvers.at_mode import NEGLIGIBLE
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.solvers.mode import State, find_mode, newton, psi
+from bayesgp_mf.solvers.refinement import in_deviations
 from bayesgp_mf.types import Array, Derivs
 
 
@@ -81,7 +91,23 @@ class MulticlassLaplace:
         derivs = _Hill(problem).log_prob(f)
         correction = SoftmaxCorrection(problem.dense_gram, -derivs.d2)
         value = psi(derivs, state.alpha, f) - 0.5 * correction.log_det
-        return Solution(self.name, state.alpha, correction, Evidence(value, "laplace"), None, info)
+        solution = Solution(self.name, state.alpha, correction, Evidence(value, "laplace"), None, info)
+        require_known_determinant(solution, correction.rounding)
+        mean_error = self._mean_error(problem, correction, derivs.d1 - state.alpha)
+        gradient = partial(self.gram_gradient, problem)
+        return assessed(solution, problem.matrix, mean_error, correction.site_weight, gradient)
+
+    @staticmethod
+    def _mean_error(problem: Problem, correction: SoftmaxCorrection, lack: Array) -> float:
+        """Return how far the means are off, in posterior standard deviations (`solvers.accuracy`)."""
+        prior = prior_variance(problem.dense_gram, problem.n_classes)
+        own = float(np.max(np.sqrt(prior) * np.abs(lack)))  # at most: a posterior variance is no larger
+        if own <= NEGLIGIBLE:
+            return own
+        sigma = case_covariances(correction, prior, problem.dense_gram)
+        variance = np.diagonal(sigma, axis1=1, axis2=2)
+        step = times_gram(correction.weights(lack), problem.dense_gram)
+        return max(in_deviations(moved, np.sqrt(variance)) for moved in (variance * lack, step))
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
         """Find the mode of the posterior and the Gaussian at it, from f = 0 or from another solution.
@@ -94,7 +120,7 @@ class MulticlassLaplace:
             start.check_start(*zero.alpha.shape)
         state, info = find_mode(_Hill(problem), zero, control, None if start is None else start.alpha)
         require_solved(self.name, problem, info, control)
-        return self.finish(problem, state, info)
+        return require_accurate(self.finish(problem, state, info))
 
     def gram_gradient(self, problem: Problem, solution: Solution) -> Array:
         r"""Return the derivative of the log evidence with respect to the Gram matrix, or to that of each class.
@@ -148,12 +174,21 @@ class _Hill(NamedTuple):
         log_pi, own = log_softmax(latent, axis=1), (np.arange(latent.shape[0]), self.problem.t.astype(np.intp))
         pi = np.exp(log_pi)
         slope = -pi
-        slope[own] += 1.0
+        slope[own] = _others(pi)[own]
         return Derivs(log_pi[own], slope, -pi)
+
+    def told(self, derivs: Derivs) -> Array:
+        pi = -derivs.d2
+        return np.asarray(pi * _others(pi))
 
     def direction(self, derivs: Derivs, residual: Array) -> tuple[Array, None]:
         # its factors are too large to be kept beside those of the next step
         return SoftmaxCorrection(self.problem.dense_gram, -derivs.d2).weights(residual), None
+
+
+def _others(pi: Array) -> Array:
+    """Return 1 - pi ``(n, C)`` as a sum of the others, which keeps its digits where pi is nearly one."""
+    return np.asarray(pi @ (1.0 - np.eye(pi.shape[1])))
 
 
 multiclass_laplace = MulticlassLaplace()

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayesgp_mf.errors import NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import ClassLeaveOneOut, Solution
 from bayesgp_mf.likelihoods.base import ClassLikelihood
@@ -18,6 +19,8 @@ from bayesgp_mf.types import Array
 BLOCK = 512
 """Cases handled at once: C matrices of n rows and so many columns."""
 _ROUNDING = 1e-8
+LARGEST_ROUNDING = 1e-6
+"""In nats; a log determinant that rounding moves by more may be off by far more."""
 
 
 def class_correction(solution: Solution) -> ClassCorrection:
@@ -25,6 +28,16 @@ def class_correction(solution: Solution) -> ClassCorrection:
     if not isinstance(solution.correction, ClassCorrection):
         raise ValueError(f"this needs a solution of several classes, got one of method {solution.method!r} with two.")
     return solution.correction
+
+
+def require_known_determinant(solution: Solution, rounding: float) -> None:
+    """Raise a NotPositiveDefiniteError if rounding, in nats, decides the log determinant of what is called solved."""
+    if solution.info.status is Status.CONVERGED and not rounding <= LARGEST_ROUNDING:
+        raise NotPositiveDefiniteError(
+            f"{solution.method}: rounding decides. The log determinant of the evidence is known to some {rounding:.1g} "
+            "nats only: the classes' common offset is lost among Gram matrices that are huge beside what the labels "
+            "say. Use a kernel of less variance."
+        )
 
 
 def case_covariances(correction: ClassCorrection, prior: Array, cross: Array) -> Array:
@@ -39,9 +52,9 @@ def case_covariances(correction: ClassCorrection, prior: Array, cross: Array) ->
     result[:, every, every] += prior
     lowest = np.min(result[:, every, every] / np.maximum(prior, np.finfo(float).tiny), initial=0.0)
     if lowest < -_ROUNDING:
-        raise ArithmeticError(
-            f"a posterior variance came out as {lowest:.3g} of the prior one, below zero by more than rounding; please "
-            "report this with the kernel and the data."
+        raise NotPositiveDefiniteError(
+            f"rounding decides: a posterior variance came out as {lowest:.1g} of the prior one, below zero. The "
+            "variance of the kernel is too large here; use a kernel of less variance, or standardise the inputs."
         )
     result[:, every, every] = np.maximum(result[:, every, every], 0.0)  # rounding
     return result
@@ -66,7 +79,7 @@ def class_linear_response(problem: Problem, solution: Solution) -> ClassLeaveOne
     if not np.all(smallest > 0):
         worst = int(np.argmin(smallest))
         prior = prior_variance(problem.dense_gram, problem.n_classes)[worst]
-        raise ArithmeticError(
+        raise NotPositiveDefiniteError(
             f"method {solution.method!r}: rounding leaves no leave-one-out covariance of case {worst}, whose prior "
             f"variance is {prior.max():.3g}. Use a kernel with less variance."
         )

@@ -48,8 +48,15 @@ from bayesgp_mf.likelihoods.softmax_tilted import (
 from bayesgp_mf.multiclass.correction import SoftmaxCorrection, explicit_gradient, star_sites
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
 from bayesgp_mf.multiclass.nearest import NearestCases
-from bayesgp_mf.multiclass.response import own_sites, softmax_of, without_own_site
+from bayesgp_mf.multiclass.response import (
+    own_sites,
+    require_known_determinant,
+    softmax_of,
+    without_own_site,
+)
+from bayesgp_mf.solvers.accuracy import assessed, require_accurate
 from bayesgp_mf.solvers.driver import fixed_point, require_solved
+from bayesgp_mf.solvers.refinement import in_deviations
 from bayesgp_mf.types import Array
 
 ROUGH = 1e-3
@@ -120,7 +127,7 @@ class StarTap:
             start.check_start(problem.n, problem.n_classes)
             state, info = iterate(_sites_of(problem, start), control, points)
         require_solved(self.name, problem, info, control)
-        return self._finish(problem, state, info, points)
+        return require_accurate(self._finish(problem, state, info, points))
 
     def gram_gradient(self, problem: Problem, solution: Solution) -> Array:
         """Return (alpha_c alpha_c' - R_cc)/2, summed over the classes where they share a kernel.
@@ -137,7 +144,8 @@ class StarTap:
         """Return the cavities ``(n, C)`` and ``(n, C, C)`` of a solution, which one that was read from a file lacks."""
         if solution.cavity is not None:
             return solution.cavity
-        return Cavity(*_cavities(problem, _sites(solution), solution.alpha)[:2])
+        found = _cavities(problem, _sites(solution), solution.alpha)
+        return Cavity(found.mean, found.covariance)
 
     def _points(self, problem: Problem) -> int:
         return points_for(problem.n_classes) if self.points is None else self.points
@@ -149,12 +157,18 @@ class StarTap:
         return _site_of(mean, covariance, tilted_at(problem, mean, covariance, FEWEST))
 
     def _finish(self, problem: Problem, state: State, info: Info, points: int) -> Solution:
-        alpha, correction, mean, covariance, log_det_own = _posterior(problem, state)
+        alpha, correction, (mean, covariance, sigma, log_det_own) = _posterior(problem, state)
         found = tilted_at(problem, mean, covariance, points)
         value = float(np.sum(found.log_partition)) - 0.5 * float(np.sum(alpha * times_gram(alpha, problem.dense_gram)))
         value += 0.5 * float(np.einsum("ic,icd,id->", alpha, covariance, alpha))
         value -= 0.5 * correction.log_det - 0.5 * log_det_own
-        return Solution(self.name, alpha, correction, Evidence(value, "ep"), Cavity(mean, covariance), info)
+        solution = Solution(self.name, alpha, correction, Evidence(value, "ep"), Cavity(mean, covariance), info)
+        require_known_determinant(solution, correction.rounding)
+        # by so much would sites, put right one by one, move the means of their cases
+        lack = found.gradient @ contrast_basis(problem.n_classes).T - alpha
+        own = np.einsum("icd,id->ic", covariance, lack)
+        mean_error = in_deviations(own, np.sqrt(np.diagonal(sigma, axis1=1, axis2=2)))
+        return assessed(solution, problem.matrix, mean_error, state.weight, partial(self.gram_gradient, problem))
 
 
 S = TypeVar("S")
@@ -250,19 +264,27 @@ def _site_of(mean: Array, covariance: Array, found: Tilted) -> State:
     return State(weight, np.einsum("icd,id->ic", star_sites(weight), tilted_mean) + gradient)
 
 
-def _posterior(problem: Problem, state: State) -> tuple[Array, SoftmaxCorrection, Array, Array, float]:
-    """Return alpha and R under given sites, and what `_cavities` does."""
+class _Cavities(NamedTuple):
+    """Means ``(n, C)`` without a case's own site, covariances ``(n, C, C)`` without and with it, log det(I + V W)."""
+
+    mean: Array
+    covariance: Array
+    posterior: Array
+    log_det: float
+
+
+def _posterior(problem: Problem, state: State) -> tuple[Array, SoftmaxCorrection, _Cavities]:
+    """Return alpha and R under given sites, and the cavities."""
     correction = SoftmaxCorrection(problem.dense_gram, state.weight)
     alpha = correction.weights(state.shift)
-    return alpha, correction, *_cavities(problem, correction, alpha)
+    return alpha, correction, _cavities(problem, correction, alpha)
 
 
-def _cavities(problem: Problem, correction: SoftmaxCorrection, alpha: Array) -> tuple[Array, Array, float]:
-    """Return means ``(n, C)`` and covariances ``(n, C, C)`` of the cavities, and log det(I + V W) of all cases."""
+def _cavities(problem: Problem, correction: SoftmaxCorrection, alpha: Array) -> _Cavities:
     own = own_sites(problem, correction)
     covariance = without_own_site(*own)
     mean = times_gram(alpha, problem.dense_gram) - np.einsum("icd,id->ic", covariance, alpha)
-    return mean, covariance, -float(np.sum(np.linalg.slogdet(own.remaining)[1]))
+    return _Cavities(mean, covariance, own.sigma, -float(np.sum(np.linalg.slogdet(own.remaining)[1])))
 
 
 def _sites(solution: Solution) -> SoftmaxCorrection:
@@ -294,7 +316,7 @@ def _iterate(problem: Problem, first: State, control: Control, points: int) -> t
 
     def update(x: Array) -> Array:
         old = unpack(x)
-        _, _, mean, covariance, _ = _posterior(problem, old)
+        mean, covariance = _posterior(problem, old)[2][:2]
         new = _site_of(mean, covariance, tilted_at(problem, mean, covariance, points))
         part = [(1.0 - DAMPING) * a + DAMPING * b for a, b in zip(old, new, strict=True)]
         return pack(State(*part))

@@ -23,6 +23,8 @@ from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.online.state import OnlineState
 from bayesgp_mf.types import Array
 
+SCALE = "Bring inputs and targets to a scale near one."
+
 
 def update(state: OnlineState, kernel: Kernel, x: ArrayLike, t: float, likelihood: Likelihood) -> OnlineState:
     r"""Return the state after one more example; the given one is left as it is.
@@ -76,6 +78,7 @@ def update(state: OnlineState, kernel: Kernel, x: ArrayLike, t: float, likelihoo
     row, target = _check_input(x, state), _check_target(t, likelihood)
     k = kernel.cross(state.X, row)[:, 0] if state.n_seen else np.empty(0)
     prior_variance = kernel.diag(row)
+    check_finite("the kernel at x", np.append(k, prior_variance), SCALE)
     s = np.append(state.C @ k, 1.0)  # C k + e_new (thesis, eq. 57)
     mean = np.array([k @ state.alpha])
     variance = prior_variance + k @ s[:-1]
@@ -91,13 +94,15 @@ def update(state: OnlineState, kernel: Kernel, x: ArrayLike, t: float, likelihoo
     n = state.alpha.size
     alpha, C = np.zeros(n + 1), np.zeros((n + 1, n + 1))
     alpha[:n], C[:n, :n] = state.alpha, state.C
-    return OnlineState(
+    updated = OnlineState(
         X=np.concatenate([state.X, row]) if n else row,
         alpha=alpha + q * s,
         C=C + r * np.outer(s, s),
         log_evidence=state.log_evidence + float(value[0]),
         n_seen=state.n_seen + 1,
     )
+    check_finite("the state after this example", np.append(updated.alpha, updated.C), SCALE)
+    return updated
 
 
 def _check_input(x: ArrayLike, state: OnlineState) -> Array:

@@ -15,6 +15,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,10 +33,13 @@ from bayesgp_mf.inference.solver import GramGradient, Traits
 from bayesgp_mf.matrices.sites import SiteCorrection
 from bayesgp_mf.online.gradient import evidence_gradient
 from bayesgp_mf.online.sweep import Reuse, Sweep, sweep
-from bayesgp_mf.solvers.driver import require_determined, require_solved
+from bayesgp_mf.solvers.accuracy import assessed, require_accurate
+from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.solvers.meanfield import tap
+from bayesgp_mf.solvers.refinement import Gap, refined
 from bayesgp_mf.solvers.response import linear_response
 from bayesgp_mf.solvers.sites import State, iterate_sites, sites_of
+from bayesgp_mf.types import Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +150,20 @@ class Online:
         for _ in range(self.sweeps - 1):
             done = sweep(problem, order, done.sites, "as_new")
         correction = SiteCorrection(problem.dense_gram, done.sites.precision)
-        alpha = correction.weights(done.sites.shift)
         evidence = Evidence(float(np.sum(first.derivs.value)), "online")
-        return Solution(self.name, alpha, correction, evidence, None, Info(Status.CONVERGED, self.sweeps, 0.0))
+        info = Info(Status.CONVERGED, self.sweeps, 0.0)
+        weights = _Weights(correction.weights(done.sites.shift), correction)
+
+        def gap(at: _Weights) -> Gap:
+            latent = problem.matrix @ at.alpha
+            return Gap(done.latent - latent, done.sites.shift - at.alpha - done.sites.precision * latent)
+
+        weights, mean_error = refined(
+            problem.matrix, weights, gap, lambda at, alpha: at._replace(alpha=alpha), done.sd, info
+        )
+        solution = Solution(self.name, weights.alpha, correction, evidence, None, info)
+        gradient = partial(self.gram_gradient, problem)
+        return require_accurate(assessed(solution, problem.matrix, mean_error, done.sites.precision, gradient))
 
     def gram_gradient(self, problem: Problem, solution: Solution) -> GramGradient:
         """Return the derivative ``(n, n)`` of the log evidence with respect to the Gram matrix; exact.
@@ -231,9 +247,12 @@ class Online:
                 raise InconsistentDataError(reason) from error
             status = Status.NO_VALID_STEP
             raise ConvergenceError(f"{self.name}: {status.value} ({error})", status) from error
-        if info.status is Status.CONVERGED:
-            require_determined(self.name, problem, tap.gram_gradient(problem, solution))
-        return solution
+        return require_accurate(solution)
+
+
+class _Weights(NamedTuple):
+    alpha: Array
+    correction: SiteCorrection
 
 
 def _left_out(done: Sweep) -> bool:

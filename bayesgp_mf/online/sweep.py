@@ -22,9 +22,10 @@ import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import Cavity
 from bayesgp_mf.matrices.factors import scaled_root
 from bayesgp_mf.solvers.root_form import posterior_root
-from bayesgp_mf.solvers.sites import State
+from bayesgp_mf.solvers.sites import State, match
 from bayesgp_mf.types import Array, Derivs
 
 Reuse = Literal["replace", "as_new"]
@@ -44,6 +45,8 @@ class Sweep(NamedTuple):
         log Z and its derivatives there; the sum of a first sweep's values is the running log evidence, in nats.
     columns : (n, n) array
         Column i: the covariances of case i with all cases when it was visited.
+    latent, sd : (n,) array
+        Posterior means and standard deviations after it, in latent units.
     """
 
     sites: State
@@ -51,6 +54,8 @@ class Sweep(NamedTuple):
     variance: Array
     derivs: Derivs
     columns: Array
+    latent: Array
+    sd: Array
 
 
 def sweep(problem: Problem, order: tuple[int, ...], start: State, reuse: Reuse) -> Sweep:
@@ -87,14 +92,18 @@ def sweep(problem: Problem, order: tuple[int, ...], start: State, reuse: Reuse) 
         case = slice(i, i + 1)
         if variance[i] > 0 or prior[i] == 0:  # else told about below, in words
             value[case], d1[case], d2[case] = problem.likelihood.log_partition(t[case], mean[case], variance[case])
-        tilted = 1.0 + variance[i] * d2[i]  # variance after the target came over variance before
-        if not (tilted > 0 and np.isfinite(value[i])):
+        with np.errstate(all="ignore"):  # what is not finite is told about below
+            derivs = Derivs(value[case], d1[case], d2[case])
+            site = match(problem.likelihood, t[case], Cavity(mean[case], variance[case]), derivs)
+            proper = np.isfinite(value[i]) and np.isfinite(site.precision[0]) and np.isfinite(site.shift[0])
+            share = 1.0 + variance[i] * site.precision[0]  # variance before the target came over variance after
+        if not (proper and share > 0):
             raise NotPositiveDefiniteError(
                 f"case {i} has no proper Gaussian factor: latent mean {mean[i]:.3g}, variance {variance[i]:.3g} "
                 f"before its target {t[i]:g} came. Add noise: Probit(noise_variance=...) or a White kernel."
             )
-        change = -d2[i] / tilted - former.precision
-        change_shift = (d1[i] - d2[i] * mean[i]) / tilted - former.shift
+        change = site.precision[0] - former.precision
+        change_shift = site.shift[0] - former.shift
         precision[i] += change
         shift[i] += change_shift
         # one more factor (change_shift, change) in f_i: q and r of thesis, eq. 52, at the current mean and variance
@@ -103,4 +112,5 @@ def sweep(problem: Problem, order: tuple[int, ...], start: State, reuse: Reuse) 
         # Sigma - (change / share) column column'; of the two roots the one that stays next to F
         root -= np.outer(column, own * (change / (share + np.sqrt(share))))
         columns[:, i] = column
-    return Sweep(State(precision, shift), mean, variance, Derivs(value, d1, d2), columns)
+    sd = np.sqrt(np.einsum("ij,ij->i", root, root))
+    return Sweep(State(precision, shift), mean, variance, Derivs(value, d1, d2), columns, mu, sd)

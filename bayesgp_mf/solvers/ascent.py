@@ -33,7 +33,8 @@ def climb(
     state: S,
     scale: Array,
     control: Control,
-    is_summit: Callable[[S], bool] = lambda state: True,
+    is_summit: Callable[[S, S], bool] = lambda before, after: True,
+    lack: Callable[[S], float] = lambda state: float("inf"),
 ) -> tuple[S, Info]:
     """Return the summit and how the climb went; the residual is the change by the last step.
 
@@ -48,9 +49,12 @@ def climb(
     control : Control
         Tolerance and largest number of steps.
     is_summit : callable
-        Whether a state after which the weights stood still is the summit; a step may be short for other reasons.
+        Whether the state after a step in which the weights stood still is the summit, given also that before it; a
+        step may be short for other reasons.
+    lack : callable
+        Another measure of how far a state is from the summit, which may fall where the changes do not.
     """
-    residual = smallest = float("inf")
+    residual = smallest = least = float("inf")
     last_best = 0
     with progress_bar("finding the mode", enabled=control.progress) as advance:
         for iteration in range(1, control.max_iterations + 1):
@@ -58,11 +62,13 @@ def climb(
             if moved is None:
                 return state, Info(Status.STALLED, iteration, residual)
             residual = largest_change(scale, state.alpha, moved.alpha)
-            state = moved
-            if residual <= control.tolerance and is_summit(state):
+            before, state = state, moved
+            if residual <= control.tolerance and is_summit(before, state):
                 return state, Info(Status.CONVERGED, iteration, residual)
             if residual < smallest:
                 smallest, last_best = residual, iteration
+            elif (lacking := lack(state)) < least:
+                least, last_best = lacking, iteration
             elif iteration - last_best >= _PATIENCE:
                 return state, Info(Status.STALLED, iteration, residual)
             advance(f"step {iteration}, change {residual:.1e} (tolerance {control.tolerance:.0e})")

@@ -18,7 +18,6 @@ import numpy as np
 from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.problem import Problem, explain_infeasible
 from bayesgp_mf.inference.solution import Control, Info
-from bayesgp_mf.inference.solver import GramGradient
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.types import Array
 
@@ -31,9 +30,6 @@ SMALLEST_DAMPING = 2.0**-10  # where even plain steps lead nowhere
 NEAR = 1.5  # changes below which Newton's step is tried
 CONTRACTION = 0.9  # it must make them smaller by this factor; else it is not taken ...
 CLOSER = 0.1  # ... and not tried again before they are this part of what they were
-
-LARGEST_ROUNDING = 1e-3
-"""In nats; a log evidence that rounding in the Gram matrix moves by more than this is no answer."""
 
 
 def fixed_point(
@@ -95,35 +91,6 @@ def require_solved(name: str, problem: Problem, info: Info, control: Control) ->
             f"{name}: {what} (residual {info.residual:.2g} after {info.n_iterations} steps, "
             f"tolerance {control.tolerance:.2g}{low_rank})",
             info.status,
-        )
-
-
-def require_determined(name: str, problem: Problem, gradient: GramGradient) -> None:
-    """Raise if rounding in the Gram matrix decides the log evidence.
-
-    Each entry of K is off by up to eps sqrt(K_ii K_jj), whatever made it. Where K is singular but for that, and the
-    labels ask for values that only its smallest eigenvalues allow, the equations have a solution, but one of noise.
-
-    Parameters
-    ----------
-    name : str
-        Of the method.
-    problem : Problem
-        The problem that was solved.
-    gradient : (n, n) array, or what `Matrix.gradient` returns
-        Derivative of its log evidence with respect to K. One of low rank has lost what rounding could decide.
-
-    Raises
-    ------
-    NotPositiveDefiniteError
-        If the errors, taken as independent, move the log evidence by more than 1e-3 nats.
-    """
-    rounding = problem.matrix.rounding(gradient)
-    if rounding > LARGEST_ROUNDING:
-        raise NotPositiveDefiniteError(
-            f"{name}: the Gram matrix is singular up to rounding, and these labels hang on what rounding took: it "
-            f"moves the log evidence by some {rounding:.1g} nats. Allow noise, Probit(noise_variance=...) or "
-            "kernels.White(...), or take a shorter length scale."
         )
 
 

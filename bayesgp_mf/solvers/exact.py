@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -35,6 +35,8 @@ from bayesgp_mf.likelihoods.optional import LatentNoise, latent_noise
 from bayesgp_mf.matrices.corrections import DenseCorrection, InverseCorrection
 from bayesgp_mf.matrices.factors import cholesky, psd_root
 from bayesgp_mf.matrices.sites import SiteCorrection
+from bayesgp_mf.solvers.accuracy import NO_FACTOR, require_accurate, rounding_decides
+from bayesgp_mf.solvers.at_mode import assessed_mode, refined_mode
 from bayesgp_mf.solvers.loo_gradient import loo_gram_gradient, pull_back_nothing
 from bayesgp_mf.solvers.orthant import Estimate, Orthant, tilted
 from bayesgp_mf.types import Array
@@ -197,10 +199,16 @@ class Exact:
 
     def _regression(self, problem: Problem, noise: float) -> Solution:
         correction = SiteCorrection(problem.dense_gram, np.full(problem.n, 1.0 / noise))
-        alpha = correction.multiply(problem.t)
-        value = -0.5 * (problem.t @ alpha + correction.log_det + problem.n * np.log(2.0 * np.pi * noise))
         info = Info(Status.CONVERGED, 1, 0.0)
-        return Solution(self.name, alpha, correction, Evidence(float(value), "exact"), None, info)
+        try:
+            alpha = correction.multiply(problem.t)
+        except NotPositiveDefiniteError as error:
+            raise rounding_decides(self.name, NO_FACTOR) from error
+        mode, mean_error, _ = refined_mode(problem, alpha, correction, info)
+        value = -0.5 * (problem.t @ mode.alpha + correction.log_det + problem.n * np.log(2.0 * np.pi * noise))
+        solution = Solution(self.name, mode.alpha, correction, Evidence(float(value), "exact"), None, info)
+        gradient = partial(self.gram_gradient, problem)
+        return require_accurate(assessed_mode(problem, solution, correction, mean_error, gradient))
 
     def _classification(self, problem: Problem, control: Control) -> Solution:
         n = problem.n

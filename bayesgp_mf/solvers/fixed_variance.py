@@ -28,11 +28,11 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from bayesgp_mf.errors import NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.problem import Problem
-from bayesgp_mf.inference.solution import Control, Info
+from bayesgp_mf.inference.solution import Cavity, Control, Info
 from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.solvers.ascent import climb, largest_change
 from bayesgp_mf.solvers.line_search import first_that_rises
-from bayesgp_mf.solvers.sites import State, site_of_cavity
+from bayesgp_mf.solvers.sites import State, match
 from bayesgp_mf.types import Array, Derivs
 
 _ROUGHEST = 0.1  # residual of the linear equations, relative to the right-hand side; finer as the steps get smaller
@@ -90,12 +90,13 @@ def solve_at_fixed_variance(
         first,
         scale,
         control,
-        lambda at: _decrement(at, variance) <= control.tolerance,
+        lambda before, after: _decrement(after, variance) <= control.tolerance,
     )
     if info.status is not Status.CONVERGED:
         return None, info
-    mean, (_, d1, d2) = point.mean, point.derivs
-    return State(*site_of_cavity(mean, d1, d2, variance), alpha=d1), info
+    return match(problem.likelihood, problem.t, Cavity(point.mean, variance), point.derivs)._replace(
+        alpha=point.alpha
+    ), info
 
 
 def _at(problem: Problem, variance: Array, mean: Array) -> _Point:

@@ -27,11 +27,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from bayesgp_mf.errors import NotPositiveDefiniteError, UndefinedQuantityError
+from bayesgp_mf.errors import NotPositiveDefiniteError, Status, UndefinedQuantityError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import GramGradient, Traits
@@ -39,14 +40,18 @@ from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.higher import higher_derivatives
 from bayesgp_mf.likelihoods.optional import is_flat
 from bayesgp_mf.matrices.corrections import Sites
+from bayesgp_mf.solvers.accuracy import NO_FACTOR, require_accurate, rounding_decides
+from bayesgp_mf.solvers.at_mode import AtMode, assessed_mode, refined_mode
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.solvers.loo_gradient import loo_gram_gradient, pull_back_nothing
-from bayesgp_mf.solvers.mode import State, find_mode, newton, psi
+from bayesgp_mf.solvers.mode import State, find_mode, log_det_change, newton, psi
 from bayesgp_mf.solvers.response import linear_response, site_form
 from bayesgp_mf.types import Array, Derivs
 
-SAME_SITES = 1e-12
-"""Sites that the last step moved by no more than this part of the largest are those of its own factor."""
+EVIDENCE_ERROR = 3e-7
+"""In nats, what steps to the mode that rounding does not let be taken may leave of an error ..."""
+SAME_SITES = 1e-9
+"""... and sites that the last step moved by so little, in the log determinant, are those of its own factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,22 +115,30 @@ class Laplace:
         NotPositiveDefiniteError
             If K^-1 + W is not positive definite: the state is no summit of the posterior.
         """
-        f = problem.matrix @ state.alpha
-        derivs, correction = problem.likelihood.log_prob(problem.t, f), state.correction
-        if correction is None or not _are_sites_of(correction, -derivs.d2):
-            correction = problem.matrix.sites(-derivs.d2)
+        hill, correction = _Hill(problem), state.correction
+        derivs = hill.log_prob(hill.times(state.alpha))
+        told = hill.told(derivs)
+        if correction is None or log_det_change(hill, correction.site_precision, told) > SAME_SITES:
+            correction = problem.matrix.sites(told)
         try:
             log_det = correction.log_det
         except NotPositiveDefiniteError as error:
+            upwards = int(np.sum(derivs.d2 > 0))
+            if upwards == 0:
+                raise rounding_decides(self.name, NO_FACTOR) from error
             raise NotPositiveDefiniteError(
                 f"laplace: the posterior precision K^-1 + W is not positive definite where the iteration ended, since "
-                f"{type(problem.likelihood).__name__} is not log-concave there ({int(np.sum(derivs.d2 > 0))} of "
+                f"{type(problem.likelihood).__name__} is not log-concave there ({upwards} of "
                 f"{problem.n} cases curve upwards). It is no maximum, and no Gaussian fits. Use method='tap', or a "
                 "log-concave likelihood (Probit, Logit)."
             ) from error
-        value = psi(derivs, state.alpha, f) - 0.5 * log_det
+        mode, mean_error, left = refined_mode(problem, state.alpha, correction, info)
+        if info.status is Status.CONVERGED and np.any(left):
+            _require_stationary(problem, mode, left)
+        value = psi(mode.derivs, mode.alpha, mode.latent) - 0.5 * log_det
         info = replace(info, rank=problem.matrix.rank)
-        return Solution(self.name, state.alpha, correction, Evidence(value, "laplace"), None, info)
+        solution = Solution(self.name, mode.alpha, correction, Evidence(value, "laplace"), None, info)
+        return assessed_mode(problem, solution, correction, mean_error, partial(self.gram_gradient, problem))
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
         """Find the mode of the posterior and the Gaussian at it.
@@ -169,7 +182,7 @@ class Laplace:
             start.check_start(problem.n)
         state, info = find_mode(_Hill(problem), zero, control, None if start is None else start.alpha)
         require_solved(self.name, problem, info, control)
-        return self.finish(problem, state, info)
+        return require_accurate(self.finish(problem, state, info))
 
     def gram_gradient(self, problem: Problem, solution: Solution) -> GramGradient:
         r"""Return the derivative ``(n, n)`` of the log evidence with respect to the Gram matrix.
@@ -226,6 +239,9 @@ class _Hill(NamedTuple):
     def log_prob(self, latent: Array) -> Derivs:
         return self.problem.likelihood.log_prob(self.problem.t, latent)
 
+    def told(self, derivs: Derivs) -> Array:
+        return np.asarray(-derivs.d2)
+
     def direction(self, derivs: Derivs, residual: Array) -> tuple[Array, Sites]:
         correction = self.problem.matrix.sites(-derivs.d2)
         try:
@@ -233,7 +249,10 @@ class _Hill(NamedTuple):
         except NotPositiveDefiniteError:
             # between the summits of a likelihood that is not log-concave; this direction still leads up
             correction = self.problem.matrix.sites(np.maximum(-derivs.d2, 0.0))
+        try:
             return correction.weights(residual), correction
+        except NotPositiveDefiniteError as error:
+            raise rounding_decides(laplace.name, NO_FACTOR) from error
 
 
 def _check_curvature(likelihood: Likelihood) -> None:
@@ -245,10 +264,18 @@ def _check_curvature(likelihood: Likelihood) -> None:
         )
 
 
-def _are_sites_of(correction: Sites, precision: Array) -> bool:
-    """Tell whether a correction is that of sites, but for what rounding does to them."""
-    moved = np.abs(correction.site_precision - precision).max()
-    return bool(moved <= SAME_SITES * np.abs(precision).max())
+def _require_stationary(problem: Problem, mode: AtMode, left: Array) -> None:
+    """Raise if what Newton's step would still change the latent values by ``(n,)`` is felt in the log evidence.
+
+    It is not stationary at the mode, but moves with W: by the third derivative of log p and the posterior variance.
+    """
+    known = np.zeros(problem.n)  # log p(t|f) is log Z at variance zero
+    d3, _ = higher_derivatives(problem.likelihood, problem.t, mode.latent, known, mode.derivs)
+    error = 0.5 * float(np.sum(mode.correction.covariance_diagonal() * np.abs(d3 * left)))
+    if not error <= EVIDENCE_ERROR:
+        raise rounding_decides(
+            laplace.name, f"the mode is known so roughly that the log evidence is to {error:.1g} nats"
+        )
 
 
 def response_to_mean(problem: Problem, solution: Solution) -> Array:

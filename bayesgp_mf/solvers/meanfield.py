@@ -33,15 +33,17 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, Control, Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import GramGradient, Traits
 from bayesgp_mf.matrices.matrix import Matrix
-from bayesgp_mf.solvers.driver import require_determined, require_solved
+from bayesgp_mf.solvers.accuracy import assessed, is_accurate, require_accurate
+from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.solvers.fixed_variance import solve_at_fixed_variance
 from bayesgp_mf.solvers.loo_gradient import loo_gram_gradient
 from bayesgp_mf.solvers.newton import newton_step, strength
 from bayesgp_mf.solvers.paper_scheme import paper_scheme
+from bayesgp_mf.solvers.refinement import Gap, refined
 from bayesgp_mf.solvers.response import linear_response
 from bayesgp_mf.solvers.root_form import posterior_root, step_in_root_form
 from bayesgp_mf.solvers.rules import Naive, Rule, Tap, Variational
-from bayesgp_mf.solvers.sites import SitePosterior, State, iterate_sites, site_of_cavity, sites_of
+from bayesgp_mf.solvers.sites import SitePosterior, State, iterate_sites, match, sites_of
 from bayesgp_mf.types import Array
 
 ANNEALING = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
@@ -148,8 +150,16 @@ class MeanField:
             start.check_start(problem.n)
         equations = _Equations(self.rule(problem.matrix), problem)
         state, info = self._from_start(equations, control, self._on_fewer_columns(problem, control, start) or start)
+        solution = None
+        if info.status is Status.CONVERGED:
+            solution = _finish(self.name, equations, state, info)
+            if is_accurate(solution):
+                return solution
+        better = self._in_root_form(equations, control, info.n_iterations)
+        if better is not None:
+            return require_accurate(better)
         require_solved(self.name, problem, info, control)
-        return _finish(self.name, equations, state, info)
+        return require_accurate(_finish(self.name, equations, state, info) if solution is None else solution)
 
     def _on_fewer_columns(self, problem: Problem, control: Control, start: Solution | None) -> Solution | None:
         """Return a solution nearby where the Gram matrix is of low rank: that of the first columns of its root.
@@ -188,27 +198,29 @@ class MeanField:
             )
             if info.status is Status.CONVERGED:
                 return state, info
-        state, info = self._from_prior(problem, control, equations.step, equations)
-        if info.status is Status.CONVERGED:
-            return state, info
-        # rounding may be all that is wrong; and where the noisier models led nowhere, the straight way may not
-        root = problem.matrix.scaled_root()
+        return self._from_prior(problem, control, equations.step, equations)
+
+    def _in_root_form(self, equations: _Equations, control: Control, steps: int) -> Solution | None:
+        """Return the solution in the form that small eigenvalues do not spoil, if there is one.
+
+        Rounding may be all that was wrong before; and where the noisier models led nowhere, the straight way may not.
+        """
+        rule, problem = equations.rule, equations.problem
+        root = problem.matrix.scaled_root() if control.scheme == "fast" else None
         if root is None:
-            return state, info
+            return None
         step = partial(step_in_root_form, rule, problem, root)
-        found, again = self._from_prior(problem, control, step)
-        if again.status is not Status.CONVERGED and not problem.likelihood.log_concave:
-            found, again = iterate_sites(problem, step, self.init(problem), control)
-        if again.status is not Status.CONVERGED:
-            return state, info
+        found, info = self._from_prior(problem, control, step)
+        if info.status is not Status.CONVERGED and not problem.likelihood.log_concave:
+            found, info = iterate_sites(problem, step, self.init(problem), control)
+        if info.status is not Status.CONVERGED:
+            return None
         latent, _ = posterior_root(root, found)
         found = found._replace(alpha=found.shift - found.precision * latent)
         try:
-            solution = self.finish(problem, found, again)
+            return _finish(self.name, equations, found, replace(info, n_iterations=steps + info.n_iterations))
         except NotPositiveDefiniteError:  # sites so strong that only rounding tells them apart
-            return state, info
-        require_determined(self.name, problem, rule.gram_gradient(solution))
-        return found, replace(again, n_iterations=info.n_iterations + again.n_iterations)
+            return None
 
     def _from_prior(
         self,
@@ -340,10 +352,17 @@ class _Equations:
         derivs = problem.likelihood.log_partition(problem.t, mean, variance + extra_noise)
         return SitePosterior(alpha, correction, Cavity(mean, variance), derivs)
 
+    def with_weights(self, posterior: SitePosterior, alpha: Array) -> SitePosterior:
+        """Return a posterior with other weights under the same sites."""
+        variance = posterior.cavity.variance
+        mean = self._matrix @ alpha - variance * alpha  # 2000, eqs. 19 and 26
+        derivs = self.problem.likelihood.log_partition(self.problem.t, mean, variance)
+        return SitePosterior(alpha, posterior.correction, Cavity(mean, variance), derivs)
+
     def step(self, state: State, extra_noise: float = 0.0) -> State:
         """Return the sites that match the likelihood at the cavities of a state."""
-        _, _, (mean, variance), (_, d1, d2) = self.posterior(state, extra_noise)
-        return State(*site_of_cavity(mean, d1, d2, variance))
+        _, _, cavity, derivs = self.posterior(state, extra_noise)
+        return match(self.problem.likelihood, self.problem.t, cavity, derivs, extra_noise)
 
     def newton_step(self, state: State, residual: State, accuracy: float, extra_noise: float = 0.0) -> State | None:
         """Return by how much Newton's step would change a state, or None where it is not known."""
@@ -382,10 +401,29 @@ class _Equations:
 
 
 def _finish(method: str, equations: _Equations, state: State, info: Info) -> Solution:
-    rule, posterior = equations.rule, equations.posterior(state)
+    rule, problem = equations.rule, equations.problem
+    posterior = equations.posterior(state)
+    posterior = equations.with_weights(posterior, posterior.alpha)  # what is judged are the means K alpha
+    precision, variance = posterior.correction.site_precision, posterior.cavity.variance
+    told = 1.0 + precision * variance
+    sd = np.sqrt(np.maximum(variance / told, 0.0))
+
+    def gap(at: SitePosterior) -> Gap:
+        lack = at.derivs.d1 - at.alpha
+        return Gap(variance * lack, told * lack)
+
+    posterior, mean_error = refined(problem.matrix, posterior, gap, equations.with_weights, sd, info)
     evidence = Evidence(equations.evidence(posterior), rule.kind, rule.bound)
     info = replace(info, rank=rule.gram.rank)
-    return Solution(method, posterior.alpha, posterior.correction, evidence, posterior.cavity, info)
+    solution = Solution(method, posterior.alpha, posterior.correction, evidence, posterior.cavity, info)
+    return assessed(
+        solution,
+        problem.matrix,
+        mean_error,
+        precision / told,
+        rule.gram_gradient,
+        lambda: rule.extended_evidence(problem, posterior.alpha, precision, variance),
+    )
 
 
 tap = MeanField("tap", Tap)

@@ -11,6 +11,7 @@ it makes the iteration converge from anywhere if p is log-concave in f.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -21,6 +22,12 @@ from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.solvers.ascent import SMALLEST_FRACTION, climb
 from bayesgp_mf.solvers.line_search import first_that_rises
 from bayesgp_mf.types import Array, Derivs
+
+_SETTLED = 1e-5
+"""In nats: the log determinant stands still if the last step changed it by no more, since the next one squares that."""
+_DRIFT = 1e-8
+"""In nats: what may be between the sites at the latent values that were carried along and those at K alpha."""
+_ROUNDS = 4
 
 
 class State(NamedTuple):
@@ -57,19 +64,68 @@ class Hill(Protocol):
     def log_prob(self, latent: Array) -> Derivs:
         """Return log p(t|f) of each case, its slopes, and minus W, in the form that the correction takes."""
 
+    def told(self, derivs: Derivs) -> Array:
+        """Return the diagonal of W, as many numbers as there are weights."""
+
     def direction(self, derivs: Derivs, residual: Array) -> tuple[Array, Sites | None]:
         """Return (I - R K) times ``residual``, or another direction that leads up, and R if it is to be kept."""
 
 
 def find_mode(hill: Hill, zero: State, control: Control, start: Array | None = None) -> tuple[State, Info]:
-    """Return the mode and how it was come by, from weights ``start`` or, if that leads nowhere, from ``zero``."""
+    """Return the mode and how it was come by, from weights ``start`` or, if that leads nowhere, from ``zero``.
+
+    Weights that stand still need not be those of a mode: where the likelihood saturates they are as good as zero in
+    units of the prior, and the sites still change. So must the log determinant of I + K W stand still. And latent
+    values that were carried along may have drifted from K alpha: then the climb goes on from the weights alone.
+    """
     if start is not None:
         latent = hill.times(start)
         if np.isfinite(psi(hill.log_prob(latent), start, latent)):
-            state, info = climb(lambda at: newton(hill, at), State(start), hill.scale, control)
+            state, info = _climb(hill, State(start), control)
             if info.status is Status.CONVERGED:  # a start far out can be lost in rounding
                 return state, info
-    return climb(lambda at: newton(hill, at), zero, hill.scale, control)
+    return _climb(hill, zero, control)
+
+
+def _climb(hill: Hill, state: State, control: Control) -> tuple[State, Info]:
+    steps = 0
+    for _ in range(_ROUNDS):
+        state, info = climb(
+            lambda at: newton(hill, at),
+            state,
+            hill.scale,
+            control,
+            lambda before, after: log_det_change(hill, _told(hill, before), _told(hill, after)) <= _SETTLED,
+            lambda at: float(np.max(np.abs((_derivs(hill, at).d1 - at.alpha) * hill.scale))),
+        )
+        steps += info.n_iterations
+        if info.status is not Status.CONVERGED:
+            break
+        carried, latent = _told(hill, state), hill.times(state.alpha)
+        state = State(state.alpha, latent, hill.log_prob(latent), state.correction)
+        if log_det_change(hill, carried, _told(hill, state)) <= _DRIFT:
+            break
+    return state, replace(info, n_iterations=steps)
+
+
+def log_det_change(hill: Hill, told: Array, other: Array) -> float:
+    """Return by how much, at most, log det(I + K W) differs between two sets of sites, given the diagonals of W.
+
+    In nats and to first order: the change with W_ii is the posterior variance, at most K_ii and 1/W_ii.
+    """
+    strongest = np.maximum(np.abs(told), np.abs(other))
+    with np.errstate(divide="ignore"):
+        return float(np.sum(np.abs(told - other) * np.minimum(hill.scale**2, 1.0 / strongest)))
+
+
+def _told(hill: Hill, state: State) -> Array:
+    return hill.told(_derivs(hill, state))
+
+
+def _derivs(hill: Hill, state: State) -> Derivs:
+    if state.derivs is not None:
+        return state.derivs
+    return hill.log_prob(hill.times(state.alpha) if state.latent is None else state.latent)
 
 
 def psi(derivs: Derivs, alpha: Array, latent: Array) -> float:

@@ -10,11 +10,11 @@ import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.problem import Problem
-from bayesgp_mf.inference.solution import Control, Info
+from bayesgp_mf.inference.solution import Cavity, Control, Info
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.solvers.rules import Rule
-from bayesgp_mf.solvers.sites import State, site_of_cavity
-from bayesgp_mf.types import Array, Derivs
+from bayesgp_mf.solvers.sites import State, match
+from bayesgp_mf.types import Array
 
 LEARNING_RATE = 0.05  # 2000, section 4, initialisation, 1
 FASTER, SLOWER = 1.1, 0.5  # 2000, footnote 1
@@ -66,7 +66,7 @@ def paper_scheme(rule: Rule, problem: Problem, control: Control) -> tuple[State,
                 status = Status.NO_VALID_STEP
                 break
             if change <= control.tolerance or iteration % REFRESH == 0:
-                refreshed = _refresh(rule, mean, derivs, variance)
+                refreshed = _refresh(rule, match(problem.likelihood, problem.t, Cavity(mean, variance), derivs))
                 if refreshed is None:
                     status = Status.NO_VALID_STEP
                     break
@@ -84,14 +84,13 @@ def paper_scheme(rule: Rule, problem: Problem, control: Control) -> tuple[State,
             alpha = alpha + rate * step
             advance(f"step {iteration}, largest change {change:.1e} (tolerance {control.tolerance:.0e})")
     assert derivs is not None  # max_iterations is at least one
-    return State(*site_of_cavity(mean, derivs.d1, derivs.d2, variance)), Info(status, iteration, change)
+    return match(problem.likelihood, problem.t, Cavity(mean, variance), derivs), Info(status, iteration, change)
 
 
-def _refresh(rule: Rule, mean: Array, derivs: Derivs, variance: Array) -> Array | None:
+def _refresh(rule: Rule, sites: State) -> Array | None:
     """Return the cavity variances that belong to the current sites (eqs. 28, 29), or None if there are none."""
-    precision, _ = site_of_cavity(mean, derivs.d1, derivs.d2, variance)
     try:
-        refreshed = rule.cavity_variance(rule.gram.sites(precision))
+        refreshed = rule.cavity_variance(rule.gram.sites(sites.precision))
     except NotPositiveDefiniteError:
         return None
     return refreshed if np.all(np.isfinite(refreshed) & (refreshed >= 0)) else None

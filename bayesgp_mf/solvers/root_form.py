@@ -11,9 +11,10 @@ import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import Cavity
 from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
 from bayesgp_mf.solvers.rules import Rule
-from bayesgp_mf.solvers.sites import State, site_of_cavity
+from bayesgp_mf.solvers.sites import State, match
 from bayesgp_mf.types import Array
 
 
@@ -46,5 +47,5 @@ def step_in_root_form(rule: Rule, problem: Problem, root: Array, state: State, e
         mean = (latent - sigma * shift) / rest
     else:
         mean = latent - variance * (shift - precision * latent)
-    _, d1, d2 = problem.likelihood.log_partition(problem.t, mean, variance + extra_noise)
-    return State(*site_of_cavity(mean, d1, d2, variance))
+    derivs = problem.likelihood.log_partition(problem.t, mean, variance + extra_noise)
+    return match(problem.likelihood, problem.t, Cavity(mean, variance), derivs, extra_noise)

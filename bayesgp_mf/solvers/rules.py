@@ -16,12 +16,14 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
+from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import EvidenceKind, Solution
 from bayesgp_mf.inference.solver import GramGradient
 from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
 from bayesgp_mf.matrices.matrix import Matrix
-from bayesgp_mf.solvers.driver import LARGEST_ROUNDING
+from bayesgp_mf.solvers.accuracy import LARGEST_ROUNDING
+from bayesgp_mf.solvers.extended import log_evidence
 from bayesgp_mf.solvers.loo_gradient import PullBack
 from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.types import Array
@@ -64,6 +66,10 @@ class Rule(abc.ABC):
     def site_term(self, correction: Sites, cavity_variance: Array) -> float:
         """Return B, in nats, of the log evidence (see `MeanField.finish`)."""
 
+    def extended_evidence(self, problem: Problem, alpha: Array, precision: Array, variance: Array) -> float | None:
+        """Return the log evidence with more digits than a float's sum has; None where it has no need, or no way."""
+        return None
+
     @abc.abstractmethod
     def gram_gradient(self, solution: Solution) -> GramGradient:
         """Return d log evidence / dK, ``(n, n)`` and symmetric, or its product with the root of K."""
@@ -83,6 +89,10 @@ class Tap(Rule):
         # both multiplied through by W = 1/omega, so that a site that says nothing (W = 0) costs nothing
         own = np.log1p(correction.site_precision * cavity_variance)
         return 0.5 * correction.log_det - 0.5 * float(np.sum(own))
+
+    def extended_evidence(self, problem: Problem, alpha: Array, precision: Array, variance: Array) -> float | None:
+        """Return it by a factor in extended precision: its log determinant is large where K is nearly singular."""
+        return log_evidence(problem, alpha, precision, variance)
 
     def gram_gradient(self, solution: Solution) -> GramGradient:
         """Return (alpha alpha' - (K + Omega)^-1)/2: the evidence is stationary in the sites."""

@@ -9,6 +9,8 @@ import numpy as np
 
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, Control, Info, Solution
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.optional import known_sites
 from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.solvers.driver import fixed_point
 from bayesgp_mf.solvers.response import site_form
@@ -50,6 +52,17 @@ def site_of_cavity(mean: Array, d1: Array, d2: Array, variance: Array) -> tuple[
     tilted = 1.0 + variance * d2  # posterior variance of f_i over its cavity variance
     precision = -d2 / tilted  # W = 1/omega, omega = -1/d2 - lambda (2000, eq. 29)
     return precision, precision * mean + d1 / tilted
+
+
+def match(likelihood: Likelihood, t: Array, cavity: Cavity, derivs: Derivs, extra_noise: float = 0.0) -> State:
+    """Return the sites that a likelihood amounts to at cavities, where its derivatives are ``derivs``.
+
+    ``extra_noise`` is a variance that was added to the cavities in the likelihood.
+    """
+    known = known_sites(likelihood, t, extra_noise)
+    if known is not None:
+        return State(*known)
+    return State(*site_of_cavity(cavity.mean, derivs.d1, derivs.d2, cavity.variance))
 
 
 def sites_of(solution: Solution, problem: Problem) -> State:

@@ -14,7 +14,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.online import Online
-from bayesgp_mf.solvers.driver import LARGEST_ROUNDING
+from bayesgp_mf.solvers.accuracy import LARGEST_ROUNDING
 from bayesgp_mf.solvers.sites import iterate_sites
 
 N = 32

@@ -12,11 +12,31 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods import Gaussian
-from validation.stress.check import examine, solve
+from validation.stress.check import ALLOWED, examine, solve
 from validation.stress.problems import Drawn, draw
-from validation.stress.study import SEED, conclude, stress
+from validation.stress.study import MOST_REFUSED, SEED, conclude, stress
 
 KNOWN = json.loads((Path(__file__).parent / "known_failures.json").read_text(encoding="utf-8"))
+PART = 100
+MOST = 20
+"""Cases; `make validate` has larger problems, and more of them."""
+
+
+@pytest.mark.parametrize("first", range(0, 1000, PART))
+def test_nothing_converges_and_is_wrong(first):
+    verdicts = [examine(draw(SEED, number, MOST)) for number in range(first, first + PART)]
+    failures = [str(verdict) for verdict in verdicts if verdict.outcome not in ALLOWED]
+    assert not failures, "\n".join(failures)
+    assert sum(verdict.outcome == "refused" for verdict in verdicts) <= 2 * MOST_REFUSED * PART
+
+
+@pytest.mark.parametrize("kind", ["wrong", "no truth", "not finite", "foreign"])
+def test_what_was_wrong_once_is_not_any_more(kind):
+    """The file has those of 10,000 problems that went wrong before solutions were checked; a sample of each kind."""
+    numbers = KNOWN[kind][:: max(1, len(KNOWN[kind]) // 12)]
+    verdicts = [examine(draw(KNOWN["seed"], number)) for number in numbers]
+    failures = [str(verdict) for verdict in verdicts if verdict.outcome not in ALLOWED]
+    assert not failures, "\n".join(failures)
 
 
 def test_a_problem_is_drawn_again_from_its_numbers():

@@ -15,6 +15,7 @@ from validation.command import INTERRUPTED, Command, complain, say, written
 from validation.reporting.checks import count, passed, verdict, verdict_table
 from validation.reporting.files import write_json, write_text
 from validation.reporting.page import Section, Table, render
+from validation.stress import study as stress
 from validation.studies import calibration, evidence_map, exact_posterior, leave_one_out, perceptron
 from validation.studies.running import run_missing
 from validation.studies.store import Store, code_digest, versions
@@ -26,6 +27,7 @@ STUDIES: tuple[Study, ...] = (
     leave_one_out.STUDY,
     calibration.STUDY,
     perceptron.STUDY,
+    stress.STUDY,
 )
 """In the order of the page; a new one is added here."""
 OUTPUT = Path("reports/validation")

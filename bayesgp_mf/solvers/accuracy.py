@@ -1,0 +1,121 @@
+"""The last word before a solution is called solved: whether its numbers are finite, and known.
+
+An iteration that stands still may stand still at a number of rounding. `solvers.refinement` says how well the means are
+known. A Gram matrix is known to eps sqrt(K_ii K_jj), whatever made it, which moves the log evidence by way of its
+derivative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
+from bayesgp_mf.inference.solution import Solution
+from bayesgp_mf.inference.solver import GramGradient
+from bayesgp_mf.matrices.matrix import Matrix
+from bayesgp_mf.solvers.refinement import EPS, coarseness
+from bayesgp_mf.types import Array
+
+LARGEST_MEAN_ERROR = 3e-5
+"""In posterior standard deviations; means that are not known to this are no answer (measured: the true error is at most
+three times what `solvers.refinement` finds)."""
+LARGEST_ROUNDING = 1e-3
+"""In nats; a log evidence that rounding in the Gram matrix moves by more than this is no answer ..."""
+VISIBLE_ROUNDING = 1e-7
+"""... and from here on the last digits of its sum are lost, too."""
+NO_FACTOR = "the matrix of the sites, I + K W, is no longer positive definite"
+"""What rounding may do, too."""
+
+
+def assessed(
+    solution: Solution,
+    matrix: Matrix,
+    mean_error: float,
+    spread: Array,
+    gradient: Callable[[Solution], GramGradient],
+    precisely: Callable[[], float | None] | None = None,
+) -> Solution:
+    """Return a solution that says how well its numbers are known.
+
+    Parameters
+    ----------
+    solution : Solution
+        As it would be returned.
+    matrix : Matrix
+        K.
+    mean_error : float
+        How far the means are off, in posterior standard deviations.
+    spread : (n,) or (n, C) array
+        Of the derivative (alpha alpha' - S)/2 of the log evidence, where S has no larger trace with K than this has.
+    gradient : callable
+        Returns that derivative, which is asked for only where the bound does not settle it.
+    precisely : callable, optional
+        Returns the log evidence with more digits, or None.
+    """
+    alpha, evidence = solution.alpha, solution.evidence
+    with np.errstate(over="ignore"):
+        # the errors of K taken as independent, and at most
+        rounding = 0.5 * EPS * float(np.sum(matrix.diagonal() * (alpha**2 + np.abs(spread)).T))
+    if rounding > LARGEST_ROUNDING:
+        rounding = matrix.rounding(gradient(solution))
+    if precisely is not None and VISIBLE_ROUNDING < rounding <= LARGEST_ROUNDING:
+        value = precisely()
+        evidence = evidence if value is None else replace(evidence, value=value)
+    return replace(solution, evidence=evidence, info=replace(solution.info, mean_error=mean_error, rounding=rounding))
+
+
+def require_accurate(solution: Solution) -> Solution:
+    """Return a solution whose numbers are finite and, if it is called solved, known.
+
+    Raises
+    ------
+    ConvergenceError
+        If some number is not finite, whatever `Control.throw`.
+    NotPositiveDefiniteError
+        If rounding decides the posterior means or the log evidence.
+    """
+    if not _is_finite(solution):
+        raise ConvergenceError(
+            f"{solution.method}: numbers overflow on the way to the solution, so that it is not finite. Bring the "
+            "targets and the Gram matrix (the variance of the kernel) to a scale nearer to one.",
+            Status.NO_VALID_STEP,
+        )
+    found = _unknown(solution)
+    if found:
+        raise rounding_decides(solution.method, " and ".join(found))
+    return solution
+
+
+def rounding_decides(method: str, what: str) -> NotPositiveDefiniteError:
+    """Return the error that says so, what it decides, and what to do."""
+    return NotPositiveDefiniteError(
+        f"{method}: rounding decides. The Gram matrix is singular up to rounding, or huge beside the noise, and these "
+        f"targets hang on what rounding took: {what}. Allow noise, Probit(noise_variance=...) or kernels.White(...), "
+        "or take a shorter length scale or a smaller variance."
+    )
+
+
+def is_accurate(solution: Solution) -> bool:
+    """Tell whether `require_accurate` would return a solution."""
+    return _is_finite(solution) and not _unknown(solution)
+
+
+def _is_finite(solution: Solution) -> bool:
+    parts = [solution.alpha, np.array(solution.evidence.value), *(solution.cavity or ())]
+    return all(bool(np.isfinite(part).all()) for part in parts)
+
+
+def _unknown(solution: Solution) -> list[str]:
+    """Return what is not known of a solution that is called solved, in words."""
+    info, found = solution.info, []
+    if info.status is not Status.CONVERGED:
+        return []
+    allowed = LARGEST_MEAN_ERROR * coarseness(info)
+    if info.mean_error is not None and not info.mean_error <= allowed:
+        found.append(f"the posterior means are known to some {info.mean_error:.1g} posterior standard deviations only")
+    if info.rounding is not None and not info.rounding <= LARGEST_ROUNDING:
+        found.append(f"it moves the log evidence by some {info.rounding:.1g} nats")
+    return found
