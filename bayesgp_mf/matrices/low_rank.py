@@ -35,6 +35,9 @@ from bayesgp_mf.matrices.factors import cholesky, symmetric, triangular_inverse
 from bayesgp_mf.matrices.matrix import HasPullBack
 from bayesgp_mf.types import Array
 
+LEAST_REST = 1e-11
+"""Posterior variance over that of the cavity, one less a number near one: below this it is known to no four digits."""
+
 
 @dataclass(frozen=True, eq=False)
 class LowRankGram:
@@ -384,11 +387,22 @@ class LowRankCorrection:
         .. math:: \lambda_i = \Sigma_{ii} / (1 - W_i \Sigma_{ii})
 
         A result that is not positive means that the sites are not those of a valid approximation.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            If some site says so much more than the others that these are lost in rounding.
         """
         if not self.site_precision.any():
             return self.gram.diagonal().copy()
         sigma = self._covariance_diagonal
-        return np.asarray(sigma / (1.0 - self.site_precision * sigma))
+        rest = 1.0 - self.site_precision * sigma
+        if np.any(np.abs(rest) < LEAST_REST):
+            raise NotPositiveDefiniteError(
+                "a site says so much more than the other cases that, on a root of low rank, what they say is lost in "
+                "rounding; Control(gram='dense') keeps it"
+            )
+        return np.asarray(sigma / rest)
 
     def rows(self, which: NDArray[np.intp]) -> Array:
         """Return the rows ``(k, n)`` of R with the given numbers ``(k,)``."""

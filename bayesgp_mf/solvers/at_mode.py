@@ -50,7 +50,10 @@ def refined_mode(problem: Problem, alpha: Array, correction: Sites, info: Info) 
         # what no posterior variance exceeds where all sites are positive, ...
         variance = np.minimum(matrix.diagonal(), 1.0 / np.abs(precision))
     lack = first.derivs.d1 - alpha
-    is_easy = bool((precision >= 0).all()) and in_deviations(variance * lack, np.sqrt(variance)) <= NEGLIGIBLE
+    own = variance * np.abs(lack)
+    is_easy = bool((precision >= 0).all()) and in_deviations(own, np.sqrt(variance)) <= NEGLIGIBLE
+    # a likelihood may be far narrower than the posterior: latent values are known, too
+    is_easy = is_easy and bool((own <= NEGLIGIBLE * np.abs(first.latent)).all())
     if not (is_easy and most_rounding_of_weights(matrix, first) <= NEGLIGIBLE):
         variance = np.maximum(correction.covariance_diagonal(), 0.0)  # ... and what they are
 

@@ -48,6 +48,7 @@ from bayesgp_mf.solvers.mode import State, find_mode, log_det_change, newton, ps
 from bayesgp_mf.solvers.response import linear_response, site_form
 from bayesgp_mf.types import Array, Derivs
 
+ROUNDS = 3
 EVIDENCE_ERROR = 3e-7
 """In nats, what steps to the mode that rounding does not let be taken may leave of an error ..."""
 SAME_SITES = 1e-9
@@ -115,30 +116,38 @@ class Laplace:
         NotPositiveDefiniteError
             If K^-1 + W is not positive definite: the state is no summit of the posterior.
         """
-        hill, correction = _Hill(problem), state.correction
-        derivs = hill.log_prob(hill.times(state.alpha))
-        told = hill.told(derivs)
-        if correction is None or log_det_change(hill, correction.site_precision, told) > SAME_SITES:
-            correction = problem.matrix.sites(told)
-        try:
-            log_det = correction.log_det
-        except NotPositiveDefiniteError as error:
-            upwards = int(np.sum(derivs.d2 > 0))
-            if upwards == 0:
-                raise rounding_decides(self.name, NO_FACTOR) from error
-            raise NotPositiveDefiniteError(
-                f"laplace: the posterior precision K^-1 + W is not positive definite where the iteration ended, since "
-                f"{type(problem.likelihood).__name__} is not log-concave there ({upwards} of "
-                f"{problem.n} cases curve upwards). It is no maximum, and no Gaussian fits. Use method='tap', or a "
-                "log-concave likelihood (Probit, Logit)."
-            ) from error
-        mode, mean_error, left = refined_mode(problem, state.alpha, correction, info)
-        if info.status is Status.CONVERGED and np.any(left):
-            _require_stationary(problem, mode, left)
+        hill, alpha = _Hill(problem), state.alpha
+        told = hill.told(hill.log_prob(hill.times(alpha)))
+        correction = problem.matrix.sites(told) if state.correction is None else state.correction
+        for _ in range(ROUNDS):  # more than one where better weights have other sites
+            if log_det_change(hill, correction.site_precision, told) > SAME_SITES:
+                correction = problem.matrix.sites(told)
+            log_det = self._log_det(problem, correction)
+            mode, mean_error, left = refined_mode(problem, alpha, correction, info)
+            alpha, told = mode.alpha, hill.told(mode.derivs)
+            moved = log_det_change(hill, correction.site_precision, told)
+            if moved <= SAME_SITES:
+                break
+        if info.status is Status.CONVERGED and (np.any(left) or moved > SAME_SITES):
+            _require_stationary(hill, mode, left, moved)
         value = psi(mode.derivs, mode.alpha, mode.latent) - 0.5 * log_det
         info = replace(info, rank=problem.matrix.rank)
         solution = Solution(self.name, mode.alpha, correction, Evidence(value, "laplace"), None, info)
         return assessed_mode(problem, solution, correction, mean_error, partial(self.gram_gradient, problem))
+
+    def _log_det(self, problem: Problem, correction: Sites) -> float:
+        try:
+            return correction.log_det
+        except NotPositiveDefiniteError as error:
+            upwards = int(np.sum(correction.site_precision < 0))
+            if upwards == 0:
+                raise rounding_decides(self.name, NO_FACTOR) from error
+            raise NotPositiveDefiniteError(
+                f"laplace: the posterior precision K^-1 + W is not positive definite where the iteration ended, since "
+                f"{type(problem.likelihood).__name__} is not log-concave there ({upwards} of {problem.n} cases curve "
+                "upwards). It is no maximum, and no Gaussian fits. Use method='tap', or a log-concave likelihood "
+                "(Probit, Logit)."
+            ) from error
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
         """Find the mode of the posterior and the Gaussian at it.
@@ -264,14 +273,17 @@ def _check_curvature(likelihood: Likelihood) -> None:
         )
 
 
-def _require_stationary(problem: Problem, mode: AtMode, left: Array) -> None:
+def _require_stationary(hill: _Hill, mode: AtMode, left: Array, moved: float) -> None:
     """Raise if what Newton's step would still change the latent values by ``(n,)`` is felt in the log evidence.
 
-    It is not stationary at the mode, but moves with W: by the third derivative of log p and the posterior variance.
+    It is not stationary at the mode, but moves with W, whose log determinant changes with the posterior variances.
+    ``moved`` is by how much the last change of W moved it, in nats.
     """
-    known = np.zeros(problem.n)  # log p(t|f) is log Z at variance zero
-    d3, _ = higher_derivatives(problem.likelihood, problem.t, mode.latent, known, mode.derivs)
-    error = 0.5 * float(np.sum(mode.correction.covariance_diagonal() * np.abs(d3 * left)))
+    told, then = hill.told(mode.derivs), hill.told(hill.log_prob(mode.latent + left))
+    strongest = np.maximum(np.abs(told), np.abs(then))
+    with np.errstate(divide="ignore"):
+        variance = np.minimum(mode.correction.covariance_diagonal(), 1.0 / strongest)
+    error = 0.5 * (moved + float(np.sum(variance * np.abs(then - told))))
     if not error <= EVIDENCE_ERROR:
         raise rounding_decides(
             laplace.name, f"the mode is known so roughly that the log evidence is to {error:.1g} nats"

@@ -403,7 +403,8 @@ class _Equations:
 def _finish(method: str, equations: _Equations, state: State, info: Info) -> Solution:
     rule, problem = equations.rule, equations.problem
     posterior = equations.posterior(state)
-    posterior = equations.with_weights(posterior, posterior.alpha)  # what is judged are the means K alpha
+    if problem.matrix.rank is not None:  # a step on a root takes its means another way than what is judged, K alpha
+        posterior = equations.with_weights(posterior, posterior.alpha)
     precision, variance = posterior.correction.site_precision, posterior.cavity.variance
     told = 1.0 + precision * variance
     sd = np.sqrt(np.maximum(variance / told, 0.0))
