@@ -76,15 +76,19 @@ def update(state: OnlineState, kernel: Kernel, x: ArrayLike, t: float, likelihoo
     array([-0.6219,  0.6263])
     """
     row, target = _check_input(x, state), _check_target(t, likelihood)
-    k = kernel.cross(state.X, row)[:, 0] if state.n_seen else np.empty(0)
-    prior_variance = kernel.diag(row)
+    with np.errstate(over="ignore"):
+        k = kernel.cross(state.X, row)[:, 0] if state.n_seen else np.empty(0)
+        prior_variance = kernel.diag(row)
     check_finite("the kernel at x", np.append(k, prior_variance), SCALE)
     s = np.append(state.C @ k, 1.0)  # C k + e_new (thesis, eq. 57)
     mean = np.array([k @ state.alpha])
     variance = prior_variance + k @ s[:-1]
     unknown = variance[0] > 0 or not (variance[0] < 0 or likelihood.forbids)
     if unknown:
-        value, q, r = likelihood.log_partition(target, mean, variance)
+        with np.errstate(over="ignore"):
+            value, q, r = likelihood.log_partition(target, mean, variance)
+        if not likelihood.forbids:
+            check_finite("the log probability of this example", value, SCALE)
     if not (unknown and np.isfinite(value[0])):
         raise NotPositiveDefiniteError(
             f"the latent value of example {state.n_seen} must have a positive variance before its label comes, got "
@@ -94,15 +98,16 @@ def update(state: OnlineState, kernel: Kernel, x: ArrayLike, t: float, likelihoo
     n = state.alpha.size
     alpha, C = np.zeros(n + 1), np.zeros((n + 1, n + 1))
     alpha[:n], C[:n, :n] = state.alpha, state.C
-    updated = OnlineState(
+    with np.errstate(over="ignore"):
+        alpha, C = alpha + q * s, C + r * np.outer(s, s)
+    check_finite("the state after this example", np.append(alpha, C), SCALE)
+    return OnlineState(
         X=np.concatenate([state.X, row]) if n else row,
-        alpha=alpha + q * s,
-        C=C + r * np.outer(s, s),
+        alpha=alpha,
+        C=C,
         log_evidence=state.log_evidence + float(value[0]),
         n_seen=state.n_seen + 1,
     )
-    check_finite("the state after this example", np.append(updated.alpha, updated.C), SCALE)
-    return updated
 
 
 def _check_input(x: ArrayLike, state: OnlineState) -> Array:
