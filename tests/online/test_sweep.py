@@ -63,7 +63,16 @@ def test_sites_that_leave_no_gaussian_at_all_are_an_error():
         sweep(problem, (0, 1), State(np.array([-2.0, 0.0]), np.zeros(2)), "replace")
 
 
-def test_a_measurement_without_noise_has_no_factor():
+def test_a_measurement_next_to_without_noise_is_its_own_factor():
+    """Found from the curvature at the cavity it would be lost: 1 - lambda / (lambda + v) is zero."""
     problem = bgp.Problem(np.eye(1), np.array([1.0]), Gaussian(1e-20))
+    done = sweep(problem, (0,), State(np.zeros(1), np.zeros(1)), "as_new")
+    np.testing.assert_allclose(done.sites.precision, 1e20, rtol=1e-15)
+    np.testing.assert_allclose(done.latent, 1.0, rtol=1e-15)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_target_that_overflows_has_no_factor():
+    problem = bgp.Problem(np.eye(1), np.array([1e200]), Gaussian(1.0))
     with pytest.raises(bgp.NotPositiveDefiniteError, match="case 0 has no proper Gaussian factor: latent mean 0, var"):
         sweep(problem, (0,), State(np.zeros(1), np.zeros(1)), "as_new")
