@@ -26,6 +26,8 @@ classes  q    s = 1   s = 10  s = 100
 5        7    1e-5    1e-3    2e-3
 6        5    4e-5    2e-3    3e-3
 =======  ===  ======  ======  =======
+
+Where a standard deviation is above 300 the trapezoidal rule has more points, and so have three classes nodes.
 """
 
 from __future__ import annotations
