@@ -6,65 +6,108 @@ It is what the last of two classes leaves of a standard normal variable, and a f
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from bayesgp_mf.types import Array
 
-COARSE, FINE = 56, 220
-"""Points of the trapezoidal rule: errors below 1e-9, and below 1e-11, of the logarithm up to slopes of ten."""
-# reach on either side of the mode, and s above which a uniform grid would step over the bend of the sigmoid
-_OF_COARSE = 7.5, 3.0  # exp(-7.5**2 / 2) is below 1e-12 ...
-_OF_FINER = 9.5, 4.0  # ... and exp(-9.5**2 / 2) below 1e-19
-_STEPS = 1000  # of Newton's method to the mode, at most; some ten do, but where s is beyond all measure
-_STILL = 1e-8  # a last step that changes x by no more than this part leaves the mode off by rounding
+
+class Rule(NamedTuple):
+    """A trapezoidal rule for the density."""
+
+    points: int
+    reach: float  # on either side of the mode, in x
+    steepest: float  # s above which a grid uniform in x would step over the bend of the sigmoid
+
+
+Rules = tuple[tuple[float, Rule], ...]
+"""Rules of more and more points, each with the largest s that it is for."""
+
+
+def rules(reach: float, steepest: float, points: dict[float, int]) -> Rules:
+    """Return rules with these numbers of points up to these s."""
+    return tuple((largest, Rule(count, reach, steepest)) for largest, count in points.items())
+
+
+COARSE = rules(7.5, 3.0, {300.0: 56, 1e4: 112, 1e5: 168, 1e16: 504, 1e52: 1512, np.inf: 4536})
+"""Errors of the logarithm below 1e-9 up to s of ten, and below 1e-5 beyond; exp(-7.5**2 / 2) is below 1e-12."""
+FINE = rules(9.5, 4.0, {1e5: 220, 1e16: 660, 1e52: 1980, np.inf: 5940})
+"""Errors of the logarithm below 1e-12; exp(-9.5**2 / 2) is below 1e-19."""
+_STEPS = 100  # of Newton's method to the mode, at most; fewer than ten do
+_STILL = 1e-8  # a last step; the next would be half its square at most
+
+
+def by_rule(s: Array, rules: Rules) -> Iterator[tuple[Rule, NDArray[np.intp]]]:
+    """Yield the rules that slopes ``s (n,)`` need, each with the indices of those that need it."""
+    place = np.searchsorted([largest for largest, _ in rules], s)
+    for k in np.flatnonzero(np.bincount(place)):
+        yield rules[k][1], np.flatnonzero(place == k)
 
 
 class Discrete(NamedTuple):
     """The density on a fine grid."""
 
-    x: Array  # (..., points)
+    mode: Array  # (...), x where the density is largest
+    offset: Array  # (..., points), x less its mode: with all digits, however far out that is
     weight: Array  # (..., points), which sum to one
     log_integral: Array  # (...), log of the integral of the density, in nats
+    f: Array  # (..., points), c + s x
+    small: Array  # (..., points), exp(-abs(f)), from which sigma(f) and sigma(-f) follow with all digits
+
+    @property
+    def x(self) -> Array:
+        """The nodes ``(..., points)``."""
+        return np.asarray(self.mode[..., None] + self.offset)
 
 
-def discretise(c: Array, s: Array, points: int = COARSE) -> Discrete:
-    """Return the density with offset c and slope s > 0 on a grid, `COARSE` or `FINE`, that follows both its scales."""
-    # the sum would be no smooth function of c and s, if the mode that the grid is around were not found to rounding
-    c, s = np.broadcast_arrays(c, s)
-    f, x, log_step = grid(c, s, points)
-    log_terms = np.minimum(f, 0.0) - np.log1p(np.exp(-np.abs(f))) - 0.5 * x**2 + log_step
-    top = np.max(log_terms, axis=-1)
-    weight = np.exp(log_terms - top[..., None])
+def discretise(c: Array, variance: Array, rule: Rule) -> Discrete:
+    """Return the density with offset c and slope s = sqrt(variance), two arrays (...), on a grid around its mode.
+
+    With f0 the value of c + s x at the mode s sigma(-f0), and d = x less that, the logarithm of the density is the one
+    at the mode and log sigma(f) - log sigma(f0) - (f - f0) sigma(-f0) - d**2 / 2. Written for each sign of f and f0,
+    nothing in that is a small difference of large numbers, as there would be in -x**2 / 2 where the mode is far out.
+    """
+    s, f0 = np.sqrt(variance), mode(c, variance)
+    f, offset, step = _grid(f0, s, rule)
+    side = np.where(f0 < 0, -1.0, 1.0)
+    slope = side * s * expit(-np.abs(f0))
+    small = np.exp(-np.abs(f))
+    # log sigma(f) is min(f, 0) - log(1 + small); relative to the mode, and so at most 1
+    weight = np.exp(np.minimum(side[..., None] * f, 0.0) - offset * (0.5 * offset + slope[..., None]))
+    weight *= step / (1.0 + small)
     total = np.sum(weight, axis=-1)
     weight /= total[..., None]
-    return Discrete(x, weight, top + np.log(total) - 0.5 * np.log(2.0 * np.pi))
+    x0 = s * expit(-f0)
+    log_integral = np.minimum(f0, 0.0) - 0.5 * x0**2 + np.log(total) - 0.5 * np.log(2.0 * np.pi)
+    return Discrete(x0, offset, weight, log_integral, f, small)
 
 
-def grid(c: Array, s: Array, points: int, near: float = 0.0) -> tuple[Array, Array, Array]:
-    """Return c + s x and x ``(..., points)`` at the nodes of the trapezoidal rule around the mode, and log steps in x.
+def _grid(f0: Array, s: Array, rule: Rule) -> tuple[Array, Array, Array]:
+    """Return c + s x and x less the mode ``(..., points)`` at the nodes of the rule, and steps in x.
 
-    They are uniform in x or, where the sigmoid is steep, in u with c + s x = pi sinh(u), which is dense at its bend.
-    The integrand is analytic, so that the error falls exponentially with the number of points; with `COARSE` the grid
-    has less reach. Its middle may be off the mode by ``near`` in x.
+    They are uniform in x or, where the sigmoid bends steeply within reach, in u with c + s x = pi sinh(u), which is
+    dense there. The integrand is analytic, so that the error falls exponentially with the number of points.
     """
-    unit, (reach, widest) = _unit_grid(points), _OF_COARSE if points == COARSE else _OF_FINER
-    # x first: from f it would be lost to rounding where the slope is small
-    x = mode(c, s, near)[..., None] + reach * unit
-    f = c[..., None] + s[..., None] * x
-    log_step = np.full(x.shape, np.log(2.0 * reach / (points - 1)))
-    wide = s > widest
+    unit, reach = _unit_grid(rule.points), rule.reach
+    offset = np.empty((*s.shape, rule.points))
+    offset[...] = reach * unit
+    f = f0[..., None] + s[..., None] * offset
+    step = np.full(f.shape, 2.0 * reach / (rule.points - 1))
+    wide = (s > rule.steepest) & (np.abs(f0) < reach * s)
     if wide.any():
         # the poles of the sigmoid at +-i pi lie at u = +-i pi/2
-        low, high = (np.arcsinh(f[wide][:, end] / np.pi)[:, None] for end in (0, -1))
+        f0, s, ends = f0[wide][:, None], s[wide][:, None], f[wide]
+        low, high = np.arcsinh(ends[:, :1] / np.pi), np.arcsinh(ends[:, -1:] / np.pi)
         u = 0.5 * (low + high) + 0.5 * (high - low) * unit
-        f[wide] = np.pi * np.sinh(u)
-        x[wide] = (f[wide] - c[wide][:, None]) / s[wide][:, None]
-        log_step[wide] = np.log(np.pi * np.cosh(u) / s[wide][:, None] * (high - low) / (points - 1))
-    return f, x, log_step
+        bent = np.pi * np.sinh(u)
+        f[wide], offset[wide] = bent, (bent - f0) / s
+        step[wide] = np.cosh(u) * (np.pi * (high - low) / ((rule.points - 1) * s))
+    return f, offset, step
 
 
 @cache
@@ -74,24 +117,32 @@ def _unit_grid(points: int) -> Array:
     return unit
 
 
-def mode(c: Array, s: Array, near: float = 0.0) -> Array:
-    """Return x where the density is largest, x = s sigma(-(c + s x)), to rounding or until a step is below ``near``.
+def mode(c: Array, variance: Array) -> Array:
+    """Return f = c + s x where the density is largest, f = c + s^2 sigma(-f), to rounding; s^2 is the variance.
 
-    With x = s sigma(y) the equation is y + c + s^2 sigma(y) = 0, whose left side rises, and is convex below y = 0 and
-    concave above. So Newton's method comes to the solution from one side, from y = 0 or a bound beyond it.
+    If f is positive, z = -f solves z + c + s^2 sigma(z) = 0, and else z = f solves the same with -c - s^2 in place of
+    c. The left side rises and is convex below z = 0, so that Newton's method comes to the solution from above.
+
+    Raises
+    ------
+    OverflowError
+        If a variance is infinite.
     """
-    square = s**2
-    if np.isinf(square).any():
+    if np.isinf(variance).any():
         raise OverflowError("a Gaussian to integrate against has an infinite variance")
-    y = np.where(c + 0.5 * square > 0, np.minimum(0.0, -c), np.maximum(0.0, -c - square))
+    positive = c + 0.5 * variance > 0
+    b = np.where(positive, c, -(c + variance))
+    # near the solution where s is large, and seldom below it
+    z = np.minimum(np.minimum(0.0, -b), -np.log1p(variance / (1.0 + np.log1p(variance) + np.maximum(0.0, -b))))
     for _ in range(_STEPS):
-        p = expit(y)
-        step = (y + c + square * p) / (1.0 + square * p * (1.0 - p))
-        y = y - step
-        part = (1.0 - p) * np.abs(step)  # by which x changes, in proportion
-        if not ((part > _STILL) & (s * p * part > near)).any():  # so it is for NaN, which c may be
+        small = np.exp(z)
+        likely = 1.0 / (1.0 + small)
+        rare = variance * (small * likely)
+        step = (z + b + rare) / (1.0 + rare * likely)
+        z = np.minimum(z - step, 0.0)
+        if not (np.abs(step) > _STILL).any():  # so it is for NaN, which c may be
             break
-    return np.asarray(s * expit(y))
+    return np.asarray(np.where(positive, -z, z))
 
 
 def gauss_rule(density: Discrete, points: int) -> tuple[Array, Array]:
@@ -101,7 +152,7 @@ def gauss_rule(density: Discrete, points: int) -> tuple[Array, Array]:
     Welsch, 1969, Math. Comp. 23, 221-230). It is for few points, up to some 16 from `COARSE`: with more the polynomials
     lose their orthogonality to rounding, and nodes no longer are smooth functions of c and s.
     """
-    x, weight, _ = density
+    x, weight = density.offset, density.weight
     jacobi = np.zeros((*x.shape[:-1], points, points))
     before, polynomial = np.zeros_like(x), np.ones_like(x)
     norm = np.ones(x.shape[:-1])
@@ -117,4 +168,4 @@ def gauss_rule(density: Discrete, points: int) -> tuple[Array, Array]:
             jacobi[..., k, k + 1] = jacobi[..., k + 1, k] = norm
             before, polynomial = polynomial, following / norm[..., None]
     nodes, vectors = np.linalg.eigh(jacobi)
-    return nodes, vectors[..., 0, :] ** 2
+    return density.mode[..., None] + nodes, vectors[..., 0, :] ** 2

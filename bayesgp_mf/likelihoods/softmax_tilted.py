@@ -26,6 +26,8 @@ classes  q    s = 1   s = 10  s = 100
 5        7    1e-5    1e-3    2e-3
 6        5    4e-5    2e-3    3e-3
 =======  ===  ======  ======  =======
+
+Where a standard deviation is above 300 the trapezoidal rule has more points, and so have three classes nodes.
 """
 
 from __future__ import annotations
@@ -35,21 +37,24 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.likelihoods.logistic_normal import COARSE, FINE, Discrete, discretise, gauss_rule
+from bayesgp_mf.likelihoods.logistic_normal import COARSE, FINE, Discrete, Rule, by_rule, discretise, gauss_rule
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array
 
-POINTS = {2: 1, 3: COARSE, 4: 12, 5: 7, 6: 5, 7: 4}
-"""Nodes for each variable but the last, by number of classes; `COARSE` are those of the trapezoidal rule."""
+WHOLE_GRID = COARSE[0][1].points
+"""Of so many nodes ask for those of the trapezoidal rule itself; there are more where latent values are very wide."""
+POINTS = {2: 1, 3: WHOLE_GRID, 4: 12, 5: 7, 6: 5, 7: 4}
+"""Nodes for each variable but the last, by number of classes."""
 FEWEST = 3
 """For still more classes, and on the way to a solution."""
 MOST_CLASSES = 10
 """Each further class has three times as many nodes: ten take some 0.05 s for each case and step."""
-_ENTRIES = 30_000  # nodes held at once, with a fine grid each
+_ENTRIES = 65_536  # nodes held at once, those of the last variable too, so that they stay in the cache
 _ROUNDING = 1e-10  # a variance may exceed that before the label by this part
 
 
@@ -135,22 +140,28 @@ class _Nodes(NamedTuple):
     factor: Array  # (n, C - 1, C - 1), L
 
 
-def _blocks(t: Array, mean: Array, covariance: Array, points: int | None) -> Iterator[tuple[slice, Array, _Nodes]]:
+def _blocks(
+    t: Array, mean: Array, covariance: Array, points: int | None
+) -> Iterator[tuple[NDArray[np.intp], Array, _Nodes]]:
     """Yield rows, the matrices ``(k, C - 1, C - 1)`` that take their contrasts to differences, and their nodes."""
+    if not (np.all(np.isfinite(mean)) and np.all(np.isfinite(covariance))):
+        raise NotPositiveDefiniteError("the latent values of a case have a mean or covariance that is not finite")
     size = mean.shape[1]
     q = points_for(size + 1) if points is None else points
     turned = _differences(size + 1)[t.astype(np.intp)]
-    for rows in blocks(mean.shape[0], max(1, _ENTRIES // q ** (size - 1))):
-        turn = turned[rows]
-        centre = np.einsum("nij,nj->ni", turn, mean[rows])
-        yield rows, turn, _nodes(centre, turn @ covariance[rows] @ np.swapaxes(turn, 1, 2), q)
+    centre = np.einsum("nij,nj->ni", turned, mean)
+    spread = turned @ covariance @ np.swapaxes(turned, 1, 2)
+    largest = np.max(np.diagonal(spread, axis1=1, axis2=2), axis=1)  # no slope has a larger square
+    for rule, some in by_rule(np.sqrt(np.maximum(largest, 0.0)), FINE if size == 1 else COARSE):
+        nodes = rule.points if q == WHOLE_GRID else q
+        for part in blocks(some.size, max(1, _ENTRIES // (rule.points * nodes ** (size - 1)))):
+            rows = some[part]
+            yield rows, turned[rows], _nodes(centre[rows], spread[rows], q, rule)
 
 
-def _nodes(mean: Array, covariance: Array, q: int) -> _Nodes:
+def _nodes(mean: Array, covariance: Array, q: int, rule: Rule) -> _Nodes:
     """Return the nodes for differences d with mean ``(n, C - 1)`` and covariance ``(n, C - 1, C - 1)``."""
     n, size = mean.shape
-    if not (np.all(np.isfinite(mean)) and np.all(np.isfinite(covariance))):
-        raise NotPositiveDefiniteError("the latent values of a case have a mean or covariance that is not finite")
     try:
         factor = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
     except np.linalg.LinAlgError as error:
@@ -162,15 +173,15 @@ def _nodes(mean: Array, covariance: Array, q: int) -> _Nodes:
         # d_k = centre + slope x_k, given the variables before it
         centre = mean[:, k, None] + np.einsum("nj,npj->np", factor[:, k, :k], x)
         slope = np.broadcast_to(factor[:, k, k, None], centre.shape)
-        density = discretise(centre + log_a, slope, FINE if size == 1 else COARSE)
+        density = discretise(centre + log_a, slope**2, rule)
         log_weight = log_weight + density.log_integral
         if k == size - 1:
             break
-        nodes, weights = (density.x, density.weight) if q == COARSE else gauss_rule(density, q)
+        nodes, weights = (density.x, density.weight) if q == WHOLE_GRID else gauss_rule(density, q)
         with np.errstate(divide="ignore"):  # a weight may underflow, and its node then counts for nothing
             log_weight = (log_weight[..., None] + np.log(weights)).reshape(n, -1)
         log_a = np.logaddexp(log_a[..., None], -(centre[..., None] + slope[..., None] * nodes)).reshape(n, -1)
-        x = np.concatenate([np.repeat(x, q, axis=1), nodes.reshape(n, -1, 1)], axis=-1)
+        x = np.concatenate([np.repeat(x, nodes.shape[-1], axis=1), nodes.reshape(n, -1, 1)], axis=-1)
     return _Nodes(x, log_weight, density, factor)
 
 
@@ -179,9 +190,9 @@ def _moments(nodes: _Nodes) -> Tilted:
     x, log_weight, last, factor = nodes
     total = logsumexp(log_weight, axis=1)
     weight = np.exp(log_weight - total[:, None])
-    own_mean = np.sum(last.weight * last.x, axis=-1)
-    own_variance = np.sum(last.weight * (last.x - own_mean[..., None]) ** 2, axis=-1)
-    every = np.concatenate([x, own_mean[..., None]], axis=-1)
+    beyond = np.sum(last.weight * last.offset, axis=-1)
+    own_variance = np.sum(last.weight * (last.offset - beyond[..., None]) ** 2, axis=-1)
+    every = np.concatenate([x, (last.mode + beyond)[..., None]], axis=-1)
     white_mean = np.einsum("np,npi->ni", weight, every)
     centred = every - white_mean[:, None, :]
     white_covariance = np.swapaxes(weight[..., None] * centred, 1, 2) @ centred

@@ -42,6 +42,55 @@ def test_log_partition_is_right_to_eleven_digits(mean, variance):
         assert abs(mpmath.mpf(float(ours[0])) - expected) <= 1e-11 * abs(expected)
 
 
+def wide_truth(mean: float, variance: float) -> tuple[mpmath.mpf, mpmath.mpf, mpmath.mpf]:
+    """The same for any variance: by the trapezoidal rule in u, with f = sinh(u), and the label that is less likely."""
+    with mpmath.workdps(150):
+        m, v = -abs(mpmath.mpf(mean)), mpmath.mpf(variance)
+        s, e = mpmath.sqrt(v), mpmath.exp
+        ends = [mpmath.asinh(end) for end in (m - 16 * s, min(m + v, 0) + 16 * s)]
+        count = max(int((ends[1] - ends[0]) / mpmath.mpf("0.1")), 250)
+        step = (ends[1] - ends[0]) / count
+        total, right, wrong, both, once, twice = (mpmath.mpf(0) for _ in range(6))
+        for k in range(count + 1):
+            root = e(ends[0] + k * step)
+            f, odds = (root - 1 / root) / 2, e(-(root - 1 / root) / 2)
+            density = e(-((f - m) ** 2) / (2 * v)) * (root + 1 / root) / 2 * step / (1 + odds)
+            sigma = 1 / (1 + odds)
+            total += density
+            right += density * sigma
+            wrong += density * odds * sigma
+            both += density * odds * sigma**2
+            once += density * f
+            twice += density * f**2
+        value = mpmath.log(total / (s * mpmath.sqrt(2 * mpmath.pi)))
+        # d2 by the variance of f, which has the digits that the sigmoid's own have not
+        d1, d2 = wrong / total, (twice / total - (once / total) ** 2 - v) / v**2
+        if mean <= 0:
+            return value, d1, d2
+        odds = e(value) / (1 - e(value))
+        return mpmath.log1p(-e(value)), odds * d1, -odds * (d2 + (1 + odds) * d1**2)
+
+
+@pytest.mark.parametrize("variance", [1e-10, 0.5, 1e4, 0.9e10, 1.1e10, 1e16, 1e60])
+def test_log_partition_is_right_for_any_variance(variance):
+    s = np.sqrt(variance)
+    for mean in [-0.3 * s, 4.0 * s, -0.3 * variance, -variance, 30.0]:
+        got = Logit().log_partition(np.float64(1.0), np.float64(mean), np.float64(variance))
+        for ours, expected in zip(got, wide_truth(mean, variance), strict=True):
+            assert abs(mpmath.mpf(float(ours)) - expected) <= 1e-12 * abs(expected)
+
+
+@pytest.mark.parametrize("variance", [1e-300, 1e-10, 1.0, 1e16, 1e60, 1e150, 1e300])
+def test_log_partition_returns_something_finite_for_any_mean(variance):
+    """It did not come back from mean = -1e16 with variance 1e16, where labels of one input contradict each other."""
+    mean = np.concatenate([sign * 10.0 ** np.arange(-300.0, 301.0, 12.0) for sign in (-1.0, 1.0)])
+    mean = np.concatenate([mean, variance * np.array([-2.0, -1.0, -1.0 + 1e-15, -0.5, 0.5])])
+    value, d1, d2 = Logit().log_partition(np.float64(1.0), mean, np.float64(variance))
+    assert np.all(np.isfinite([value, d1, d2]))
+    assert np.all((value <= 0.0) & (d1 >= 0.0) & (d1 <= 1.0 + 1e-14))
+    assert np.all((d2 <= 0.0) & (d2 >= -1.0 / variance * (1.0 + 1e-14)))
+
+
 @pytest.mark.parametrize("z", [-800.0, -40.0, -1.0, 0.0, 1.0, 40.0, 700.0])
 def test_log_prob_is_exact_in_both_tails(z):
     got = Logit().log_prob(np.array([1.0]), np.array([z]))
@@ -65,10 +114,17 @@ def test_the_labels_mirror_each_other_and_share_the_probability(mean, variance):
 
 @pytest.mark.parametrize("scale", [1e-100, 1e-6, 0.3, 3.0, 300.0, 1e6, 1e100])
 def test_the_grid_is_laid_around_the_mode(scale):
-    mean = -np.concatenate([[0.0], np.logspace(-3, 6, 13)])
-    found = mode(mean, np.full(14, scale), 1 / 64)
-    low, high = ((x - scale * expit(-(mean + scale * x))) for x in (found - 1 / 64, found + 1 / 64))
-    assert np.all((low <= 0) & (high >= 0))
+    mean = np.concatenate([-np.logspace(-3, 6, 13), [0.0], np.logspace(-3, 6, 13), [-0.7 * scale**2, -(scale**2)]])
+    found = mode(mean, np.full(29, scale**2))
+    # the mode is where f - mean - variance sigma(-f) = 0, and that rises in f
+    near = 1e-12 * (1.0 + np.abs(found))
+    with mpmath.workdps(250):
+        for f, m, step in zip(found, mean, near, strict=True):
+            low, high = (
+                x - mpmath.mpf(float(m)) - mpmath.mpf(scale**2) / (1 + mpmath.exp(x))
+                for x in (mpmath.mpf(float(f)) - float(step), mpmath.mpf(float(f)) + float(step))
+            )
+            assert low < 0 < high
 
 
 def test_variance_joins_zero_smoothly():

@@ -7,7 +7,7 @@ from scipy.stats import qmc
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.likelihoods import Logit
-from bayesgp_mf.likelihoods.logistic_normal import discretise, gauss_rule, mode
+from bayesgp_mf.likelihoods.logistic_normal import COARSE, discretise, gauss_rule, mode
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.likelihoods.softmax_tilted import (
     check_number_of_classes,
@@ -69,6 +69,32 @@ def test_two_classes_are_the_logistic_likelihood(scale):
     np.testing.assert_allclose(0.5 * found.precision[:, 0, 0], expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("scale", [1e8, 1e12, 1e26, 1e40])
+def test_two_classes_are_the_logistic_likelihood_however_wide(scale):
+    """One case needs more points than another, which is solved in the same call."""
+    t, mean, covariance = gaussians(12, 2, scale)
+    covariance[6:] /= np.sqrt(scale)
+    mean[3] *= np.sqrt(scale)
+    mean[:2, 0], mean[:2, 1], t[:2] = 0.0, -2.0 * scale, 1.0  # far beyond: the label all but contradicts the mean
+    basis = contrast_basis(2)
+    inner = basis.T @ covariance @ basis
+    found = tilted(t, mean @ basis, inner)
+    exact = Logit().log_partition(2.0 * t - 1.0, mean[:, 1] - mean[:, 0], 2.0 * inner[:, 0, 0])
+    np.testing.assert_allclose(found.log_partition, exact.value, rtol=1e-11, atol=1e-15)
+    by_sd = np.sqrt(inner[:, 0, 0])
+    expected = exact.d1 * (np.array([-1.0, 1.0]) @ basis)
+    np.testing.assert_allclose(by_sd * found.gradient[:, 0], by_sd * expected, rtol=1e-11, atol=1e-14)
+
+
+@pytest.mark.parametrize("scale", [1e5, 1e8, 1e12])
+def test_three_classes_need_more_points_where_latent_values_are_wide(scale):
+    _, mean, covariance = gaussians(8, 3, scale)
+    basis = contrast_basis(3)
+    centre, inner = mean @ basis, basis.T @ covariance @ basis
+    each = [log_partition(np.full(8, c), centre, inner) for c in range(3)]
+    np.testing.assert_allclose(np.exp(each).sum(axis=0), 1.0, atol=1e-4)
+
+
 def test_more_points_are_better_and_many_are_exact():
     t, mean, covariance = gaussians(5, 3, 4.0)
     basis = contrast_basis(3)
@@ -123,7 +149,7 @@ def test_a_case_without_variance_is_refused():
 
 @pytest.mark.parametrize(("c", "s"), [(0.0, 1.0), (-30.0, 2.0), (4.0, 50.0), (-200.0, 20.0), (300.0, 5.0)])
 def test_gauss_rule_has_the_moments_of_its_density(c, s):
-    density = discretise(np.array([c]), np.array([s]))
+    density = discretise(np.array([c]), np.array([s**2]), COARSE[0][1])
     nodes, weights = gauss_rule(density, 5)
     assert density.log_integral == pytest.approx(
         Logit().log_partition(np.ones(1), np.array([c]), np.array([s**2])).value, rel=1e-9, abs=1e-12
@@ -160,7 +186,7 @@ def test_three_classes_are_integrated_to_full_accuracy():
 @pytest.mark.parametrize("s", [0.01, 1.0, 7.6, 50.0, 1e4])
 def test_the_grid_is_around_the_mode(s):
     c = s * np.concatenate([np.linspace(-4.0, 4.0, 41), [-100.0, 100.0]])
-    x = mode(c, np.full(c.shape, s))
+    x = (mode(c, np.full(c.shape, s**2)) - c) / s
     np.testing.assert_allclose(x, s * expit(-(c + s * x)), rtol=1e-7, atol=1e-13 * (1.0 + s**2))
     for sign in (-1.0, 1.0):  # the slope of the log density changes its sign there
         beyond = x + sign * 1e-6 * (1.0 + s)
