@@ -231,6 +231,7 @@ def fit(
             hyper_names=found.names,
             attrs=attrs,
             marginals=marginals,
+            sampled=found.sampled,
         )
 
 
@@ -262,8 +263,8 @@ def predict(
         Likewise, for a fit by a method of your own.
     draws : bool
         Also draw latent values and labels, as many as the posterior has. More than 5000 new cases are drawn as
-        functions of a smooth process, with prior covariances that are exact to 1e-8 of the prior variance; it is an
-        error if they vary in more than 5000 ways that the training cases do not determine.
+        functions of a smooth process, with prior covariances that are exact to 1e-8 of the prior variance; with several
+        classes, or if they vary in more than 5000 ways that the training cases do not determine, in blocks.
     random_seed : int, numpy.random.Generator or None
         Source of the draws.
 
@@ -280,10 +281,15 @@ def predict(
     Raises
     ------
     ValueError
-        If ``idata`` is not ours, ``X_new`` does not fit it, there are too many cases to draw jointly, or ``kernel``,
-        ``likelihood`` or ``method`` is missing, not wanted, or another one.
+        If ``idata`` is not ours, ``X_new`` does not fit it, or ``kernel``, ``likelihood`` or ``method`` is missing, not
+        wanted, or another one.
     MemoryError
         If the draws would not fit into this machine's memory.
+
+    Warns
+    -----
+    UserWarning
+        If there are too many new cases to draw them jointly, so that they are drawn in blocks.
 
     Notes
     -----
