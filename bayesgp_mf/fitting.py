@@ -121,7 +121,8 @@ def fit(
     starts : int, optional
         Descents of "evidence" and "loo" (3 by default); all but the first start at random around ``kernel``.
     draws, chains : int
-        Draws of f from the posterior for each chain. They are independent; chains are ArviZ's layout. With "hmc" there
+        Draws of f from the posterior for each chain. They are independent; chains are ArviZ's layout. With "surrogate"
+        those that share hyperparameters stand side by side, so that ArviZ's errors hold. With "hmc" and "nuts" there
         is one draw of f for each draw of the hyperparameters instead.
     marginals : {"gaussian", "tilted"}
         Whether the draws of single latent values come from the Gaussian approximation, or from cavity times likelihood,
@@ -143,8 +144,9 @@ def fit(
         ``constant_data`` (X) and ``fit`` (alpha, site_variance, latent_mean, latent_sd, cavity_mean, cavity_sd,
         loo_i, log_evidence, hyperparameters by name; how the search went; method, kernel, likelihood and
         status as attributes). A support-vector machine has no variance: there are no draws, and in ``fit`` only
-        alpha, latent_mean and cavity_mean, its leave-one-out field. Where hyperparameters are averaged over, they stand
-        in ``posterior`` by draw, ``sample_stats`` says which ``node`` a draw is of, and ``fit`` has the nodes.
+        alpha, latent_mean and cavity_mean, its leave-one-out field. Where hyperparameters are averaged over,
+        ``fit`` has them by ``node``, with ``node_weight``, and ``sample_stats`` says which node a draw is of; those that
+        are random, not the nodes of "integrate", stand in ``posterior`` by draw too.
 
     Raises
     ------
