@@ -22,7 +22,6 @@ from bayesgp_mf.inference.assembly import assemble
 from bayesgp_mf.inference.solution import Control, Solution, check_control
 from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.inputs import (
-    as_generator,
     as_inputs,
     as_kernel,
     as_names,
@@ -42,6 +41,7 @@ from bayesgp_mf.methods import check_marginals, get_method
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process, make_process
 from bayesgp_mf.processes.single import Marginals
+from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.tuning import Tuned, tune
 from bayesgp_mf.types import Array
 
@@ -145,8 +145,8 @@ def fit(
         loo_i, log_evidence, hyperparameters by name; how the search went; method, kernel, likelihood and
         status as attributes). A support-vector machine has no variance: there are no draws, and in ``fit`` only
         alpha, latent_mean and cavity_mean, its leave-one-out field. Where hyperparameters are averaged over,
-        ``fit`` has them by ``node``, with ``node_weight``, and ``sample_stats`` says which node a draw is of; those that
-        are random, not the nodes of "integrate", stand in ``posterior`` by draw too.
+        ``fit`` has them by ``node``, with ``node_weight``, and ``sample_stats`` says which node a draw is of; those
+        that are random, not the nodes of "integrate", stand in ``posterior`` by draw too.
 
     Raises
     ------

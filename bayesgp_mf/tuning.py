@@ -115,8 +115,9 @@ def _spread(result: HyperResult, chains: int, draws: int, rng: np.random.Generat
         return rng.choice(k, size=(chains, draws), p=result.weights)
     ends = np.cumsum(result.weights)
     levels = (np.arange(chains * draws) + rng.random()) / (chains * draws)  # systematic resampling
-    last = np.flatnonzero(result.weights)[-1]  # where the sum of the weights is rounded to less than one
-    return np.minimum(np.searchsorted(ends, levels, side="right"), last).reshape(chains, draws)
+    chosen = np.searchsorted(ends, levels, side="right")
+    last = int(np.flatnonzero(result.weights)[-1])  # where the sum of the weights is rounded to less than one
+    return np.minimum(chosen, last).reshape(chains, draws)
 
 
 def _distinct(kernels: tuple[Kernel, ...]) -> tuple[list[Kernel], NDArray[np.intp]]:

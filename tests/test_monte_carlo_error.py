@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import arviz as az
 import numpy as np
 import pytest
@@ -67,7 +69,7 @@ def test_arviz_sees_the_error_of_weighted_draws(weighted, function):
 
 def test_each_chain_has_kernels_of_its_own(weighted):
     node = get_group(weighted, "sample_stats")["node"].values
-    for first, second in zip(node[:-1], node[1:], strict=True):
+    for first, second in pairwise(node):
         assert np.intersect1d(first, second).size <= 1
     weights = get_group(weighted, "fit")["node_weight"].values
     assert np.max(np.abs(np.bincount(node.ravel(), minlength=NODES) - node.size * weights)) < 1.0

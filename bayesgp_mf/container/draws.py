@@ -66,9 +66,7 @@ def draw_new(
     return {"f": f, "y": draw_targets(posterior.problem.likelihood, f, rng)}, jointly
 
 
-def _draw_latent(
-    posterior: Process | Mixture, X_new: Array, node: NDArray[np.intp], rng: np.random.Generator
-) -> Array:
+def _draw_latent(posterior: Process | Mixture, X_new: Array, node: NDArray[np.intp], rng: np.random.Generator) -> Array:
     """Draw latent values ``(chains, draws, m)`` jointly."""
     if len(posterior.parts) == 1:
         f = posterior.parts[0].draw_at(X_new, node.size, rng)

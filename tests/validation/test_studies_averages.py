@@ -50,7 +50,9 @@ def test_errors_that_are_wrong_fail(hyper, off):
 
 
 def test_a_rule_that_scatters_and_a_control_that_is_not_found_out_fail():
-    assert failed(made_up(rule=0.1)) == {f"integrate, {name}: scatter of the rule's means" for name in averages.PARAMETERS}
+    assert failed(made_up(rule=0.1)) == {
+        f"integrate, {name}: scatter of the rule's means" for name in averages.PARAMETERS
+    }
     results = made_up()
     for found in results.values():
         if "shuffled" in found["error"]:

@@ -1,8 +1,8 @@
 r"""Whether an average over hyperparameters is as sure as it looks: ArviZ's errors of means against their scatter.
 
-A fit that averages is repeated with other seeds. Where ArviZ says that a mean over its draws has the Monte-Carlo standard
-error s, means of different seeds must scatter by s. An average over the nodes of a rule has no such error, and its
-nodes must be the same for every seed.
+A fit that averages is repeated with other seeds. Where ArviZ says that a mean over its draws has the Monte-Carlo
+standard error s, means of different seeds must scatter by s. An average over the nodes of a rule has no such error, and
+its nodes must be the same for every seed.
 """
 
 from __future__ import annotations
