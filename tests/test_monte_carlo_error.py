@@ -10,7 +10,8 @@ import pytest
 import xarray as xr
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.groups import get_group
+from bayesgp_mf.container.groups import get_group, group_names, make_container
+from bayesgp_mf.diagnostics import agreement, importance
 from bayesgp_mf.hyper import HybridMonteCarlo, HyperResult, LogNormal, Surrogate
 
 X, LABELS = np.array([[-1.0], [-0.3], [0.4], [1.0]]), np.array([0, 1, 0, 1])
@@ -110,3 +111,39 @@ def test_a_rule_has_nodes_with_weights_and_no_draws_of_them():
     for averaged in (fitted(Weighted(5), draws=10), fitted(HybridMonteCarlo(iterations=6, leapfrog_steps=2))):
         assert "lengthscale" in get_group(averaged, "posterior")
         assert "hyperparameters_omitted" not in get_group(averaged, "fit").attrs
+
+
+class Amplitudes(Weighted):
+    """Few draws of the variance, over which the latent values differ much."""
+
+    def choose(self, target, rng, advance):
+        kernels = tuple(target.kernel.replace(variance=variance) for variance in np.exp(rng.normal(0.0, 2.0, 40)))
+        return HyperResult(kernels, np.full(40, 1 / 40), sampled=True)
+
+
+def test_what_is_weighed_and_compared_has_the_error_of_few_kernels():
+    kernel = bgp.kernels.Gaussian(3.0, 1.0)
+    options = {"method": "laplace", "draws": 200, "random_seed": 1, "progress": False}
+    few = bgp.fit(X, np.array([0, 1, 1, 1]), kernel, hyper=Amplitudes(), **options)
+    f = get_group(few, "posterior")["f"].values
+    found = importance(few)
+    independent = importance(shuffled(few))
+    np.testing.assert_allclose(found.mean, independent.mean, rtol=1e-9)
+    assert np.all(found.mean_error > 1.1 * independent.mean_error)
+    assert np.max(found.mean_error / independent.mean_error) > 2.0
+    assert found.ess < 0.5 * independent.ess
+    assert np.all(agreement(few, few).mean.error > 0.05 * f.std(axis=(0, 1)))
+    rule = bgp.fit(X, np.array([0, 1, 1, 1]), kernel, hyper="integrate", priors=PRIORS, fixed={"variance"}, **options)
+    np.testing.assert_array_equal(agreement(rule, rule).mean.error, 0.0)
+
+
+def shuffled(idata):
+    """Return a container with the draws of another in random order."""
+    order = np.random.default_rng(0).permutation(800)
+
+    def moved(variable):
+        if "draw" not in variable.dims:
+            return variable
+        return variable.copy(data=variable.values.reshape(800, *variable.shape[2:])[order].reshape(variable.shape))
+
+    return make_container({name: get_group(idata, name).map(moved, keep_attrs=True) for name in group_names(idata)})
