@@ -61,16 +61,16 @@ def test_a_rule_that_scatters_and_a_control_that_is_not_found_out_fail():
 
 
 def test_a_task_returns_what_arviz_says(monkeypatch):
-    short = HybridMonteCarlo(iterations=12, leapfrog_steps=2, chains=2)
-    monkeypatch.setitem(averages.STRATEGIES, "hmc", short)
+    short = HybridMonteCarlo(iterations=30, leapfrog_steps=2, chains=2)
+    monkeypatch.setitem(averages.SETTINGS, "hmc", averages.Setting(short, "laplace", 50))
     found = averages.average("hmc", 3)
     pima = bgp.datasets.load_pima()
-    options = {"hyper": short, "priors": averages.PRIORS, "random_seed": 3, "progress": False}
-    idata = bgp.fit(pima.X, pima.y, averages.KERNEL, **options)
+    options = {"hyper": short, "method": "laplace", "priors": averages.PRIORS, "random_seed": 3, "progress": False}
+    idata = bgp.fit(pima.X[:50], pima.y[:50], averages.KERNEL, **options)
     assert found["mean"]["variance"] == [float(idata["posterior"]["variance"].mean())]
     assert found["mean"]["shuffled"] == pytest.approx(found["mean"]["lengthscale"], rel=1e-12)
-    assert found["error"]["shuffled"] != found["error"]["lengthscale"]
-    assert len(found["mean"]["f"]) == len(found["error"]["f"]) == 200
+    assert found["error"]["shuffled"][0] < 0.7 * found["error"]["lengthscale"][0]  # short steps hang together
+    assert len(found["mean"]["f"]) == len(found["error"]["f"]) == 50
 
 
 def test_a_rule_has_a_mean_over_its_nodes_and_their_spread():
