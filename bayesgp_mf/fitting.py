@@ -22,7 +22,6 @@ from bayesgp_mf.inference.assembly import assemble
 from bayesgp_mf.inference.solution import Control, Solution, check_control
 from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.inputs import (
-    as_generator,
     as_inputs,
     as_kernel,
     as_names,
@@ -42,6 +41,7 @@ from bayesgp_mf.methods import check_marginals, get_method
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process, make_process
 from bayesgp_mf.processes.single import Marginals
+from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.tuning import Tuned, tune
 from bayesgp_mf.types import Array
 
@@ -121,7 +121,8 @@ def fit(
     starts : int, optional
         Descents of "evidence" and "loo" (3 by default); all but the first start at random around ``kernel``.
     draws, chains : int
-        Draws of f from the posterior for each chain. They are independent; chains are ArviZ's layout. With "hmc" there
+        Draws of f from the posterior for each chain. They are independent; chains are ArviZ's layout. With "surrogate"
+        those that share hyperparameters stand side by side, so that ArviZ's errors hold. With "hmc" and "nuts" there
         is one draw of f for each draw of the hyperparameters instead.
     marginals : {"gaussian", "tilted"}
         Whether the draws of single latent values come from the Gaussian approximation, or from cavity times likelihood,
@@ -143,8 +144,9 @@ def fit(
         ``constant_data`` (X) and ``fit`` (alpha, site_variance, latent_mean, latent_sd, cavity_mean, cavity_sd,
         loo_i, log_evidence, hyperparameters by name; how the search went; method, kernel, likelihood and
         status as attributes). A support-vector machine has no variance: there are no draws, and in ``fit`` only
-        alpha, latent_mean and cavity_mean, its leave-one-out field. Where hyperparameters are averaged over, they stand
-        in ``posterior`` by draw, ``sample_stats`` says which ``node`` a draw is of, and ``fit`` has the nodes.
+        alpha, latent_mean and cavity_mean, its leave-one-out field. Where hyperparameters are averaged over,
+        ``fit`` has them by ``node``, with ``node_weight``, and ``sample_stats`` says which node a draw is of; those
+        that are random, not the nodes of "integrate", stand in ``posterior`` by draw too.
 
     Raises
     ------
@@ -231,6 +233,7 @@ def fit(
             hyper_names=found.names,
             attrs=attrs,
             marginals=marginals,
+            sampled=found.sampled,
         )
 
 
@@ -262,8 +265,8 @@ def predict(
         Likewise, for a fit by a method of your own.
     draws : bool
         Also draw latent values and labels, as many as the posterior has. More than 5000 new cases are drawn as
-        functions of a smooth process, with prior covariances that are exact to 1e-8 of the prior variance; it is an
-        error if they vary in more than 5000 ways that the training cases do not determine.
+        functions of a smooth process, with prior covariances that are exact to 1e-8 of the prior variance; with several
+        classes, or if they vary in more than 5000 ways that the training cases do not determine, in blocks.
     random_seed : int, numpy.random.Generator or None
         Source of the draws.
 
@@ -280,10 +283,15 @@ def predict(
     Raises
     ------
     ValueError
-        If ``idata`` is not ours, ``X_new`` does not fit it, there are too many cases to draw jointly, or ``kernel``,
-        ``likelihood`` or ``method`` is missing, not wanted, or another one.
+        If ``idata`` is not ours, ``X_new`` does not fit it, or ``kernel``, ``likelihood`` or ``method`` is missing, not
+        wanted, or another one.
     MemoryError
         If the draws would not fit into this machine's memory.
+
+    Warns
+    -----
+    UserWarning
+        If there are too many new cases to draw them jointly, so that they are drawn in blocks.
 
     Notes
     -----

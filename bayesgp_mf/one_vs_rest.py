@@ -28,7 +28,6 @@ from bayesgp_mf.inference.problem import Problem, check_likelihood
 from bayesgp_mf.inference.solution import Control, check_control
 from bayesgp_mf.inference.solver import traits_of
 from bayesgp_mf.inputs import (
-    as_generator,
     as_inputs,
     as_kernel,
     check_flags,
@@ -42,6 +41,7 @@ from bayesgp_mf.matrices.memory import check_memory
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.progress import progress_bar
+from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.types import Array
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.hyper import Strategy, Target
-from bayesgp_mf.hyper.result import Record
+from bayesgp_mf.hyper.result import HyperResult, Record
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.kernels import Kernel
@@ -37,6 +37,8 @@ class Tuned:
         Of the hyperparameters, along the dimension ``hyper`` of the record.
     log_evidence : float or None
         That which a search for the largest ended with.
+    sampled : bool
+        Whether the parts are at random draws of the hyperparameters, as in `HyperResult`.
     """
 
     posterior: Process | Mixture
@@ -45,6 +47,7 @@ class Tuned:
     record: Record = field(default_factory=dict)
     names: tuple[str, ...] = ()
     log_evidence: float | None = None
+    sampled: bool = False
 
 
 def tune(
@@ -92,13 +95,29 @@ def tune(
         node = np.zeros((chains, draws), dtype=np.intp)
         return Tuned(parts[0], node, {}, result.record, target.names, result.log_evidence)
     weights = np.bincount(part_of, weights=result.weights, minlength=len(parts))
-    if result.sampled:  # kept as they come, one f for each
-        chosen = np.arange(len(result.kernels)).reshape(result.chains, -1)
-    else:
-        chosen = rng.choice(len(result.kernels), size=(chains, draws), p=result.weights)
+    chosen = _spread(result, chains, draws, rng)
     stats = {name: values[chosen] for name, values in result.stats.items()}
     mixture = Mixture(tuple(parts), weights / weights.sum())
-    return Tuned(mixture, part_of[chosen], stats, result.record, target.names)
+    return Tuned(mixture, part_of[chosen], stats, result.record, target.names, sampled=result.sampled)
+
+
+def _spread(result: HyperResult, chains: int, draws: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Return the kernel ``(chains, draws)`` of each draw of f.
+
+    Draws that share a kernel are not independent, and what ArviZ computes takes that from their order. So those of a
+    random kernel stand side by side, as many as it has weight, and each chain has kernels of its own: autocorrelation
+    and what chains differ by are then those of weighted draws. Given the nodes of a rule, draws are independent.
+    """
+    k = len(result.kernels)
+    if result.chains is not None:
+        return np.arange(k).reshape(result.chains, -1)
+    if not result.sampled:
+        return rng.choice(k, size=(chains, draws), p=result.weights)
+    ends = np.cumsum(result.weights)
+    levels = (np.arange(chains * draws) + rng.random()) / (chains * draws)  # systematic resampling
+    chosen = np.searchsorted(ends, levels, side="right")
+    last = int(np.flatnonzero(result.weights)[-1])  # where the sum of the weights is rounded to less than one
+    return np.minimum(chosen, last).reshape(chains, draws)
 
 
 def _distinct(kernels: tuple[Kernel, ...]) -> tuple[list[Kernel], NDArray[np.intp]]:

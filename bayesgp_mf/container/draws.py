@@ -12,7 +12,7 @@ from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process
-from bayesgp_mf.processes.single import Marginals
+from bayesgp_mf.processes.single import LARGEST_JOINT, Marginals, NotJointlyError
 from bayesgp_mf.types import Array
 
 DRAWN_AT_ONCE = 2**22
@@ -49,16 +49,32 @@ def draw_training(
 
 def draw_new(
     posterior: Process | Mixture, X_new: Array, node: NDArray[np.intp], rng: np.random.Generator
-) -> dict[str, NDArray[Any]]:
-    """Draw latent values and targets ``(chains, draws, m)``, each at the hyperparameters of its draw at training."""
+) -> tuple[dict[str, NDArray[Any]], int]:
+    """Draw latent values and targets ``(chains, draws, m)``, each at the hyperparameters of its draw at training.
+
+    Also return how many cases in a row are drawn jointly: all m, or, where that cannot be, those of each of as few
+    blocks as may be.
+    """
+    m = X_new.shape[0]
+    try:
+        f, jointly = _draw_latent(posterior, X_new, node, rng), m
+    except NotJointlyError:
+        jointly = -(-m // -(-m // LARGEST_JOINT))
+        f = np.empty((*node.shape, m, *posterior.problem.latent_shape[1:]))
+        for block in blocks(m, jointly):
+            f[:, :, block] = _draw_latent(posterior, X_new[block], node, rng)
+    return {"f": f, "y": draw_targets(posterior.problem.likelihood, f, rng)}, jointly
+
+
+def _draw_latent(posterior: Process | Mixture, X_new: Array, node: NDArray[np.intp], rng: np.random.Generator) -> Array:
+    """Draw latent values ``(chains, draws, m)`` jointly."""
     if len(posterior.parts) == 1:
         f = posterior.parts[0].draw_at(X_new, node.size, rng)
-        f = f.reshape(*node.shape, *f.shape[1:])
-    else:
-        f = np.empty((*node.shape, X_new.shape[0], *posterior.problem.latent_shape[1:]))
-        for k, part in enumerate(posterior.parts):
-            f[node == k] = part.draw_at(X_new, int(np.count_nonzero(node == k)), rng)
-    return {"f": f, "y": draw_targets(posterior.problem.likelihood, f, rng)}
+        return f.reshape(*node.shape, *f.shape[1:])
+    f = np.empty((*node.shape, X_new.shape[0], *posterior.problem.latent_shape[1:]))
+    for k, part in enumerate(posterior.parts):
+        f[node == k] = part.draw_at(X_new, int(np.count_nonzero(node == k)), rng)
+    return f
 
 
 def draw_targets(likelihood: Likelihood, f: Array, rng: np.random.Generator) -> NDArray[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,15 +41,30 @@ def add_predictions(
     n_values = X_new.shape[0] * int(np.prod(posterior.problem.latent_shape[1:]))  # of each class
     check_draws(node.size, n_values, "new", FEWER_NEW_DRAWS)
     size = max(part.problem.matrix.width for part in posterior.parts)
-    jointly = X_new.shape[0] if X_new.shape[0] <= LARGEST_JOINT else 0  # more are worked on in blocks
-    with one_thread_if_small(max(size, jointly)):  # draws first, since they may be refused
-        drawn = draw_new(posterior, X_new, node, rng) if node.size else {}
+    at_once = X_new.shape[0] if X_new.shape[0] <= LARGEST_JOINT else 0  # more are worked on in blocks
+    with one_thread_if_small(max(size, at_once)):  # draws first, since they may be refused
+        drawn, jointly = draw_new(posterior, X_new, node, rng) if node.size else ({}, len(X_new))
     with one_thread_if_small(size):
         values = _moments(posterior, X_new)
     class_names = tuple(json.loads(get_group(idata, "fit").attrs["class_names"]))
     features = get_group(idata, "constant_data")["feature"].values
     set_predictions(idata, X_new, values, drawn, class_names, features)
+    if jointly < len(X_new):
+        _say_in_blocks(idata, len(X_new), jointly)
     return idata
+
+
+def _say_in_blocks(idata: Container, m: int, jointly: int) -> None:
+    """Warn that draws hang together within blocks only, and write it into the group."""
+    set_group(idata, "predictions", get_group(idata, "predictions").assign_attrs(cases_drawn_jointly=jointly))
+    warnings.warn(
+        f"{m} new cases are too many to be drawn jointly: several classes, or a kernel as rough as this, allow "
+        f"{LARGEST_JOINT}. They are drawn in blocks of {jointly} in their order, jointly within each, and "
+        "independently of the other blocks. Means, probabilities and the draws of each case are not concerned. Predict "
+        f"at most {LARGEST_JOINT} cases at once, or without draws: predict(idata, X_new, draws=False).",
+        UserWarning,
+        stacklevel=4,
+    )
 
 
 def _moments(posterior: Process | Mixture, X_new: Array) -> dict[str, NDArray[Any]]:

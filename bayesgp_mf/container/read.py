@@ -49,6 +49,11 @@ def fit_group(idata: Container) -> xr.Dataset:
     return fit
 
 
+def has_random_kernels(fit: xr.Dataset) -> bool:
+    """Return whether the group ``fit`` is of an average over random hyperparameters, not over the nodes of a rule."""
+    return "node_weight" in fit and "hyperparameters_omitted" not in fit.attrs
+
+
 def from_container(
     idata: Container, kernel: Any = None, likelihood: Likelihood | None = None, method: str | Solver | None = None
 ) -> Process | Mixture:

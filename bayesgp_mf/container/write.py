@@ -27,6 +27,10 @@ LOG_LIKELIHOOD_OMITTED = (
     "Under a likelihood that is piecewise constant in f, as a step is, importance weights take two values only, and "
     "az.loo is undefined. bayesgp_mf.loo needs no draws."
 )
+HYPERPARAMETERS_OMITTED = (
+    "The hyperparameters are the nodes of a deterministic rule, which has no Monte-Carlo error and says nothing of "
+    "quantiles. They stand in this group along node, with node_weight; sample_stats has the node of each draw of f."
+)
 
 
 def to_container(
@@ -41,12 +45,14 @@ def to_container(
     attrs: dict[str, str],
     hyper_names: tuple[str, ...] = (),
     marginals: Marginals = "gaussian",
+    sampled: bool = False,
 ) -> Container:
     """Draw from a posterior and lay everything out in the groups of ArviZ.
 
     ``node (chains, draws)`` says which part of the posterior each draw comes from, and ``sampler_stats`` what the
     sampler of the hyperparameters says of it. ``fit_extras`` and ``attrs`` go to the group ``fit``, the first with
     ``hyper_names`` along the dimension ``hyper``. Names are as in `Layout`, ``marginals`` as in `Posterior.draw`.
+    With ``sampled`` the parts are at random draws of the hyperparameters, which ``posterior`` then holds.
     """
     first, problem = posterior.parts[0], posterior.problem
     features = feature_names or np.arange(first.X.shape[1])
@@ -54,9 +60,11 @@ def to_container(
     groups: dict[str, xr.Dataset] = {}
     if first.solution.has_variance:
         drawn = draw_training(posterior, node, rng, marginals)
-        groups = _drawn_groups(posterior, drawn, node, sampler_stats, layout)
+        groups = _drawn_groups(posterior, drawn, node, sampler_stats, layout, sampled)
         if "log_likelihood" not in drawn:
             attrs = attrs | {"log_likelihood_omitted": LOG_LIKELIHOOD_OMITTED}
+    if isinstance(posterior, Mixture) and not sampled:
+        attrs = attrs | {"hyperparameters_omitted": HYPERPARAMETERS_OMITTED}
     groups["observed_data"] = xr.Dataset({"y": layout.targets(problem.t)})
     groups["constant_data"] = xr.Dataset({"X": layout.variable("X", first.X)})
     recorded = {
@@ -77,6 +85,7 @@ def _drawn_groups(
     node: NDArray[np.intp],
     sampler_stats: dict[str, NDArray[Any]],
     layout: Layout,
+    sampled: bool,
 ) -> dict[str, xr.Dataset]:
     """Lay out draws, with the hyperparameters of each where they are drawn too."""
     infos = [part.solution.info for part in posterior.parts]
@@ -90,6 +99,7 @@ def _drawn_groups(
     variables = {}
     if isinstance(posterior, Mixture):
         stats["node"] = node
+    if isinstance(posterior, Mixture) and sampled:
         each = [part.kernel.params for part in posterior.parts]
         for name in each[0]:
             values = np.array([params[name] for params in each])

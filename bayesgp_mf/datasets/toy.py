@@ -9,6 +9,7 @@ import numpy as np
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.matrices.factors import psd_root
+from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.types import Array
 
 
@@ -67,7 +68,7 @@ def make_toy(
     Raises
     ------
     ValueError
-        If ``n`` or ``d`` is not a positive integer or ``n_test`` is negative.
+        If ``n`` or ``d`` is not a positive integer, ``n_test`` is negative, or ``random_seed`` is no seed.
 
     Examples
     --------
@@ -79,7 +80,7 @@ def make_toy(
     for name, value, least in (("n", n, 1), ("n_test", n_test, 0), ("d", d, 1)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
-    rng = np.random.default_rng(random_seed)
+    rng = as_generator(random_seed)
     X = rng.standard_normal((n + n_test, d))
     root = psd_root(kernel.gram(X))
     f = root @ rng.standard_normal(root.shape[1])

@@ -11,6 +11,7 @@ import xarray as xr
 
 from bayesgp_mf.container.groups import Container, get_group, group_names
 from bayesgp_mf.container.layout import SAMPLE_DIMS
+from bayesgp_mf.container.read import has_random_kernels
 from bayesgp_mf.diagnostics.monte_carlo import mean_and_error, quantile_and_error, sd_and_error
 from bayesgp_mf.types import Array
 
@@ -253,9 +254,13 @@ def _draws(name: str, idata: Container) -> xr.DataArray:
 
 
 def _moments(idata: Container, f: xr.DataArray) -> tuple[Array, Array, Array, Array]:
-    """Return mean and sd of each case with their errors: of the Gaussian where the draws are from one."""
+    """Return mean and sd of each case with their errors: none where the draws are from Gaussians that are known.
+
+    Over kernels that are random themselves even the mean of what is known has an error, which the draws have too.
+    """
     fit = _group(idata, "fit")
-    if "latent_sd" in fit and fit.attrs.get("marginals", "gaussian") == "gaussian":
+    gaussian = "latent_sd" in fit and fit.attrs.get("marginals", "gaussian") == "gaussian"
+    if gaussian and not has_random_kernels(fit):
         none = np.zeros(f.sizes["obs_id"])
         return fit["latent_mean"].values, none, fit["latent_sd"].values, none
     mean, error, _ = mean_and_error(f)

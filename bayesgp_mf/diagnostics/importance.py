@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
 from bayesgp_mf.container.groups import Container, get_group, group_names
-from bayesgp_mf.container.read import fit_group
+from bayesgp_mf.container.read import fit_group, has_random_kernels
+from bayesgp_mf.diagnostics.monte_carlo import mean_and_error
 from bayesgp_mf.pareto import FEWEST_WEIGHTS, LARGEST_K, largest_k, smooth
 from bayesgp_mf.types import Array
 
 FEWEST_EFFECTIVE = 100.0
 """Fewer effective draws than these leave errors that are as uncertain as what they are of."""
+FEWEST_IN_CHAIN = 4
+"""Draws of which ArviZ can tell how they hang together."""
 _OF_CASES = ("mean", "mean_error", "sd", "sd_error")
 
 
@@ -111,8 +116,9 @@ def importance(idata: Container) -> Importance:
 
     Notes
     -----
-    The draws are taken as independent, which those of `fit` are at fixed hyperparameters. After ``hyper="hmc"`` or
-    ``"nuts"`` they follow a chain of hyperparameters, and the true errors are larger than those given.
+    At fixed hyperparameters, and at the nodes of ``hyper="integrate"``, the draws of `fit` are independent. After
+    "surrogate" they share kernels, and after "hmc" or "nuts" they follow a chain: then errors are those that ArviZ
+    finds in the order of the weighed draws, and fewer are effective.
 
     k-hat rises with the number of cases even where every marginal is good: it is about all latent values at once.
     Under a step likelihood most Gaussian draws contradict some label and have no weight; ``marginals="tilted"``
@@ -145,12 +151,36 @@ def importance(idata: Container) -> Importance:
     f = get_group(idata, "posterior")["f"].values
     cases = f.shape[2:]  # (n,), or (n, C) for several classes
     log_weights = (stats["log_p"] - stats["log_q"]).values.ravel()
-    found = weigh(f.reshape(log_weights.size, -1), log_weights, "node" not in fit.dims)
+    error_of_sum = partial(_error_in_chains, f.shape[:2]) if has_random_kernels(fit) else _error_if_independent
+    found = weigh(f.reshape(log_weights.size, -1), log_weights, "node" not in fit.dims, error_of_sum)
     each = {name: getattr(found, name).reshape(cases) for name in _OF_CASES}
     return replace(found, **each)
 
 
-def weigh(f: Array, log_weights: Array, has_evidence: bool = True) -> Importance:
+def _error_if_independent(terms: Array) -> Array:
+    """Return the standard error of the sum of each column of terms ``(draws, n)``, which is zero."""
+    return np.asarray(np.sqrt(np.einsum("si,si->i", terms, terms)))
+
+
+def _error_in_chains(shape: tuple[int, int], terms: Array) -> Array:
+    """Return the same where draws hang together with their neighbours in chains of that shape."""
+    if shape[1] < FEWEST_IN_CHAIN:
+        raise ValueError(
+            f"an average over random hyperparameters needs at least {FEWEST_IN_CHAIN} draws in a chain to have errors, "
+            f"got {shape[1]}. Fit with more."
+        )
+    errors, varies = np.zeros(terms.shape[1]), np.any(terms != 0.0, axis=0)
+    chains = xr.DataArray(terms[:, varies].reshape(*shape, -1), dims=("chain", "draw", "obs_id"))
+    errors[varies] = terms.shape[0] * mean_and_error(chains)[1]
+    return errors
+
+
+def weigh(
+    f: Array,
+    log_weights: Array,
+    has_evidence: bool = True,
+    error_of_sum: Callable[[Array], Array] = _error_if_independent,
+) -> Importance:
     """Answer `importance` for draws ``(draws, n)`` with log weights ``(draws,)`` in nats, -inf where there is none."""
     n_draws = log_weights.size
     if n_draws < FEWEST_WEIGHTS:
@@ -165,19 +195,22 @@ def weigh(f: Array, log_weights: Array, has_evidence: bool = True) -> Importance
         )
     log_smoothed, k = smooth(log_weights[some])
     log_total = float(logsumexp(log_smoothed))
-    weights = np.exp(log_smoothed - log_total)
-    values = f[some]
-    mean = weights @ values
-    deviation = (values - mean) ** 2
-    variance = weights @ deviation
+    weights = np.zeros(n_draws)
+    weights[some] = np.exp(log_smoothed - log_total)
+    mean = weights @ f
+    apart = f - mean
+    variance = weights @ apart**2
     sd = np.sqrt(variance)
-    mean_error = np.sqrt(weights**2 @ deviation)
-    variance_error = np.sqrt(weights**2 @ (deviation - variance) ** 2)
+    terms = weights[:, None] * apart
+    mean_error = error_of_sum(terms)
+    variance_error = error_of_sum(terms * apart - weights[:, None] * variance)
     sd_error = np.divide(variance_error, 2.0 * sd, out=np.zeros_like(sd), where=sd > 0)
     log_evidence = error = None
     if has_evidence:
         log_evidence = log_total - math.log(n_draws)
         # standard error of the mean weight, in units of it; draws without weight count as zeros
         error = math.sqrt(max(float(weights @ weights) - 1.0 / n_draws, 0.0) * n_draws / (n_draws - 1.0))
-    ess = 1.0 / float(weights @ weights)
+    ess, independent = 1.0 / float(weights @ weights), float(np.sum(terms**2))
+    if independent > 0:
+        ess *= min(1.0, independent / float(np.sum(mean_error**2)))
     return Importance(k, n_draws, ess, mean, mean_error, sd, sd_error, log_evidence, error)

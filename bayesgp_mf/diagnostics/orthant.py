@@ -14,9 +14,10 @@ from numpy.typing import ArrayLike
 
 from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.problem import Problem, as_float_array
-from bayesgp_mf.inputs import as_generator, check_positive_integers
+from bayesgp_mf.inputs import check_positive_integers
 from bayesgp_mf.likelihoods import Step
 from bayesgp_mf.matrices.blas import one_thread_if_small
+from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.solvers.exact import Exact
 from bayesgp_mf.solvers.orthant import Orthant, tilted
 from bayesgp_mf.types import Array

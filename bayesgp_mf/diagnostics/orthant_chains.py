@@ -7,9 +7,10 @@ from numpy.typing import ArrayLike
 
 from bayesgp_mf.diagnostics.orthant import as_orthant
 from bayesgp_mf.diagnostics.orthant_moves import get_move
-from bayesgp_mf.inputs import as_generator, check_positive_integers
+from bayesgp_mf.inputs import check_positive_integers
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.progress import progress_bar
+from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.types import Array
 
 

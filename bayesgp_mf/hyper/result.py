@@ -28,10 +28,13 @@ class HyperResult:
         One for a point estimate; one for each draw or node otherwise.
     weights : (k,) array
         Sum to one.
-    chains : int
-        The kernels are arranged as (chains, k // chains).
+    chains : int, optional
+        Of Markov chains: the kernels are arranged as (chains, k // chains), with equal weights, and each is used once.
+        None where draws of f are spread over the kernels by their weights.
     sampled : bool
-        Whether the kernels are draws, each to be used once, rather than nodes to be drawn by their weights.
+        Whether the kernels are random draws, in the order in which they were drawn, so that averages over them have a
+        Monte-Carlo error. Else they are the nodes of a rule, whose averages have none, and a container keeps the
+        hyperparameters as nodes with weights.
     stats : dict
         Of each kernel, ``(k,)``: ``lp``, the log of what was maximised or integrated, in nats (a scan has none); others
         by strategy.
@@ -43,7 +46,7 @@ class HyperResult:
 
     kernels: tuple[Kernel, ...]
     weights: Array
-    chains: int = 1
+    chains: int | None = None
     sampled: bool = False
     stats: dict[str, Array] = field(default_factory=dict)
     record: Record = field(default_factory=dict)
@@ -53,8 +56,13 @@ class HyperResult:
         k = len(self.kernels)
         if self.weights.shape != (k,) or abs(float(np.sum(self.weights)) - 1.0) > 1e-9 or np.any(self.weights < 0):
             raise ValueError(f"weights must be {k} numbers >= 0 that sum to one, got {self.weights!r}.")
-        if k % self.chains:
-            raise ValueError(f"{k} kernels cannot be arranged in {self.chains} chains of one length.")
+        if self.chains is not None:
+            if k % self.chains:
+                raise ValueError(f"{k} kernels cannot be arranged in {self.chains} chains of one length.")
+            if not self.sampled or np.ptp(self.weights) > 1e-9 / k:
+                raise ValueError(
+                    "chains are of random draws with equal weights: give sampled=True and such weights, or no chains."
+                )
         for name, values in self.stats.items():
             if values.shape != (k,):
                 raise ValueError(f"stats[{name!r}] must have shape ({k},), got {values.shape}.")

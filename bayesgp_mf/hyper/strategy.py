@@ -14,8 +14,8 @@ from bayesgp_mf.hyper.target import Target
 class Strategy(Protocol):
     """A way to choose hyperparameters.
 
-    It may have two more attributes: ``averages``, True if it ends in many kernels and brings its own draws, and
-    ``records``, the names of dimensions of its own, which parameters of a kernel must not have then.
+    It may have two more attributes: ``averages``, True if it ends in many kernels, with draws of its own or weights to
+    draw by, and ``records``, the names of dimensions of its own, which parameters of a kernel must not have then.
     """
 
     @property

@@ -1,4 +1,4 @@
-"""Options: kernels, seeds, counts, yes or no, names of parameters."""
+"""Options: kernels, counts, yes or no, names of parameters."""
 
 from __future__ import annotations
 
@@ -46,16 +46,6 @@ def as_kernel(kernel: Any, values: Mapping[str, ArrayLike] | None = None, *, tun
         "kernel must be one of bayesgp_mf.kernels, such as Gaussian(lengthscale=1.0), or of pm.gp.cov, got "
         f"{type(kernel).__name__}."
     )
-
-
-def as_generator(random_seed: Any) -> np.random.Generator:
-    """Return the source of randomness that ``random_seed`` stands for, or raise a ValueError that names it."""
-    try:
-        return np.random.default_rng(random_seed)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"random_seed must be a non-negative integer, a numpy.random.Generator or None, got {random_seed!r}."
-        ) from error
 
 
 def as_names(argument: str, given: Any) -> frozenset[str]:

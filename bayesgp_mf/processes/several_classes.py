@@ -21,7 +21,7 @@ from bayesgp_mf.methods import check_cavities, get_method
 from bayesgp_mf.multiclass.correction import ClassCorrection
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
 from bayesgp_mf.multiclass.response import case_covariances, class_correction, softmax_of
-from bayesgp_mf.processes.single import LARGEST_JOINT, Draws, Marginals, Posterior
+from bayesgp_mf.processes.single import LARGEST_JOINT, Draws, Marginals, NotJointlyError, Posterior
 from bayesgp_mf.types import Array, Derivs
 
 BLOCK = 512
@@ -290,7 +290,7 @@ class MulticlassPosterior:
         """Return what `draw_new` does at inputs that were checked."""
         (n, n_classes), m = self.problem.latent_shape, X_new.shape[0]
         if m > LARGEST_JOINT:
-            raise ValueError(
+            raise NotJointlyError(
                 f"joint draws are limited to {LARGEST_JOINT} new cases at once, got {m}. Predict in parts, or "
                 "without draws: predict(idata, X_new, draws=False)."
             )

@@ -42,6 +42,11 @@ LARGEST_JOINT = 5000
 MOST_WAYS = 5000
 """Ways in which more than those may vary that the training cases do not determine, for which they are drawn jointly."""
 
+
+class NotJointlyError(ValueError):
+    """There are too many new cases to draw their latent values jointly; so many as `LARGEST_JOINT` can always be."""
+
+
 Marginals: TypeAlias = Literal["gaussian", "tilted"]
 """What single latent values are drawn from: the Gaussian approximation, or cavity times likelihood."""
 
@@ -407,7 +412,7 @@ class Posterior:
         try:
             basis, noise = cover(known, X, MOST_WAYS)
         except TooRoughError as reason:
-            raise ValueError(
+            raise NotJointlyError(
                 f"joint draws of new cases are limited to {LARGEST_JOINT} at once under a kernel as rough as this: "
                 f"{reason} that the training cases do not determine. Predict in parts, or without draws: "
                 "predict(idata, X_new, draws=False)."

@@ -11,13 +11,14 @@ from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.container.layout import SAMPLE_DIMS
 from bayesgp_mf.container.predictions import set_draws, set_predictions
 from bayesgp_mf.errors import ConvergenceError, Status, UndefinedQuantityError
-from bayesgp_mf.inputs import as_generator, as_inputs, check_same_features
+from bayesgp_mf.inputs import as_inputs, check_same_features
 from bayesgp_mf.likelihoods.optional import unshifted
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.pymc.marginal import Marginal
 from bayesgp_mf.pymc.op import FAILURES
+from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ what each of them predicts.
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -65,6 +66,12 @@ class Exact:
     scrambles: int = 12
     most_scrambles: int = 192
     random_seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("log2_points", 1), ("scrambles", 1), ("most_scrambles", 1), ("random_seed", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
+                raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
 
     @property
     def traits(self) -> Traits:

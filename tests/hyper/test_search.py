@@ -135,7 +135,9 @@ def test_starts_are_checked(strategy, starts):
     [
         ({"weights": np.array([0.5, 0.4])}, "weights must be 2 numbers >= 0 that sum to one"),
         ({"weights": np.ones(1)}, "weights must be 2 numbers"),
-        ({"chains": 3}, "2 kernels cannot be arranged in 3 chains"),
+        ({"chains": 3, "sampled": True}, "2 kernels cannot be arranged in 3 chains"),
+        ({"chains": 2}, "give sampled=True and such weights, or no chains"),
+        ({"chains": 1, "sampled": True, "weights": np.array([0.4, 0.6])}, "of random draws with equal weights"),
         ({"stats": {"lp": np.zeros(3)}}, r"stats\['lp'\] must have shape \(2,\), got \(3,\)"),
     ],
 )

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
-from bayesgp_mf.diagnostics import sample_orthant, sample_orthant_chains
+from bayesgp_mf.diagnostics import log_orthant_probability, sample_orthant, sample_orthant_chains
 from bayesgp_mf.hyper import Evidence, HybridMonteCarlo, Scan
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.one_vs_rest import fit_one_vs_rest
+from bayesgp_mf.solvers.exact import Exact
 from tests.inputs.cases import KERNEL, X, Y, quick
 
 GRAM, T = KERNEL.gram(X) + np.eye(12), np.where(Y == "present", 1.0, -1.0)
@@ -24,14 +25,29 @@ HUGE = 10**30
         lambda seed: bgp.predict(quick(), X, random_seed=seed),
         lambda seed: bgp.predict(quick(), X, draws=False, random_seed=seed),
         lambda seed: fit_one_vs_rest(X, Y, KERNEL, random_seed=seed),
+        lambda seed: bgp.datasets.make_toy(KERNEL, random_seed=seed),
         lambda seed: sample_orthant(GRAM, T, draws=2, random_seed=seed),
         lambda seed: sample_orthant_chains(GRAM, T, random_seed=seed),
     ],
-    ids=["fit", "predict", "predict without draws", "one vs rest", "orthant", "chains"],
+    ids=["fit", "predict", "predict without draws", "one vs rest", "toy", "orthant", "chains"],
 )
 def test_a_seed_that_is_none_is_named(run, seed):
     with pytest.raises(ValueError, match="random_seed must be a non-negative integer, a numpy"):
         run(seed)
+
+
+@pytest.mark.parametrize("seed", ["a", -1, 1.5, True, np.array([1]), np.random.default_rng(1), None])
+def test_a_seed_that_must_be_a_number_is_named(seed):
+    for run in (lambda: log_orthant_probability(GRAM, T, random_seed=seed), lambda: Exact(random_seed=seed)):
+        with pytest.raises(ValueError, match="random_seed must be an integer of at least 0, got"):
+            run()
+
+
+@pytest.mark.parametrize("option", ["log2_points", "scrambles", "most_scrambles"])
+def test_an_option_of_exact_that_is_no_count_is_named(option):
+    for value in ("a", 0, 1.5):
+        with pytest.raises(ValueError, match=f"{option} must be an integer of at least 1, got {value!r}"):
+            Exact(**{option: value})
 
 
 def test_every_seed_that_numpy_takes_is_taken():

@@ -331,3 +331,13 @@ def test_draws_of_new_cases_are_counted_for_every_class(idata, monkeypatch):
 def test_agreement_does_not_compare_several_classes(idata):
     with pytest.raises(ValueError, match="several classes, which agreement does not compare"):
         bgp.diagnostics.agreement(idata, idata)
+
+
+def test_very_many_new_cases_are_drawn_in_blocks():
+    few = fit(draws=1, chains=1)
+    with pytest.warns(UserWarning, match="5002 new cases are too many to be drawn jointly: several classes,"):
+        bgp.predict(few, np.zeros((5002, 2)), random_seed=1)
+    f = few["predictions"]["f"].values[0, 0]
+    assert f.shape == (5002, 3)
+    np.testing.assert_allclose(f[[0, 2501]], f[[2500, 5001]], atol=1e-5)
+    assert np.all(np.abs(f[0] - f[2501]) > 1e-3)

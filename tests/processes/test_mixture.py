@@ -99,7 +99,8 @@ def test_a_container_holds_hyperparameters_by_draw_and_comes_back(mixture, throu
         rng=rng,
         sampler_stats={"diverging": np.zeros((2, 40), dtype=bool)},
         fit_extras={},
-        attrs={"hyper": "integrate"},
+        attrs={"hyper": "hmc"},
+        sampled=True,
     )
     if through_a_file:
         import arviz as az

@@ -148,18 +148,29 @@ def test_a_process_that_is_too_rough_is_refused():
         paths.cover(paths.empty_basis(SMOOTH, 1), 100.0 * np.arange(100.0)[:, None], 20)
 
 
-def test_new_cases_that_are_neither_few_nor_smooth_are_refused(monkeypatch):
+def test_new_cases_that_are_neither_few_nor_smooth_are_not_drawn_jointly(monkeypatch):
     monkeypatch.setattr(posterior_process, "LARGEST_JOINT", 20)
+    monkeypatch.setattr(container_draws, "LARGEST_JOINT", 20)
     monkeypatch.setattr(posterior_process, "MOST_WAYS", 20)
-    idata = bgp.fit(X, T, SMOOTH, draws=20, chains=2, random_seed=0)
-    apart = 100.0 * np.arange(42.0).reshape(-1, 2)
-    bgp.predict(idata, apart[:20])
+    idata = bgp.fit(X, T, SMOOTH, draws=200, chains=2, random_seed=0)
+    pairs = np.repeat(100.0 * np.arange(12.0), 2)  # each place twice, which a joint draw gives one value
+    apart = np.concatenate([pairs, pairs[:1], pairs + 5000.0])[:, None] * [1.0, 1.0]
+    jointly = bgp.predict(idata, apart[:20])["predictions"]
+    assert "cases_drawn_jointly" not in jointly.attrs
     message = (
-        "limited to 20 at once under .* the first 21 of 21 vary in more than 20 .* Predict in parts, or .*draws=False"
+        "limited to 20 at once under .* the first 49 of 49 vary in more than 20 .* Predict in parts, or .*draws=False"
     )
     with pytest.raises(ValueError, match=message):
-        bgp.predict(idata, apart)
+        bgp.posterior(idata).draw_new(apart, 2, RNG)
+    with pytest.warns(UserWarning, match="49 new cases are too many to be drawn jointly.* in blocks of 17 in their"):
+        bgp.predict(idata, apart, random_seed=1)
+    assert idata["predictions"].attrs["cases_drawn_jointly"] == 17
+    f = idata["predictions"]["f"].values.reshape(400, 49)
+    np.testing.assert_allclose(f[:, 0], f[:, 1], atol=1e-6)  # in one block
+    assert abs(np.corrcoef(f[:, 16], f[:, 17])[0, 1]) < 0.25  # in two
+    np.testing.assert_allclose(f.std(axis=0), idata["predictions"]["latent_sd"].values, rtol=0.2)
     bgp.predict(idata, apart, draws=False)
+    assert "cases_drawn_jointly" not in idata["predictions"].attrs
     bgp.predict(idata, np.concatenate([X, X, apart[:20]]))  # the training cases determine the first 50
 
 

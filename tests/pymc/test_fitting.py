@@ -81,7 +81,7 @@ def test_random_variables_bring_their_priors(data, shape):
 def test_an_average_keeps_its_parameters_and_predicts_with_the_covariance_function(data, tmp_path):
     cov_func = with_random_scales()
     idata = fit(data, cov_func, hyper="integrate")
-    assert idata["posterior"]["ls"].dims == ("chain", "draw")
+    assert idata["fit"]["ls"].dims == ("node",)
     X_new = data.X[:3] + 0.2
     bgp.predict(idata, X_new, kernel=cov_func, random_seed=1)
     idata.to_netcdf(str(tmp_path / "a.nc"))
@@ -100,7 +100,7 @@ def test_a_vector_that_is_not_one_for_each_input_has_a_dimension_of_its_own(data
     assert bgp.posterior(idata, kernel=kernel).log_evidence == float(idata["fit"]["log_evidence"])
     priors = {"weights": LogNormal(0.0, 1.0)}
     averaged = fit(data, kernel, hyper="integrate", priors=priors)
-    assert averaged["posterior"]["weights"].dims == ("chain", "draw", "weights_dim_0")
+    assert averaged["fit"]["weights"].dims == ("node", "weights_dim_0")
 
 
 def test_a_container_without_its_kernel_says_what_to_pass(data):

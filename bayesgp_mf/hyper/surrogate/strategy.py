@@ -141,7 +141,7 @@ class Surrogate:
         log_weights, k_hat = smooth((values - log_density)[kept][of_draw])
         of_draws = np.exp(log_weights - logsumexp(log_weights))
         weights = np.bincount(of_draw, weights=of_draws).astype(np.float64)
-        ess = 1.0 / float(of_draws @ of_draws)
+        ess = 1.0 / float(weights @ weights)
         if of_draw.size < self.nodes:
             warn_dropped(self.nodes - of_draw.size, self.nodes)
         _warn_of_weights(of_draw.size, k_hat, ess)
@@ -160,7 +160,7 @@ class Surrogate:
             "hyper_n_nodes_failed": ((), np.array(np.sum(~kept))),
         }
         kernels = tuple(target.kernel_at(node) for node in nodes[kept])
-        return HyperResult(kernels, weights, stats={"lp": values[kept]}, record=record)
+        return HyperResult(kernels, weights, sampled=True, stats={"lp": values[kept]}, record=record)
 
     def _training(self, p: int) -> int:
         usual = max(1, min(max(FEWEST, PER_PARAMETER * p), USUAL_ROWS // (p + 1)))
@@ -176,7 +176,7 @@ class Surrogate:
 def draw(learned: Learned, n: int, rng: np.random.Generator) -> tuple[Array, Array, NDArray[np.intp]]:
     """Return the distinct ones among n draws from the surrogate, their log densities, and how often each was drawn.
 
-    A walker none of whose trajectories was accepted is where it was before.
+    Those of a walker follow one another; one none of whose trajectories was accepted is where it was before.
     """
     walkers, _, _ = learned.walk(learned.walkers, FIRST_TRAJECTORIES, rng)
     draws, values = [], []
@@ -184,8 +184,12 @@ def draw(learned: Learned, n: int, rng: np.random.Generator) -> tuple[Array, Arr
         walkers, value, _ = learned.walk(walkers, TRAJECTORIES, rng)
         draws.append(walkers)
         values.append(value)
-    nodes, first, times = np.unique(np.concatenate(draws)[:n], axis=0, return_index=True, return_counts=True)
-    return nodes, np.concatenate(values)[first], times
+    by_walker = np.arange(len(draws) * len(walkers)).reshape(len(draws), -1).T.ravel()
+    by_walker = by_walker[by_walker < n]
+    x, value = np.concatenate(draws)[by_walker], np.concatenate(values)[by_walker]
+    _, first, times = np.unique(x, axis=0, return_index=True, return_counts=True)
+    order = np.argsort(first)
+    return x[first[order]], value[first[order]], times[order]
 
 
 def _warn_of_weights(n_kept: int, k_hat: float, ess: float) -> None:

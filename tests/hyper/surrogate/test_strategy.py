@@ -215,7 +215,8 @@ def test_the_record_says_how_it_went():
     np.testing.assert_array_equal(values["hyper_node_weight"], result.weights)
     assert result.weights.shape == result.stats["lp"].shape == (70,)
     assert result.weights.sum() == pytest.approx(1.0, abs=1e-12)
-    assert not result.sampled
+    assert result.sampled
+    assert result.chains is None
     assert values["hyper_ess"] == pytest.approx(1.0 / np.sum(result.weights**2))
     assert values["hyper_pareto_k"] < largest_k(70)
     assert values["hyper_n_evaluations"] == len(asked)
@@ -550,4 +551,4 @@ def test_weights_count_how_often_a_node_was_drawn(monkeypatch):
     counted = np.log(result.weights) - log_ratios - np.log(times)
     low = np.argsort(log_ratios)[: len(nodes) // 2]  # the tail is smoothed
     np.testing.assert_allclose(np.ptp(counted[low]), 0.0, atol=1e-9)
-    assert float(result.record["hyper_ess"][1]) == pytest.approx(1.0 / np.sum(result.weights**2 / times))
+    assert float(result.record["hyper_ess"][1]) == pytest.approx(1.0 / np.sum(result.weights**2))  # a node counts once
