@@ -99,7 +99,7 @@ class HybridMonteCarlo:
         ConvergenceWarning
             If trajectories failed or diverged, or few proposals were accepted.
         """
-        objective = Objective(target, EvidenceScore(), from_prior=not target.likelihood.log_concave)
+        objective = Objective(target, EvidenceScore())
         dynamics = Dynamics(one_by_one(objective), self._step_sizes(target), target.lower, target.upper)
         walks, starts, counts = [], [], []
         for chain in range(self.chains):

@@ -99,7 +99,7 @@ class Integrate:
             As `optimise.maximise` does; if the target has no summit in some direction; if nodes were dropped.
         """
         self._check_size(target)
-        objective = Objective(target, EvidenceScore(), from_prior=not target.likelihood.log_concave)
+        objective = Objective(target, EvidenceScore())
         best, runs = maximise(objective, starts=self.starts, rng=rng, advance=advance)
         scale = _scale(_curvature(objective, best.end, advance))
         p = target.start.size

@@ -9,12 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, LowRankError, NotPositiveDefiniteError, Status
-from bayesgp_mf.hyper.scores import Score
+from bayesgp_mf.hyper.scores import Score, Scored
 from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.inference.solver import GramGradient
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.matrices.matrix import Matrix
+from bayesgp_mf.multiclass.gram import times_gram
 from bayesgp_mf.types import Array
 
 LARGEST_LOG = 150.0
@@ -22,20 +23,26 @@ LARGEST_LOG = 150.0
 
 DIFFERENCE = 1e-3
 """Step in the log parameters of the central differences that stand in where there is no formula."""
-NO_SOLUTION = (ConvergenceError, NotPositiveDefiniteError, InconsistentDataError)
+NO_SOLUTION = (ConvergenceError, NotPositiveDefiniteError, InconsistentDataError, ArithmeticError)
+"""What says that there is no solution, or that rounding left none."""
 TOO_LARGE = (MemoryError, LowRankError)
 """What can be wrong at some hyperparameters while others have a solution: the second under a rougher kernel."""
 
 
 class _Solved(NamedTuple):
     kernel: Kernel
-    matrix: Matrix
+    problem: Problem
+    solution: Solution
     value: float  # with the log prior
     gram_gradient: Callable[[], GramGradient] | None  # without
 
 
 class Objective:
-    """Score plus log prior at log parameters, each solved anew from the solution at the last point.
+    """Score plus log prior at log parameters: a function of these alone, whatever points came before.
+
+    Each point is solved from the solution at the last one, which is faster, and where this leads nowhere, from the prior.
+    Where the likelihood is not log-concave the equations may have several solutions, and the one that is reached would
+    depend on the way: then every point is solved from the prior.
 
     Parameters
     ----------
@@ -44,8 +51,7 @@ class Objective:
     score : Score
         What is wanted of a solution.
     from_prior : bool
-        Solve every point from the prior, so that the value is a function of the point even where the equations have
-        several solutions.
+        Solve every point from the prior even where the likelihood is log-concave: for points far from each other.
 
     Attributes
     ----------
@@ -59,7 +65,7 @@ class Objective:
         self.target, self.score = target, score
         # a point that was not solved has no score, whatever the last solution may be
         self._control = replace(score.control(target.solver, target.control), throw=True, progress=False)
-        self._from_prior = from_prior
+        self._from_prior = from_prior or not target.likelihood.log_concave
         self._last: Solution | None = None
         self._any_solved = False
         self.n_evaluations = 0
@@ -85,6 +91,16 @@ class Objective:
         solved = self._solve(log_free)
         self._count(failed=solved is None)
         return None if solved is None else solved.value
+
+    def separates(self, log_free: Array) -> bool:
+        """Return whether the posterior mean has every training case on the side of its own label; not of real ones."""
+        solved = self._solve(log_free)
+        if solved is None or self.target.likelihood.targets == "real":
+            return False
+        t, alpha = self.target.t, solved.solution.alpha
+        if alpha.ndim == 1:
+            return bool(np.all(t * (solved.problem.matrix @ alpha) > 0))
+        return bool(np.all(np.argmax(times_gram(alpha, solved.problem.dense_gram), axis=1) == t))
 
     def at_nodes(self, nodes: Array, advance: Callable[[str], None], noun: str = "node") -> Array:
         """Return the values ``(k,)`` at nodes ``(k, p)``, -inf where there is no solution, telling of each."""
@@ -112,32 +128,54 @@ class Objective:
             return self._differences(log_free)
         try:
             gram_bar = solved.gram_gradient()
-        except NotPositiveDefiniteError as reason:
+        except NO_SOLUTION as reason:
             self.last_failure = reason
             return None
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is no gradient
-            gradient = self.target.pull_back(solved.kernel, solved.matrix, gram_bar)
+            gradient = self.target.pull_back(solved.kernel, solved.problem.matrix, gram_bar)
             gradient = gradient + self.target.log_prior(log_free)[1]
-        return gradient if np.all(np.isfinite(gradient)) else None
+        if np.all(np.isfinite(gradient)):
+            return gradient
+        self.last_failure = ArithmeticError(f"the gradient of the {self.score.noun} is not finite.")
+        return None
 
     def _solve(self, log_free: Array) -> _Solved | None:
         if not np.all(np.abs(log_free) <= LARGEST_LOG):  # nor if one is NaN
+            self.last_failure = ArithmeticError("the hyperparameters are too large or too small to compute with.")
             return None
-        kernel, solver = self.target.kernel_at(log_free), self.target.solver
+        log_prior, _ = self.target.log_prior(log_free)
+        if log_prior == -np.inf:
+            self.last_failure = ArithmeticError("the priors exclude these hyperparameters.")
+            return None
+        kernel = self.target.kernel_at(log_free)
         if self._from_prior:
             self.forget()
         try:
             problem = self.target.problem_at(kernel)
-            solution = solver.solve(problem, self._control, self._last)
-            scored = self.score(solver, problem, solution)
+            solution, scored = self._scored(problem)
         except (*NO_SOLUTION, *TOO_LARGE) as reason:
             if isinstance(reason, TOO_LARGE) and not self._any_solved:
                 raise
             self.last_failure = reason
             return None
         self._last, self._any_solved = solution, True
-        value = scored.value + self.target.log_prior(log_free)[0]
-        return _Solved(kernel, problem.matrix, value, scored.gram_gradient) if np.isfinite(value) else None
+        value = scored.value + log_prior
+        if np.isfinite(value):
+            return _Solved(kernel, problem, solution, value, scored.gram_gradient)
+        self.last_failure = ArithmeticError(f"the {self.score.noun} is {value}.")
+        return None
+
+    def _scored(self, problem: Problem) -> tuple[Solution, Scored]:
+        """Return a solution and its score: from the last one, and where that leads nowhere, from the prior."""
+        solver = self.target.solver
+        if self._last is not None:
+            try:
+                solution = solver.solve(problem, self._control, self._last)
+                return solution, self.score(solver, problem, solution)
+            except NO_SOLUTION:
+                pass  # the last point says nothing of this one
+        solution = solver.solve(problem, self._control)
+        return solution, self.score(solver, problem, solution)
 
     def _differences(self, log_free: Array) -> Array | None:
         slopes = []

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from bayesgp_mf.errors import BoundWarning, ConvergenceError, ConvergenceWarning
+from bayesgp_mf.hyper.bounds import said_of_bounds
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.inference.assembly import SMALLEST
 from bayesgp_mf.types import Array
@@ -34,9 +35,9 @@ class Run:
     Attributes
     ----------
     start, end : (p,) array
-        Log parameters where it began and where it ended.
+        Log parameters where it began, and the best point that it saw.
     value : float
-        Of the objective at the end, in nats; -inf if no point had a solution.
+        Of the objective there, in nats; -inf if no point had a solution.
     trace : (k,) array
         Of the objective after each iteration, in nats.
     n_evaluations : int
@@ -65,7 +66,8 @@ def maximise(
     """Return the descent that ended highest, and all of them; all but the first start at random around the target's.
 
     Without any solution there is a ConvergenceError. What is warned of is that a parameter of the result sits at a
-    bound, that the best descent did not end at a maximum, or that the inner solver failed on the way.
+    bound, that the best descent did not end at a maximum, that the inner solver failed on the way, or that it found
+    nothing at one of the starts, where there is no descent then.
     """
     first = objective.target.start
     runs = []
@@ -75,7 +77,7 @@ def maximise(
     best = max(runs, key=lambda run: run.value)
     if not np.isfinite(best.value):
         raise no_solution(objective, f"any of {starts} starting points")
-    _warn(objective, best)
+    _warn(objective, best, sum(not np.isfinite(run.value) for run in runs), starts)
     return best, runs
 
 
@@ -98,19 +100,26 @@ def descend(objective: Objective, start: Array, advance: Callable[[str], None]) 
     if first is None:
         return Run(start, start, -np.inf, np.empty(0), 1, 1, "no solution at the starting point", False)
     unit = max(1.0, float(np.linalg.norm(first[1])) / FIRST_STEP) if target.t.size >= SMALLEST else 1.0
+    known: dict[bytes, tuple[float, Array] | None] = {start.tobytes(): first}  # a line search comes back to points
     last, slope = start, first[1]  # the last point that had a solution, and the slope there
-    highest = -first[0]  # of the negative objective, over all points that had a solution
+    end, best, lowest = start, first[0], first[0]  # the highest point, and what the objective was there and at least
 
     def negative(x: Array) -> tuple[float, Array]:
-        nonlocal last, slope, highest
-        answer = first if np.array_equal(x, start) else objective(x)
+        nonlocal last, slope, end, best, lowest
+        key = x.tobytes()
+        if key not in known:
+            known[key] = objective(x)
+        answer = known[key]
         if answer is None:
             # a bowl around the last good point, above all that was seen (so never accepted) and steeper than
             # the objective was there (so the line search turns back)
             step = x - last
-            steepness = 1.0 + 10.0 * float(np.linalg.norm(slope)) / float(np.linalg.norm(step))
-            return (highest + steepness * float(step @ step)) / unit, 2.0 * steepness * step / unit
-        last, slope, highest = x.copy(), answer[1], max(highest, -answer[0])
+            distance, rise = float(np.linalg.norm(step)), 10.0 * float(np.linalg.norm(slope))
+            outward = step / distance if distance > 0 else np.zeros_like(step)
+            return (distance * (distance + rise) - lowest) / unit, 2.0 * (step + rise * outward) / unit
+        last, slope, lowest = x.copy(), answer[1], min(lowest, answer[0])
+        if answer[0] > best:
+            end, best = last, answer[0]
         return -answer[0] / unit, -answer[1] / unit
 
     def after_iteration(intermediate_result: object) -> None:
@@ -131,8 +140,8 @@ def descend(objective: Objective, start: Array, advance: Callable[[str], None]) 
     stopped = len(trace) > 1 and trace[-1] - trace[-2] < GAIN
     return Run(
         start=start,
-        end=np.asarray(found.x),
-        value=-unit * float(found.fun),
+        end=end,
+        value=best,
         trace=np.array(trace),
         n_evaluations=objective.n_evaluations - evaluations,
         n_failures=objective.n_failures - failures,
@@ -141,26 +150,21 @@ def descend(objective: Objective, start: Array, advance: Callable[[str], None]) 
     )
 
 
-def _warn(objective: Objective, best: Run) -> None:
-    target, noun = objective.target, objective.score.noun
+def _warn(objective: Objective, best: Run, lost: int, starts: int) -> None:
+    noun = objective.score.noun
     said: list[tuple[str, type[UserWarning]]] = []
-    at_bound = [
-        f"{name} = {np.exp(value):.3g} ({'lower' if value <= low else 'upper'})"
-        for name, value, low, high in zip(target.names, best.end, target.lower, target.upper, strict=True)
-        if value <= low or value >= high
-    ]
-    if at_bound:
-        text = (
-            f"at a bound of the search: {', '.join(at_bound)}. (A bound that was not given is a factor of 10^4 from "
-            f"where the search started.) The {noun} does not determine them. A length scale at its upper bound means "
-            "that the input hardly matters; otherwise start elsewhere, or simplify the kernel."
-        )
-        said.append((text, BoundWarning))
+    of_bounds = said_of_bounds(objective, best.end)
+    if of_bounds is not None:
+        said.append((of_bounds, BoundWarning))
     if not best.success:
         text = f"the search for the highest {noun} did not finish: {best.message}. "
         said.append((f"{text}The hyperparameters are the best it found.", ConvergenceWarning))
     if best.n_failures:
         text = f"at {best.n_failures} of {best.n_evaluations} points of the search the equations had no solution; "
-        said.append((f"{text}the search turned back there.", ConvergenceWarning))
+        reason = f"The last reason: {objective.last_failure}"
+        said.append((f"{text}the search turned back there. {reason}", ConvergenceWarning))
+    if lost:
+        text = f"at {lost} of {starts} starts of the search the equations had no solution; it went on from the others. "
+        said.append((f"{text}The last reason: {objective.last_failure}", ConvergenceWarning))
     for text, category in said:
         warnings.warn(text, category, stacklevel=5)

@@ -16,7 +16,9 @@ from bayesgp_mf.inference.solver import GramGradient, Solver, traits_of
 SITES = 1e-6
 """Tolerance of the sites: the log evidence is stationary there, with errors of the order of the square."""
 KNOWN = 1e-5
-"""To how many nats searches and samplers know the log evidence; judged with caution, most are a tenth of that off."""
+"""To how many nats samplers know the log evidence; judged with caution, most are a tenth of that off."""
+KNOWN_IN_SEARCH = 1e-7
+"""Likewise a search, whose points are solved from one another: by 1e-6 nats its values must not depend on the way."""
 
 
 class Scored(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import Run, maximise
 from bayesgp_mf.hyper.result import Advance, HyperResult, Record
-from bayesgp_mf.hyper.scores import KNOWN, EvidenceScore, LooScore, Score
+from bayesgp_mf.hyper.scores import KNOWN_IN_SEARCH, EvidenceScore, LooScore, Score
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inputs import check_positive_integers
 
@@ -63,7 +63,7 @@ class Evidence(_Search):
 
     __slots__ = ()
     name: ClassVar[str] = "evidence"
-    score: ClassVar[Score] = EvidenceScore(KNOWN)
+    score: ClassVar[Score] = EvidenceScore(KNOWN_IN_SEARCH)
     recorded_as: ClassVar[str] = "hyper_log_evidence"
     for_evidence: ClassVar[bool] = True
 

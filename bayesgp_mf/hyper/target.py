@@ -190,13 +190,37 @@ class Target:
         return log_gradient(kernel, matrix.pull_back(gram_bar, kernel, self.X))[self._free]
 
     def log_prior(self, log_free: Array) -> tuple[float, Array]:
-        """Return the log prior density with respect to the free logarithms ``(p,)``, and its gradient ``(p,)``."""
+        """Return the log prior density with respect to the free logarithms ``(p,)``, and its gradient ``(p,)``.
+
+        Where a parameter is excluded the value is -inf.
+
+        Raises
+        ------
+        ValueError
+            If a prior has no density there: NaN, or infinite.
+        """
         value, gradient, owners = 0.0, np.zeros(log_free.shape), self.owners
         for name, prior in self.priors.items():
-            density, slope = prior.log_density(log_free[owners == name])
+            at = log_free[owners == name]
+            with np.errstate(over="ignore", invalid="ignore"):  # far out; what comes of it is checked
+                density, slope = prior.log_density(at)
+            _check_density(name, at, density, slope)
             value += float(np.sum(density))
             gradient[owners == name] = slope
         return value, gradient
+
+
+def _check_density(name: str, at: Array, density: Array, slope: Array) -> None:
+    """Raise a ValueError if a log density is NaN or +inf, or its slope is NaN where the parameter is not excluded."""
+    bad = np.isnan(density) | np.isposinf(density)
+    what, wrong = ("log density", bad) if np.any(bad) else ("slope", np.isnan(slope) & ~np.isneginf(density))
+    if np.any(wrong):
+        k = int(np.argmax(np.broadcast_to(wrong, at.shape)))
+        found = float(np.broadcast_to(density if what == "log density" else slope, at.shape)[k])
+        raise ValueError(
+            f"priors[{name!r}] must have a finite log density with its slope, or -inf where it excludes a value, but at "
+            f"{name} = {np.exp(at[k]):.6g} the {what} is {found}. Mend its log_density, or use LogNormal."
+        )
 
 
 def _fixed_names(kernel: Kernel, fixed: Collection[str]) -> frozenset[str]:

@@ -199,7 +199,7 @@ def _moments(nodes: _Nodes) -> Tilted:
     white_covariance[:, -1, -1] += np.sum(weight * own_variance, axis=1)
     values, vectors = np.linalg.eigh(white_covariance)
     # a label makes latent values more certain, since the softmax is log-concave; error of the rule is not let through
-    gained = np.maximum(1.0 / values - 1.0, 0.0)
+    gained = np.maximum(1.0 / values - 1.0, 1e-12)
     inverse = np.linalg.inv(factor)
     turned = np.swapaxes(inverse, 1, 2) @ vectors
     precision = (turned * gained[:, None, :]) @ np.swapaxes(turned, 1, 2)

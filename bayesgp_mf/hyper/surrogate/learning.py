@@ -69,7 +69,7 @@ class _Recorder(Objective):
     """An objective that keeps the points that it was asked for, with its answers."""
 
     def __init__(self, target: Target) -> None:
-        super().__init__(target, EvidenceScore(KNOWN), from_prior=not target.likelihood.log_concave)
+        super().__init__(target, EvidenceScore(KNOWN))
         self.seen: list[tuple[Array, float, Array]] = []
 
     def __call__(self, log_free: Array) -> tuple[float, Array] | None:

@@ -1,0 +1,56 @@
+"""What is said of a search that ended at a bound: what it means depends on what happens to the prior beyond it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayesgp_mf.hyper.objective import Objective
+from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.types import Array
+
+BEYOND = 0.1
+"""How far beyond a bound, in the logarithm, the prior variances are looked at."""
+
+
+def said_of_bounds(objective: Objective, end: Array) -> str | None:
+    """Return what to say of log parameters ``(p,)`` at bounds of the search, or None where none is at one."""
+    target, noun = objective.target, objective.score.noun
+    outward = np.where(end >= target.upper, 1, np.where(end <= target.lower, -1, 0))
+    if not outward.any():
+        return None
+    sides = {-1: "lower", 1: "upper"}
+    found = {
+        name: f"{name} = {np.exp(value):.3g} ({sides[int(side)]})"
+        for name, value, side in zip(target.names, end, outward, strict=True)
+        if side
+    }
+    text = (
+        f"at a bound of the search: {', '.join(found.values())}. (A bound that was not given is a factor of 10^4 from "
+        f"where the search started.) The {noun} does not determine {'them' if len(found) > 1 else 'it'}."
+    )
+    raising = [name for name in found if _raises_variance(target, end, target.names.index(name), outward)]
+    others = len(found) > len(raising)
+    if raising and objective.separates(end):
+        owner = target.owners[target.names.index(raising[0])]
+        text += (
+            " The classes separate: every training case is on the side of its own label, and the larger the prior "
+            f"variance, the higher the {noun}, so that no {' nor '.join(raising)} is best. Average over what the labels "
+            "leave open, hyper='integrate', 'surrogate' or 'hmc', or say what is likely: "
+            f"priors={{{str(owner)!r}: LogNormal(...)}}."
+        )
+    else:
+        others = True
+    if others:
+        text += (
+            " A length scale at its upper bound means that the input hardly matters; otherwise start elsewhere, or "
+            "simplify the kernel."
+        )
+    return text
+
+
+def _raises_variance(target: Target, end: Array, which: int, outward: Array) -> bool:
+    """Return whether prior variances grow where one parameter goes on beyond its bound."""
+    further = end.copy()
+    further[which] += BEYOND * outward[which]
+    here, there = (target.kernel_at(x).diag(target.X) for x in (end, further))
+    return bool(np.all(there >= here) and np.any(there > here * (1.0 + 0.01 * BEYOND)))
