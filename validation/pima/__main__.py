@@ -15,7 +15,7 @@ from bayesgp_mf.datasets import load_pima
 from validation.command import Command, conclude, made_from, say
 from validation.pima.pima_page import lead, pima_page
 from validation.pima.run import Run, Settings, run
-from validation.reporting.files import write_json, write_text
+from validation.reporting.files import write_json, write_netcdf, write_text
 
 DEFAULTS = Settings()
 COMMAND = Command(
@@ -40,9 +40,7 @@ def write(outcome: Run, folder: Path) -> list[Path]:
     """Write page, numbers and containers, and return their paths."""
     page = write_text(folder / "pima.html", pima_page(outcome))
     numbers = write_json(folder / "pima.json", outcome.to_dict())
-    tap, nuts = folder / "pima_tap.nc", folder / "pima_nuts.nc"
-    for container, path in ((outcome.tap, tap), (outcome.nuts, nuts)):
-        container.to_netcdf(str(path), engine="h5netcdf")
+    tap, nuts = (write_netcdf(folder / f"pima_{name}.nc", getattr(outcome, name)) for name in ("tap", "nuts"))
     return [page, numbers, tap, nuts]
 
 
