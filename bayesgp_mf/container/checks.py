@@ -108,13 +108,13 @@ def check_recomputed(posterior: Process | Mixture, fit: xr.Dataset) -> None:
     Of a method without sites, whose every leave-one-out prediction is an integral, only the variances.
     """
     sd, has_variance = _prior_sd(posterior), posterior.parts[0].solution.has_variance
+    sites = next((name for name in ("site_variance", "site_weight") if name in fit), None)
     if has_variance:
         stored, computed = fit["latent_sd"].values ** 2, posterior.at_training[1]
-        _check_same("latent_sd", stored, computed, TOLERANCE, sd**2, "X, alpha, kernel and the sites")
-    if has_variance and not {"site_variance", "site_weight"} & set(fit):
-        return
-    others = posterior.loo
-    rest = "y, X, alpha, kernel, likelihood and the sites"
+        _check_same("latent_sd", stored, computed, TOLERANCE, sd**2, f"kernel, X and {sites or 'correction'}")
+        if sites is None:
+            return
+    others, rest = posterior.loo, f"kernel, X, y, alpha, likelihood and {sites}"
     _check_same("cavity_mean", fit["cavity_mean"].values, others.mean, LOO_TOLERANCE, sd, rest)
     if not has_variance:
         return

@@ -1,6 +1,7 @@
 """The main job, ``make report``: fit the Pima data, hold the fit against PyMC, write the report.
 
-It writes ``pima.html``, ``pima.json``, ``pima_tap.nc`` and ``pima_nuts.nc`` and exits with 1 if a check failed.
+It writes ``pima.html``, ``pima.json``, ``pima_times.json``, ``pima_tap.nc`` and ``pima_nuts.nc``, and exits with 1 if a
+check failed.
 """
 
 from __future__ import annotations
@@ -37,11 +38,12 @@ def _make(work: Callable[..., Run], options: Namespace) -> int:
 
 
 def write(outcome: Run, folder: Path) -> list[Path]:
-    """Write page, numbers and containers, and return their paths."""
+    """Write page, numbers, times and containers, and return their paths; only the times differ from run to run."""
     page = write_text(folder / "pima.html", pima_page(outcome))
     numbers = write_json(folder / "pima.json", outcome.to_dict())
+    times = write_json(folder / "pima_times.json", outcome.seconds)
     tap, nuts = (write_netcdf(folder / f"pima_{name}.nc", getattr(outcome, name)) for name in ("tap", "nuts"))
-    return [page, numbers, tap, nuts]
+    return [page, numbers, times, tap, nuts]
 
 
 if __name__ == "__main__":
