@@ -40,12 +40,15 @@ def check_shapes(groups: Mapping[str, xr.Dataset]) -> None:
     Nothing is read for it. There is a MemoryError if a fit of as many cases would not fit into this machine.
     """
     fit, data = groups["fit"], {"y": groups["observed_data"]["y"], "X": groups["constant_data"]["X"]}
-    n, lead = fit.sizes["obs_id"], ("node",) if "node_weight" in fit else ()
-    last = ("class",) if "class" in fit["alpha"].dims else ()
+    n, several_classes = fit.sizes["obs_id"], "class" in fit.sizes
+    with_node = [name for name in ("alpha", "n_iterations", "residual") if name in fit and "node" in fit[name].dims]
+    lead = ("node",) if len(with_node) > 1 else ()  # most decide, so that the one that was changed is named
+    if lead and "node_weight" not in fit:
+        raise ValueError("node_weight is missing")
     for name, variable in {**fit.data_vars, **data}.items():
         if variable.dtype.kind not in "biuf" and not str(name).startswith("hyper_"):
             raise ValueError(f"{name} must hold numbers, and has the type {variable.dtype}")
-        dims = variable_dims(str(name), several_classes=bool(last))
+        dims = variable_dims(str(name), several_classes=several_classes)
         if dims is None:
             continue
         dims = dims if name in _OF_ALL_SETTINGS or name in data else (*lead, *dims)

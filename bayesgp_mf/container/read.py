@@ -63,6 +63,8 @@ def from_container(
     """
     fit = fit_group(idata)
     with refused_as(DAMAGED):
+        if missing := [name for name in GROUPS if name not in group_names(idata)]:
+            raise ValueError(f"the group {missing[0]} is missing")
         groups = {name: get_group(idata, name) for name in GROUPS}
         check_shapes(groups)
         groups = {name: group.compute() for name, group in groups.items()}  # a file is read once, not entry by entry

