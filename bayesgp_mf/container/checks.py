@@ -22,7 +22,6 @@ from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.memory import available_bytes, check_memory
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process
-from bayesgp_mf.types import Array
 
 TOLERANCE = 1e-6
 """Relative, of means and variances that are computed again, with the prior's standard deviation as their scale."""
@@ -45,12 +44,13 @@ def check_shapes(groups: Mapping[str, xr.Dataset]) -> None:
     lead = ("node",) if len(with_node) > 1 else ()  # most decide, so that the one that was changed is named
     if lead and "node_weight" not in fit:
         raise ValueError("node_weight is missing")
-    for name, variable in {**fit.data_vars, **data}.items():
-        if variable.dtype.kind not in "biuf" and not str(name).startswith("hyper_"):
-            raise ValueError(f"{name} must hold numbers, and has the type {variable.dtype}")
-        dims = variable_dims(str(name), several_classes=several_classes)
+    variables = {str(name): variable for dataset in (fit.data_vars, data) for name, variable in dataset.items()}
+    for name, variable in variables.items():
+        dims = variable_dims(name, several_classes=several_classes)
         if dims is None:
             continue
+        if variable.dtype.kind not in "biuf":
+            raise ValueError(f"{name} must hold numbers, and has the type {variable.dtype}")
         dims = dims if name in _OF_ALL_SETTINGS or name in data else (*lead, *dims)
         sizes = {"obs_id": n, "obs_id_other": n}
         expected = tuple(sizes.get(dim, variable.sizes.get(dim)) for dim in dims)
@@ -60,12 +60,12 @@ def check_shapes(groups: Mapping[str, xr.Dataset]) -> None:
                 f"{_shape(dims, expected)}"
             )
     check_memory(n, fit.sizes.get("node", 1) if lead else 1, fit.sizes.get("rank"), fit.sizes.get("class", 1))
-    if sum(variable.nbytes for variable in (*fit.data_vars.values(), *data.values())) > available_bytes():
-        raise MemoryError("this container holds more than fits into the memory of this machine. Open it on a larger one.")
+    if sum(variable.nbytes for variable in variables.values()) > available_bytes():
+        raise MemoryError("this container holds more than the memory of this machine. Open it on a larger one.")
 
 
 def check_values(groups: Mapping[str, xr.Dataset], kernel: Kernel, likelihood: Likelihood) -> None:
-    """Raise a ValueError if numbers are not finite, classes not those of the labels, or a parameter said twice differs."""
+    """Raise a ValueError if numbers are not finite, classes not those of labels, or a parameter is said to be two."""
     fit = groups["fit"]
     for group, names in _FINITE.items():
         for name in names:

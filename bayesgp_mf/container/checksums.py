@@ -25,7 +25,7 @@ def checksum(values: NDArray[Any]) -> str:
     found = blake2b(repr(values.shape).encode(), digest_size=8)
     if values.dtype.kind in "biuf":
         wide = np.float64 if values.dtype.kind == "f" else np.int64
-        found.update(np.ascontiguousarray(values, dtype=np.dtype(wide).newbyteorder("<")))
+        found.update(values.astype(np.dtype(wide).newbyteorder("<")).tobytes())
     else:
         found.update(json.dumps(values.tolist(), default=str).encode())
     return found.hexdigest()

@@ -29,7 +29,7 @@ NO_JSON = (AttributeError, TypeError, ValueError)  # what `_as_json` raises wher
 
 
 WRONG = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What is raised where numbers or text of a container are not what they were; a lack of memory says what to do itself."""
+"""What is raised where numbers or text of a container are not what they were. A lack of memory is none of it."""
 
 
 @contextmanager

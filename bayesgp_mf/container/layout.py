@@ -53,7 +53,9 @@ def check_parameter_names(kernel: Kernel, records: Iterable[str] = ()) -> None:
 def variable_dims(name: str, *, several_classes: bool) -> tuple[str, ...] | None:
     """Return the dimensions of a variable, without those before its own; None if it is not one that all fits have."""
     dims = _DIMS.get(name)
-    return dims[:1] if name == "y" or (dims == _EACH and not several_classes) else dims
+    if name == "y" or (dims == _EACH and not several_classes):
+        return _EACH[:1]
+    return dims
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,11 +36,11 @@ def add_predictions(
     """
     node = np.zeros((0, 0), dtype=np.intp)
     if draws and posterior.parts[0].solution.has_variance:
-        drawn = get_group(idata, "posterior")
-        node = np.zeros(drawn["f"].shape[:2], dtype=np.intp)
+        there = get_group(idata, "posterior")
+        node = np.zeros(there["f"].shape[:2], dtype=np.intp)
         if isinstance(posterior, Mixture):
             with refused_as(DAMAGED):
-                node = nodes_of_draws(get_group(idata, "sample_stats")["node"].values, posterior, drawn)
+                node = nodes_of_draws(get_group(idata, "sample_stats")["node"].values, posterior, there)
     n_values = X_new.shape[0] * int(np.prod(posterior.problem.latent_shape[1:]))  # of each class
     check_draws(node.size, n_values, "new", FEWER_NEW_DRAWS)
     size = max(part.problem.matrix.width for part in posterior.parts)

@@ -61,11 +61,14 @@ def with_group(groups, name, dataset):
 
 def digit(values):
     """The same but for the last digit of its first number."""
-    changed = values.copy()
-    first = changed.flat[0] if changed.ndim else changed[()]
-    changed[(0,) * changed.ndim] = (
-        np.nextafter(first, 2.0 * first + 1.0) if values.dtype.kind == "f" else not first if first is True else first + 1
-    )
+    changed, first = values.copy(), (0,) * values.ndim
+    match values.dtype.kind:
+        case "b":
+            changed[first] = not values[first]
+        case "i":
+            changed[first] = values[first] + 1
+        case _:
+            changed[first] = np.nextafter(values[first], np.inf if values[first] < 1e300 else 0.0)
     return changed
 
 
@@ -163,7 +166,7 @@ def test_draws_may_be_thinned_but_belong_to_their_settings():
     most = groups["fit"].sizes["node"]
     for node in (digit(stats["node"].values), stats["node"].values + most, stats["node"].values - most):
         edited = with_group(groups, "sample_stats", stats.assign(node=stats["node"].copy(data=node)))
-        with pytest.raises(ValueError, match="damaged or was edited: .*node in the group sample_stats"):
+        with pytest.raises(ValueError, match=r"damaged or was edited: .*node in the group sample_stats"):
             bgp.predict(edited, X_NEW)
     values = draws["gaussian_variance"].copy(data=digit(draws["gaussian_variance"].values))
     with pytest.raises(ValueError, match="gaussian_variance in the group posterior"):
@@ -263,7 +266,7 @@ def test_a_small_file_of_very_many_cases_is_refused_before_the_work(kind, tmp_pa
         dataset.to_netcdf(file, mode="a" if file.exists() else "w", group=group, engine="h5netcdf", encoding=kept)
     set_memory(16 * 2.0**30)
     tracemalloc.start()
-    with pytest.raises(MemoryError, match="60000 training cases need about [0-9]+ GiB"):
+    with pytest.raises(MemoryError, match=r"60000 training cases need about [0-9]+ GiB"):
         bgp.posterior(az.from_netcdf(str(file)))
     assert tracemalloc.get_traced_memory()[1] < 2**26
     tracemalloc.stop()

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from validation.reporting.drawing import axes_or_new
 from validation.reporting.checks import Check
+from validation.reporting.drawing import axes_or_new
 from validation.reporting.files import write_figure, write_json, write_netcdf, write_text
 from validation.studies.__main__ import main
 from validation.studies.study import Findings, Study, Task

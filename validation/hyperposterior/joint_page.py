@@ -196,9 +196,7 @@ def _surrogate(run: JointComparison) -> Section:
 
 
 def _speed(run: JointComparison) -> Section:
-    rows = [
-        (METHOD_NAMES[method], f"{s.parameters.ess_bulk.min():.0f}") for method, s in run.sampled.items()
-    ]
+    rows = [(METHOD_NAMES[method], f"{s.parameters.ess_bulk.min():.0f}") for method, s in run.sampled.items()]
     rows.append(("TAP by the surrogate", f"{run.averaged.ess.min():.0f}"))
     rows.append(("Joint, recorded", f"{run.reference.parameters.ess_bulk.min():.0f}"))
     return Section(

@@ -1,7 +1,7 @@
 """Recording a sample: chains in files of their own, and one small file with what is kept of all of them.
 
-Chains run one after the other, and each is written when it ends, with a checksum; one that is there already and whole is
-not run again, so that a recording that was interrupted goes on where it stopped.
+Chains run one after the other, and each is written when it ends, with a checksum; one that is there already and whole
+is not run again, so that a recording that was interrupted goes on where it stopped.
 """
 
 from __future__ import annotations

@@ -138,7 +138,8 @@ def _remarks(rough: list[Outcome]) -> tuple[str, ...]:
         "site parameters, a factorisation each step; for naive mean field, Newton's method with conjugate gradients, "
         "without one.",
         "A step is not the same thing in both: of the papers' steps only every 20th costs a factorisation, the others "
-        "one product with the Gram matrix. So the times are compared too, as ratios within one run, in a file of their own.",
+        "one product with the Gram matrix. So the times are compared too, as ratios within one run; they differ from "
+        "run to run, and stand in a file of their own.",
         f"Gaussian kernels with v_0 = 1, {settings}. Sonar with its short length scale (2000, table 1) is an easy "
         "problem: K is close to diagonal. Where the cases depend on each other more, the papers' iteration needs more "
         f"steps: {few} of the {len(rough)} problems above are solved to 1e-2 in fewer than 100, and one takes "
