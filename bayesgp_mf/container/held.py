@@ -28,7 +28,7 @@ DAMAGED = "this container is damaged or was edited: {}. Load a fresh copy of the
 NO_JSON = (AttributeError, TypeError, ValueError)  # what `_as_json` raises where there is none
 
 
-WRONG = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+WRONG = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
 """What is raised where numbers or text of a container are not what they were. A lack of memory is none of it."""
 
 
@@ -38,7 +38,8 @@ def refused_as(message: str) -> Iterator[None]:
     try:
         yield
     except WRONG as error:
-        raise ValueError(message.format(f"{type(error).__name__}, {error}")) from error
+        said = str(error).rstrip(".") if isinstance(error, ValueError) else f"{type(error).__name__}, {error}"
+        raise ValueError(message.format(said)) from error
 
 
 def describe_kernel(kernel: Kernel) -> dict[str, Any]:
