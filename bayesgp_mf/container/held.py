@@ -28,13 +28,18 @@ DAMAGED = "this container is damaged or was edited: {}. Load a fresh copy of the
 NO_JSON = (AttributeError, TypeError, ValueError)  # what `_as_json` raises where there is none
 
 
+WRONG = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
+"""What is raised where numbers or text of a container are not what they were. A lack of memory is none of it."""
+
+
 @contextmanager
 def refused_as(message: str) -> Iterator[None]:
     """Turn what goes wrong where a container is read into a ValueError with this message, which has a place for it."""
     try:
         yield
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(message.format(f"{type(error).__name__}, {error}")) from error
+    except WRONG as error:
+        said = str(error).rstrip(".") if isinstance(error, ValueError) else f"{type(error).__name__}, {error}"
+        raise ValueError(message.format(said)) from error
 
 
 def describe_kernel(kernel: Kernel) -> dict[str, Any]:
@@ -123,7 +128,11 @@ def _held(
     """Return what a container says of something, and what it holds: None if it does not, and it was given."""
     with refused_as(DAMAGED):
         # version 0.1.0 knew methods by name alone, which is still the attribute `method`
-        said = json.loads(fit.attrs.get("solver", "{}") if what == "method" else fit.attrs[what])
+        text = fit.attrs.get("solver", "{}") if what == "method" else fit.attrs[what]
+        try:
+            said = json.loads(text)
+        except (RecursionError, ValueError) as error:
+            raise ValueError(f"what it says of its {what} cannot be read: {error}") from error
         held = None if "program" in said else rebuild(said)
     if held is not None and given is not None:
         raise ValueError(f"this container holds its {what}, {_called(held)}. Leave {what} out.")

@@ -50,6 +50,14 @@ def check_parameter_names(kernel: Kernel, records: Iterable[str] = ()) -> None:
             )
 
 
+def variable_dims(name: str, *, several_classes: bool) -> tuple[str, ...] | None:
+    """Return the dimensions of a variable, without those before its own; None if it is not one that all fits have."""
+    dims = _DIMS.get(name)
+    if name == "y" or (dims == _EACH and not several_classes):
+        return _EACH[:1]
+    return dims
+
+
 @dataclass(frozen=True, eq=False)
 class Layout:
     """The coordinates of a container, and arrays laid out along them.

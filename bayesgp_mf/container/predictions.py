@@ -10,8 +10,10 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesgp_mf.container.checks import nodes_of_draws
 from bayesgp_mf.container.draws import draw_new
 from bayesgp_mf.container.groups import get_group, group_names, set_group
+from bayesgp_mf.container.held import DAMAGED, refused_as
 from bayesgp_mf.container.layout import SAMPLE_DIMS, Layout, common_attrs
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
@@ -35,9 +37,11 @@ def add_predictions(
     """
     node = np.zeros((0, 0), dtype=np.intp)
     if draws and posterior.parts[0].solution.has_variance:
-        stats = get_group(idata, "sample_stats")
-        of_one = np.zeros(get_group(idata, "posterior")["f"].shape[:2])
-        node = np.asarray(stats["node"].values if "node" in stats else of_one, dtype=np.intp)
+        there = get_group(idata, "posterior")
+        node = np.zeros(there["f"].shape[:2], dtype=np.intp)
+        if isinstance(posterior, Mixture):
+            with refused_as(DAMAGED):
+                node = nodes_of_draws(get_group(idata, "sample_stats")["node"].values, posterior, there)
     n_values = X_new.shape[0] * int(np.prod(posterior.problem.latent_shape[1:]))  # of each class
     check_draws(node.size, n_values, "new", FEWER_NEW_DRAWS)
     size = max(part.problem.matrix.width for part in posterior.parts)

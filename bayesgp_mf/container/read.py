@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesgp_mf.container.checks import check_mean, check_recomputed, check_shapes, check_values
+from bayesgp_mf.container.checksums import GROUPS, check_unchanged
 from bayesgp_mf.container.groups import get_group, group_names
 from bayesgp_mf.container.held import DAMAGED, kernel_of, likelihood_of, method_of, refused_as
 from bayesgp_mf.container.layout import FORMAT
@@ -22,6 +25,7 @@ from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.corrections import Correction, DenseCorrection
 from bayesgp_mf.matrices.low_rank import LowRankGram
+from bayesgp_mf.matrices.memory import check_memory
 from bayesgp_mf.matrices.pivoting import at_pivots
 from bayesgp_mf.multiclass.correction import SoftmaxCorrection
 from bayesgp_mf.processes.mixture import Mixture
@@ -63,26 +67,34 @@ def from_container(
     kernel are those of the container. There is a ValueError if one is missing, not wanted, or another one.
     """
     fit = fit_group(idata)
+    with refused_as(DAMAGED):
+        if missing := [name for name in GROUPS if name not in group_names(idata)]:
+            raise ValueError(f"the group {missing[0]} is missing")
+        groups = {name: get_group(idata, name) for name in GROUPS}
+        check_shapes(groups)
+        groups = {name: group.compute() for name, group in groups.items()}  # a file is read once, not entry by entry
+        is_known, fit = check_unchanged(groups), groups["fit"]
     found, known = kernel_of(fit, kernel), likelihood_of(fit, likelihood)
-    message = DAMAGED if kernel is None else "kernel is not the one that was fitted: {}. Pass that one."
     solver = method_of(fit, known, method)
+    message = DAMAGED if kernel is None else "kernel is not the one that was fitted: {}. Pass that one."
     with refused_as(message), one_thread_if_small(fit.sizes["obs_id"]):
-        posterior = _read(idata, fit, found, known, solver)
-        stored, computed = fit["latent_mean"].values, posterior.mean_at_training
-    scale = float(np.max(np.sqrt(posterior.problem.matrix.diagonal())))
-    if not np.allclose(stored, computed, rtol=1e-6, atol=1e-6 * scale):  # also false if anything is NaN
-        raise ValueError(message.format("its posterior mean is not that of its kernel, inputs and weights"))
+        check_values(groups, found, known)
+        posterior = _read(groups, found, known, solver)
+        check_mean(posterior, fit)
+        if not is_known:
+            check_recomputed(posterior, fit)
     return posterior
 
 
 def _read(
-    idata: Container, fit: xr.Dataset, kernel: Kernel, likelihood: Likelihood, solver: Solver
+    groups: Mapping[str, xr.Dataset], kernel: Kernel, likelihood: Likelihood, solver: Solver
 ) -> Process | Mixture:
     """Return the posterior of a kernel: at its one setting of the hyperparameters, or at each along ``node``."""
-    X = np.ascontiguousarray(get_group(idata, "constant_data")["X"].values, dtype=np.float64)
-    y = get_group(idata, "observed_data")["y"].values.astype(np.float64)
+    fit = groups["fit"]
+    X = np.ascontiguousarray(groups["constant_data"]["X"].values, dtype=np.float64)
+    y = groups["observed_data"]["y"].values.astype(np.float64)
     t = 2.0 * y - 1.0 if likelihood.targets == "binary" else y
-    features = get_group(idata, "constant_data")["feature"].values
+    features = groups["constant_data"]["feature"].values
     names = None if features.dtype.kind in "iu" else features.tolist()  # numbered where they had no names
 
     def part(node: xr.Dataset, kernel: Kernel) -> Process:
@@ -101,6 +113,7 @@ def _read_gram(node: xr.Dataset, kernel: Kernel, X: Array) -> Array | LowRankGra
     pivots: NDArray[Any] = node["pivot"].values if "pivot" in node else np.empty(0, dtype=np.intp)
     pivots = pivots[pivots >= 0].astype(np.intp)
     if not pivots.size:
+        check_memory(X.shape[0])
         return kernel.gram(X)
     if pivots.max() >= X.shape[0] or np.unique(pivots).size < pivots.size:
         raise ValueError("pivot does not number different cases")

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesgp_mf.container.checksums import with_checksums
 from bayesgp_mf.container.draws import draw_training
 from bayesgp_mf.container.groups import make_container
 from bayesgp_mf.container.held import describe_kernel, describe_likelihood, describe_method
@@ -76,6 +77,7 @@ def to_container(
         attrs=_fit_attrs(first, [part.solution.info.status for part in posterior.parts])
         | {"marginals": marginals, "class_names": json.dumps(class_names), **attrs},
     )
+    groups = with_checksums(groups)
     return make_container({name: dataset.assign_attrs(common_attrs()) for name, dataset in groups.items()})
 
 

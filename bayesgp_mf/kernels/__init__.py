@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bayesgp_mf.kernels.base import Combination, Composite, Kernel, Product, Sum
+from bayesgp_mf.kernels.base import DEEPEST, Combination, Composite, Kernel, Product, Sum
 from bayesgp_mf.kernels.constant import Bias, White
 from bayesgp_mf.kernels.dot import Linear, NeuralNetwork, Polynomial
 from bayesgp_mf.kernels.parameters import log_gradient, log_vector, log_vector_names, with_log_vector
@@ -58,7 +58,8 @@ def from_dict(description: dict[str, Any]) -> Kernel:
     Raises
     ------
     ValueError
-        If the description is no dict, or names no kernel of this package.
+        If the description is no dict, names no kernel of this package, or has sums and products within each other more
+        than 100 deep.
 
     Examples
     --------
@@ -66,6 +67,13 @@ def from_dict(description: dict[str, Any]) -> Kernel:
     >>> from_dict((Gaussian(2.0) + Bias()).to_dict())
     Gaussian(lengthscale=2.0, variance=1.0) + Bias(variance=1.0)
     """
+    return _from_dict(description, 0)
+
+
+def _from_dict(description: dict[str, Any], depth: int) -> Kernel:
+    """Rebuild a kernel that is so deep within others."""
+    if depth > DEEPEST + 1:  # a `PerClass` may be around them
+        raise ValueError(f"this kernel has sums and products within each other more than {DEEPEST} deep.")
     if not isinstance(description, Mapping) or not all(isinstance(key, str) for key in description):
         raise ValueError(f"description must be a dict, as to_dict of a kernel returns it, got {description!r:.80}.")
     fields = dict(description)
@@ -75,7 +83,7 @@ def from_dict(description: dict[str, Any]) -> Kernel:
     try:
         if name in _LEAVES:
             return _LEAVES[name](**fields)
-        return _COMPOSITES[name](*[from_dict(term) for term in fields["terms"]])
+        return _COMPOSITES[name](*[_from_dict(term, depth + 1) for term in fields["terms"]])
     except KeyError:
         raise ValueError(f"this is no description of a {name} kernel: it has no 'terms'.") from None
     except TypeError as error:

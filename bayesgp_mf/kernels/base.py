@@ -12,6 +12,9 @@ from numpy.typing import ArrayLike
 
 from bayesgp_mf.types import Array
 
+DEEPEST = 100
+"""Sums and products within each other: each level takes some calls within calls, of which Python allows 1000."""
+
 
 class Kernel(abc.ABC):
     """A covariance function k(x, x') with named positive parameters. Kernels are immutable.
@@ -215,6 +218,12 @@ class Composite(Combination):
                 )
             flat += term.terms if type(term) is type(self) else [term]
         self.terms = flat
+        self.depth: int = 1 + max(getattr(term, "depth", 0) for term in flat)
+        if self.depth > DEEPEST:
+            raise ValueError(
+                f"sums and products of kernels may be at most {DEEPEST} deep within each other. Multiply out: sums of "
+                "sums, and products of products, are one sum and one product."
+            )
 
     @property
     def parts(self) -> tuple[Kernel, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from functools import cache
 
 import numpy as np
@@ -25,7 +26,8 @@ from validation.hyperposterior.joint import REST, SHIFTED, Sites, joint_model, p
 from validation.hyperposterior.recorded_joint import RecordedJoint
 from validation.hyperposterior.setting import LIKELIHOOD, kernel_at, load, log_parameters_of, parameter_names
 from validation.reporting.checks import passed
-from validation.sampling.chain import Chain
+from validation.sampling.chain import Chain, NutsSettings
+from validation.sampling.recording import all_chains, write_chain
 from validation.sampling.statistics import apart, statistics
 from validation.tables.selection import Split
 
@@ -253,9 +255,36 @@ def test_a_record_that_contradicts_itself_is_refused(written, tmp_path, name, sp
 
 def test_chains_of_other_settings_are_not_mixed_in(tmp_path):
     for chain, data in enumerate(chains()):
-        data.to_netcdf(tmp_path / f"chain_{chain}.nc", engine="h5netcdf")
+        write_chain(tmp_path / f"chain_{chain}.nc", data)
     with pytest.raises(ValueError, match="remove it, or give those"):
         record_joint.main(["--chains", "2", "--chain-files", str(tmp_path), "--output", str(tmp_path / "out.nc")])
+
+
+def test_a_chain_that_is_not_whole_is_drawn_again(tmp_path, capsys):
+    settings, drawn = NutsSettings("pymc", draws=40, chains=2), []
+    kept = [chain.assign_attrs(settings=json.dumps(asdict(settings))) for chain in chains()]
+
+    def sample(number):
+        drawn.append(number)
+        return kept[number]
+
+    for _ in range(2):
+        found = all_chains(tmp_path, settings, sample)
+        assert drawn == [0, 1]
+    path = tmp_path / "chain_1.nc"
+    good, digit = path.read_bytes(), kept[1].copy(deep=True)
+    digit["h"].values[3, 5] *= 1.0 + 1e-12
+    digit.assign_attrs(checksum=found[1].attrs["checksum"]).to_netcdf(tmp_path / "digit.nc", engine="h5netcdf")
+    kept[1].to_netcdf(tmp_path / "none.nc", engine="h5netcdf")
+    spoilt = [b"", good[: len(good) // 2], b"not a file of numbers", (tmp_path / "digit.nc").read_bytes()]
+    for content in (*spoilt, (tmp_path / "none.nc").read_bytes()):
+        drawn.clear()
+        path.write_bytes(content)
+        again = all_chains(tmp_path, settings, sample)
+        assert drawn == [1]
+        assert "is drawn again" in capsys.readouterr().out
+        np.testing.assert_array_equal(again[1]["h"].values, kept[1]["h"].values)
+        assert path.read_bytes() == good
 
 
 def test_the_record_is_good_enough_to_judge_by():

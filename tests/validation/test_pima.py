@@ -55,7 +55,7 @@ def test_a_good_run_passes_and_leaves_its_files(capsys, tmp_path, outcome):
     assert failures(outcome) == []
     assert exit_status(outcome, tmp_path / "reports") == 0
     printed = capsys.readouterr().out
-    for name in ("pima.html", "pima.json", "pima_tap.nc", "pima_nuts.nc"):
+    for name in ("pima.html", "pima.json", "pima_times.json", "pima_tap.nc", "pima_nuts.nc"):
         assert (tmp_path / "reports" / name).stat().st_size > 0
         assert name in printed
     page = check_self_contained((tmp_path / "reports" / "pima.html").read_text(encoding="utf-8"))
@@ -71,7 +71,7 @@ def test_a_good_run_passes_and_leaves_its_files(capsys, tmp_path, outcome):
 
 
 def test_saved_containers_are_read_again(tmp_path, outcome):
-    _, _, tap_path, nuts_path = report.write(outcome, tmp_path)
+    *_, tap_path, nuts_path = report.write(outcome, tmp_path)
     tap, nuts = az.from_netcdf(str(tap_path)), az.from_netcdf(str(nuts_path))
     p = bgp.posterior(tap).predict_proba(outcome.dataset.X_test)
     np.testing.assert_allclose(p, outcome.comparison.predictions.tap, rtol=1e-12)

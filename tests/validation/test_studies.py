@@ -70,6 +70,32 @@ def test_a_run_that_was_stopped_goes_on(tmp_path):
     assert (tmp_path / "other" / "validation.json").read_bytes() == stopped
 
 
+def spoilt(good, other):
+    """Return what may have become of a result: nothing, a half, another task's, or one digit of it."""
+    changed = good.replace(b"4}", b"5}")
+    assert changed != good
+    return [b"", good[:20], good[:-1], b"\xff\xfe", b"{}", other, changed, good.replace(b"a", b"b", 1), good + b" "]
+
+
+def test_a_result_that_is_not_what_was_written_is_computed_again(tmp_path):
+    log, whole = tmp_path / "log", study_of(tmp_path / "log", [1, 2, 3])
+    assert run(tmp_path, whole) == 0
+    results = {path.read_bytes(): path for path in (tmp_path / "out" / "results").iterdir()}
+    first = (tmp_path / "out" / "validation.json").read_bytes()
+    good = next(content for content in results if content.endswith(b'{"square": 4}'))
+    other = next(content for content in results if content != good)
+    for content in spoilt(good, other):
+        results[good].write_bytes(content)
+        log.unlink()
+        assert run(tmp_path, whole) == 0
+        assert computed(log) == [2]
+        assert results[good].read_bytes() == good
+        assert (tmp_path / "out" / "validation.json").read_bytes() == first
+    store = Store(tmp_path / "out" / "results", "other code")
+    with pytest.raises(ValueError, match="no whole result of the task 'x = 2'"):
+        store.load(whole.tasks[1])
+
+
 def interrupt(x, log):
     """Do as Ctrl-C does."""
     raise KeyboardInterrupt

@@ -39,13 +39,14 @@ def _make(options: Namespace) -> int:
 
 
 def write(comparison: JointComparison, folder: Path) -> list[Path]:
-    """Write page, numbers and figures, and return their paths."""
+    """Write page, numbers, times and figures, and return their paths; only the times differ from run to run."""
     body = sections(comparison)
     page = write_text(folder / "hyperposterior.html", joint_page(comparison, body))
     numbers = write_json(folder / "hyperposterior.json", comparison.to_dict())
+    times = write_json(folder / "hyperposterior_times.json", comparison.times())
     drawn = [ax for part in body for block in part.blocks if isinstance(block, Figures) for ax, _ in block.figures]
     images = [write_figure(folder / f"hyperposterior_{k}.png", ax) for k, ax in enumerate(drawn, start=1)]
-    return [page, numbers, *images]
+    return [page, numbers, times, *images]
 
 
 if __name__ == "__main__":

@@ -121,7 +121,7 @@ class JointComparison:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all numbers but the draws."""
+        """Return all numbers but the draws and the times, which are another each run."""
         r, a = self.reference, self.averaged
         by_method = {
             method: {
@@ -130,12 +130,12 @@ class JointComparison:
                 "probabilities": found.probabilities.mean,
                 "probability_error": found.probabilities.mean_error,
                 "evaluations": found.n_evaluations,
-                **_named(found, "seconds", "divergences", "ess_per_second"),
+                "divergences": found.divergences,
                 "weighted": _named(self.weighted[method], "ess", "mean", "moved", "log_weights"),
             }
             for method, found in self.sampled.items()
         }
-        surrogate = _named(a, "mean", "mean_error", "sd", "sd_error", "probabilities", "pareto_k", "ess", "seconds")
+        surrogate = _named(a, "mean", "mean_error", "sd", "sd_error", "probabilities", "pareto_k", "ess")
         result: dict[str, Any] = plain(
             {
                 "names": r.names,
@@ -149,6 +149,11 @@ class JointComparison:
             }
         )
         return result
+
+    def times(self) -> dict[str, dict[str, float]]:
+        """Return the seconds of each sampler, and its least effective draws of a log parameter by second."""
+        timed = {**self.sampled, "surrogate": self.averaged, "joint, recorded": self.reference}
+        return {name: _named(found, "seconds", "ess_per_second") for name, found in timed.items()}
 
 
 def _named(given: object, *names: str) -> dict[str, Any]:

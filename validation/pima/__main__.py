@@ -1,6 +1,7 @@
 """The main job, ``make report``: fit the Pima data, hold the fit against PyMC, write the report.
 
-It writes ``pima.html``, ``pima.json``, ``pima_tap.nc`` and ``pima_nuts.nc`` and exits with 1 if a check failed.
+It writes ``pima.html``, ``pima.json``, ``pima_times.json``, ``pima_tap.nc`` and ``pima_nuts.nc``, and exits with 1 if a
+check failed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from bayesgp_mf.datasets import load_pima
 from validation.command import Command, conclude, made_from, say
 from validation.pima.pima_page import lead, pima_page
 from validation.pima.run import Run, Settings, run
-from validation.reporting.files import write_json, write_text
+from validation.reporting.files import write_json, write_netcdf, write_text
 
 DEFAULTS = Settings()
 COMMAND = Command(
@@ -37,13 +38,12 @@ def _make(work: Callable[..., Run], options: Namespace) -> int:
 
 
 def write(outcome: Run, folder: Path) -> list[Path]:
-    """Write page, numbers and containers, and return their paths."""
+    """Write page, numbers, times and containers, and return their paths; only the times differ from run to run."""
     page = write_text(folder / "pima.html", pima_page(outcome))
     numbers = write_json(folder / "pima.json", outcome.to_dict())
-    tap, nuts = folder / "pima_tap.nc", folder / "pima_nuts.nc"
-    for container, path in ((outcome.tap, tap), (outcome.nuts, nuts)):
-        container.to_netcdf(str(path), engine="h5netcdf")
-    return [page, numbers, tap, nuts]
+    times = write_json(folder / "pima_times.json", outcome.seconds)
+    tap, nuts = (write_netcdf(folder / f"pima_{name}.nc", getattr(outcome, name)) for name in ("tap", "nuts"))
+    return [page, numbers, times, tap, nuts]
 
 
 if __name__ == "__main__":

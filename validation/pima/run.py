@@ -61,7 +61,7 @@ class Run:
     notes : list of str
         What the fit warned of.
     seconds : dict
-        Wall-clock time by what it was spent on.
+        Wall-clock time by what it was spent on: with one BLAS thread, and as many chains at once as there are cores.
     versions : dict
         Version by package; None where it is not installed.
     """
@@ -89,7 +89,7 @@ class Run:
         return dict(zip(names, np.exp(fit["hyper_end"].values[best]).tolist(), strict=True))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything but the draws as plain numbers, lists and text."""
+        """Return everything but draws and times as plain numbers, lists and text: the same for the same seeds."""
         fit = get_group(self.tap, "fit")
         numbers = {
             "dataset": repr(self.dataset),
@@ -102,7 +102,6 @@ class Run:
             "search_log_evidence": fit["hyper_log_evidence"].values,
             "search_evaluations": fit["hyper_n_evaluations"].values,
             "notes": self.notes,
-            "seconds": self.seconds,
             "versions": self.versions,
         }
         result: dict[str, Any] = self.comparison.to_dict() | plain(numbers)
@@ -156,6 +155,7 @@ def run(dataset: Dataset, settings: Settings, say: Callable[[str], None]) -> Run
     with clock("Comparison"):
         comparison = compare(tap, nuts, labels, settings.tolerances)
     notes = [_with_features(str(warning.message), dataset) for warning in caught]
+    nuts = latent.without_times(nuts)
     return Run(dataset, settings, tap, nuts, comparison, notes, clock.seconds, versions_of(PACKAGES))
 
 

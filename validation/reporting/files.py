@@ -1,23 +1,52 @@
-"""Writing what a job made: its page, its numbers, its figures. Folders are made where they are missing."""
+"""Writing what a job made: its page, its numbers, its figures, its containers.
+
+Each is written beside its place and renamed when it is whole: a job that is killed, or a disk that is full, leaves the
+file as it was, or none. Folders are made where they are missing.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 if TYPE_CHECKING:
+    import xarray as xr
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from bayesgp_mf.container.groups import Container
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """Give a name in the same folder to write to, and rename that file to ``path`` when all of it is on the disk.
+
+    If anything goes wrong it is removed, and what was at ``path`` stays. Only a killed process leaves one behind, under
+    a name that begins with a dot and has the number of the process in it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")  # the format of a figure is its suffix
+    try:
+        yield part
+        with part.open("r+b") as file:
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:  # Ctrl-C too
+        part.unlink(missing_ok=True)
+        raise
 
 
 def write_text(path: Path, text: str) -> Path:
     """Write text, and return where."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    with whole(path) as part:
+        part.write_text(text, encoding="utf-8")
     return path
 
 
@@ -28,8 +57,15 @@ def write_json(path: Path, numbers: Any) -> Path:
 
 def write_figure(path: Path, ax: Axes) -> Path:
     """Write the figure that axes are in, all axes of it, and return where."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    cast("Figure", ax.figure).savefig(path, dpi=150)
+    with whole(path) as part:
+        cast("Figure", ax.figure).savefig(part, dpi=150)
+    return path
+
+
+def write_netcdf(path: Path, data: Container | xr.Dataset, **options: Any) -> Path:
+    """Write a container or a data set, and return where."""
+    with whole(path) as part:
+        data.to_netcdf(str(part), engine="h5netcdf", **options)
     return path
 
 

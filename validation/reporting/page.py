@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, TypeAlias, cast
 
+from matplotlib import rc_context
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -162,7 +164,8 @@ def _cells(row: Iterable[str]) -> str:
 def _image(ax: Axes, caption: str) -> str:
     """The figure of an axes as an image inside the page; its text becomes outlines, so no font is needed."""
     file = io.BytesIO()
-    cast("Figure", ax.figure).savefig(file, format="svg", metadata={"Date": None})
+    with rc_context({"svg.hashsalt": "bayesgp_mf"}):  # or the names within it are drawn at random
+        cast("Figure", ax.figure).savefig(file, format="svg", metadata={"Date": None})
     data = base64.b64encode(file.getvalue()).decode("ascii")
     alt = escape(_first_sentence(caption))
     width = max(30.0, REM_PER_INCH * float(cast("Figure", ax.figure).get_figwidth()))  # of several panels: a wide one

@@ -25,7 +25,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from bayesgp_mf.container.groups import get_group, set_group
+from bayesgp_mf.container.groups import get_group, group_names, set_group
 from bayesgp_mf.container.layout import SAMPLE_DIMS
 from bayesgp_mf.diagnostics.monte_carlo import mean_and_error
 from bayesgp_mf.kernels import Kernel
@@ -37,6 +37,9 @@ from validation.sampling.chain import default_sampler, fast_sampling
 if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container
 
+TIME_ATTRIBUTES = {"created_at", "sampling_time"}
+TIME_VARIABLES = {"perf_counter_diff", "perf_counter_start", "process_time_diff"}
+"""Where PyMC and ArviZ write times of day and of work."""
 ROUNDING = 1e-8
 """A conditional variance may fall below zero by this part of the prior variance."""
 
@@ -124,6 +127,17 @@ def sample_latent(
             progressbar=progress,
         )
         return pm.compute_log_likelihood(samples, progressbar=progress)
+
+
+def without_times(samples: Container) -> Container:
+    """Remove when and how fast draws were made from a container, and return it: the rest is the same for a seed."""
+    for name in group_names(samples):
+        group = samples[name]
+        for attribute in TIME_ATTRIBUTES & set(group.attrs):
+            del group.attrs[attribute]
+        for variable in TIME_VARIABLES & set(group.data_vars):
+            del group[variable]
+    return samples
 
 
 def conditional(root: Array, cross: Array, prior_variance: Array) -> tuple[Array, Array]:

@@ -1,7 +1,7 @@
 """Recording a sample: chains in files of their own, and one small file with what is kept of all of them.
 
-Chains run one after the other, and each is written when it ends; one that is there already is not run again, so that a
-recording that was interrupted goes on where it stopped.
+Chains run one after the other, and each is written when it ends, with a checksum; one that is there already and whole
+is not run again, so that a recording that was interrupted goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from bayesgp_mf.container.checksums import checksum
 from bayesgp_mf.container.layout import SAMPLE_DIMS
 from bayesgp_mf.types import Array
 from validation.command import say, written
+from validation.reporting.files import write_netcdf
 from validation.reporting.versions import versions_of
 from validation.sampling.arviz_calls import convergence
 from validation.sampling.chain import Chain, NutsSettings
@@ -40,31 +42,51 @@ def to_dataset(chain: Chain, settings: NutsSettings, kept: Mapping[str, Any]) ->
 
 
 def all_chains(folder: Path, settings: NutsSettings, sample: Callable[[int], xr.Dataset]) -> list[xr.Dataset]:
-    """Return all chains, those that are not in the folder yet by ``sample``, which is given the number of each.
+    """Return all chains, those that are not whole in the folder yet by ``sample``, which is given the number of each.
 
     Raises
     ------
     ValueError
         If a file holds a chain that was drawn with other settings.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"chain_{chain}.nc" for chain in range(settings.chains)]
-    for chain, path in enumerate(paths):
+    return [_chain(folder / f"chain_{chain}.nc", chain, settings, sample) for chain in range(settings.chains)]
+
+
+def write_chain(path: Path, chain: xr.Dataset) -> None:
+    """Write a chain with a checksum, by which `all_chains` knows that it is whole."""
+    write_netcdf(path, chain.assign_attrs(checksum=_checksum(chain)))
+
+
+def _chain(path: Path, number: int, settings: NutsSettings, sample: Callable[[int], xr.Dataset]) -> xr.Dataset:
+    found = _read(path)
+    if found is None:
         if path.exists():
-            say(f"{path} is there already.")
-            continue
-        say(f"Chain {chain + 1} of {settings.chains} ...")
-        found = sample(chain)
-        found.to_netcdf(path, engine="h5netcdf")
+            say(f"{path} is not what was written: it is drawn again.")
+        say(f"Chain {number + 1} of {settings.chains} ...")
+        found = sample(number)
+        write_chain(path, found)
         say(f"  {found.attrs['seconds']:.0f} s, {int(found['n_steps'].sum())} leapfrog steps")
-    chains = [xr.load_dataset(path, engine="h5netcdf") for path in paths]
-    for found, path in zip(chains, paths, strict=True):
-        drawn_with = json.loads(found.attrs["settings"])
-        if drawn_with != asdict(settings):
-            raise ValueError(
-                f"{path} was drawn with {drawn_with}, not with {asdict(settings)}: remove it, or give those."
-            )
-    return chains
+        return found
+    say(f"{path} is there already.")
+    drawn_with = json.loads(found.attrs["settings"])
+    if drawn_with != asdict(settings):
+        raise ValueError(f"{path} was drawn with {drawn_with}, not with {asdict(settings)}: remove it, or give those.")
+    return found
+
+
+def _read(path: Path) -> xr.Dataset | None:
+    """Return the chain in a file, or None if there is none that is whole."""
+    try:
+        found = xr.load_dataset(path, engine="h5netcdf")
+    except Exception:  # whatever the reader makes of a damaged file
+        return None
+    return found if found.attrs.get("checksum") == _checksum(found) else None
+
+
+def _checksum(chain: xr.Dataset) -> str:
+    fields = {str(name): checksum(variable.values) for name, variable in chain.variables.items()}
+    fields |= {name: str(value) for name, value in chain.attrs.items() if name != "checksum"}
+    return checksum(np.array(json.dumps(fields, sort_keys=True)))
 
 
 def joined(chains: Sequence[xr.Dataset], name: str) -> xr.DataArray:
@@ -96,8 +118,7 @@ def sampling_attributes(chains: Sequence[xr.Dataset], latent: Array) -> dict[str
 
 def keep(record: xr.Dataset, path: Path) -> int:
     """Write a record, say how good the sample is, and return the exit status, 0."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    record.to_netcdf(path, engine="h5netcdf", encoding={name: {"zlib": True} for name in record.data_vars})
+    write_netcdf(path, record, encoding={name: {"zlib": True} for name in record.data_vars})
     for ends, word, worst in ((("_error", "_r_hat"), "largest", np.max), (("_bulk", "_tail"), "least", np.min)):
         say(*(f"{word:8}{name:22}{worst(record[name].values):.5g}" for name in record if str(name).endswith(ends)))
     say(*written(path), f"  {path.stat().st_size / 1024:.0f} KiB")

@@ -66,7 +66,7 @@ def _run(studies: Sequence[Study], options: Namespace) -> int:
     for study, findings in found:
         say(study.title, *(check.line for check in findings.checks), "")
     page = write_text(options.output / "validation.html", _page(found, failures, len(chosen), code))
-    say(*written(page, write_json(options.output / "validation.json", _to_dict(found, store, code))))
+    say(*written(page, write_json(options.output / "validation.json", _to_dict(found, chosen, store, code))))
     return 0 if not failures and all(passed(findings.checks) for _, findings in found) else 1
 
 
@@ -74,7 +74,7 @@ def _page(found: Sequence[tuple[Study, Findings]], failures: Sequence[str], know
     checks = [replace(c, name=f"{study.title}: {c.name}") for study, findings in found for c in findings.checks]
     lead = [count(checks), f"{len(found)} of {known} studies are on this page."]
     if failures:
-        lead.append(f"{len(failures)} tasks raised an error; what hangs on them is missing.")
+        lead.append(f"{len(failures)} tasks raised an error; the studies that hang on them are missing.")
     summary = Table(
         "The studies, and how many of their numbers keep their tolerance.",
         ("Study", "Verdict", "Checks", "Passed"),
@@ -99,9 +99,13 @@ def _summary_row(study: Study, findings: Findings) -> tuple[str, ...]:
     return study.title, verdict(findings.checks), f"{len(findings.checks)}", f"{kept}"
 
 
-def _to_dict(found: Sequence[tuple[Study, Findings]], store: Store, code: str) -> dict[str, Any]:
+def _to_dict(
+    found: Sequence[tuple[Study, Findings]], chosen: Sequence[Study], store: Store, code: str
+) -> dict[str, Any]:
     """Return what is written as JSON: no times, so that a run that was stopped and went on ends with the same."""
+    missing = [study.name for study in chosen if study not in [known for known, _ in found]]
     return {
+        **({"note": f"Tasks failed, and these studies are missing: {', '.join(missing)}."} if missing else {}),
         "versions": versions(),
         "code": code,
         "studies": [

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import bayesgp_mf
 import validation
+from validation.reporting.files import write_text
 from validation.reporting.versions import versions_of
 from validation.studies.study import Task
 
@@ -34,7 +34,9 @@ def code_digest() -> str:
 
 
 class Store:
-    """A folder with one file for each result.
+    """A folder with one file for each result, and in its first line a checksum of task and result.
+
+    A file that is empty, cut, of another task or changed in any digit holds nothing: the task is done again.
 
     Parameters
     ----------
@@ -49,20 +51,37 @@ class Store:
         folder.mkdir(parents=True, exist_ok=True)
 
     def _path(self, task: Task) -> Path:
-        return self._folder / f"{task.digest(self._code)}.json"
+        return self._folder / f"{task.digest(self._code)}.result"
+
+    def _checksum(self, task: Task, text: str) -> str:
+        return hashlib.sha256(f"{task.digest(self._code)}\n{text}".encode()).hexdigest()
+
+    def _read(self, task: Task) -> str | None:
+        """Return the result of a task as JSON, or None if there is none that is whole."""
+        try:
+            checksum, _, text = self._path(task).read_text(encoding="utf-8").partition("\n")
+        except (OSError, UnicodeDecodeError):
+            return None
+        return text if checksum == self._checksum(task, text) else None
 
     def holds(self, task: Task) -> bool:
-        """Whether the task was done before."""
-        return self._path(task).is_file()
+        """Whether the task was done before, and its result is still what it was."""
+        return self._read(task) is not None
 
     def load(self, task: Task) -> Any:
-        """Return the result of a task that was done."""
-        return json.loads(self._path(task).read_text(encoding="utf-8"))
+        """Return the result of a task that was done.
+
+        Raises
+        ------
+        ValueError
+            If it is not there, or no longer what it was.
+        """
+        text = self._read(task)
+        if text is None:
+            raise ValueError(f"there is no whole result of the task {task.name!r} in {self._folder}: run it first.")
+        return json.loads(text)
 
     def run(self, task: Task) -> None:
         """Do a task and keep its result; whoever stops this in the middle leaves no half of a file."""
         text = json.dumps(task.function(**task.arguments), allow_nan=False)
-        path = self._path(task)
-        unfinished = path.with_suffix(f".{os.getpid()}.part")
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(path)
+        write_text(self._path(task), f"{self._checksum(task, text)}\n{text}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -64,11 +63,10 @@ def main(arguments: Sequence[str] | None = None, tables: Sequence[ModuleType] = 
 
 
 def _make(scripts: Mapping[str, ModuleType], options: Namespace) -> int:
-    made: list[tuple[PaperTable, float]] = []
+    made: list[PaperTable] = []
 
     def one(name: str) -> None:
-        started = time.perf_counter()
-        made.append((produce(scripts[name].make, options.output, name), time.perf_counter() - started))
+        made.append(produce(scripts[name].make, options.output, name))
 
     failed, status = each(options.names or scripts, "table", one)
     say(*written(write_text(options.output / PAGE, _page(made, failed, len(scripts)))))
@@ -80,21 +78,21 @@ def name_of(module: ModuleType) -> str:
     return module.__name__.rpartition(".")[2]
 
 
-def _page(made: Sequence[tuple[PaperTable, float]], failed: Sequence[str], known: int) -> str:
+def _page(made: Sequence[PaperTable], failed: Sequence[str], known: int) -> str:
     lead = [
         f"{len(made)} of the {known} tables and figures that can be regenerated are on this page. Differences are "
         "ours less the paper's, before rounding."
     ]
     if failed:
         lead.append(f"These raised an error and are missing: {', '.join(failed)}.")
-    rows = [_summary_row(table, seconds) for table, seconds in made]
-    header = ("Table", "Source", "Lines", "With a published number", "Seconds")
-    return render(TITLE, lead, Table("What is here.", header, rows), [_section(table) for table, _ in made])
+    rows = [_summary_row(table) for table in made]
+    header = ("Table", "Source", "Lines", "With a published number")
+    return render(TITLE, lead, Table("What is here.", header, rows), [_section(table) for table in made])
 
 
-def _summary_row(table: PaperTable, seconds: float) -> tuple[str, ...]:
+def _summary_row(table: PaperTable) -> tuple[str, ...]:
     published = sum(entry.paper is not None for entry in table.entries)
-    return table.name, table.source, f"{len(table.entries)}", f"{published}", f"{seconds:.1f}"
+    return table.name, table.source, f"{len(table.entries)}", f"{published}"
 
 
 def _section(table: PaperTable) -> Section:

@@ -219,6 +219,10 @@ def make(advance: Callable[[str], None]) -> PaperTable:
                 "Which class is taken for which, in ten-fold cross-validation; shaded by the share of the true class.",
             ),
         ),
+        {
+            **{f"{name}: seconds of processor time, all folds": value for name, value in study.seconds.items()},
+            **{f"{name}, at fixed hyperparameters: seconds": found.seconds for name, found in compared.items()},
+        },
     )
 
 
@@ -237,7 +241,7 @@ def _error_entries(study: AllFolds) -> Iterator[Entry]:
             f"{name}: ten-fold error",
             PAPER if name == LAPLACE else None,
             study.errors(name) / n,
-            f"{study.errors(name)} of {n}; {note}; {study.seconds[name]:.0f} seconds of processor time",
+            f"{study.errors(name)} of {n}; {note}",
         )
 
 
@@ -248,7 +252,7 @@ def _nuts_entries(compared: Mapping[str, Compared], recorded: RecordedSoftmax) -
             f"{name}: largest difference from NUTS, {found.observed.size} observed cases",
             None,
             float(found.observed.max()),
-            f"{np.mean(found.observed <= CLOSE):.0%} of the cases within {CLOSE}; {found.seconds:.0f} seconds",
+            f"{np.mean(found.observed <= CLOSE):.0%} of the cases within {CLOSE}",
         )
         yield Entry(
             f"{name}: largest difference from NUTS, {found.predicted.size} predicted cases",

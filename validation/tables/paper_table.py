@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +92,9 @@ class PaperTable:
         Paragraphs: the set-up, and what falls short and why.
     figures : tuple of (str, Axes, str)
         Stem of the file, axes, caption. All axes of a figure are drawn: name one of them.
+    times : mapping of str to float
+        What differs from run to run, by what it is of: seconds, or ratios of them. They are printed, and written to a
+        file of their own.
     """
 
     name: str
@@ -99,15 +103,17 @@ class PaperTable:
     entries: tuple[Entry, ...]
     remarks: tuple[str, ...] = ()
     figures: tuple[tuple[str, Axes, str], ...] = ()
+    times: Mapping[str, float] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
         """Return the table as aligned text, with its title above and its remarks below."""
         rows = [HEADER, *(entry.cells() for entry in self.entries)]
         table = aligned([row[:-1] for row in rows], [row[-1] for row in rows])
-        return [self.title, "", *table, *wrapped(self.remarks)]
+        times = [f"{name}: {value:.3g}" for name, value in self.times.items()]
+        return [self.title, "", *table, *wrapped(self.remarks), *(["", *times] if times else [])]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what is written as JSON."""
+        """Return what is written as JSON: all but the times."""
         return {
             "name": self.name,
             "title": self.title,
@@ -118,6 +124,7 @@ class PaperTable:
         }
 
     def write(self, folder: Path) -> list[Path]:
-        """Write ``<name>.json`` and one PNG for each figure, and return their paths."""
+        """Write ``<name>.json``, one PNG for each figure, times if there are any, and return the paths."""
+        times = [write_json(folder / f"{self.name}_times.json", dict(self.times))] if self.times else []
         images = [write_figure(folder / f"{stem}.png", ax) for stem, ax, _ in self.figures]
-        return [write_json(folder / f"{self.name}.json", self.to_dict()), *images]
+        return [write_json(folder / f"{self.name}.json", self.to_dict()), *images, *times]

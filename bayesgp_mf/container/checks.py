@@ -1,0 +1,173 @@
+"""What a container says, held against itself: shapes and memory before any work, moments and evidence after it.
+
+What changed since it was written is known by `checksums`. These are for a container of before there were any, and for
+one that was made to look whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from bayesgp_mf.container.layout import variable_dims
+from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
+from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.matrices.memory import available_bytes, check_memory
+from bayesgp_mf.processes.mixture import Mixture
+from bayesgp_mf.processes.several_classes import Process
+
+TOLERANCE = 1e-6
+"""Relative, of means and variances that are computed again, with the prior's standard deviation as their scale."""
+LOO_TOLERANCE = 1e-5
+"""The same of leave-one-out predictions, in which more cancels."""
+EVIDENCE_TOLERANCE = 1e-6
+"""In nats for each nat of an evidence, and of each case."""
+_OF_ALL_SETTINGS = ("latent_mean", "latent_sd", "cavity_mean", "cavity_sd", "loo_i")
+_FINITE = {"fit": ("alpha", "node_weight"), "observed_data": ("y",), "constant_data": ("X",)}
+
+
+def check_shapes(groups: Mapping[str, xr.Dataset]) -> None:
+    """Raise a ValueError if a variable has another shape, or another kind of entries, than it must have.
+
+    Nothing is read for it. There is a MemoryError if a fit of as many cases would not fit into this machine.
+    """
+    fit, data = groups["fit"], {"y": groups["observed_data"]["y"], "X": groups["constant_data"]["X"]}
+    n, several_classes = fit.sizes["obs_id"], "class" in fit.sizes
+    with_node = [name for name in ("alpha", "n_iterations", "residual") if name in fit and "node" in fit[name].dims]
+    lead = ("node",) if len(with_node) > 1 else ()  # most decide, so that the one that was changed is named
+    if lead and "node_weight" not in fit:
+        raise ValueError("node_weight is missing")
+    variables = {str(name): variable for dataset in (fit.data_vars, data) for name, variable in dataset.items()}
+    for name, variable in variables.items():
+        dims = variable_dims(name, several_classes=several_classes)
+        if dims is None:
+            continue
+        if variable.dtype.kind not in "biuf":
+            raise ValueError(f"{name} must hold numbers, and has the type {variable.dtype}")
+        dims = dims if name in _OF_ALL_SETTINGS or name in data else (*lead, *dims)
+        sizes = {"obs_id": n, "obs_id_other": n}
+        expected = tuple(sizes.get(dim, variable.sizes.get(dim)) for dim in dims)
+        if variable.dims != dims or variable.shape != expected:
+            raise ValueError(
+                f"{name} has the dimensions {_shape(variable.dims, variable.shape)}, and must have "
+                f"{_shape(dims, expected)}"
+            )
+    check_memory(n, fit.sizes.get("node", 1) if lead else 1, fit.sizes.get("rank"), fit.sizes.get("class", 1))
+    if sum(variable.nbytes for variable in variables.values()) > available_bytes():
+        raise MemoryError("this container holds more than the memory of this machine. Open it on a larger one.")
+
+
+def check_values(groups: Mapping[str, xr.Dataset], kernel: Kernel, likelihood: Likelihood) -> None:
+    """Raise a ValueError if numbers are not finite, classes not those of labels, or a parameter is said to be two."""
+    fit = groups["fit"]
+    for group, names in _FINITE.items():
+        for name in names:
+            if name in groups[group] and not np.all(np.isfinite(groups[group][name].values)):
+                raise ValueError(f"{name} in the group {group} must be finite")
+    _check_classes(groups, likelihood)
+    statuses = [status.name for status in Status]
+    if fit.attrs["status"] not in statuses:
+        raise ValueError(f"status must be one of {statuses}, and is {fit.attrs['status']!r}")
+    if (fit.attrs["evidence_kind"] == "none") == ("log_evidence" in fit):
+        raise ValueError(f"evidence_kind is {fit.attrs['evidence_kind']!r}, which does not go with log_evidence")
+    first = fit
+    if "node_weight" in fit:
+        weight, first = fit["node_weight"].values, fit.isel(node=0)
+        if np.any(weight < 0) or not np.isclose(weight.sum(), 1.0):
+            raise ValueError("node_weight must hold numbers >= 0 that sum to one")
+    for name, value in kernel.params.items():
+        if not np.array_equal(first[name].values, value):
+            raise ValueError(f"{name} is {first[name].values.tolist()}, and in the attribute kernel {value.tolist()}")
+
+
+def _check_classes(groups: Mapping[str, xr.Dataset], likelihood: Likelihood) -> None:
+    names, y = json.loads(groups["fit"].attrs["class_names"]), groups["observed_data"]["y"]
+    expected = {"binary": 2, "real": 0}.get(likelihood.targets, getattr(likelihood, "n_classes", None))
+    distinct = isinstance(names, list) and len({str(name) for name in names}) == len(names)
+    if not distinct or (expected is not None and len(names) != expected):
+        raise ValueError(f"class_names is {names!r}, and must hold {expected} different names for this likelihood")
+    if y.attrs.get("class_names", json.dumps(names)) != json.dumps(names):
+        raise ValueError(f"class_names is {names}, and of y {y.attrs['class_names']}")
+    if names and not np.all(np.isin(y.values, np.arange(len(names)))):
+        raise ValueError(f"y must hold positions 0 to {len(names) - 1} in class_names")
+
+
+def check_mean(posterior: Process | Mixture, fit: xr.Dataset) -> None:
+    """Raise a ValueError if the posterior mean is not that of its kernel, inputs and weights."""
+    stored, computed = fit["latent_mean"].values, posterior.mean_at_training
+    _check_same("latent_mean", stored, computed, TOLERANCE, _prior_sd(posterior), "kernel, X and alpha")
+
+
+def check_recomputed(posterior: Process | Mixture, fit: xr.Dataset) -> None:
+    """Raise a ValueError if variances, leave-one-out predictions or evidences are not what the rest says.
+
+    Of a method without sites, whose every leave-one-out prediction is an integral, only the variances.
+    """
+    sd, has_variance = _prior_sd(posterior), posterior.parts[0].solution.has_variance
+    sites = next((name for name in ("site_variance", "site_weight") if name in fit), None)
+    if has_variance:
+        stored, computed = fit["latent_sd"].values ** 2, posterior.at_training[1]
+        _check_same("latent_sd", stored, computed, TOLERANCE, sd**2, f"kernel, X and {sites or 'correction'}")
+        if sites is None:
+            return
+    others, rest = posterior.loo, f"kernel, X, y, alpha, likelihood and {sites}"
+    _check_same("cavity_mean", fit["cavity_mean"].values, others.mean, LOO_TOLERANCE, sd, rest)
+    if not has_variance:
+        return
+    _check_same("cavity_sd", fit["cavity_sd"].values ** 2, others.variance, LOO_TOLERANCE, sd**2, rest)
+    _check_same("loo_i", fit["loo_i"].values, others.log_density, LOO_TOLERANCE, 1.0, rest)
+    _check_evidences(posterior.parts)
+
+
+def _check_evidences(parts: Iterable[Process]) -> None:
+    """Solve again from each solution, which is a step where it is one, and hold the evidences against each other."""
+    for part in parts:
+        stored, problem = part.solution, part.problem
+        if stored.info.status is not Status.CONVERGED:
+            continue
+        try:
+            again = part.method.solve(problem, Control(throw=False), stored).evidence
+        except (ConvergenceError, NotPositiveDefiniteError):  # what is not computed now is held against nothing
+            continue
+        for name, said, found in (
+            ("evidence_kind", stored.evidence.kind, again.kind),
+            ("evidence_bound", stored.evidence.bound, again.bound),
+        ):
+            if said != found:
+                raise ValueError(f"{name} is {said!r}, and of the method {part.method.name!r} {found!r}")
+        scale, rest = max(float(problem.n), abs(again.value)), "y, X, kernel, likelihood and method"
+        _check_same("log_evidence", stored.evidence.value, again.value, EVIDENCE_TOLERANCE, scale, rest)
+        error = stored.evidence.standard_error, again.standard_error
+        _check_same("log_evidence_se", *error, EVIDENCE_TOLERANCE, 1.0, rest)
+
+
+def nodes_of_draws(node: NDArray[Any], posterior: Mixture, drawn: xr.Dataset) -> NDArray[np.intp]:
+    """Return which setting each draw is of, or raise a ValueError if other parameters stand beside the draws."""
+    if node.dtype.kind not in "iu" or np.any(node < 0) or np.any(node >= len(posterior.parts)):
+        raise ValueError(f"node in the group sample_stats must number the {len(posterior.parts)} settings from 0")
+    for name in posterior.parts[0].kernel.params:
+        of_node = np.array([part.kernel.params[name] for part in posterior.parts])
+        if name in drawn and not np.array_equal(of_node[node], drawn[name].values):
+            raise ValueError(f"node in the group sample_stats and {name} in the group posterior say different things")
+    return node.astype(np.intp)
+
+
+def _prior_sd(posterior: Process | Mixture) -> float:
+    return float(np.max(np.sqrt(posterior.problem.matrix.diagonal())))
+
+
+def _check_same(name: str, stored: ArrayLike, computed: ArrayLike, tolerance: float, scale: float, rest: str) -> None:
+    if not np.allclose(stored, computed, rtol=tolerance, atol=tolerance * scale):  # also false if anything is NaN
+        off = np.max(np.abs(np.asarray(stored) - np.asarray(computed)))
+        raise ValueError(f"{name} is not that of {rest}: they differ by {off:.3g}")
+
+
+def _shape(dims: Iterable[Any], sizes: Iterable[int | None]) -> str:
+    return "(" + ", ".join(f"{dim}: {size}" for dim, size in zip(dims, sizes, strict=False)) + ")"

@@ -1,0 +1,89 @@
+"""Checksums of what a container says of a fit, by which a field that was changed since is known and named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesgp_mf.container.layout import SAMPLE_DIMS
+
+GROUPS = ("fit", "observed_data", "constant_data")
+"""Those that a posterior is made of; draws in the others may be thinned, and derived numbers added."""
+ATTRIBUTE = "checksums"
+"""Of the group ``fit``: their JSON."""
+_ALL = "all"  # of the others: it tells a checksum that was changed from a field that was
+
+
+def checksum(values: NDArray[Any]) -> str:
+    """Return a checksum of the shape and the entries of an array, whatever the width of its numbers."""
+    found = blake2b(repr(values.shape).encode(), digest_size=8)
+    if values.dtype.kind in "biuf":
+        wide = np.float64 if values.dtype.kind == "f" else np.int64
+        found.update(values.astype(np.dtype(wide).newbyteorder("<")).tobytes())
+    else:
+        found.update(json.dumps(values.tolist(), default=str).encode())
+    return found.hexdigest()
+
+
+def with_checksums(groups: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
+    """Return the groups of a container with a checksum of each field, in an attribute of ``fit``."""
+    found = {name: read() for name, read in _fields(groups)}
+    found[_ALL] = _of_all(found)
+    return {**groups, "fit": groups["fit"].assign_attrs({ATTRIBUTE: json.dumps(found)})}
+
+
+def check_unchanged(groups: Mapping[str, xr.Dataset]) -> bool:
+    """Raise a ValueError that names what was changed, and return whether there was anything to tell it by.
+
+    Containers of version 0.1.0 have no checksums.
+    """
+    written = groups["fit"].attrs.get(ATTRIBUTE)
+    if written is None:
+        return False
+    saved = _parsed(written)
+    now = dict(_fields(groups))
+    if missing := [name for name in saved if name not in now]:
+        raise ValueError(f"{_listed(missing)} is missing")
+    if changed := [name for name in saved if now[name]() != saved[name]]:
+        raise ValueError(f"{_listed(changed)} was changed since it was written")
+    return True
+
+
+def _parsed(written: object) -> dict[str, Any]:
+    """Return the checksums of the fields, or raise a ValueError if they are no longer what was written."""
+    try:
+        saved = json.loads(str(written))
+        if saved.pop(_ALL) == _of_all(saved):
+            return dict(saved)
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+        pass  # said below
+    raise ValueError(f"the attribute {ATTRIBUTE} of the group fit was changed since it was written")
+
+
+def _fields(groups: Mapping[str, xr.Dataset]) -> Iterator[tuple[str, Callable[[], str]]]:
+    """Go through names of fields, and how to get the checksum of each; those along draws are left out."""
+    for group in GROUPS:
+        dataset = groups[group]
+        for name, variable in dataset.data_vars.items():
+            if not set(SAMPLE_DIMS) & set(variable.dims):
+                yield f"{name} in the group {group}", lambda variable=variable: checksum(variable.values)  # type: ignore[misc]
+    features = groups["constant_data"].coords
+    if "feature" in features:
+        yield "feature in the group constant_data", lambda: checksum(features["feature"].values)
+    for name, value in groups["fit"].attrs.items():
+        if name != ATTRIBUTE:
+            yield f"the attribute {name} of the group fit", lambda value=value: checksum(np.array(str(value)))  # type: ignore[misc]
+
+
+def _of_all(checksums: Mapping[str, str]) -> str:
+    return checksum(np.array(json.dumps(checksums, sort_keys=True)))
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
