@@ -34,8 +34,8 @@ def said_of_bounds(objective: Objective, end: Array) -> str | None:
         owner = target.owners[target.names.index(raising[0])]
         text += (
             " The classes separate: every training case is on the side of its own label, and the larger the prior "
-            f"variance, the higher the {noun}, so that no {' nor '.join(raising)} is best. Average over what the labels "
-            "leave open, hyper='integrate', 'surrogate' or 'hmc', or say what is likely: "
+            f"variance, the higher the {noun}, so that no {' nor '.join(raising)} is best. Average over what the "
+            "labels leave open, hyper='integrate', 'surrogate' or 'hmc', or say what is likely: "
             f"priors={{{str(owner)!r}: LogNormal(...)}}."
         )
     else:

@@ -45,14 +45,18 @@ from bayesgp_mf.solvers.at_mode import AtMode, assessed_mode, refined_mode
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.solvers.loo_gradient import loo_gram_gradient, pull_back_nothing
 from bayesgp_mf.solvers.mode import State, find_mode, log_det_change, newton, psi
+from bayesgp_mf.solvers.refinement import coarseness
 from bayesgp_mf.solvers.response import linear_response, site_form
 from bayesgp_mf.types import Array, Derivs
 
 ROUNDS = 3
 EVIDENCE_ERROR = 3e-7
-"""In nats, what steps to the mode that rounding does not let be taken may leave of an error ..."""
-SAME_SITES = 1e-9
-"""... and sites that the last step moved by so little, in the log determinant, are those of its own factor."""
+"""In nats, what steps to the mode that rounding does not let be taken may leave of an error, or ..."""
+ROUNDINGS = 2.0
+"""... so many times what the rounding of K does to it; ..."""
+SAME_SITES = 1e-14
+"""... and sites that the last step moved by so little, in the log determinant and for each case, are those of its own
+factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,21 +123,31 @@ class Laplace:
         hill, alpha = _Hill(problem), state.alpha
         told = hill.told(hill.log_prob(hill.times(alpha)))
         correction = problem.matrix.sites(told) if state.correction is None else state.correction
+        same = SAME_SITES * problem.n
         for _ in range(ROUNDS):  # more than one where better weights have other sites
-            if log_det_change(hill, correction.site_precision, told) > SAME_SITES:
+            if log_det_change(hill, correction.site_precision, told) > same:
                 correction = problem.matrix.sites(told)
             log_det = self._log_det(problem, correction)
             mode, mean_error, left = refined_mode(problem, alpha, correction, info)
             alpha, told = mode.alpha, hill.told(mode.derivs)
             moved = log_det_change(hill, correction.site_precision, told)
-            if moved <= SAME_SITES:
+            if moved <= same:
                 break
-        if info.status is Status.CONVERGED and (np.any(left) or moved > SAME_SITES):
-            _require_stationary(hill, mode, left, moved)
         value = psi(mode.derivs, mode.alpha, mode.latent) - 0.5 * log_det
         info = replace(info, rank=problem.matrix.rank)
         solution = Solution(self.name, mode.alpha, correction, Evidence(value, "laplace"), None, info)
+        if info.status is Status.CONVERGED and (np.any(left) or moved > same):
+            self._require_stationary(problem, solution, _left_of_evidence(hill, mode, left, moved))
         return assessed_mode(problem, solution, correction, mean_error, partial(self.gram_gradient, problem))
+
+    def _require_stationary(self, problem: Problem, solution: Solution, error: float) -> None:
+        """Raise if a log evidence has an error in nats that is felt, unless rounding of K does as much to it."""
+        if error <= EVIDENCE_ERROR * coarseness(solution.info):
+            return
+        if not error <= ROUNDINGS * problem.matrix.rounding(self.gram_gradient(problem, solution)):
+            raise rounding_decides(
+                self.name, f"with the digits of the mode it moves the log evidence by {error:.1g} nats"
+            )
 
     def _log_det(self, problem: Problem, correction: Sites) -> float:
         try:
@@ -273,21 +287,17 @@ def _check_curvature(likelihood: Likelihood) -> None:
         )
 
 
-def _require_stationary(hill: _Hill, mode: AtMode, left: Array, moved: float) -> None:
-    """Raise if what Newton's step would still change the latent values by ``(n,)`` is felt in the log evidence.
+def _left_of_evidence(hill: _Hill, mode: AtMode, left: Array, moved: float) -> float:
+    """Return by how much, in nats, what Newton's step would still change the latent values by is felt in the evidence.
 
     It is not stationary at the mode, but moves with W, whose log determinant changes with the posterior variances.
-    ``moved`` is by how much the last change of W moved it, in nats.
+    ``left (n,)`` is that change, and ``moved`` by how much the last change of W moved the log determinant.
     """
     told, then = hill.told(mode.derivs), hill.told(hill.log_prob(mode.latent + left))
     strongest = np.maximum(np.abs(told), np.abs(then))
     with np.errstate(divide="ignore"):
         variance = np.minimum(mode.correction.covariance_diagonal(), 1.0 / strongest)
-    error = 0.5 * (moved + float(np.sum(variance * np.abs(then - told))))
-    if not error <= EVIDENCE_ERROR:
-        raise rounding_decides(
-            laplace.name, f"the mode is known so roughly that the log evidence is to {error:.1g} nats"
-        )
+    return 0.5 * (moved + float(np.sum(variance * np.abs(then - told))))
 
 
 def response_to_mean(problem: Problem, solution: Solution) -> Array:

@@ -21,12 +21,14 @@ from bayesgp_mf.inference.solution import Control, Info
 from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.solvers.ascent import SMALLEST_FRACTION, climb
 from bayesgp_mf.solvers.line_search import first_that_rises
+from bayesgp_mf.solvers.refinement import AT_TOLERANCE
 from bayesgp_mf.types import Array, Derivs
 
-_SETTLED = 1e-5
-"""In nats: the log determinant stands still if the last step changed it by no more, since the next one squares that."""
+_SETTLED = 1e-7
+"""In nats: the log determinant stands still if the last step changed it by no more; the next one squares that ..."""
 _DRIFT = 1e-8
-"""In nats: what may be between the sites at the latent values that were carried along and those at K alpha."""
+"""... and by no more may the sites at latent values that were carried along differ from those at K alpha. Both are meant
+for the default tolerance; with a coarser one they grow in proportion."""
 _ROUNDS = 4
 
 
@@ -88,14 +90,17 @@ def find_mode(hill: Hill, zero: State, control: Control, start: Array | None = N
 
 
 def _climb(hill: Hill, state: State, control: Control) -> tuple[State, Info]:
-    steps = 0
+    steps, coarseness = 0, max(1.0, control.tolerance / AT_TOLERANCE)
+    settled, drift = _SETTLED * coarseness, _DRIFT * coarseness
     for _ in range(_ROUNDS):
         state, info = climb(
             lambda at: newton(hill, at),
             state,
             hill.scale,
             control,
-            lambda before, after: log_det_change(hill, _told(hill, before), _told(hill, after)) <= _SETTLED,
+            lambda before, after: (
+                log_det_change(hill, _told(hill, before), _told(hill, after)) <= _SETTLED * coarseness
+            ),
             lambda at: float(np.max(np.abs((_derivs(hill, at).d1 - at.alpha) * hill.scale))),
         )
         steps += info.n_iterations
@@ -103,7 +108,7 @@ def _climb(hill: Hill, state: State, control: Control) -> tuple[State, Info]:
             break
         carried, latent = _told(hill, state), hill.times(state.alpha)
         state = State(state.alpha, latent, hill.log_prob(latent), state.correction)
-        if log_det_change(hill, carried, _told(hill, state)) <= _DRIFT:
+        if log_det_change(hill, carried, _told(hill, state)) <= drift:
             break
     return state, replace(info, n_iterations=steps)
 
