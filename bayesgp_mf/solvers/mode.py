@@ -27,8 +27,9 @@ from bayesgp_mf.types import Array, Derivs
 _SETTLED = 1e-7
 """In nats: the log determinant stands still if the last step changed it by no more; the next one squares that ..."""
 _DRIFT = 1e-8
-"""... and by no more may the sites at latent values that were carried along differ from those at K alpha. Both are meant
-for the default tolerance; with a coarser one they grow in proportion."""
+"""... and by no more may the sites at latent values that were carried along differ from those at K alpha.
+
+Both are meant for the default tolerance; with a coarser one they grow in proportion."""
 _ROUNDS = 4
 
 
