@@ -99,9 +99,7 @@ def _climb(hill: Hill, state: State, control: Control) -> tuple[State, Info]:
             state,
             hill.scale,
             control,
-            lambda before, after: (
-                log_det_change(hill, _told(hill, before), _told(hill, after)) <= _SETTLED * coarseness
-            ),
+            lambda before, after: log_det_change(hill, _told(hill, before), _told(hill, after)) <= settled,
             lambda at: float(np.max(np.abs((_derivs(hill, at).d1 - at.alpha) * hill.scale))),
         )
         steps += info.n_iterations
