@@ -38,8 +38,9 @@ def whole(path: Path) -> Iterator[Path]:
         with part.open("r+b") as file:
             os.fsync(file.fileno())
         part.replace(path)
-    except BaseException:  # Ctrl-C too
+    except BaseException as error:  # Ctrl-C too
         part.unlink(missing_ok=True)
+        error.add_note(f"{path} was not written; what was there before is still there.")
         raise
 
 
