@@ -102,7 +102,8 @@ def _check_classes(groups: Mapping[str, xr.Dataset], likelihood: Likelihood) -> 
 def check_mean(posterior: Process | Mixture, fit: xr.Dataset) -> None:
     """Raise a ValueError if the posterior mean is not that of its kernel, inputs and weights."""
     stored, computed = fit["latent_mean"].values, posterior.mean_at_training
-    _check_same("latent_mean", stored, computed, TOLERANCE, _prior_sd(posterior), "kernel, X and alpha")
+    rest = "kernel, X, pivot and alpha" if "pivot" in fit else "kernel, X and alpha"
+    _check_same("latent_mean", stored, computed, TOLERANCE, _prior_sd(posterior), rest)
 
 
 def check_recomputed(posterior: Process | Mixture, fit: xr.Dataset) -> None:

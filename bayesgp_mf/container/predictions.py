@@ -38,12 +38,13 @@ def add_predictions(
     node = np.zeros((0, 0), dtype=np.intp)
     if draws and posterior.parts[0].solution.has_variance:
         there = get_group(idata, "posterior")
-        node = np.zeros(there["f"].shape[:2], dtype=np.intp)
+        n_chains, n_draws = there["f"].shape[:2]
+        n_values = X_new.shape[0] * int(np.prod(posterior.problem.latent_shape[1:]))  # of each class
+        check_draws(n_chains * n_draws, n_values, "new", FEWER_NEW_DRAWS)
+        node = np.zeros((n_chains, n_draws), dtype=np.intp)
         if isinstance(posterior, Mixture):
             with refused_as(DAMAGED):
                 node = nodes_of_draws(get_group(idata, "sample_stats")["node"].values, posterior, there)
-    n_values = X_new.shape[0] * int(np.prod(posterior.problem.latent_shape[1:]))  # of each class
-    check_draws(node.size, n_values, "new", FEWER_NEW_DRAWS)
     size = max(part.problem.matrix.width for part in posterior.parts)
     at_once = X_new.shape[0] if X_new.shape[0] <= LARGEST_JOINT else 0  # more are worked on in blocks
     with one_thread_if_small(max(size, at_once)):  # draws first, since they may be refused

@@ -27,8 +27,8 @@ from validation.studies.study import Findings, Study, Task
 
 MISSING = b"are missing"
 """What a page and its numbers say if tasks failed, as where their results could not be kept."""
-KILLS = 8
-LIMITS = (0, 300, 5_000, 60_000)
+KILLS = 6
+LIMITS = (0, 4_000, 60_000)
 """Bytes of the largest file that may be written: a disk that is full at some point."""
 
 
@@ -99,7 +99,7 @@ def check(job: Callable[[Path], None], folder: Path) -> dict[str, object]:
         seen.add(len(found))
 
     for k in range(KILLS):
-        at = folder / f"killed {k // 4}"  # four times at each
+        at = folder / f"killed {k // 3}"  # three times at each
         process = forked(job, at)
         time.sleep(rng.uniform(0.0, seconds))
         os.kill(process, signal.SIGKILL)

@@ -29,17 +29,18 @@ def whole(path: Path) -> Iterator[Path]:
     """Give a name in the same folder to write to, and rename that file to ``path`` when all of it is on the disk.
 
     If anything goes wrong it is removed, and what was at ``path`` stays. Only a killed process leaves one behind, under
-    a name that begins with a dot and has the number of the process in it.
+    a name that begins with a dot and ends in the number of the process and "part".
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")  # the format of a figure is its suffix
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")  # which no one takes for a page or a container
     try:
         yield part
         with part.open("r+b") as file:
             os.fsync(file.fileno())
         part.replace(path)
-    except BaseException:  # Ctrl-C too
+    except BaseException as error:  # Ctrl-C too
         part.unlink(missing_ok=True)
+        error.add_note(f"{path} was not written; what was there before is still there.")
         raise
 
 
@@ -58,7 +59,7 @@ def write_json(path: Path, numbers: Any) -> Path:
 def write_figure(path: Path, ax: Axes) -> Path:
     """Write the figure that axes are in, all axes of it, and return where."""
     with whole(path) as part:
-        cast("Figure", ax.figure).savefig(part, dpi=150)
+        cast("Figure", ax.figure).savefig(part, dpi=150, format=path.suffix[1:])
     return path
 
 
