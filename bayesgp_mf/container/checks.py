@@ -14,6 +14,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from bayesgp_mf.container.checksums import is_sealed
 from bayesgp_mf.container.layout import variable_dims
 from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.solution import Control
@@ -149,14 +150,17 @@ def _check_evidences(parts: Iterable[Process]) -> None:
         _check_same("log_evidence_se", *error, EVIDENCE_TOLERANCE, 1.0, rest)
 
 
-def nodes_of_draws(node: NDArray[Any], posterior: Mixture, drawn: xr.Dataset) -> NDArray[np.intp]:
-    """Return which setting each draw is of, or raise a ValueError if other parameters stand beside the draws."""
+def nodes_of_draws(recorded: xr.DataArray, posterior: Mixture, drawn: xr.Dataset) -> NDArray[np.intp]:
+    """Return which setting each draw is of, or raise a ValueError if that was changed, as the parameters beside say."""
+    node: NDArray[Any] = recorded.values
     if node.dtype.kind not in "iu" or np.any(node < 0) or np.any(node >= len(posterior.parts)):
         raise ValueError(f"node in the group sample_stats must number the {len(posterior.parts)} settings from 0")
     for name in posterior.parts[0].kernel.params:
         of_node = np.array([part.kernel.params[name] for part in posterior.parts])
         if name in drawn and not np.array_equal(of_node[node], drawn[name].values):
             raise ValueError(f"node in the group sample_stats and {name} in the group posterior say different things")
+    if not is_sealed(recorded):
+        raise ValueError("node in the group sample_stats was changed since it was written")
     return node.astype(np.intp)
 
 

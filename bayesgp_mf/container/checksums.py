@@ -31,6 +31,17 @@ def checksum(values: NDArray[Any]) -> str:
     return found.hexdigest()
 
 
+def sealed(values: NDArray[Any]) -> dict[str, str]:
+    """Return attributes by which `is_sealed` knows values along draws, as long as none of the draws is left out."""
+    return {"shape": repr(values.shape), "checksum": checksum(values)}
+
+
+def is_sealed(variable: xr.DataArray) -> bool:
+    """Return whether a variable holds what it was written with, or fewer draws, which nothing is known of."""
+    values, attrs = variable.values, variable.attrs
+    return attrs.get("shape") != repr(values.shape) or attrs.get("checksum") == checksum(values)
+
+
 def with_checksums(groups: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
     """Return the groups of a container with a checksum of each field, in an attribute of ``fit``."""
     found = {name: read() for name, read in _fields(groups)}

@@ -26,7 +26,8 @@ _BESIDE_PARAMETERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("site_variance", "loo_i"), ("obs_id",)),
     "correction": ("obs_id", "obs_id_other"),
     "pivot": ("rank",),
-    **dict.fromkeys(("log_evidence", "log_evidence_se", "n_iterations", "residual", "node_weight"), ()),
+    **dict.fromkeys(("log_evidence", "log_evidence_se", "node_weight"), ()),
+    **dict.fromkeys(("n_iterations", "residual", "mean_error", "rounding"), ()),
 }
 """Variables of the groups that parameters of the kernel are written to as well, and the dimensions of each.
 

@@ -44,7 +44,7 @@ def add_predictions(
         node = np.zeros((n_chains, n_draws), dtype=np.intp)
         if isinstance(posterior, Mixture):
             with refused_as(DAMAGED):
-                node = nodes_of_draws(get_group(idata, "sample_stats")["node"].values, posterior, there)
+                node = nodes_of_draws(get_group(idata, "sample_stats")["node"], posterior, there)
     size = max(part.problem.matrix.width for part in posterior.parts)
     at_once = X_new.shape[0] if X_new.shape[0] <= LARGEST_JOINT else 0  # more are worked on in blocks
     with one_thread_if_small(max(size, at_once)):  # draws first, since they may be refused

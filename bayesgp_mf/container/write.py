@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesgp_mf.container.checksums import with_checksums
+from bayesgp_mf.container.checksums import sealed, with_checksums
 from bayesgp_mf.container.draws import draw_training
 from bayesgp_mf.container.groups import make_container
 from bayesgp_mf.container.held import describe_kernel, describe_likelihood, describe_method
@@ -111,6 +111,8 @@ def _drawn_groups(
         "posterior_predictive": xr.Dataset({"y": layout.targets(drawn["y"], SAMPLE_DIMS)}),
         "sample_stats": xr.Dataset({name: layout.along(SAMPLE_DIMS, values) for name, values in stats.items()}),
     }
+    if "node" in stats:
+        groups["sample_stats"]["node"].attrs.update(sealed(stats["node"]))
     if "log_likelihood" in drawn:
         groups["log_likelihood"] = xr.Dataset({"y": layout.variable("y", drawn["log_likelihood"], SAMPLE_DIMS)})
     return groups
@@ -151,6 +153,8 @@ def _setting(part: Process, most: int) -> dict[str, NDArray[Any]]:
         "n_iterations": np.array(solution.info.n_iterations),
         "residual": np.array(solution.info.residual),
     }
+    known = {"mean_error": solution.info.mean_error, "rounding": solution.info.rounding}
+    arrays |= {name: np.array(value) for name, value in known.items() if value is not None}
     if most > 0:  # the Gram matrix of low rank again is that of its pivots; -1 where there are fewer
         pivots = part.problem.matrix.pivots
         pivots = np.empty(0, dtype=np.intp) if pivots is None else pivots

@@ -162,12 +162,25 @@ def test_draws_may_be_thinned_but_belong_to_their_settings():
     groups = {name: get_group(groups, name) for name in group_names(groups)}
     thin = make_container({k: v.isel(draw=slice(2)) if "draw" in v.dims else v for k, v in groups.items()})
     assert bgp.predict(thin, X_NEW, random_seed=1)["predictions"]["f"].shape == (2, 2, 3)
-    stats, draws = groups["sample_stats"], groups["posterior"]
+    stats = groups["sample_stats"]
     most = groups["fit"].sizes["node"]
     for node in (digit(stats["node"].values), stats["node"].values + most, stats["node"].values - most):
         edited = with_group(groups, "sample_stats", stats.assign(node=stats["node"].copy(data=node)))
         with pytest.raises(ValueError, match=r"damaged or was edited: .*node in the group sample_stats"):
             bgp.predict(edited, X_NEW)
+
+
+def test_parameters_beside_draws_are_those_of_their_settings():
+    idata = fit(
+        KERNEL,
+        bgp.Logit(),
+        method="laplace",
+        hyper=bgp.hyper.Surrogate(nodes=30),
+        priors={"gaussian_variance": bgp.hyper.LogNormal(0.5, 0.5)},
+        fixed=("gaussian_lengthscale", "bias_variance"),
+    )
+    groups = {name: get_group(idata, name) for name in group_names(idata)}
+    draws = groups["posterior"]
     values = draws["gaussian_variance"].copy(data=digit(draws["gaussian_variance"].values))
     with pytest.raises(ValueError, match="gaussian_variance in the group posterior"):
         bgp.predict(with_group(groups, "posterior", draws.assign(gaussian_variance=values)), X_NEW)

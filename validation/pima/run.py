@@ -97,6 +97,8 @@ class Run:
             "status": fit.attrs["status"],
             "iterations": int(fit["n_iterations"]),
             "residual": float(fit["residual"]),
+            "mean_error": float(fit["mean_error"]),
+            "rounding": float(fit["rounding"]),
             "evidence_kind": fit.attrs["evidence_kind"],
             "hyperparameters": self.hyperparameters,
             "search_log_evidence": fit["hyper_log_evidence"].values,
