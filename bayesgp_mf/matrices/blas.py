@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -31,15 +31,30 @@ class _Limit:
         with self._lock:
             # to ask costs far less than to set and restore what is so already
             if self._inside == 0 and any(library.num_threads != 1 for library in _blas().lib_controllers):
-                self._set = _blas().limit(limits=1)
+                self._set = _from_any_thread(lambda: _blas().limit(limits=1))
             self._inside += 1
 
     def leave(self) -> None:
         with self._lock:
             self._inside -= 1
             if self._inside == 0 and self._set is not None:
-                self._set.restore_original_limits()
+                _from_any_thread(self._set.restore_original_limits)
                 self._set = None
+
+
+def _from_any_thread(change: Callable[[], Any]) -> Any:
+    """Call what changes the limit: from version 3.8 on, threadpoolctl ignores all threads but the first that did."""
+    try:
+        _let_go()
+        return change()
+    finally:
+        _let_go()
+
+
+def _let_go() -> None:
+    for library in _blas().lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
 
 
 _limit = _Limit()
