@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
 import sys
 import warnings
 
@@ -328,6 +329,11 @@ def test_it_goes_by_its_name():
     assert averages(Nuts())
     with pytest.raises(ValueError, match=r"'loo', 'nuts', 'scan'"):
         get_strategy("NUTS")
+
+
+def test_numba_need_not_be_there():
+    without = "import sys; sys.modules['numba'] = None; import bayesgp_mf.pymc"
+    subprocess.run([sys.executable, "-c", without], check=True)
 
 
 @pytest.mark.parametrize("package", ["nutpie", "numba"])
