@@ -8,7 +8,8 @@ covariance function of PyMC to the rest of this package, and `Nuts` is a strateg
 
 from __future__ import annotations
 
-from bayesgp_mf.pymc import numba_linker as _numba_linker  # noqa: F401  (registers the operations)
+from importlib.util import find_spec
+
 from bayesgp_mf.pymc.draws import sample_latent
 from bayesgp_mf.pymc.kernel import PymcKernel, kernel_from_pymc
 from bayesgp_mf.pymc.latent import latent_model, observe
@@ -16,6 +17,9 @@ from bayesgp_mf.pymc.marginal import Marginal
 from bayesgp_mf.pymc.nuts import Nuts
 from bayesgp_mf.pymc.op import LatentPosterior, LogEvidence
 from bayesgp_mf.pymc.orthant_step import LinearEllipticalSlice, OrthantStep
+
+if find_spec("numba") is not None:  # it comes with nutpie and with PyMC 6, not with PyMC 5
+    from bayesgp_mf.pymc import numba_linker as _numba_linker  # noqa: F401  (registers the operations)
 
 __all__ = [
     "LatentPosterior",

@@ -44,7 +44,7 @@ class Nuts:
     target_accept : float
         Acceptance rate aimed at; nearer to 1 the steps are smaller, and divergences fewer.
     nuts_sampler : {"pymc", "nutpie"}
-        Whose implementation. nutpie must be installed.
+        Whose implementation. nutpie needs numba beside it: ``nutpie[pymc]``.
     cores : int, optional
         Chains at the same time: those of PyMC in processes of their own with one BLAS thread each, those of nutpie as
         threads. By default as many as there are processors, but one where all chains together would take PyMC less than
@@ -97,8 +97,11 @@ class Nuts:
                 f"nuts_sampler must be one of {SAMPLERS}, got {self.nuts_sampler!r}: samplers that need JAX "
                 "cannot call the inner solver."
             )
-        if self.nuts_sampler == "nutpie" and find_spec("nutpie") is None:
-            raise ValueError("nuts_sampler='nutpie' needs the package nutpie: pip install nutpie, or use 'pymc'.")
+        absent = [name for name in ("nutpie", "numba") if self.nuts_sampler == "nutpie" and find_spec(name) is None]
+        if absent:
+            raise ValueError(
+                f"nuts_sampler='nutpie' needs {' and '.join(absent)}: pip install 'nutpie[pymc]', or use 'pymc'."
+            )
 
     def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
         """Run the chains.

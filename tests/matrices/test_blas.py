@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -80,26 +81,74 @@ def test_an_error_inside_restores_the_threads():
     assert blas_threads() == {2}
 
 
+def test_the_limit_holds_until_the_last_thread_is_done():
+    """Else the others would go on with more threads, and their sums round differently."""
+    both, first_is_out, seen = threading.Barrier(2), threading.Event(), []
+
+    def first():
+        with one_thread_if_small(3):
+            both.wait()
+        first_is_out.set()
+
+    def second():
+        with one_thread_if_small(3):
+            both.wait()
+            first_is_out.wait()
+            seen.append(blas_threads())
+
+    workers = [threading.Thread(target=work) for work in (first, second)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert seen == [{1}]
+    assert blas_threads() == {2}
+
+
 IN_THREADS = """
 import threading
 import numpy as np, scipy.linalg
 import bayesgp_mf as bgp
 from threadpoolctl import threadpool_info
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((150, 2))
+t = np.where(X[:, 0] + 0.5 * rng.standard_normal(150) > 0, 1, -1)
+kernel = bgp.kernels.Gaussian(1.0) + bgp.kernels.White(0.1)
+gram = kernel.gram(X)
+
+def solved(method):
+    solution = bgp.solve(gram, t, bgp.Logit() if method == "online" else bgp.Probit(), method=method)
+    return solution.alpha.tobytes(), solution.evidence.value
+
+def fitted():
+    idata = bgp.fit(X[:60], t[:60], kernel, hyper="evidence", starts=1, draws=20, random_seed=1, progress=False)
+    new = bgp.predict(idata, X[60:80], random_seed=2)
+    return tuple(group[name].values.tobytes() for group, name in ((idata["posterior"], "f"), (new["predictions"], "f")))
+
+jobs = [lambda method=method: solved(method) for method in ("tap", "laplace", "naive", "variational", "online")]
+jobs.append(fitted)
 threads = lambda: [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
-before = threads()
-workers = [threading.Thread(target=lambda: [bgp.solve(np.eye(3), [1, 1, -1], bgp.Probit()) for _ in range(30)])
-           for _ in range(4)]
+before, alone, wrong = threads(), [job() for job in jobs], []
+
+def work(first):
+    for k in range(first, first + len(jobs)):
+        if jobs[k % len(jobs)]() != alone[k % len(jobs)]:
+            wrong.append(k % len(jobs))
+
+workers = [threading.Thread(target=work, args=(k,)) for k in range(8)]
 for worker in workers: worker.start()
 for worker in workers: worker.join()
-print(before, threads())
+print(before, threads(), sorted(wrong))
 """
 
 
-def test_solving_in_several_threads_leaves_nothing_behind():
+def test_eight_threads_give_the_serial_bytes_and_leave_nothing_behind():
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}
     run = subprocess.run(
         [sys.executable, "-c", IN_THREADS], capture_output=True, text=True, check=True, env=environment
     )
-    before, after = run.stdout.strip()[1:-1].split("] [")
+    before, after, wrong = run.stdout.strip()[1:-1].split("] [")
     assert before == after
     assert "2" in before
+    assert wrong == ""

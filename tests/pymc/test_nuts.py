@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
 import sys
 import warnings
 
@@ -330,7 +331,13 @@ def test_it_goes_by_its_name():
         get_strategy("NUTS")
 
 
-def test_a_sampler_that_is_not_installed_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "nutpie", None)
-    with pytest.raises(ValueError, match="needs the package nutpie: pip install nutpie, or use 'pymc'"):
+def test_numba_need_not_be_there():
+    without = "import sys; sys.modules['numba'] = None; import bayesgp_mf.pymc"
+    subprocess.run([sys.executable, "-c", without], check=True)
+
+
+@pytest.mark.parametrize("package", ["nutpie", "numba"])
+def test_a_sampler_that_is_not_installed_is_named(package, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ValueError, match=rf"needs {package}: pip install 'nutpie\[pymc\]', or use 'pymc'"):
         Nuts(nuts_sampler="nutpie")
