@@ -14,8 +14,9 @@ from bayesgp_mf.hyper.target import Target
 class Strategy(Protocol):
     """A way to choose hyperparameters.
 
-    It may have two more attributes: ``averages``, True if it ends in many kernels and brings its own draws, and
-    ``records``, the names of dimensions of its own, which parameters of a kernel must not have then.
+    It may have more attributes: ``averages``, True if it ends in many kernels and brings its own draws; ``records``,
+    the names of dimensions of its own, which parameters of a kernel must not have then; and ``solutions``, which
+    returns how many solutions it will take for a target, about, so that a user is told before how long it will be.
     """
 
     @property
@@ -37,6 +38,12 @@ class Restartable(Strategy, Protocol):
 def averages(strategy: Strategy) -> bool:
     """Return whether a strategy ends in many kernels; one that does not say so ends in one."""
     return bool(getattr(strategy, "averages", False))
+
+
+def solutions(strategy: Strategy, target: Target) -> int | None:
+    """Return how many solutions a strategy will take, about; None if it does not say."""
+    count = getattr(strategy, "solutions", None)
+    return None if count is None else int(count(target))
 
 
 def records(strategy: Strategy) -> tuple[str, ...]:

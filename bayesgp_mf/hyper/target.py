@@ -218,8 +218,8 @@ def _check_density(name: str, at: Array, density: Array, slope: Array) -> None:
         k = int(np.argmax(np.broadcast_to(wrong, at.shape)))
         found = float(np.broadcast_to(density if what == "log density" else slope, at.shape)[k])
         raise ValueError(
-            f"priors[{name!r}] must have a finite log density with its slope, or -inf where it excludes a value, but at "
-            f"{name} = {np.exp(at[k]):.6g} the {what} is {found}. Mend its log_density, or use LogNormal."
+            f"priors[{name!r}] must have a finite log density with its slope, or -inf where it excludes a value, but "
+            f"at {name} = {np.exp(at[k]):.6g} the {what} is {found}. Mend its log_density, or use LogNormal."
         )
 
 

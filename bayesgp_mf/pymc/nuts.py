@@ -100,6 +100,10 @@ class Nuts:
         if self.nuts_sampler == "nutpie" and find_spec("nutpie") is None:
             raise ValueError("nuts_sampler='nutpie' needs the package nutpie: pip install nutpie, or use 'pymc'.")
 
+    def solutions(self, target: Target) -> int:
+        """Return how many solutions it will take, about."""
+        return self.chains * (self.tune + self.draws) * USUAL_STEPS
+
     def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
         """Run the chains.
 
