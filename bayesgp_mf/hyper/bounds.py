@@ -25,8 +25,8 @@ def said_of_bounds(objective: Objective, end: Array) -> str | None:
         if side
     }
     text = (
-        f"at a bound of the search: {', '.join(found.values())}. (A bound that was not given is a factor of "
-        f"10^4 from where the search started.) The {noun} does not determine {'them' if len(found) > 1 else 'it'}."
+        f"at a bound of the search: {', '.join(found.values())}. (A bound that was not given is a factor "
+        f"of 10^4 from where the search started.) The {noun} does not determine {'them' if len(found) > 1 else 'it'}."
     )
     raising = [name for name in found if _raises_variance(target, end, target.names.index(name), outward)]
     others = len(found) > len(raising)
@@ -34,8 +34,8 @@ def said_of_bounds(objective: Objective, end: Array) -> str | None:
         owner = target.owners[target.names.index(raising[0])]
         text += (
             " The classes separate: every training case is on the side of its own label, and the larger the prior "
-            f"variance, the higher the {noun}, so that no {' nor '.join(raising)} is best. Average over what the labels "
-            "leave open, hyper='integrate', 'surrogate' or 'hmc', or say what is likely: "
+            f"variance, the higher the {noun}, so that no {' nor '.join(raising)} is best. Average over what the "
+            "labels leave open, hyper='integrate', 'surrogate' or 'hmc', or say what is likely: "
             f"priors={{{str(owner)!r}: LogNormal(...)}}."
         )
     else:

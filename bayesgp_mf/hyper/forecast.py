@@ -35,8 +35,8 @@ def warn_if_long(target: Target, strategy: Strategy) -> None:
         return
     warnings.warn(
         f"hyper={strategy.name!r} will take about {_in_words(count * seconds)}: some {count} solutions with the dense "
-        f"matrix of {n} cases, {_in_words(seconds)} each. A random subset of the cases takes less: time goes with "
-        "the cube of their number. So does a kernel whose Gram matrix is of low rank (smooth, with few inputs or long length "
+        f"matrix of {n} cases, {_in_words(seconds)} each. A random subset of the cases takes less, as the cube of "
+        "their number. So does a kernel whose Gram matrix is of low rank (smooth, with few inputs or long length "
         "scales), fewer starts, or hyper='evidence' in place of an average.",
         UserWarning,
         stacklevel=4,
