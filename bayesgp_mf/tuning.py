@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesgp_mf.errors import ConvergenceError
 from bayesgp_mf.hyper import Strategy, Target
+from bayesgp_mf.hyper.forecast import warn_if_long
+from bayesgp_mf.hyper.objective import NO_SOLUTION
 from bayesgp_mf.hyper.result import HyperResult, Record
-from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import Control, Solution
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.matrices.memory import check_memory
@@ -17,6 +21,9 @@ from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process, make_process
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.types import Array
+
+STEPS = 8
+"""On the way from the kernel at the start to one that was chosen, where that cannot be solved from the prior."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +87,7 @@ def tune(
     progress : bool
         Show a progress bar for what takes longer than a second.
     """
+    warn_if_long(target, strategy)
     with progress_bar(f"choosing hyperparameters ({strategy.name})", enabled=progress) as advance:
         result = strategy.choose(target, rng, advance)
     kernels, part_of = _distinct(result.kernels)
@@ -89,7 +97,8 @@ def tune(
             problem = target.problem_at(kernel, solver)
             if not parts:
                 check_memory(target.t.size, len(kernels), problem.matrix.rank, target.n_classes)
-            parts.append(make_process(kernel, target.X, problem, solver.solve(problem, control), solver))
+            solution = _solve(target, kernel, problem, solver, control)
+            parts.append(make_process(kernel, target.X, problem, solution, solver))
             advance(f"{len(parts)} of {len(kernels)}")
     if len(result.kernels) == 1:
         node = np.zeros((chains, draws), dtype=np.intp)
@@ -118,6 +127,22 @@ def _spread(result: HyperResult, chains: int, draws: int, rng: np.random.Generat
     chosen = np.searchsorted(ends, levels, side="right")
     last = int(np.flatnonzero(result.weights)[-1])  # where the sum of the weights is rounded to less than one
     return np.minimum(chosen, last).reshape(chains, draws)
+
+
+def _solve(target: Target, kernel: Kernel, problem: Problem, solver: Solver, control: Control) -> Solution:
+    """Return the solution at a kernel that was chosen: from the prior, or as a search comes there, step by step."""
+    try:
+        return solver.solve(problem, control)
+    except ConvergenceError as reason:
+        begin, end = target.start, target.free_logarithms(kernel)
+        last: Solution | None = None
+        try:
+            for share in np.arange(STEPS) / STEPS:
+                nearer = target.problem_at(target.kernel_at(begin + share * (end - begin)), solver)
+                last = solver.solve(nearer, replace(control, throw=True), last)
+            return solver.solve(problem, control, last)
+        except NO_SOLUTION:
+            raise reason from None
 
 
 def _distinct(kernels: tuple[Kernel, ...]) -> tuple[list[Kernel], NDArray[np.intp]]:

@@ -25,8 +25,8 @@ def said_of_bounds(objective: Objective, end: Array) -> str | None:
         if side
     }
     text = (
-        f"at a bound of the search: {', '.join(found.values())}. (A bound that was not given is a factor of 10^4 from "
-        f"where the search started.) The {noun} does not determine {'them' if len(found) > 1 else 'it'}."
+        f"at a bound of the search: {', '.join(found.values())}. (A bound that was not given is a factor "
+        f"of 10^4 from where the search started.) The {noun} does not determine {'them' if len(found) > 1 else 'it'}."
     )
     raising = [name for name in found if _raises_variance(target, end, target.names.index(name), outward)]
     others = len(found) > len(raising)

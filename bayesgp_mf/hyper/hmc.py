@@ -86,6 +86,10 @@ class HybridMonteCarlo:
             if not isinstance(size, numbers.Real) or not 0 < size < np.inf:
                 raise ValueError(f"step_size must be a finite number > 0, or map names to such, got {size!r}.")
 
+    def solutions(self, target: Target) -> int:
+        """Return how many solutions it will take."""
+        return self.chains * self.iterations * self.leapfrog_steps
+
     def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
         """Run the chains.
 

@@ -21,7 +21,7 @@ import numpy as np
 from bayesgp_mf.errors import ConvergenceError, ConvergenceWarning
 from bayesgp_mf.hyper.designs import central_composite, central_composite_size, product_rule
 from bayesgp_mf.hyper.objective import Objective
-from bayesgp_mf.hyper.optimise import maximise
+from bayesgp_mf.hyper.optimise import maximise, usual_solutions
 from bayesgp_mf.hyper.result import Advance, HyperResult
 from bayesgp_mf.hyper.scores import EvidenceScore
 from bayesgp_mf.hyper.search import record_of_search
@@ -81,6 +81,11 @@ class Integrate:
         if not isinstance(self.reach, numbers.Real) or not 1 < self.reach < np.inf:
             raise ValueError(f"reach must be a number > 1, got {self.reach!r}.")
 
+    def solutions(self, target: Target) -> int:
+        """Return how many solutions it will take, about: the search, the curvature, the nodes."""
+        p = target.start.size
+        return usual_solutions(p, self.starts) + 2 * p + self._nodes(p)
+
     def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
         """Find the mode, and weigh the nodes around it; those without a solution are dropped and counted.
 
@@ -127,10 +132,13 @@ class Integrate:
         kernels = tuple(target.kernel_at(node) for node in nodes[kept])
         return HyperResult(kernels, weights, stats={"lp": values[kept]}, record=record)
 
+    def _nodes(self, p: int) -> int:
+        return self.points**p if p <= FEW_PARAMETERS else central_composite_size(p)
+
     def _check_size(self, target: Target) -> None:
         """Raise if the design has too many nodes, before anything is solved."""
         p = target.start.size
-        nodes = self.points**p if p <= FEW_PARAMETERS else central_composite_size(p)
+        nodes = self._nodes(p)
         if nodes > LARGEST_DESIGN:
             fewer = "points" if p <= FEW_PARAMETERS else "parameters: name some in fixed, or share a length scale"
             raise ValueError(

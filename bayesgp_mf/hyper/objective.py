@@ -40,9 +40,9 @@ class _Solved(NamedTuple):
 class Objective:
     """Score plus log prior at log parameters: a function of these alone, whatever points came before.
 
-    Each point is solved from the solution at the last one, which is faster; where this leads nowhere, from the prior.
-    Where the likelihood is not log-concave the equations may have several solutions, and the one that is reached would
-    depend on the way: then every point is solved from the prior.
+    Each point is solved from the solution at the last one, which is faster, and where this leads nowhere, from the
+    prior. Where the likelihood is not log-concave the equations may have several solutions, and the one that is reached
+    would depend on the way: then every point is solved from the prior.
 
     Parameters
     ----------

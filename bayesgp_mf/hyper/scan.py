@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -68,6 +69,10 @@ class Scan:
                 raise ValueError(f"grid[{name!r}] must be a sequence of numbers, got {values!r}.") from None
             if array.ndim != 1 or array.size == 0 or not np.all(np.isfinite(array)) or np.any(array <= 0):
                 raise ValueError(f"grid[{name!r}] must be a sequence of finite numbers > 0, got {values!r}.")
+
+    def solutions(self, target: Target) -> int:
+        """Return how many solutions it will take: one for each point of the grid."""
+        return math.prod(len(values) for values in self.grid.values()) if self.grid else len(DEFAULT_FACTORS)
 
     def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
         """Count errors at every point of the grid, and choose.

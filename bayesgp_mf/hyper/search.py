@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from bayesgp_mf.hyper.objective import Objective
-from bayesgp_mf.hyper.optimise import Run, maximise
+from bayesgp_mf.hyper.optimise import Run, maximise, usual_solutions
 from bayesgp_mf.hyper.result import Advance, HyperResult, Record
 from bayesgp_mf.hyper.scores import KNOWN_IN_SEARCH, EvidenceScore, LooScore, Score
 from bayesgp_mf.hyper.target import Target
@@ -31,6 +31,10 @@ class _Search:
     def with_starts(self, starts: int) -> Self:
         """Return the same search with another number of descents."""
         return replace(self, starts=starts)
+
+    def solutions(self, target: Target) -> int:
+        """Return how many solutions it will take, about."""
+        return usual_solutions(target.start.size, self.starts)
 
     def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
         """Return the kernel at the highest point found; `optimise.maximise` says what is raised and warned of."""

@@ -14,8 +14,10 @@ from bayesgp_mf.hyper.target import Target
 class Strategy(Protocol):
     """A way to choose hyperparameters.
 
-    It may have two more attributes: ``averages``, True if it ends in many kernels, with draws of its own or weights to
-    draw by, and ``records``, the names of dimensions of its own, which parameters of a kernel must not have then.
+    It may have more attributes: ``averages``, True if it ends in many kernels, with draws of its own or weights to draw
+    by; ``records``, the names of dimensions of its own, which parameters of a kernel must not have then; and
+    ``solutions``, which returns how many solutions it will take for a target, about, so that a user is told before how
+    long it will be.
     """
 
     @property
@@ -37,6 +39,12 @@ class Restartable(Strategy, Protocol):
 def averages(strategy: Strategy) -> bool:
     """Return whether a strategy ends in many kernels; one that does not say so ends in one."""
     return bool(getattr(strategy, "averages", False))
+
+
+def solutions(strategy: Strategy, target: Target) -> int | None:
+    """Return how many solutions a strategy will take, about; None if it does not say."""
+    count = getattr(strategy, "solutions", None)
+    return None if count is None else int(count(target))
 
 
 def records(strategy: Strategy) -> tuple[str, ...]:

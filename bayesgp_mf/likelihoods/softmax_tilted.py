@@ -55,6 +55,7 @@ FEWEST = 3
 MOST_CLASSES = 10
 """Each further class has three times as many nodes: ten take some 0.05 s for each case and step."""
 _ENTRIES = 65_536  # nodes held at once, those of the last variable too, so that they stay in the cache
+_LEAST_GAIN = 1e-12  # of a precision, relative to that before the label, by one that was certain before
 _ROUNDING = 1e-10  # a variance may exceed that before the label by this part
 
 
@@ -198,8 +199,9 @@ def _moments(nodes: _Nodes) -> Tilted:
     white_covariance = np.swapaxes(weight[..., None] * centred, 1, 2) @ centred
     white_covariance[:, -1, -1] += np.sum(weight * own_variance, axis=1)
     values, vectors = np.linalg.eigh(white_covariance)
-    # a label makes latent values more certain, since the softmax is log-concave; error of the rule is not let through
-    gained = np.maximum(1.0 / values - 1.0, 1e-12)
+    # a label makes latent values more certain, since the softmax is log-concave; error of the rule is not let through.
+    # Nor is a gain that is lost to rounding: a site with no weight at all would have no shares of the classes
+    gained = np.maximum(1.0 / values - 1.0, _LEAST_GAIN)
     inverse = np.linalg.inv(factor)
     turned = np.swapaxes(inverse, 1, 2) @ vectors
     precision = (turned * gained[:, None, :]) @ np.swapaxes(turned, 1, 2)

@@ -29,6 +29,10 @@ UNEXPLAINED = 3.0
 """What is left of a diagonal may differ by so much more than rounding from what is left of the columns there."""
 CANDIDATES = 1000
 """Cases among which pivots are looked for at once."""
+PROBED = 400
+"""Cases at which it is looked whether the largest rank may still be enough."""
+CLEARLY = 0.1
+"""Share of the trace that must be out of reach of the columns that are still to come; the rest is for chance."""
 
 
 def pivoted_cholesky(
@@ -55,7 +59,8 @@ def pivoted_cholesky(
     Pivots are looked for among a part of the cases, by LAPACK's pivoted Cholesky of what is left of their block; then
     all cases are updated at once, and those with the largest rest are the next part. O(n r^2) time, O(n r) memory.
 
-    There is none, too, where columns do not explain the diagonal: where it has noise in it that they have not.
+    There is none, too, where columns do not explain the diagonal: where it has noise in it that they have not. The
+    search ends early where what is left is clearly too much for the columns that are still to come.
     """
     n = diagonal.size
     rounding = ROUNDING * float(np.max(diagonal, initial=0.0))
@@ -65,6 +70,7 @@ def pivoted_cholesky(
     root, rest = np.empty((n, 0)), diagonal.copy()
     pivots: NDArray[np.intp] = np.empty(0, dtype=np.intp)
     by_rest = False  # whether the candidates are those of which most is left
+    probe, allowed = _probe(n), max(tolerance, n * rounding)
     while rest.sum() > tolerance and rest.max() > rounding:
         chosen, factor, left = _pivots_among(candidates, entries, root, smallest)
         if np.any(rest[candidates] - left > max(0.5 * smallest, UNEXPLAINED * rounding)):
@@ -76,6 +82,11 @@ def pivoted_cholesky(
             continue
         if pivots.size + chosen.size > most:
             return None
+        if n > CANDIDATES:  # else all there is to do is done soon
+            known, new = root[probe], _columns(entries, chosen, factor, root, probe)
+            rest_there = entries(probe, probe) - known @ known.T - new @ new.T
+            if _out_of_reach(rest_there, n, most - pivots.size - chosen.size, allowed):
+                return None
         if first is None and not pivots.size and 2 * chosen.size > size and size < n:  # too few to choose among
             size = min(2 * size, n)
             candidates = np.linspace(0, n - 1, size).astype(np.intp)
@@ -125,13 +136,35 @@ def _pivots_among(
     return candidates[order[:rank] - 1], np.tril(factor[:rank, :rank]), left
 
 
-def _columns(entries: Entries, pivots: NDArray[np.intp], factor: Array, root: Array) -> Array:
-    """Return the columns ``(n, k)`` of a root that new pivots add to the ``root (n, r)`` so far."""
-    added, known = np.empty((root.shape[0], pivots.size)), root[pivots]
-    for block in blocks(root.shape[0]):
-        columns = entries(block, pivots)
+def _probe(n: int) -> NDArray[np.intp]:
+    """Return some cases, always the same, at random: those at equal distances are the first candidates."""
+    return np.random.default_rng(0).choice(n, min(PROBED, n), replace=False)
+
+
+def _out_of_reach(rest: Array, n: int, columns: int, allowed: float) -> bool:
+    """Tell whether no further ``columns`` can bring the trace of the rest of K ``(n, n)`` down to what is ``allowed``.
+
+    Whatever they are, they take as many eigenvalues from the trace at most, and the sum of k of them is not above
+    sqrt(k) times the root of the sum of all their squares. Both sums are those of the ``rest`` at some cases
+    ``(m, m)``, with the shares that its diagonal and other entries have in the whole.
+    """
+    share, diagonal = n / rest.shape[0], np.diagonal(rest)
+    own = float(diagonal @ diagonal)
+    trace, squares = share * float(np.sum(diagonal)), share * own + share**2 * (float(np.sum(rest**2)) - own)
+    return bool(trace - np.sqrt(columns * squares) > max(allowed, CLEARLY * trace))
+
+
+def _columns(
+    entries: Entries, pivots: NDArray[np.intp], factor: Array, root: Array, which: NDArray[np.intp] | None = None
+) -> Array:
+    """Return the columns ``(n, k)`` of a root that new pivots add to the ``root (n, r)`` so far; or rows of them."""
+    n = root.shape[0] if which is None else which.size
+    added, known = np.empty((n, pivots.size)), root[pivots]
+    for block in blocks(n):
+        rows = block if which is None else which[block]
+        columns = entries(rows, pivots)
         if known.size:
-            columns = columns - root[block] @ known.T
+            columns = columns - root[rows] @ known.T
         _substitute(factor, columns, added[block])
     return added
 

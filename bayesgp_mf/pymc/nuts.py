@@ -103,6 +103,10 @@ class Nuts:
                 f"nuts_sampler='nutpie' needs {' and '.join(absent)}: pip install 'nutpie[pymc]', or use 'pymc'."
             )
 
+    def solutions(self, target: Target) -> int:
+        """Return how many solutions it will take, about."""
+        return self.chains * (self.tune + self.draws) * USUAL_STEPS
+
     def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
         """Run the chains.
 

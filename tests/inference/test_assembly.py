@@ -308,6 +308,36 @@ class TestChoice:
             bgp.Problem(gram, t, bgp.Step())
 
 
+class TestOutOfReach:
+    """The search for a root ends early where the largest rank cannot be enough, and only there."""
+
+    @staticmethod
+    def search(kernel, X, most):
+        asked = []
+        entries = kernel_entries(kernel, X)
+
+        def counted(rows, columns):
+            block = entries(rows, columns)
+            asked.append(block.size)
+            return block
+
+        return pivoted_cholesky(counted, kernel.diag(X), 1e-6, most), sum(asked)
+
+    def test_a_rough_kernel_is_given_up_after_the_first_candidates(self):
+        X = np.random.default_rng(0).uniform(-2, 2, (6000, 2))
+        root, asked = self.search(Gaussian(0.02), X, 2000)
+        assert root is None
+        assert asked < 2e6  # 1000 candidates, and 400 cases; all columns would be 12 million
+
+    @pytest.mark.parametrize("shuffled", [False, True])
+    def test_a_root_of_just_the_largest_rank_is_found(self, shuffled):
+        rng = np.random.default_rng(0)
+        X = np.repeat(rng.standard_normal((500, 10)), 3, axis=0)  # independent, but each three times
+        X = rng.permutation(X) if shuffled else X
+        assert self.search(Gaussian(0.3), X, 500)[0].rank == 500
+        assert self.search(Gaussian(0.3), X, 499)[0] is None
+
+
 class TestDoor:
     def test_fit_chooses_and_shows_it(self):
         X, t = data(2, SMALLEST)

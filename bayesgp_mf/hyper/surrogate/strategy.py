@@ -18,7 +18,7 @@ from bayesgp_mf.errors import ConvergenceWarning
 from bayesgp_mf.hyper.default_priors import with_default_priors
 from bayesgp_mf.hyper.integrate import warn_dropped
 from bayesgp_mf.hyper.objective import Objective
-from bayesgp_mf.hyper.optimise import no_solution
+from bayesgp_mf.hyper.optimise import no_solution, usual_solutions
 from bayesgp_mf.hyper.result import Advance, HyperResult
 from bayesgp_mf.hyper.scores import EvidenceScore
 from bayesgp_mf.hyper.surrogate.learning import Learned, learn
@@ -108,6 +108,11 @@ class Surrogate:
             )
         if self.training is not None:
             check_positive_integers(training=self.training)
+
+    def solutions(self, target: Target) -> int:
+        """Return how many solutions it will take, about: the search, the points to learn from, the nodes."""
+        p = target.start.size
+        return usual_solutions(p, 1) + self._training(p) + self.nodes
 
     def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
         """Learn, draw nodes, and weigh them.

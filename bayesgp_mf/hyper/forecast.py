@@ -1,0 +1,61 @@
+"""How long a choice of hyperparameters will take with dense matrices, said before it begins."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import replace
+
+import numpy as np
+
+from bayesgp_mf.errors import LowRankError
+from bayesgp_mf.hyper.objective import NO_SOLUTION
+from bayesgp_mf.hyper.strategy import Strategy, solutions
+from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.inference.assembly import SMALLEST
+
+LONG_SECONDS = 60.0
+"""What takes longer is said before."""
+TIMED = 500
+"""Cases of which one solution is timed; the time of all of them goes with the cube of their number."""
+
+
+def warn_if_long(target: Target, strategy: Strategy) -> None:
+    """Warn, before any work, if the solutions that a strategy takes will be more than a minute of dense matrices."""
+    n, count = target.t.size, solutions(strategy, target)
+    if n < SMALLEST or count is None:
+        return
+    try:
+        if target.problem_at(target.kernel).matrix.rank is not None:
+            return
+        seconds = (n / TIMED) ** 3 * _seconds_of_some(target)
+    except (*NO_SOLUTION, LowRankError):
+        return  # the strategy will say why
+    if count * seconds < LONG_SECONDS:
+        return
+    warnings.warn(
+        f"hyper={strategy.name!r} will take about {_in_words(count * seconds)}: some {count} solutions with the dense "
+        f"matrix of {n} cases, {_in_words(seconds)} each. A random subset of the cases takes less, as the cube of "
+        "their number. So does a kernel whose Gram matrix is of low rank (smooth, with few inputs or long length "
+        "scales), fewer starts, or hyper='evidence' in place of an average.",
+        UserWarning,
+        stacklevel=4,
+    )
+
+
+def _seconds_of_some(target: Target) -> float:
+    """Return the seconds that one solution of some of the cases takes."""
+    some = np.random.default_rng(0).choice(target.t.size, TIMED, replace=False)
+    control = replace(target.control, throw=False, gram="dense")
+    fewer = replace(target, X=target.X[some], t=target.t[some], control=control)
+    began = time.perf_counter()
+    fewer.solver.solve(fewer.problem_at(target.kernel), control)
+    return time.perf_counter() - began
+
+
+def _in_words(seconds: float) -> str:
+    """Return a length of time to one or two digits."""
+    for length, name in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
+        if seconds >= 2.0 * length:
+            return f"{seconds / length:.0f} {name}"
+    return f"{seconds:.0f} seconds" if seconds >= 2.0 else f"{seconds:.1g} seconds"
