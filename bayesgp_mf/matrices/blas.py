@@ -15,7 +15,7 @@ SMALL = 1000
 
 
 class _Limit:
-    """The limit of the whole process: the first that asks for it sets it, the last that is done restores what was there.
+    """The limit of the whole process: the first that asks sets it, the last that is done restores what was there.
 
     If each set and restored it, one could take another's limit for what was there before, and leave the process with
     one thread for good; and if the first restored it, the others would go on with more threads, whose sums round
