@@ -16,7 +16,7 @@ from bayesgp_mf.inference.solver import GramGradient
 from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.solvers.accuracy import assessed
 from bayesgp_mf.solvers.extended import log_evidence
-from bayesgp_mf.solvers.refinement import Gap, in_deviations, most_rounding_of_weights, refined
+from bayesgp_mf.solvers.refinement import EPS, Gap, in_deviations, most_rounding_of_weights, refined
 from bayesgp_mf.types import Array, Derivs
 
 NEGLIGIBLE = 1e-9
@@ -55,7 +55,8 @@ def refined_mode(problem: Problem, alpha: Array, correction: Sites, info: Info) 
     # a likelihood may be far narrower than the posterior: latent values are known, too
     is_easy = is_easy and bool((own <= NEGLIGIBLE * np.abs(first.latent)).all())
     if not (is_easy and most_rounding_of_weights(matrix, first) <= NEGLIGIBLE):
-        variance = np.maximum(correction.covariance_diagonal(), 0.0)  # ... and what they are
+        # ... and what they are; of one that is lost in rounding, no more is known than that
+        variance = np.maximum(correction.covariance_diagonal(), EPS * variance)
 
     def gap(here: AtMode) -> Gap:
         lack = here.derivs.d1 - here.alpha
