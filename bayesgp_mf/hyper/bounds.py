@@ -26,7 +26,8 @@ def said_of_bounds(objective: Objective, end: Array) -> str | None:
     }
     text = (
         f"at a bound of the search: {', '.join(found.values())}. (A bound that was not given is a factor "
-        f"of 10^4 from where the search started.) The {noun} does not determine {'them' if len(found) > 1 else 'it'}."
+        f"of 10^4 from where the search started.) Within the bounds the {noun} does not determine "
+        f"{'them' if len(found) > 1 else 'it'}."
     )
     raising = [name for name in found if _raises_variance(target, end, target.names.index(name), outward)]
     others = len(found) > len(raising)
@@ -35,11 +36,11 @@ def said_of_bounds(objective: Objective, end: Array) -> str | None:
         text += (
             " The classes separate: every training case is on the side of its own label, and the larger the prior "
             f"variance, the higher the {noun}, so that no {' nor '.join(raising)} is best. Average over what the "
-            "labels leave open, hyper='integrate', 'surrogate' or 'hmc', or say what is likely: "
+            "labels leave open, hyper='surrogate' or 'hmc', or say what is likely: "
             f"priors={{{str(owner)!r}: LogNormal(...)}}."
         )
-    else:
-        others = True
+    elif raising:
+        text += " A variance at a bound: the search started too far off, or the data do not limit it; give it a prior."
     if others:
         text += (
             " A length scale at its upper bound means that the input hardly matters; otherwise start elsewhere, or "

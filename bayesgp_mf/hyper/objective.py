@@ -28,6 +28,9 @@ NO_SOLUTION = (ConvergenceError, NotPositiveDefiniteError, InconsistentDataError
 TOO_LARGE = (MemoryError, LowRankError)
 """What can be wrong at some hyperparameters while others have a solution: the second under a rougher kernel."""
 
+NOTHING = 1e-3
+"""Prior variance over that of the measurement that a target is at most; below it the kernel says nothing."""
+
 
 class _Solved(NamedTuple):
     kernel: Kernel
@@ -101,6 +104,13 @@ class Objective:
         if alpha.ndim == 1:
             return bool(np.all(t * (solved.problem.matrix @ alpha) > 0))
         return bool(np.all(np.argmax(times_gram(alpha, solved.problem.dense_gram), axis=1) == t))
+
+    def says_nothing(self, log_free: Array) -> bool:
+        """Return whether the prior variances are so small that no target can move a latent value within them."""
+        problem = self.target.problem_at(self.target.kernel_at(log_free))
+        curvature = problem.likelihood.log_prob(problem.t, np.zeros(problem.latent_shape)).d2
+        told = float(np.max(problem.matrix.diagonal())) * float(np.max(np.abs(curvature), initial=0.0))
+        return 0.0 < told < NOTHING  # a step knows no scale
 
     def at_nodes(self, nodes: Array, advance: Callable[[str], None], noun: str = "node") -> Array:
         """Return the values ``(k,)`` at nodes ``(k, p)``, -inf where there is no solution, telling of each."""

@@ -161,6 +161,11 @@ def _warn(objective: Objective, best: Run, lost: int, starts: int) -> None:
     of_bounds = said_of_bounds(objective, best.end)
     if of_bounds is not None:
         said.append((of_bounds, BoundWarning))
+    if not objective.target.priors and objective.says_nothing(best.end):
+        text = f"the search for the highest {noun} ended where the variance of the kernel is so small that it says "
+        text += "nothing of the targets. Either they hang on no input, or the search started too far off: start "
+        text += "at length scales "
+        said.append((f"{text}near the spread of the inputs, and a variance near one.", ConvergenceWarning))
     if not best.success:
         text = f"the search for the highest {noun} did not finish: {best.message}. "
         said.append((f"{text}The hyperparameters are the best it found.", ConvergenceWarning))

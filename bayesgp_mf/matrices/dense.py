@@ -96,12 +96,17 @@ class DenseGram:
         return alpha
 
     def posterior_variance(self, correction: Correction) -> Array:
-        """Return the diagonal ``(n,)`` of K - K R K."""
+        """Return the diagonal ``(n,)`` of K - K R K; from the sites, where there are some, without that difference."""
+        from_sites = getattr(correction, "covariance_diagonal", None)
+        if from_sites is not None:
+            return np.asarray(from_sites())
         return np.asarray(self.diagonal() - correction.quadratic_diagonal(self.entries))
 
     def posterior_root(self, correction: Correction) -> tuple[Array, Array]:
         """Return A ``(n, r)`` with K = A A', and the triangular C with the posterior covariance C C' of u, f = A u."""
-        root = self.root
+        root, from_sites = self.root, getattr(correction, "posterior_factor", None)
+        if from_sites is not None:
+            return root, from_sites(root)
         return root, cholesky(np.eye(root.shape[1]) - correction.quadratic(root))
 
     def field_of_others(self, alpha: Array, variance: Array, sites: Sites) -> Array:

@@ -217,9 +217,24 @@ class SiteCorrection:
 
         That is :math:`\omega_i - \omega_i^2 R_{ii}`, unless a site says so little that this would cancel.
         """
-        if self._informative.all():
-            return np.asarray((1.0 - self.diagonal() / self.site_precision) / self.site_precision)
-        return np.asarray(self._gram.diagonal() - self.quadratic_diagonal(self._gram))
+        informative, precision = self._informative, self.site_precision
+        if informative.all():
+            return np.asarray((1.0 - self.diagonal() / precision) / precision)
+        variance, weak = np.empty_like(precision), ~informative
+        told = precision[informative]
+        variance[informative] = (1.0 - self.diagonal()[informative] / told) / told
+        variance[weak] = self._gram.diagonal()[weak] - self.quadratic_diagonal(self._gram[:, weak])
+        return variance
+
+    def posterior_factor(self, root: Array) -> Array:
+        """Return the lower triangular C ``(r, r)`` with C C' = (I + A'WA)^-1, given A ``(n, r)`` with K = A A'.
+
+        With f = A u that is the posterior covariance of u, without a difference from that of the prior.
+        """
+        precision = (root.T * self.site_precision) @ root
+        precision.ravel()[:: precision.shape[0] + 1] += 1.0
+        lower = np.asarray(np.linalg.qr(triangular_inverse(cholesky(precision)), mode="r")).T
+        return np.asarray(lower * np.sign(np.diag(lower)))
 
     def rows(self, which: NDArray[np.intp]) -> Array:
         """Return the rows ``(k, n)`` of R with the given numbers ``(k,)``."""

@@ -32,8 +32,9 @@ from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, Control, Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import GramGradient, Traits
+from bayesgp_mf.likelihoods.optional import known_sites
 from bayesgp_mf.matrices.matrix import Matrix
-from bayesgp_mf.solvers.accuracy import assessed, is_accurate, require_accurate
+from bayesgp_mf.solvers.accuracy import NO_FACTOR, assessed, is_accurate, require_accurate, rounding_decides
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.solvers.fixed_variance import solve_at_fixed_variance
 from bayesgp_mf.solvers.loo_gradient import loo_gram_gradient
@@ -58,6 +59,8 @@ MOST_SINGLE = 12
 """... or are given up after so many."""
 CAUTION = 4.0
 """By how much an error of the log evidence that is judged by the last one is taken to be larger."""
+UNSETTLED = 0.1
+"""Largest change of a site, in units in which the tolerance is meant, at which it is judged at all."""
 LEFT_OUT = 1.0
 """What columns of a root may say of the log evidence, in nats, so that a first solution does without them ..."""
 MOST_COLUMNS = 0.8
@@ -158,6 +161,8 @@ class MeanField:
         better = self._in_root_form(equations, control, info.n_iterations)
         if better is not None:
             return require_accurate(better)
+        if info.status is Status.NO_VALID_STEP and known_sites(problem.likelihood, problem.t, 0.0) is not None:
+            raise rounding_decides(self.name, NO_FACTOR)  # of known sites there is a posterior
         require_solved(self.name, problem, info, control)
         return require_accurate(_finish(self.name, equations, state, info) if solution is None else solution)
 
@@ -389,6 +394,9 @@ class _Equations:
             return None
 
         def judge(change: Array) -> bool:
+            if np.max(np.abs(change)) > UNSETTLED:  # too far from the solution for squares to be errors
+                self._error = None
+                return False
             before, self._square = self._square, float(change @ change)
             error_before, self._error = self._error, None
             return error_before is not None and CAUTION * error_before * self._square <= tolerance * before

@@ -91,7 +91,7 @@ def test_a_label_that_is_certain_still_makes_a_site():
 def test_classes_that_separate_are_told_so(seed):
     X, codes = separable(seed=seed)
     kernel, bounds = bgp.kernels.Gaussian(3.0, 4.0), {"variance": (0.4, 40.0)}
-    with pytest.warns(bgp.BoundWarning, match=r"variance = 40 \(upper\).* The classes separate: .*hyper='integrate'"):
+    with pytest.warns(bgp.BoundWarning, match=r"variance = 40 \(upper\).* The classes separate: .*hyper='surrogate'"):
         idata = bgp.fit(
             X, np.array(["a", "b", "c"])[codes.astype(int)], kernel, bgp.Softmax(), method=QUICK, hyper="evidence",
             starts=1, bounds=bounds, fixed={"lengthscale"}, draws=5, random_seed=1, progress=False,
@@ -100,7 +100,7 @@ def test_classes_that_separate_are_told_so(seed):
 
 
 def test_a_bound_that_has_nothing_to_do_with_the_labels_is_told_as_ever():
-    with pytest.warns(bgp.BoundWarning, match="otherwise start elsewhere") as said:
+    with pytest.warns(bgp.BoundWarning, match="the data do not limit it; give it a prior") as said:
         maximise(
             Objective(known_target(bounds={"bias_variance": (0.5, 1.2)}), EvidenceScore()),
             starts=1,

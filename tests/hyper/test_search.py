@@ -145,3 +145,13 @@ def test_a_result_that_does_not_fit_together_is_refused(options, message):
     kernels = (bgp.kernels.Bias(1.0), bgp.kernels.Bias(2.0))
     with pytest.raises(ValueError, match=message):
         HyperResult(kernels, **{"weights": np.full(2, 0.5), **options})
+
+
+def test_a_search_that_ends_where_the_kernel_says_nothing_is_told_so():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 2))
+    y = X.sum(axis=1) > 0.0
+    far_off, options = bgp.kernels.Gaussian(100.0, 1e-4), {"hyper": "evidence", "draws": 5, "progress": False}
+    with pytest.warns(bgp.ConvergenceWarning, match=r"says nothing of the targets.*start at length scales near"):
+        idata = bgp.fit(X, y, far_off, **options)
+    np.testing.assert_allclose(idata["fit"]["log_evidence"], 40.0 * np.log(0.5), atol=1e-2)

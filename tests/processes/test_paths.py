@@ -92,7 +92,7 @@ def test_functions_know_what_the_training_cases_know_of_far_places(as_functions)
     # 60 cases that are nearly one: their values say a little of directions that only new cases span
     close = X[0] + 0.05 * RNG.standard_normal((60, 2))
     t = np.sin(40.0 * close[:, 0])
-    problem = bgp.Problem(SMOOTH.gram(close), t, Gaussian(1e-6))
+    problem = bgp.Problem(SMOOTH.gram(close), t, Gaussian(1e-5))
     process = Posterior(SMOOTH, close, problem, bgp.solve(problem.gram, t, problem.likelihood, method="exact"))
     assert paths.cover(paths.empty_basis(SMOOTH, 2), close, 60)[0].size < 20
     mean, rows = linear_map(process, X_NEW)

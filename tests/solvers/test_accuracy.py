@@ -118,3 +118,28 @@ def test_sweeps_judge_their_fixed_point():
 def test_every_method_of_several_classes_is_asked():
     assert set(MULTICLASS) == {"tap", "laplace"}
     assert set(METHODS) == {*WITH_SITES, "svm", "exact"}
+
+
+def test_an_evidence_that_is_judged_early_is_not_judged_far_from_the_solution():
+    """Two changes of order one had seemed to say that the rest was small."""
+    gram = bgp.kernels.Gaussian(3.0, 1e3).gram(np.linspace(-1.0, 1.0, 12)[:, None])
+    problem = bgp.Problem(gram, np.tile([1.0, -1.0], 6), bgp.Step())
+    for tolerance in (0.0, 1e-3):
+        with pytest.raises((ConvergenceError, NotPositiveDefiniteError)):
+            METHODS["tap"].solve(problem, bgp.Control(evidence_tolerance=tolerance))
+
+
+@pytest.mark.parametrize("kernel", [bgp.kernels.Gaussian(1.0, 100.0), bgp.kernels.Gaussian(4.0, 1000.0)])
+@pytest.mark.parametrize("method", ["tap", "exact", "laplace"])
+def test_standard_deviations_and_draws_do_not_drown_in_the_prior(kernel, method):
+    """Noise of 1e-8 beside variances of 1000: the covariance of u, f = A u, is (I + A'A/v)^-1 without a difference."""
+    x = np.linspace(-3.0, 3.0, 30)
+    idata = bgp.fit(
+        x[:, None], np.sin(x), kernel, Gaussian(1e-8), method=method, draws=500, random_seed=1, progress=False
+    )
+    values, vectors = np.linalg.eigh(kernel.gram(x[:, None]))
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    inverse = np.linalg.inv(np.linalg.cholesky(np.eye(x.size) + root.T @ root * 1e8))
+    sd = np.sqrt(np.sum((root @ inverse.T) ** 2, axis=1))
+    np.testing.assert_allclose(idata["fit"]["latent_sd"].values, sd, rtol=1e-2)
+    np.testing.assert_allclose(idata["posterior"]["f"].values.std(axis=(0, 1)), sd, rtol=0.1)
