@@ -60,7 +60,7 @@ MOST_SINGLE = 12
 CAUTION = 4.0
 """By how much an error of the log evidence that is judged by the last one is taken to be larger."""
 UNSETTLED = 0.1
-"""Largest change of a site, in units in which the tolerance is meant, at which it is judged at all."""
+"""Largest change of a site, in units in which the tolerance is meant, at which the log evidence may be called known."""
 LEFT_OUT = 1.0
 """What columns of a root may say of the log evidence, in nats, so that a first solution does without them ..."""
 MOST_COLUMNS = 0.8
@@ -394,12 +394,11 @@ class _Equations:
             return None
 
         def judge(change: Array) -> bool:
-            if np.max(np.abs(change)) > UNSETTLED:  # too far from the solution for squares to be errors
-                self._error = None
-                return False
             before, self._square = self._square, float(change @ change)
             error_before, self._error = self._error, None
-            return error_before is not None and CAUTION * error_before * self._square <= tolerance * before
+            if error_before is None or np.max(np.abs(change)) > UNSETTLED:  # squares are errors near the solution only
+                return False
+            return CAUTION * error_before * self._square <= tolerance * before
 
         return judge
 
