@@ -61,6 +61,8 @@ CAUTION = 4.0
 """By how much an error of the log evidence that is judged by the last one is taken to be larger."""
 UNSETTLED = 0.1
 """Largest change of a site, in units in which the tolerance is meant, at which the log evidence may be called known."""
+SHARE_OF_VARIANCE = 0.3
+"""Where posterior variances are off by a part, means are off by no more than so much of it, in standard deviations."""
 LEFT_OUT = 1.0
 """What columns of a root may say of the log evidence, in nats, so that a first solution does without them ..."""
 MOST_COLUMNS = 0.8
@@ -421,6 +423,10 @@ def _finish(method: str, equations: _Equations, state: State, info: Info) -> Sol
         return Gap(variance * lack, told * lack)
 
     posterior, mean_error = refined(problem.matrix, posterior, gap, equations.with_weights, sd, info)
+    if rule.fixed_variance is None:  # cavity variances react to the sites: these must be those of their cavities
+        site = match(problem.likelihood, problem.t, posterior.cavity, posterior.derivs)
+        unsettled = np.max(np.abs(site.precision - precision) * sd**2)
+        mean_error = float(np.maximum(mean_error, SHARE_OF_VARIANCE * unsettled))  # NaN stays
     evidence = Evidence(equations.evidence(posterior), rule.kind, rule.bound)
     info = replace(info, rank=rule.gram.rank)
     solution = Solution(method, posterior.alpha, posterior.correction, evidence, posterior.cavity, info)

@@ -37,7 +37,7 @@ LARGEST_ROUNDING = 1e-3
 EPS = 16 * float(np.finfo(np.float64).eps)
 """... and beyond so many units in the last place of the evidence itself."""
 CAVITY = 1e-3
-"""Largest relative error of a cavity variance, and of a cavity mean in its own standard deviations."""
+"""Largest relative error of a cavity variance, and of a cavity mean in its own standard deviations, beyond the same."""
 MARGIN = 1e-6
 """Largest violation of a condition of the support-vector machine, in units of the margin."""
 STANDARD_ERRORS = 6.0
@@ -141,9 +141,11 @@ def _judge(drawn: Drawn, solution: Solution) -> tuple[Outcome, float, float, str
         return ("right" if error <= allowed else "wrong"), math.nan, error, ""
     mean_error = _in_sd(latent(drawn, solution), known.mean, known.variance)
     evidence_error = float(abs(solution.evidence.value - known.evidence))
-    allowed = EVIDENCE + ROUNDINGS * min(known.rounding, LARGEST_ROUNDING) + EPS * abs(float(known.evidence))
+    rounding = ROUNDINGS * min(known.rounding, LARGEST_ROUNDING)
+    allowed = EVIDENCE + rounding + EPS * abs(float(known.evidence))
     cavity_error = _cavity_error(drawn, solution, known)
-    right = mean_error <= MEAN and evidence_error <= allowed and cavity_error <= CAVITY
+    # what moves the log determinant by so many nats moves a variance in it by such a part
+    right = mean_error <= MEAN and evidence_error <= allowed and cavity_error <= CAVITY + rounding
     why = f"(rounding moves it by {known.rounding:.1e}), cavities by {cavity_error:.1e}"
     return ("right" if right else "wrong"), mean_error, evidence_error, why
 
