@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -25,11 +26,12 @@ METHODS = {name: ALL[name] for name in ("tap", "laplace", "naive", "exact", "onl
 def test_a_probit_case_is_right_or_refused(case, solver):
     gram, mean, variance = (np.array(case[name]) for name in ("gram", "latent_mean", "latent_variance"))
     problem = bgp.Problem(gram, np.array(case["t"]), bgp.Probit(case["noise_variance"], case["flip"]))
-    if solver is not METHODS["tap"] and case["name"] != "case_3423":  # tap solves them all
-        with pytest.raises((bgp.NotPositiveDefiniteError, bgp.ConvergenceError), match=REFUSED):
-            solver.solve(problem)
+    try:
+        solution = solver.solve(problem)
+    except (bgp.NotPositiveDefiniteError, bgp.ConvergenceError) as error:
+        if solver is METHODS["tap"] or not re.search(REFUSED, str(error)):  # tap solves them all
+            raise
         return
-    solution = solver.solve(problem)
     assert solution.evidence.value == pytest.approx(case["log_evidence"] - LOG_2.get(case["name"], 0.0), abs=1e-6)
     off = np.abs(gram @ solution.alpha - mean)[variance > 0] / np.sqrt(variance[variance > 0])
     assert off.max() <= 1e-4
