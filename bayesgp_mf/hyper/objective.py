@@ -107,9 +107,10 @@ class Objective:
 
     def says_nothing(self, log_free: Array) -> bool:
         """Return whether the prior variances are so small that no target can move a latent value within them."""
-        problem = self.target.problem_at(self.target.kernel_at(log_free))
-        curvature = problem.likelihood.log_prob(problem.t, np.zeros(problem.latent_shape)).d2
-        told = float(np.max(problem.matrix.diagonal())) * float(np.max(np.abs(curvature), initial=0.0))
+        target = self.target
+        classes = (int(np.max(target.t)) + 1,) if target.likelihood.targets == "classes" else ()
+        curvature = target.likelihood.log_prob(target.t, np.zeros((*target.t.shape, *classes))).d2
+        told = float(np.max(target.kernel_at(log_free).diag(target.X))) * float(np.max(np.abs(curvature), initial=0.0))
         return 0.0 < told < NOTHING  # a step knows no scale
 
     def at_nodes(self, nodes: Array, advance: Callable[[str], None], noun: str = "node") -> Array:

@@ -113,7 +113,7 @@ def _unknown(solution: Solution) -> list[str]:
     info, found = solution.info, []
     if info.status is not Status.CONVERGED:
         return []
-    allowed = LARGEST_MEAN_ERROR * coarseness(info)
+    allowed = LARGEST_MEAN_ERROR * coarseness(info.residual)
     if info.mean_error is not None and not info.mean_error <= allowed:
         found.append(f"the posterior means are known to some {info.mean_error:.1g} posterior standard deviations only")
     if info.rounding is not None and not info.rounding <= LARGEST_ROUNDING:

@@ -33,23 +33,23 @@ class AtMode(NamedTuple):
     correction: Sites
 
 
-def refined_mode(problem: Problem, alpha: Array, correction: Sites, info: Info) -> tuple[AtMode, float, Array]:
+def at_mode(problem: Problem, alpha: Array, correction: Sites) -> AtMode:
+    """Return what follows from weights ``(n,)``, with R as it is."""
+    latent = problem.matrix @ alpha
+    return AtMode(alpha, latent, problem.likelihood.log_prob(problem.t, latent), correction)
+
+
+def refined_mode(problem: Problem, first: AtMode, info: Info) -> tuple[AtMode, float, Array]:
     """Return weights alpha = grad log p(t|K alpha) that hold as well as they can, and how far the means are off.
 
     Also what Newton's step would still change the latent values by ``(n,)``. There are no cavities here: the equation
     is that of the mode (`solvers.laplace`), and with a Gaussian likelihood that of the exact posterior.
     """
-    matrix, precision = problem.matrix, correction.site_precision
-
-    def at(weights: Array) -> AtMode:
-        latent = matrix @ weights
-        return AtMode(weights, latent, problem.likelihood.log_prob(problem.t, latent), correction)
-
-    first = at(alpha)
+    matrix, correction, precision = problem.matrix, first.correction, first.correction.site_precision
     with np.errstate(divide="ignore"):
         # what no posterior variance exceeds where all sites are positive, ...
         variance = np.minimum(matrix.diagonal(), 1.0 / np.abs(precision))
-    lack = first.derivs.d1 - alpha
+    lack = first.derivs.d1 - first.alpha
     own = variance * np.abs(lack)
     is_easy = bool((precision >= 0).all()) and in_deviations(own, np.sqrt(variance)) <= NEGLIGIBLE
     # a likelihood may be far narrower than the posterior: latent values are known, too
@@ -62,7 +62,10 @@ def refined_mode(problem: Problem, alpha: Array, correction: Sites, info: Info) 
         lack = here.derivs.d1 - here.alpha
         return Gap(variance * lack, lack)
 
-    best, error = refined(matrix, first, gap, lambda _, weights: at(weights), np.sqrt(variance), info, NEGLIGIBLE)
+    def moved(here: AtMode, weights: Array) -> AtMode:
+        return at_mode(problem, weights, here.correction)
+
+    best, error = refined(matrix, first, gap, moved, np.sqrt(variance), info, NEGLIGIBLE)
     lack = best.derivs.d1 - best.alpha
     return best, error, (np.zeros_like(lack) if is_easy else matrix @ correction.weights(lack))
 

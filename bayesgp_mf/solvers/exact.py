@@ -37,7 +37,7 @@ from bayesgp_mf.matrices.corrections import DenseCorrection, InverseCorrection
 from bayesgp_mf.matrices.factors import cholesky, psd_root
 from bayesgp_mf.matrices.sites import SiteCorrection
 from bayesgp_mf.solvers.accuracy import NO_FACTOR, require_accurate, rounding_decides
-from bayesgp_mf.solvers.at_mode import assessed_mode, refined_mode
+from bayesgp_mf.solvers.at_mode import assessed_mode, at_mode, refined_mode
 from bayesgp_mf.solvers.loo_gradient import loo_gram_gradient, pull_back_nothing
 from bayesgp_mf.solvers.orthant import Estimate, Orthant, tilted
 from bayesgp_mf.types import Array
@@ -211,7 +211,7 @@ class Exact:
             alpha = correction.multiply(problem.t)
         except NotPositiveDefiniteError as error:
             raise rounding_decides(self.name, NO_FACTOR) from error
-        mode, mean_error, _ = refined_mode(problem, alpha, correction, info)
+        mode, mean_error, _ = refined_mode(problem, at_mode(problem, alpha, correction), info)
         value = -0.5 * (problem.t @ mode.alpha + correction.log_det + problem.n * np.log(2.0 * np.pi * noise))
         solution = Solution(self.name, mode.alpha, correction, Evidence(float(value), "exact"), None, info)
         gradient = partial(self.gram_gradient, problem)

@@ -120,29 +120,30 @@ class Laplace:
         NotPositiveDefiniteError
             If K^-1 + W is not positive definite: the state is no summit of the posterior.
         """
-        hill, alpha = _Hill(problem), state.alpha
-        told = hill.told(hill.log_prob(hill.times(alpha)))
-        correction = problem.matrix.sites(told) if state.correction is None else state.correction
-        same = SAME_SITES * problem.n
+        hill, same = _Hill(problem), SAME_SITES * problem.n
+        latent = hill.times(state.alpha)
+        derivs = hill.log_prob(latent)
+        correction = problem.matrix.sites(hill.told(derivs)) if state.correction is None else state.correction
+        mode = AtMode(state.alpha, latent, derivs, correction)
         for _ in range(ROUNDS):  # more than one where better weights have other sites
-            if log_det_change(hill, correction.site_precision, told) > same:
-                correction = problem.matrix.sites(told)
-            log_det = self._log_det(problem, correction)
-            mode, mean_error, left = refined_mode(problem, alpha, correction, info)
-            alpha, told = mode.alpha, hill.told(mode.derivs)
-            moved = log_det_change(hill, correction.site_precision, told)
+            told = hill.told(mode.derivs)
+            if log_det_change(hill, mode.correction.site_precision, told) > same:
+                mode = mode._replace(correction=problem.matrix.sites(told))
+            log_det = self._log_det(problem, mode.correction)
+            mode, mean_error, left = refined_mode(problem, mode, info)
+            moved = log_det_change(hill, mode.correction.site_precision, hill.told(mode.derivs))
             if moved <= same:
                 break
         value = psi(mode.derivs, mode.alpha, mode.latent) - 0.5 * log_det
         info = replace(info, rank=problem.matrix.rank)
-        solution = Solution(self.name, mode.alpha, correction, Evidence(value, "laplace"), None, info)
+        solution = Solution(self.name, mode.alpha, mode.correction, Evidence(value, "laplace"), None, info)
         if info.status is Status.CONVERGED and (np.any(left) or moved > same):
             self._require_stationary(problem, solution, _left_of_evidence(hill, mode, left, moved))
-        return assessed_mode(problem, solution, correction, mean_error, partial(self.gram_gradient, problem))
+        return assessed_mode(problem, solution, mode.correction, mean_error, partial(self.gram_gradient, problem))
 
     def _require_stationary(self, problem: Problem, solution: Solution, error: float) -> None:
         """Raise if a log evidence has an error in nats that is felt, unless rounding of K does as much to it."""
-        if error <= EVIDENCE_ERROR * coarseness(solution.info):
+        if error <= EVIDENCE_ERROR * coarseness(solution.info.residual):
             return
         if not error <= ROUNDINGS * problem.matrix.rounding(self.gram_gradient(problem, solution)):
             raise rounding_decides(

@@ -21,7 +21,7 @@ from bayesgp_mf.inference.solution import Control, Info
 from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.solvers.ascent import SMALLEST_FRACTION, climb
 from bayesgp_mf.solvers.line_search import first_that_rises
-from bayesgp_mf.solvers.refinement import AT_TOLERANCE
+from bayesgp_mf.solvers.refinement import coarseness
 from bayesgp_mf.types import Array, Derivs
 
 _SETTLED = 1e-7
@@ -91,8 +91,8 @@ def find_mode(hill: Hill, zero: State, control: Control, start: Array | None = N
 
 
 def _climb(hill: Hill, state: State, control: Control) -> tuple[State, Info]:
-    steps, coarseness = 0, max(1.0, control.tolerance / AT_TOLERANCE)
-    settled, drift = _SETTLED * coarseness, _DRIFT * coarseness
+    steps, coarser = 0, coarseness(control.tolerance)
+    settled, drift = _SETTLED * coarser, _DRIFT * coarser
     for _ in range(_ROUNDS):
         state, info = climb(
             lambda at: newton(hill, at),

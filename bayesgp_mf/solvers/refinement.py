@@ -99,7 +99,7 @@ def refined(
     O(n) where nothing need be done, and O(n^2) for each refinement.
     """
     best, smallest, here = first, float("inf"), first
-    negligible *= coarseness(info)
+    negligible *= coarseness(info.residual)
     for _ in range(1 + MOST_REFINEMENTS):
         own, drive = gap(here)
         error, step = in_deviations(own, sd), None
@@ -143,6 +143,6 @@ def most_rounding_of_weights(matrix: Matrix, state: Weighted) -> float:
         return SPREAD * EPS * float(np.sqrt((1.0 + told) * (prior @ state.alpha**2)))
 
 
-def coarseness(info: Info) -> float:
-    """Return by how much more was left on purpose than the default tolerance leaves."""
-    return max(1.0, info.residual / AT_TOLERANCE)
+def coarseness(tolerance: float) -> float:
+    """Return by how much more is left on purpose at a tolerance than at the default one."""
+    return max(1.0, tolerance / AT_TOLERANCE)
