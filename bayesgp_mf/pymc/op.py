@@ -29,7 +29,7 @@ from bayesgp_mf.pymc.mean import check_mean, mean_gradient
 from bayesgp_mf.pymc.parameters import check_differentiable, check_parameters, check_single_latent, parameter_gradient
 from bayesgp_mf.types import Array
 
-FAILURES = (*NO_SOLUTION, ArithmeticError, np.linalg.LinAlgError)
+FAILURES = (*NO_SOLUTION, np.linalg.LinAlgError)
 """How the inner solver may fail at some hyperparameters; anything else is a mistake in the call."""
 
 _log = logging.getLogger(__name__)

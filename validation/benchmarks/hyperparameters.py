@@ -8,7 +8,7 @@ import numpy as np
 
 import bayesgp_mf as bgp
 from bayesgp_mf.hyper import EvidenceScore, Objective, Target
-from bayesgp_mf.hyper.scores import KNOWN
+from bayesgp_mf.hyper.scores import KNOWN_IN_SEARCH
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.types import Array
@@ -56,7 +56,7 @@ def evidence_cases(split: Split, method: str) -> dict[str, Case]:
     """Return a call from the prior, and one from the solution at a point nearby."""
     kernel = bgp.kernels.Gaussian(LENGTHSCALE, VARIANCE)
     objective = Objective(
-        Target(split.X, split.t, bgp.Probit(), kernel, get_method(method), Control()), EvidenceScore(KNOWN)
+        Target(split.X, split.t, bgp.Probit(), kernel, get_method(method), Control()), EvidenceScore(KNOWN_IN_SEARCH)
     )
     here: Array = objective.target.start
 
