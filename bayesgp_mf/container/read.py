@@ -123,7 +123,14 @@ def _read_gram(node: xr.Dataset, kernel: Kernel, X: Array) -> Array | LowRankGra
 def _read_solution(node: xr.Dataset, problem: Problem, attrs: dict[str, Any], method: str) -> Solution:
     iterations, residual = int(node["n_iterations"]), float(node["residual"])
     mean_error, rounding = (float(node[name]) if name in node else None for name in ("mean_error", "rounding"))
-    info = Info(Status[attrs["status"]], iterations, residual, problem.matrix.rank, mean_error, rounding)
+    info = Info(
+        Status[attrs["status"]],
+        iterations,
+        residual,
+        mean_error=mean_error,
+        rounding=rounding,
+        **problem.matrix.stated,  # type: ignore[arg-type]
+    )
     alpha, kind, bound = node["alpha"].values, attrs["evidence_kind"], attrs["evidence_bound"]
     if kind == "none":
         return Solution(method, alpha, UndefinedCorrection(method), UndefinedEvidence(method), None, info)

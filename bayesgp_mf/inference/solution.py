@@ -132,7 +132,11 @@ class Info:
     residual : float
         Largest change that one more full step would make, in the units of `Control.tolerance`.
     rank : int or None
-        Rank of the Gram matrix where the method worked with a root of low rank; None where with the dense matrix.
+        Rank of the Gram matrix where the method worked with a root of low rank, or the number of inducing cases; None
+        where with the dense matrix.
+    independent : float or None
+        On inducing cases, the mean part of the prior variances that they do not explain, which is taken for noise of
+        each case's own. None elsewhere.
     mean_error : float or None
         How far the posterior means are off, judged by the equations at what was returned, in posterior standard
         deviations: the largest (`solvers.accuracy`). None where that is not asked.
@@ -144,6 +148,7 @@ class Info:
     n_iterations: int
     residual: float
     rank: int | None = None
+    independent: float | None = None
     mean_error: float | None = None
     rounding: float | None = None
 

@@ -96,8 +96,11 @@ class Sites(Correction, Protocol):
     def covariance_diagonal(self) -> Array:
         """Return the posterior variances ``(n,)`` under all sites, Sigma_ii."""
 
-    def covariance(self, cavity_variance: Array, left_out: Callable[[], float]) -> Covariance:
-        """Return the products with Sigma; of some columns of a root if the others leave out at most a trace."""
+    def covariance(self, cavity_variance: Array, left_out: Callable[[], float]) -> Covariance | None:
+        """Return the products with Sigma, of some columns of a root if the others leave out at most a trace.
+
+        None where Newton's step, which asks for them, would take as long as several others.
+        """
 
     def gradient(self, left: Array, right: Array) -> Any:
         """Return ``(left right' + right left' - R) / 2`` as `Matrix.pull_back` takes it, for ``(n,)`` arrays."""
@@ -129,6 +132,11 @@ class DenseCorrection:
     def dense(self) -> Array:
         """Return ``R (n, n)``."""
         return self._matrix
+
+    def gradient(self, left: Array, right: Array) -> Array:
+        """Return ``(left right' + right left' - R) / 2``, ``(n, n)``, for ``left`` and ``right (n,)``."""
+        product = np.outer(left, right)
+        return np.asarray(0.5 * (product + product.T - self._matrix))
 
     def stored(self) -> dict[str, Array]:
         """Return R."""

@@ -18,6 +18,7 @@ from bayesgp_mf.matrices.factors import (
     triangular_inverse,
 )
 from bayesgp_mf.matrices.matrix import HasPullBack
+from bayesgp_mf.matrices.sampling import RootSampler
 from bayesgp_mf.matrices.sites import SiteCorrection
 from bayesgp_mf.types import Array
 
@@ -38,11 +39,18 @@ class DenseGram:
     rank: ClassVar[None] = None
     pivots: ClassVar[None] = None
     factor_is_cheap: ClassVar[bool] = False
+    independent_rest: ClassVar[bool] = False
+    said: ClassVar[str] = ""
 
     @property
     def shape(self) -> tuple[int, ...]:
         """That of the array."""
         return self.entries.shape
+
+    @property
+    def stated(self) -> dict[str, float]:
+        """Nothing: it is the whole matrix."""
+        return {}
 
     @property
     def width(self) -> int:
@@ -84,7 +92,7 @@ class DenseGram:
         """Return the same in single precision."""
         return DenseGram(self.entries.astype(np.float32))
 
-    def fewer_columns(self, left_out: Callable[[], float], most: float) -> None:
+    def coarser(self, left_out: Callable[[], float], most: float) -> None:
         """Return None: there is no root with columns to leave out."""
 
     def features(self, kernel: HasPullBack, X: Array, X_new: Array) -> Array:
@@ -102,12 +110,14 @@ class DenseGram:
             return np.asarray(from_sites())
         return np.asarray(self.diagonal() - correction.quadratic_diagonal(self.entries))
 
-    def posterior_root(self, correction: Correction) -> tuple[Array, Array]:
-        """Return A ``(n, r)`` with K = A A', and the triangular C with the posterior covariance C C' of u, f = A u."""
-        root, from_sites = self.root, getattr(correction, "posterior_factor", None)
-        if from_sites is not None:
-            return root, from_sites(root)
-        return root, cholesky(np.eye(root.shape[1]) - correction.quadratic(root))
+    def posterior_factor(self, correction: Correction) -> Array:
+        """Return the triangular C with the posterior covariance C C' of u, f = A u for the `root` A."""
+        return _posterior_factor(self.root, correction)
+
+    def sampler(self, alpha: Array, correction: Correction) -> RootSampler:
+        """Return what draws the latent values of the training cases."""
+        root = self.root
+        return RootSampler(root, _posterior_factor(root, correction), alpha)
 
     def field_of_others(self, alpha: Array, variance: Array, sites: Sites) -> Array:
         """Return f_i - lambda_i alpha_i ``(n,)`` at cavity variances lambda, and keep its sign."""
@@ -135,6 +145,13 @@ class DenseGram:
         """
         sd = np.sqrt(self.diagonal())
         return float(np.finfo(np.float64).eps * np.linalg.norm(sd[..., :, None] * gradient * sd[..., None, :]))
+
+
+def _posterior_factor(root: Array, correction: Correction) -> Array:
+    from_sites = getattr(correction, "posterior_factor", None)
+    if from_sites is not None:
+        return np.asarray(from_sites(root))
+    return cholesky(np.eye(root.shape[1]) - correction.quadratic(root))
 
 
 def shrinkage(gram: Array, variance: Array, diagonal: Array, rows: Callable[[NDArray[np.intp]], Array]) -> Array:

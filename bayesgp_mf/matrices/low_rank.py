@@ -33,6 +33,7 @@ from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.corrections import Covariance, Sites, site_variance
 from bayesgp_mf.matrices.factors import cholesky, symmetric, triangular_inverse
 from bayesgp_mf.matrices.matrix import HasPullBack
+from bayesgp_mf.matrices.sampling import RootSampler
 from bayesgp_mf.types import Array
 
 LEAST_REST = 1e-11
@@ -45,24 +46,25 @@ class LowRankGram:
 
     Attributes
     ----------
-    root : (n, r) array
-        L, with K = L L'.
+    root : Root
+        L ``(n, r)``, with K = L L'.
     pivots : (r,) array of int
         The cases whose columns it was made from, in the order in which L is triangular.
     left_out : float
         Trace of what was left out of the matrix that the kernel gives, in squared latent units.
     """
 
-    root: Array
+    root: Any
     pivots: NDArray[np.intp]
     left_out: float
 
     __array_ufunc__: ClassVar[None] = None  # so that ``vector @ gram`` comes here
     form: ClassVar[str] = "low_rank"
     factor_is_cheap: ClassVar[bool] = True
+    independent_rest: ClassVar[bool] = False
 
     @property
-    def entries(self) -> Array:
+    def entries(self) -> Any:
         """The root, which is all that there is of K."""
         return self.root
 
@@ -75,6 +77,16 @@ class LowRankGram:
     def rank(self) -> int:
         """Columns of the root, r."""
         return int(self.root.shape[1])
+
+    @property
+    def said(self) -> str:
+        """What it is, to be said of a failure."""
+        return f" on a root of rank {self.rank}; Control(gram='dense') keeps the whole matrix"
+
+    @property
+    def stated(self) -> dict[str, float]:
+        """What the `Info` of a solution on it states of it."""
+        return {"rank": self.rank}
 
     @property
     def width(self) -> int:
@@ -130,9 +142,13 @@ class LowRankGram:
         """Return the posterior variances ``(n,)`` of the training cases under the only correction of this form."""
         return np.asarray(correction.covariance_diagonal())
 
-    def posterior_root(self, correction: Any) -> tuple[Array, Array]:
-        """Return L, and the triangular C with the posterior covariance C C' of u, f = L u."""
-        return self.root, correction.inverse_factor.T
+    def posterior_factor(self, correction: Any) -> Array:
+        """Return the triangular C with the posterior covariance C C' of u, f = L u."""
+        return np.asarray(correction.inverse_factor.T)
+
+    def sampler(self, alpha: Array, correction: Any) -> RootSampler:
+        """Return what draws the latent values of the training cases."""
+        return RootSampler(self.root, self.posterior_factor(correction), alpha)
 
     def field_of_others(self, alpha: Array, variance: Array, sites: Sites) -> Array:
         """Return f_i - lambda_i alpha_i ``(n,)`` at cavity variances lambda."""
@@ -175,7 +191,7 @@ class LowRankGram:
         left_out = self.left_out + float(self._left_out_after[rank])
         return LowRankGram(np.ascontiguousarray(self.root[:, :rank]), self.pivots[:rank], left_out)
 
-    def fewer_columns(self, left_out: Callable[[], float], most: float) -> LowRankGram | None:
+    def coarser(self, left_out: Callable[[], float], most: float) -> LowRankGram | None:
         """Return the matrix of so few first columns that the others leave out at most a trace, or None.
 
         Parameters

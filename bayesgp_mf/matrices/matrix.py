@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.matrices.corrections import Correction, Sites
+from bayesgp_mf.matrices.root import Root
+from bayesgp_mf.matrices.sampling import Sampler
 from bayesgp_mf.types import Array
 
 
@@ -24,6 +26,9 @@ class HasPullBack(Protocol):
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array, /) -> dict[str, Array]:
         """Return the derivatives in the parameters from that in `cross`."""
 
+    def diag_vjp(self, X: Array, diag_bar: Array, /) -> dict[str, Array]:
+        """Return the derivatives in the parameters from that in the variances of single cases."""
+
 
 class Matrix(Protocol):
     """The Gram matrix K ``(n, n)`` of the training cases, in one form or another."""
@@ -33,12 +38,12 @@ class Matrix(Protocol):
         """The name by which a solver says that it takes it."""
 
     @property
-    def entries(self) -> Array:
+    def entries(self) -> Any:
         """The numbers that it is made of."""
 
     @property
-    def root(self) -> Array:
-        """A ``(n, r)`` with K = A A'."""
+    def root(self) -> Root:
+        """A ``(n, r)`` with K = A A', but for what is `independent_rest`."""
 
     @property
     def rank(self) -> int | None:
@@ -47,6 +52,18 @@ class Matrix(Protocol):
     @property
     def pivots(self) -> NDArray[np.intp] | None:
         """The training cases that a root of low rank was made from."""
+
+    @property
+    def independent_rest(self) -> bool:
+        """Whether what its root leaves of the variance of a case, old or new, is noise of the case's own."""
+
+    @property
+    def said(self) -> str:
+        """What it is and what else there would be, where that is not the whole matrix, to be said of a failure."""
+
+    @property
+    def stated(self) -> dict[str, float]:
+        """What the `Info` of a solution on it states of it, by name."""
 
     @property
     def width(self) -> int:
@@ -84,10 +101,10 @@ class Matrix(Protocol):
     def in_single_precision(self) -> Matrix | None:
         """Return the same in single precision, or None where that would not pay."""
 
-    def fewer_columns(self, left_out: Callable[[], float], most: float) -> Matrix | None:
-        """Return the matrix of the first columns of the root, at most a part ``most`` of them, or None.
+    def coarser(self, left_out: Callable[[], float], most: float) -> Matrix | None:
+        """Return a matrix of fewer columns whose solution is a start for that of this one, or None if none pays.
 
-        The others leave out at most a trace ``left_out``.
+        It has at most a part ``most`` of the columns, and leaves out at most a trace ``left_out`` of the matrix.
         """
 
     def features(self, kernel: HasPullBack, X: Array, X_new: Array) -> Array:
@@ -99,8 +116,11 @@ class Matrix(Protocol):
     def posterior_variance(self, correction: Correction) -> Array:
         """Return the posterior variances ``(n,)`` of the training cases; rounding may make them negative."""
 
-    def posterior_root(self, correction: Correction) -> tuple[Array, Array]:
-        """Return A ``(n, r)`` with K = A A', and C ``(r, r)`` with the posterior covariance C C' of u, f = A u."""
+    def posterior_factor(self, correction: Correction) -> Array:
+        """Return C ``(r, r)`` with the posterior covariance C C' of the weights u of the features of a root."""
+
+    def sampler(self, alpha: Array, correction: Correction) -> Sampler:
+        """Return what draws the latent values of the training cases from the posterior with weights ``alpha (n,)``."""
 
     def field_of_others(self, alpha: Array, variance: Array, sites: Sites) -> Array:
         """Return f_i - lambda_i alpha_i ``(n,)`` at cavity variances lambda."""

@@ -170,7 +170,7 @@ def draw_weights(
         Source of randomness.
     """
     if matrix.rank is not None:
-        _, factor = matrix.posterior_root(correction)
+        factor = matrix.posterior_factor(correction)
         seen = matrix.in_features(alpha) + rng.standard_normal((draws, matrix.rank)) @ factor.T
         # under that Gram matrix, the training cases say nothing of other features
         return np.hstack([seen, rng.standard_normal((draws, basis.size - matrix.rank))])

@@ -341,22 +341,15 @@ class Posterior:
         if self._known is not None:
             yield self._draw_known(self._known, draws, rng)
             return
-        root, factor = self._matrix.posterior_root(self.solution.correction)
-        rank = root.shape[1]
-        mean = root.T @ self.solution.alpha  # of u, since the mean of f is K alpha = A (A' alpha)
-        constant = 0.5 * rank * np.log(2.0 * np.pi)
+        sampler = self._matrix.sampler(self.solution.alpha, self.solution.correction)
         for block in blocks(max(draws, 1), max(size, 1)):
-            noise = rng.standard_normal((min(block.stop, draws) - block.start, rank))
-            u = mean + noise @ factor.T
-            f = u @ root.T
-            log_q = -0.5 * np.sum(noise**2, axis=1) - np.sum(np.log(np.diag(factor))) - constant
+            f, log_prior, log_q = sampler.draw(min(block.stop, draws) - block.start, rng)
             if marginals == "tilted":
-                f, log_slope = self._tilt(f, rank)
+                f, log_slope = self._tilt(f)
                 log_q = log_q - log_slope  # the density of f, and so of u = A^-1 f, is divided by the slope of the map
-                u = np.asarray(np.linalg.solve(root, f.T).T, dtype=np.float64)
+                log_prior = sampler.log_prior(f)
             log_likelihood = self.problem.likelihood.log_prob(self.problem.t, f)
-            log_p = log_likelihood.value.sum(axis=1) - 0.5 * np.sum(u**2, axis=1) - constant
-            yield Draws(f + self._offset, log_likelihood, log_p, log_q)
+            yield Draws(f + self._offset, log_likelihood, log_likelihood.value.sum(axis=1) + log_prior, log_q)
 
     def _draw_known(self, known: KnownPosterior, draws: int, rng: np.random.Generator) -> Draws:
         f, log_prior = known.draw(draws, rng)
@@ -364,7 +357,7 @@ class Posterior:
         log_p = log_likelihood.value.sum(axis=1) + log_prior
         return Draws(f, log_likelihood, log_p, log_p - self.log_evidence)
 
-    def _tilt(self, f: Array, rank: int) -> tuple[Array, Array]:
+    def _tilt(self, f: Array) -> tuple[Array, Array]:
         """Carry Gaussian draws ``(draws, n)`` to the tilted marginals; also the log of the slope of the whole map."""
         cavity = self.solution.cavity
         if cavity is None:
@@ -374,6 +367,7 @@ class Posterior:
                 f"method {self.method.name!r} states cavities that its solutions do not have."
             )
         mean, variance = self.problem.matrix @ self.solution.alpha, self._variance_at_training
+        rank = self._matrix.root.shape[1]
         if rank < self.problem.n or np.any(variance <= 0):
             raise NotPositiveDefiniteError(
                 f"tilted marginals need an invertible Gram matrix, and this one of {self.problem.n} cases has rank "

@@ -84,12 +84,11 @@ def require_solved(name: str, problem: Problem, info: Info, control: Control) ->
     if reason is not None:
         raise InconsistentDataError(reason)
     if control.throw:
-        rank, several = problem.matrix.rank, problem.likelihood.targets == "classes"
-        low_rank = "" if rank is None else f" on a root of rank {rank}; Control(gram='dense') keeps the whole matrix"
+        several = problem.likelihood.targets == "classes"
         what = info.status.for_classes(name) if several else info.status.value
         raise ConvergenceError(
             f"{name}: {what} (residual {info.residual:.2g} after {info.n_iterations} steps, "
-            f"tolerance {control.tolerance:.2g}{low_rank})",
+            f"tolerance {control.tolerance:.2g}{problem.matrix.said})",
             info.status,
         )
 

@@ -18,6 +18,7 @@ import numbers
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +36,6 @@ from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import LatentNoise, latent_noise
 from bayesgp_mf.matrices.corrections import DenseCorrection, InverseCorrection
 from bayesgp_mf.matrices.factors import cholesky, psd_root
-from bayesgp_mf.matrices.sites import SiteCorrection
 from bayesgp_mf.solvers.accuracy import NO_FACTOR, require_accurate, rounding_decides
 from bayesgp_mf.solvers.at_mode import assessed_mode, at_mode, refined_mode
 from bayesgp_mf.solvers.loo_gradient import loo_gram_gradient, pull_back_nothing
@@ -76,7 +76,12 @@ class Exact:
     @property
     def traits(self) -> Traits:
         """With labels its posterior is no Gaussian process, but known all the same."""
-        return Traits(known_posterior=self._known_posterior, loo_gradient=_loo_gradient, check=_noise_of)
+        return Traits(
+            matrices=frozenset({"dense", "inducing"}),
+            known_posterior=self._known_posterior,
+            loo_gradient=_loo_gradient,
+            check=_noise_of,
+        )
 
     def _known_posterior(self, problem: Problem) -> ExactPosterior | None:
         return ExactPosterior(self, problem) if problem.likelihood.targets == "binary" else None
@@ -115,9 +120,10 @@ class Exact:
             return self._regression(problem, noise.variance)
         return self._classification(problem, control)
 
-    def gram_gradient(self, problem: Problem, solution: Solution) -> Array:
-        """Return the derivative ``(n, n)`` of the log evidence with respect to the Gram matrix."""
-        return 0.5 * (np.outer(solution.alpha, solution.alpha) - solution.correction.dense())
+    def gram_gradient(self, problem: Problem, solution: Solution) -> GramGradient:
+        """Return the derivative ``(n, n)`` of the log evidence with respect to the Gram matrix, (alpha alpha' - R)/2."""
+        correction: Any = solution.correction
+        return correction.gradient(0.5 * solution.alpha, solution.alpha)  # type: ignore[no-any-return]
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> LeaveOneOut:
         """Return exact leave-one-out predictions, by leaving each case out and integrating again.
@@ -205,10 +211,10 @@ class Exact:
         return Cloud(weights, np.full(draws, 1.0 / draws), InverseCorrection(cholesky(_covariance(problem))))
 
     def _regression(self, problem: Problem, noise: float) -> Solution:
-        correction = SiteCorrection(problem.dense_gram, np.full(problem.n, 1.0 / noise))
-        info = Info(Status.CONVERGED, 1, 0.0)
+        correction = problem.matrix.sites(np.full(problem.n, 1.0 / noise))
+        info = replace(Info(Status.CONVERGED, 1, 0.0), **problem.matrix.stated)
         try:
-            alpha = correction.multiply(problem.t)
+            alpha = correction.weights(problem.t / noise)
         except NotPositiveDefiniteError as error:
             raise rounding_decides(self.name, NO_FACTOR) from error
         mode, mean_error, _ = refined_mode(problem, at_mode(problem, alpha, correction), info)

@@ -87,7 +87,7 @@ class Laplace:
     def traits(self) -> Traits:
         """It works on a root of low rank too; a prior mean moves its mode."""
         return Traits(
-            matrices=frozenset({"dense", "low_rank"}),
+            matrices=frozenset({"dense", "low_rank", "inducing"}),
             mean_gradient=lambda problem, solution: solution.alpha + response_to_mean(problem, solution),
             loo_gradient=_loo_gradient,
             check=_check_curvature,
@@ -135,7 +135,7 @@ class Laplace:
             if moved <= same:
                 break
         value = psi(mode.derivs, mode.alpha, mode.latent) - 0.5 * log_det
-        info = replace(info, rank=problem.matrix.rank)
+        info = replace(info, **problem.matrix.stated)
         solution = Solution(self.name, mode.alpha, mode.correction, Evidence(value, "laplace"), None, info)
         if info.status is Status.CONVERGED and (np.any(left) or moved > same):
             self._require_stationary(problem, solution, _left_of_evidence(hill, mode, left, moved))

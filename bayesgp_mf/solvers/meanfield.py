@@ -175,7 +175,7 @@ class MeanField:
         """
         if control.scheme == "paper":
             return None
-        fewer = problem.matrix.fewer_columns(lambda: LEFT_OUT / strength(problem), MOST_COLUMNS)
+        fewer = problem.matrix.coarser(lambda: LEFT_OUT / strength(problem), MOST_COLUMNS)
         if fewer is None:
             return None
         rough = replace(control, tolerance=max(ROUGH, control.tolerance), throw=True, progress=False)
@@ -428,7 +428,7 @@ def _finish(method: str, equations: _Equations, state: State, info: Info) -> Sol
         unsettled = np.max(np.abs(site.precision - precision) * sd**2)
         mean_error = float(np.maximum(mean_error, SHARE_OF_VARIANCE * unsettled))  # NaN stays
     evidence = Evidence(equations.evidence(posterior), rule.kind, rule.bound)
-    info = replace(info, rank=rule.gram.rank)
+    info = replace(info, **rule.gram.stated)
     solution = Solution(method, posterior.alpha, posterior.correction, evidence, posterior.cavity, info)
     return assessed(
         solution,

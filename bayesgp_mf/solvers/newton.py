@@ -79,11 +79,14 @@ def newton_step(
     alpha, correction, (mean, variance), derivs = posterior
     if not (precision > 0).all():
         return None
+    covariance = correction.covariance(variance, lambda: _LEFT_OUT / strength(problem))
+    if covariance is None:
+        return None
     latent = mean + variance * alpha
     _, d1, d2 = derivs
     d3, d4 = rough_higher_derivatives(problem.likelihood, problem.t, mean, variance + extra_noise, derivs)
     gamma, g = 1.0 + precision * variance, 1.0 / (1.0 + variance * d2)
-    covariance_times, squared_times, is_whole = correction.covariance(variance, lambda: _LEFT_OUT / strength(problem))
+    covariance_times, squared_times, is_whole = covariance
     by_variance = 0.5 * d4 + d1 * d3
     off = mean + variance * d1 - latent  # zero at the solution
     constant = (residual.shift - latent * residual.precision) - off * residual.precision

@@ -42,7 +42,7 @@ class Rule(abc.ABC):
     """What its evidence is."""
     bound: ClassVar[Literal["lower"] | None] = None
     """Whether its evidence is a guaranteed bound."""
-    matrices: ClassVar[frozenset[str]] = frozenset({"dense", "low_rank"})
+    matrices: ClassVar[frozenset[str]] = frozenset({"dense", "low_rank", "inducing"})
     """Forms of Gram matrices that it works with."""
 
     def __init__(self, gram: Matrix) -> None:
