@@ -134,8 +134,25 @@ def test_a_slope_that_is_not_finite_at_equal_inputs_counts_as_zero():
 
 
 def test_the_derivative_in_inputs_does_not_depend_on_where_they_are():
-    far = Matern32(ARD).inputs_vjp(X + 1e6, X[:4] + 1e6 + 0.3, BAR)
-    np.testing.assert_allclose(far, Matern32(ARD).inputs_vjp(X, X[:4] + 0.3, BAR), atol=1e-7)
+    kernel = Matern32([0.5, 1.0, 2.0])  # powers of two, so that nothing is rounded before the derivative is worked out
+    rows, far = np.round(X * 2**10) / 2**10, 2.0**30
+    near = kernel.inputs_vjp(rows, rows[:4] + 0.25, BAR)
+    np.testing.assert_allclose(kernel.inputs_vjp(rows + far, rows[:4] + 0.25 + far, BAR), near, rtol=1e-10)
+
+
+@pytest.mark.parametrize("kernel", [Matern52(ARD), RationalQuadratic(ARD, 2.0, 0.7)])
+def test_many_pairs_are_worked_out_as_few_are(kernel):
+    rng = np.random.default_rng(5)
+    rows, bar, others = rng.standard_normal((2_000, 3)), rng.standard_normal((2_000, 90)), rng.standard_normal((90, 3))
+    parts = np.array_split(np.arange(2_000), 20)
+    np.testing.assert_array_equal(
+        kernel.cross(rows, others), np.vstack([kernel.cross(rows[part], others) for part in parts])
+    )
+    moves = sum(kernel.inputs_vjp(rows[part], others, bar[part]) for part in parts)
+    np.testing.assert_allclose(kernel.inputs_vjp(rows, others, bar), moves, atol=1e-10)
+    gradients = [kernel.cross_vjp(rows[part], others, bar[part]) for part in parts]
+    for name, value in kernel.cross_vjp(rows, others, bar).items():
+        np.testing.assert_allclose(value, sum(gradient[name] for gradient in gradients), atol=1e-10)
 
 
 @pytest.mark.parametrize("wrong", [lambda vjp: -vjp, lambda vjp: 1.001 * vjp, lambda vjp: vjp + 0.001, np.zeros_like])
