@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesgp_mf.kernels.inherited import drop_outdated
+from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array
 
 DEEPEST = 100
@@ -29,6 +31,10 @@ class Kernel(abc.ABC):
     """
 
     per_class: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        drop_outdated(cls, Kernel, {"diag_vjp": ("diag", "gram_vjp"), "inputs_vjp": ("gram", "cross")})
 
     @property
     @abc.abstractmethod
@@ -64,6 +70,20 @@ class Kernel(abc.ABC):
         ``gram_bar (n, n)`` is symmetric: the derivative of some number with respect to `gram`.
         """
 
+    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
+        """Return sum_i diag_bar_i dk(x_i, x_i)/dtheta for each parameter, in the shapes of `params`.
+
+        ``diag_bar (n,)`` is the derivative of some number with respect to `diag`. This method is made of `gram_vjp`, a
+        few cases at a time, and right for any kernel; a kernel that knows its own `diag` is faster. A class that
+        derives from such a kernel and has a `diag` or `gram_vjp` of its own, of which the inherited method knows
+        nothing, is given this one again, unless it has a `diag_vjp` of its own too.
+        """
+        total = {name: np.zeros(value.shape) for name, value in self.params.items()}
+        for rows in blocks(X.shape[0], 32):
+            for name, part in self.gram_vjp(X[rows], np.diag(diag_bar[rows])).items():
+                total[name] = total[name] + part
+        return total
+
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
         """Return sum_ij cross_bar_ij dk(a_i, b_j)/dtheta for each parameter, in the shapes of `params`.
 
@@ -72,6 +92,19 @@ class Kernel(abc.ABC):
         `gram_vjp` of its own, of which the inherited method knows nothing.
         """
         raise NotImplementedError(f"{type(self).__name__} has no cross_vjp; use Control(gram='dense').")
+
+    def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
+        """Return sum_i cross_bar_ij dk(a_i, b_j)/db_jl for each of the second inputs, ``(b, d)`` as ``B``.
+
+        ``cross_bar (a, b)`` is the derivative of some number with respect to `cross`. As a covariance is symmetric,
+        ``2 * inputs_vjp(X, X, gram_bar)`` is the derivative of `gram` in ``X``, for a symmetric ``gram_bar``. Where a
+        covariance has no derivative, as that of some kernels at equal inputs, it counts as zero. A kernel without this
+        method has inducing inputs that stay where they are; so has one that inherits it and has a `gram` or `cross`
+        of its own, of which the inherited method knows nothing.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} has no inputs_vjp; its inducing inputs cannot move: use Inducing(move=False)."
+        )
 
     @abc.abstractmethod
     def replace(self, **params: ArrayLike) -> Self:
@@ -276,6 +309,14 @@ class Sum(Composite):
         """Return each term's own pull-back of ``cross_bar``."""
         return self._named(term.cross_vjp(A, B, cross_bar) for term in self.terms)
 
+    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
+        """Return each term's own pull-back of ``diag_bar``."""
+        return self._named(term.diag_vjp(X, diag_bar) for term in self.terms)
+
+    def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
+        """Return the sum of the terms' pull-backs of ``cross_bar`` to ``B (b, d)``."""
+        return np.asarray(sum(term.inputs_vjp(A, B, cross_bar) for term in self.terms))
+
 
 class Product(Composite):
     """The covariance of a product of independent processes."""
@@ -304,6 +345,16 @@ class Product(Composite):
         others = _products_of_others([term.cross(A, B) for term in self.terms])
         return self._named(term.cross_vjp(A, B, cross_bar * o) for term, o in zip(self.terms, others, strict=True))
 
+    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
+        """Return each term's pull-back of ``diag_bar`` times the other terms."""
+        others = _products_of_others([term.diag(X) for term in self.terms])
+        return self._named(term.diag_vjp(X, diag_bar * o) for term, o in zip(self.terms, others, strict=True))
+
+    def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
+        """Return the sum of the terms' pull-backs to ``B (b, d)`` of ``cross_bar`` times the other terms."""
+        others = _products_of_others([term.cross(A, B) for term in self.terms])
+        return np.asarray(sum(t.inputs_vjp(A, B, cross_bar * o) for t, o in zip(self.terms, others, strict=True)))
+
 
 def _products_of_others(matrices: list[Array]) -> list[Array]:
     """Return for each matrix the elementwise product of the others."""
@@ -314,17 +365,3 @@ def _check_names(kernel: Kernel, params: dict[str, Any]) -> None:
     unknown = sorted(set(params) - set(kernel.params))
     if unknown:
         raise ValueError(f"unknown parameter {unknown[0]!r}; this kernel has {list(kernel.params)}.")
-
-
-def check_columns(name: str, parameter: Array, X: Array) -> None:
-    """Raise if a parameter with one entry for each input does not fit ``X (n, d)``."""
-    if parameter.ndim == 1 and parameter.shape[0] != X.shape[1]:
-        raise ValueError(
-            f"{name} has {parameter.shape[0]} entries, but X has {X.shape[1]} columns. "
-            "Give one entry for each column, or a single number for all."
-        )
-
-
-def reduce_like(parameter: Array, per_column: Array) -> Array:
-    """Return a gradient per input ``(d,)``, summed if the parameter is one number for all inputs."""
-    return per_column if parameter.ndim == 1 else np.asarray(per_column.sum())

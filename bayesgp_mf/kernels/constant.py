@@ -49,6 +49,14 @@ class Bias(FromCross):
         """Return the sum of ``cross_bar``."""
         return {"variance": np.asarray(cross_bar.sum())}
 
+    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
+        """Return the sum of ``diag_bar``."""
+        return {"variance": np.asarray(diag_bar.sum())}
+
+    def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
+        """Return zeros ``(b, d)``: no covariance depends on the inputs."""
+        return np.zeros(B.shape)
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class White(Leaf):
@@ -96,3 +104,11 @@ class White(Leaf):
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
         """Return zero: `cross` does not depend on it."""
         return {"variance": np.zeros(())}
+
+    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
+        """Return the sum of ``diag_bar``."""
+        return {"variance": np.asarray(diag_bar.sum())}
+
+    def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
+        """Return zeros ``(b, d)``: no covariance depends on the inputs."""
+        return np.zeros(B.shape)

@@ -9,8 +9,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.kernels.base import FromCross, check_columns, reduce_like
-from bayesgp_mf.kernels.parameters import positive
+from bayesgp_mf.kernels.base import FromCross
+from bayesgp_mf.kernels.parameters import check_columns, positive, reduce_like
 from bayesgp_mf.types import Array
 
 
@@ -30,6 +30,18 @@ def _inner_diag(weight: Array, X: Array) -> Array:
 def _weight_vjp(weight: Array, A: Array, B: Array, inner_bar: Array) -> Array:
     """Pull the derivative with respect to s(a_i, b_j) back to the weights, by one matrix product."""
     return reduce_like(weight, np.einsum("il,il->l", A, inner_bar @ B))
+
+
+def _weight_diag_vjp(weight: Array, X: Array, inner_bar: Array) -> Array:
+    """Pull the derivative with respect to s(x_i, x_i) back to the weights."""
+    check_columns("weight", weight, X)
+    return reduce_like(weight, inner_bar @ X**2)
+
+
+def _inputs_vjp(weight: Array, A: Array, inner_bar: Array) -> Array:
+    """Pull the derivative with respect to s(a_i, b_j) back to the second inputs, ``(b, d)``."""
+    check_columns("weight", weight, A)
+    return np.asarray(weight * (inner_bar.T @ A))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -68,6 +80,14 @@ class Linear(FromCross):
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``cross_bar``."""
         return {"weight": _weight_vjp(self.params["weight"], A, B, cross_bar)}
+
+    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
+        """Return the pull-back of ``diag_bar``."""
+        return {"weight": _weight_diag_vjp(self.params["weight"], X, diag_bar)}
+
+    def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
+        """Return the pull-back of ``cross_bar`` to ``B``, ``(b, d)``."""
+        return _inputs_vjp(self.params["weight"], A, cross_bar)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -120,15 +140,28 @@ class Polynomial(FromCross):
 
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``cross_bar``."""
-        weight, variance = self.params["weight"], self.params["variance"]
-        base = self.params["offset"] + _inner(weight, A, B)
+        weight = self.params["weight"]
+        inner_bar, variance_bar = self._bars(_inner(weight, A, B), cross_bar)
+        weight_bar = _weight_vjp(weight, A, B, inner_bar)
+        return {"weight": weight_bar, "offset": np.asarray(inner_bar.sum()), "variance": variance_bar}
+
+    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
+        """Return the pull-back of ``diag_bar``."""
+        weight = self.params["weight"]
+        inner_bar, variance_bar = self._bars(_inner_diag(weight, X), diag_bar)
+        weight_bar = _weight_diag_vjp(weight, X, inner_bar)
+        return {"weight": weight_bar, "offset": np.asarray(inner_bar.sum()), "variance": variance_bar}
+
+    def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
+        """Return the pull-back of ``cross_bar`` to ``B``, ``(b, d)``."""
+        weight = self.params["weight"]
+        return _inputs_vjp(weight, A, self._bars(_inner(weight, A, B), cross_bar)[0])
+
+    def _bars(self, inner: Array, bar: Array) -> tuple[Array, Array]:
+        """Pull the derivative with respect to covariances back to their inner products, and to the variance."""
+        base = self.params["offset"] + inner
         power = base ** (self.degree - 1)
-        base_bar = variance * self.degree * cross_bar * power
-        return {
-            "weight": _weight_vjp(weight, A, B, base_bar),
-            "offset": np.asarray(base_bar.sum()),
-            "variance": np.asarray(np.sum(cross_bar * power * base)),
-        }
+        return np.asarray(self.params["variance"] * self.degree * bar * power), np.asarray(np.sum(bar * power * base))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -210,14 +243,53 @@ class NeuralNetwork(FromCross):
 
     def diag(self, X: Array) -> Array:
         """Return the variances ``(n,)``."""
+        return np.asarray(self.params["variance"] * (2.0 / np.pi) * self._own_angle(X)[0])
+
+    def _own_angle(self, X: Array) -> tuple[Array, Array]:
+        """Return asin(s / (c + s)) of each case with itself, and its slope in s."""
         norm = self._norm(X)
-        own = norm - (1.0 if self.activation == "erf" else 0.0)
-        root = np.sqrt((norm - own) * (norm + own))
-        return np.asarray(self.params["variance"] * (2.0 / np.pi) * np.arctan2(own, root))
+        if self.activation == "sign":  # a right angle, whatever s
+            return np.full(norm.shape, 0.5 * np.pi), np.zeros(norm.shape)
+        own = norm - 1.0
+        root = np.sqrt(norm + own)
+        return np.arctan2(own, root), 1.0 / (norm * root)
 
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``cross_bar``."""
         weight = self.params["weight"]
+        angle, inner_bar, norm_a_bar, norm_b_bar = self._bars(A, B, cross_bar)
+        by_norms = norm_a_bar @ A**2 + norm_b_bar @ B**2
+        return {
+            "weight": _weight_vjp(weight, A, B, inner_bar) + reduce_like(weight, by_norms),
+            "bias": np.asarray(inner_bar.sum() + norm_a_bar.sum() + norm_b_bar.sum()),
+            "variance": np.asarray(np.sum(cross_bar * angle) * 2.0 / np.pi),
+        }
+
+    def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
+        """Return the pull-back of ``gram_bar``, whose diagonal belongs to `diag`, as that of `gram` does."""
+        between = gram_bar.copy()
+        np.fill_diagonal(between, 0.0)
+        own = self.diag_vjp(X, np.diag(gram_bar))
+        return {name: np.asarray(value + own[name]) for name, value in self.cross_vjp(X, X, between).items()}
+
+    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
+        """Return the pull-back of ``diag_bar``."""
+        angle, slope = self._own_angle(X)
+        own_bar = (2.0 / np.pi) * self.params["variance"] * diag_bar * slope
+        return {
+            "weight": _weight_diag_vjp(self.params["weight"], X, own_bar),
+            "bias": np.asarray(own_bar.sum()),
+            "variance": np.asarray(np.sum(diag_bar * angle) * 2.0 / np.pi),
+        }
+
+    def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
+        """Return the pull-back of ``cross_bar`` to ``B``, ``(b, d)``."""
+        weight = self.params["weight"]
+        _, inner_bar, _, norm_b_bar = self._bars(A, B, cross_bar)
+        return np.asarray(_inputs_vjp(weight, A, inner_bar) + 2.0 * weight * norm_b_bar[:, None] * B)
+
+    def _bars(self, A: Array, B: Array, cross_bar: Array) -> tuple[Array, Array, Array, Array]:
+        """Return the angles, and pull ``cross_bar`` back to s(a, b) and to the norms of both sides."""
         inner, norm_a, norm_b = self._inner(A, B), self._norm(A), self._norm(B)
         angle, root = self._angle(inner, norm_a, norm_b)
         if self.activation == "sign":
@@ -226,14 +298,8 @@ class NeuralNetwork(FromCross):
             slope = np.divide(1.0, root, out=np.zeros_like(root), where=~on_ray)
         else:
             slope = 1.0 / root
-        angle_bar = (2.0 / np.pi) * float(self.params["variance"]) * cross_bar
-        inner_bar = angle_bar * slope
+        inner_bar = (2.0 / np.pi) * float(self.params["variance"]) * cross_bar * slope
         # d angle / d norm = -s / (2 norm root)
         norm_a_bar = -0.5 * np.sum(inner_bar * inner, axis=1) / norm_a
         norm_b_bar = -0.5 * np.sum(inner_bar * inner, axis=0) / norm_b
-        by_norms = norm_a_bar @ A**2 + norm_b_bar @ B**2
-        return {
-            "weight": _weight_vjp(weight, A, B, inner_bar) + reduce_like(weight, by_norms),
-            "bias": np.asarray(inner_bar.sum() + norm_a_bar.sum() + norm_b_bar.sum()),
-            "variance": np.asarray(np.sum(cross_bar * angle) * 2.0 / np.pi),
-        }
+        return angle, inner_bar, norm_a_bar, norm_b_bar

@@ -28,6 +28,20 @@ def positive(name: str, value: ArrayLike, *, vector: bool = False, zero_allowed:
     return array
 
 
+def check_columns(name: str, parameter: Array, X: Array) -> None:
+    """Raise if a parameter with one entry for each input does not fit ``X (n, d)``."""
+    if parameter.ndim == 1 and parameter.shape[0] != X.shape[1]:
+        raise ValueError(
+            f"{name} has {parameter.shape[0]} entries, but X has {X.shape[1]} columns. "
+            "Give one entry for each column, or a single number for all."
+        )
+
+
+def reduce_like(parameter: Array, per_column: Array) -> Array:
+    """Return a gradient per input ``(d,)``, summed if the parameter is one number for all inputs."""
+    return per_column if parameter.ndim == 1 else np.asarray(per_column.sum())
+
+
 def log_vector(kernel: Kernel) -> Array:
     """Return the logarithms ``(p,)`` of all parameters that are not zero, in the order of ``params``.
 

@@ -78,5 +78,9 @@ class PerClass(Combination):
         parts = zip(self._labelled().items(), gram_bar, strict=True)
         return {f"{label}_{n}": v for (label, kernel), bar in parts for n, v in kernel.gram_vjp(X, bar).items()}
 
+    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
+        """Return sum_ci diag_bar_ci dk_c(x_i, x_i)/dtheta for each parameter; ``diag_bar`` is ``(C, n)``."""
+        return self._named(kernel.diag_vjp(X, bar) for kernel, bar in zip(self.kernels, diag_bar, strict=True))
+
     def __repr__(self) -> str:
         return f"PerClass({', '.join(map(repr, self.kernels))})"

@@ -6,16 +6,22 @@ A class states its profile k(r^2) at variance 1 and that profile's slope; everyt
 from __future__ import annotations
 
 import abc
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist, pdist, squareform
 
-from bayesgp_mf.kernels.base import Leaf, check_columns, reduce_like
-from bayesgp_mf.kernels.parameters import positive
+from bayesgp_mf.kernels.base import Leaf
+from bayesgp_mf.kernels.inherited import drop_outdated
+from bayesgp_mf.kernels.parameters import check_columns, positive, reduce_like
+from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array
+
+PAIRS = 2**16
+"""Pairs of cases handled at once: what is worked out for them stays in the processor's cache."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -38,6 +44,10 @@ class Stationary(Leaf):
     lengthscale: ArrayLike = 1.0
     variance: ArrayLike = 1.0
     parameter_names: ClassVar[tuple[str, ...]] = ("lengthscale", "variance")
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        drop_outdated(cls, Stationary, {"_profile_and_slope": ("profile", "slope")})
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lengthscale", positive("lengthscale", self.lengthscale, vector=True))
@@ -68,8 +78,16 @@ class Stationary(Leaf):
 
     def cross(self, A: Array, B: Array) -> Array:
         """Return the covariances ``(a, b)``."""
-        squared = np.asarray(cdist(self._scaled(A), self._scaled(B), "sqeuclidean"))
-        return np.asarray(self.params["variance"] * self.profile(squared))
+        cross = np.empty((A.shape[0], B.shape[0]))
+        for rows, squared in self._squared_between(A, B):
+            np.multiply(self.params["variance"], self.profile(squared), out=cross[rows])
+        return cross
+
+    def _squared_between(self, A: Array, B: Array) -> Iterator[tuple[slice, Array]]:
+        """Yield some rows at a time, and their squared scaled distances from ``B``."""
+        left, right = self._scaled(A), self._scaled(B)
+        for rows in blocks(A.shape[0], max(PAIRS // max(B.shape[0], 1), 1)):
+            yield rows, np.asarray(cdist(left[rows], right, "sqeuclidean"))
 
     def diag(self, X: Array) -> Array:
         """Return ``variance`` for each case, ``(n,)``."""
@@ -84,33 +102,62 @@ class Stationary(Leaf):
         # each pair once; a case and itself are at distance zero whatever the length scale
         squared, bar = self._squared(X), squareform(gram_bar, checks=False)
         profile, slope = self._profile_and_slope(squared)
-        variance_bar = float(gram_bar.trace() + 2.0 * np.vdot(bar, profile))
+        numbers = {name: 2.0 * value for name, value in self._numbers_vjp(squared, profile, bar).items()}
+        numbers["variance"] += float(gram_bar.trace())
         slope *= bar
         slopes, a = squareform(slope), X - X.mean(axis=0)
         pairs = slopes.sum(axis=1) @ a**2 - np.einsum("il,il->l", a, slopes @ a)
-        return self._by_name(2.0 * pairs, variance_bar)
+        return self._by_name(2.0 * pairs, numbers)
+
+    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
+        """Return the sum of ``diag_bar`` for the variance, and zero for what `diag` does not depend on."""
+        zeros = {name: np.zeros(value.shape) for name, value in self.params.items()}
+        return {**zeros, "variance": np.asarray(diag_bar.sum())}
 
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``cross_bar``, as `gram_vjp` does."""
-        squared = np.asarray(cdist(self._scaled(A), self._scaled(B), "sqeuclidean"))
-        profile, slope = self._profile_and_slope(squared)
-        variance_bar = float(np.vdot(cross_bar, profile))
-        slope *= cross_bar
         centre = A.mean(axis=0)
         a, b = A - centre, B - centre
-        pairs = slope.sum(axis=1) @ a**2 + slope.sum(axis=0) @ b**2 - 2.0 * np.einsum("il,il->l", a, slope @ b)
-        return self._by_name(pairs, variance_bar)
+        pairs, columns = np.zeros(A.shape[1]), np.zeros(B.shape[0])
+        numbers: dict[str, float] = {}
+        for rows, squared in self._squared_between(A, B):
+            profile, slope = self._profile_and_slope(squared)
+            for name, value in self._numbers_vjp(squared, profile, cross_bar[rows]).items():
+                numbers[name] = numbers.get(name, 0.0) + value
+            slope *= cross_bar[rows]
+            pairs += slope.sum(axis=1) @ a[rows] ** 2 - 2.0 * np.einsum("il,il->l", a[rows], slope @ b)
+            columns += slope.sum(axis=0)
+        return self._by_name(pairs + columns @ b**2, numbers)
+
+    def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
+        r"""Return the pull-back of ``cross_bar`` to ``B``, ``(b, d)``, without any (a, b, d) array.
+
+        With :math:`M` as in `gram_vjp`, it is :math:`2 v_0 \sum_i M_{ij} (b_{jl} - a_{il}) / \ell_l^2`. A pair at
+        distance zero adds nothing, also where the slope is not finite there.
+        """
+        centre = A.mean(axis=0)
+        a, b = A - centre, B - centre
+        columns, products = np.zeros(B.shape[0]), np.zeros(B.shape)
+        for rows, squared in self._squared_between(A, B):
+            # equal inputs are left out, or they would come back as rounding
+            slope = np.multiply(self.slope(squared), cross_bar[rows], out=np.zeros(squared.shape), where=squared > 0.0)
+            columns += slope.sum(axis=0)
+            products += slope.T @ a[rows]
+        scale = 2.0 * self.params["variance"] / self.params["lengthscale"] ** 2
+        return np.asarray(scale * (columns[:, None] * b - products))
 
     def _profile_and_slope(self, squared: Array) -> tuple[Array, Array]:
-        """Return both, at the cost of one where the slope follows from the profile."""
+        """Return both, at the cost of one where they share their parts."""
         return self.profile(squared), self.slope(squared)
 
-    def _by_name(self, pairs: Array, variance_bar: float) -> dict[str, Array]:
+    def _numbers_vjp(self, squared: Array, profile: Array, bar: Array) -> dict[str, float]:
+        """Return what these pairs add for each parameter that is one number for all inputs, in order."""
+        return {"variance": float(np.vdot(bar, profile))}
+
+    def _by_name(self, pairs: Array, numbers: dict[str, float]) -> dict[str, Array]:
         lengthscale, variance = self.params["lengthscale"], self.params["variance"]
-        return {
-            "lengthscale": reduce_like(lengthscale, -2.0 * variance * pairs / lengthscale**3),
-            "variance": np.asarray(variance_bar),
-        }
+        by_lengthscale = reduce_like(lengthscale, -2.0 * variance * pairs / lengthscale**3)
+        return {"lengthscale": by_lengthscale, **{name: np.asarray(value) for name, value in numbers.items()}}
 
 
 class Gaussian(Stationary):
@@ -138,7 +185,7 @@ class Gaussian(Stationary):
 
     def slope(self, squared: Array) -> Array:
         """Return -exp(-r^2/2)/2."""
-        return -0.5 * self.profile(squared)
+        return -0.5 * np.exp(-0.5 * squared)
 
     def _profile_and_slope(self, squared: Array) -> tuple[Array, Array]:
         profile = self.profile(squared)
@@ -163,12 +210,21 @@ class Matern32(Stationary):
 
     def profile(self, squared: Array) -> Array:
         """Return (1 + sqrt(3) r) exp(-sqrt(3) r)."""
-        scaled = np.sqrt(3.0 * squared)
-        return (1.0 + scaled) * np.exp(-scaled)
+        return _matern32(squared)[0]
 
     def slope(self, squared: Array) -> Array:
         """Return -(3/2) exp(-sqrt(3) r)."""
-        return -1.5 * np.exp(-np.sqrt(3.0 * squared))
+        return _matern32(squared)[1]
+
+    def _profile_and_slope(self, squared: Array) -> tuple[Array, Array]:
+        return _matern32(squared)
+
+
+def _matern32(squared: Array) -> tuple[Array, Array]:
+    """Return profile and slope, which share the root and the exponential."""
+    root = np.sqrt(3.0 * squared)
+    decay = np.exp(-root)
+    return (1.0 + root) * decay, -1.5 * decay
 
 
 class Matern52(Stationary):
@@ -189,13 +245,21 @@ class Matern52(Stationary):
 
     def profile(self, squared: Array) -> Array:
         """Return (1 + sqrt(5) r + 5 r^2 / 3) exp(-sqrt(5) r)."""
-        scaled = np.sqrt(5.0 * squared)
-        return (1.0 + scaled + scaled**2 / 3.0) * np.exp(-scaled)
+        return _matern52(squared)[0]
 
     def slope(self, squared: Array) -> Array:
         """Return -(5/6) (1 + sqrt(5) r) exp(-sqrt(5) r)."""
-        scaled = np.sqrt(5.0 * squared)
-        return -(5.0 / 6.0) * (1.0 + scaled) * np.exp(-scaled)
+        return _matern52(squared)[1]
+
+    def _profile_and_slope(self, squared: Array) -> tuple[Array, Array]:
+        return _matern52(squared)
+
+
+def _matern52(squared: Array) -> tuple[Array, Array]:
+    """Return profile and slope, which share the root and the exponential."""
+    root = np.sqrt(5.0 * squared)
+    decay = np.exp(-root)
+    return (1.0 + root + root**2 / 3.0) * decay, -(5.0 / 6.0) * (1.0 + root) * decay
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -237,16 +301,12 @@ class RationalQuadratic(Stationary):
         a = float(self.params["shape"])
         return np.asarray(-0.5 * np.exp(-(a + 1.0) * np.log1p(squared / (2.0 * a))))
 
-    def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
-        """Return the pull-back of ``gram_bar``, the shape's among them."""
-        return {**super().gram_vjp(X, gram_bar), "shape": self._shape_vjp(squareform(self._squared(X)), gram_bar)}
+    def _profile_and_slope(self, squared: Array) -> tuple[Array, Array]:
+        profile = self.profile(squared)
+        return profile, -0.5 * profile / (1.0 + squared / (2.0 * float(self.params["shape"])))
 
-    def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
-        """Return the pull-back of ``cross_bar``, the shape's among them."""
-        squared = np.asarray(cdist(self._scaled(A), self._scaled(B), "sqeuclidean"))
-        return {**super().cross_vjp(A, B, cross_bar), "shape": self._shape_vjp(squared, cross_bar)}
-
-    def _shape_vjp(self, squared: Array, bar: Array) -> Array:
+    def _numbers_vjp(self, squared: Array, profile: Array, bar: Array) -> dict[str, float]:
         ratio = squared / (2.0 * float(self.params["shape"]))
-        derivative = self.profile(squared) * (ratio / (1.0 + ratio) - np.log1p(ratio))
-        return np.asarray(float(self.params["variance"]) * np.sum(bar * derivative))
+        derivative = profile * (ratio / (1.0 + ratio) - np.log1p(ratio))
+        by_shape = float(self.params["variance"]) * float(np.vdot(bar, derivative))
+        return {**super()._numbers_vjp(squared, profile, bar), "shape": by_shape}

@@ -142,6 +142,19 @@ class Covariance:
         """Function of two inputs, what to contract their covariances with, and the parameters."""
         return self._vjp([self._X, self._other], {self.cov_func(self._X, self._other): pt.dmatrix("bar")})
 
+    @cached_property
+    def diag_vjp(self) -> Callable[..., list[Array]]:
+        """Function of X, what to contract the diagonal with, and the parameters."""
+        return self._vjp([self._X], {self.cov_func(self._X, diag=True): pt.dvector("bar")})
+
+    @cached_property
+    def inputs_vjp(self) -> Callable[..., list[Array]]:
+        """Function of two inputs, what to contract their covariances with, and the parameters."""
+        bar = pt.dmatrix("bar")
+        known = {self.cov_func(self._X, self._other): bar}
+        gradient = pytensor.grad(None, self._other, known_grads=known, disconnected_inputs="ignore")
+        return self._function([self._X, self._other, bar], [gradient])
+
     def _vjp(self, arrays: list[Variable], known: dict[Variable, Variable]) -> Callable[..., list[Array]]:
         parameters = list(self.parameters.values())
         gradients = pytensor.grad(None, parameters, known_grads=known, disconnected_inputs="ignore")
@@ -203,6 +216,14 @@ class PymcKernel(Kernel):
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
         """Return sum_ij cross_bar_ij dk(a_i, b_j)/dtheta for each parameter, in the shapes of `params`."""
         return self._pulled_back("cross_vjp", A, B, cross_bar)
+
+    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
+        """Return sum_i diag_bar_i dk(x_i, x_i)/dtheta for each parameter, in the shapes of `params`."""
+        return self._pulled_back("diag_vjp", X, diag_bar)
+
+    def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
+        """Return sum_i cross_bar_ij dk(a_i, b_j)/db_jl for each of the second inputs, ``(b, d)``."""
+        return np.asarray(self._covariance.inputs_vjp(A, B, cross_bar, *self._arguments)[0])
 
     def _pulled_back(self, function: str, *arrays: Array) -> dict[str, Array]:
         if not self._values:

@@ -13,6 +13,7 @@ from bayesgp_mf.hyper import EvidenceScore, Objective, Target
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.pymc import kernel_from_pymc
 from bayesgp_mf.pymc.kernel import Covariance
+from tests.kernels.differences import check_gradient, check_moves
 
 cov, s, v = pm.gp.cov, pt.dscalar, pt.dvector
 X = np.random.default_rng(1).normal(size=(8, 3))
@@ -75,6 +76,18 @@ def test_gradients_of_covariances_with_other_cases(case):
             step[i] = 1e-5
             up, down = (np.sum(bar * kernel.replace(**{name: value + d}).cross(X, OTHER)) for d in (step, -step))
             assert gradient[name][i] == pytest.approx((up - down) / 2e-5, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_gradients_of_the_diagonal_and_in_the_inputs(case):
+    cov_func, values = CASES[case]
+    kernel = kernel_from_pymc(cov_func, **values)
+    bar = np.random.default_rng(3).normal(size=(8, OTHER.shape[0]))
+    check_moves(OTHER, kernel.inputs_vjp(X, OTHER, bar), lambda B: float(np.sum(kernel.cross(X, B) * bar)))
+    gradient = kernel.diag_vjp(X, bar[:, 0])
+    assert gradient.keys() == values.keys()
+    if values:
+        check_gradient(kernel, gradient, lambda k: float(k.diag(X) @ bar[:, 0]))
 
 
 def test_it_is_our_kernel_of_the_same_name():
