@@ -26,7 +26,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar
@@ -39,7 +39,7 @@ from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.corrections import Sites, site_variance
 from bayesgp_mf.matrices.factors import cholesky, symmetric, triangular_inverse
-from bayesgp_mf.matrices.low_rank import LowRankCorrection, LowRankGram
+from bayesgp_mf.matrices.low_rank import LowRankCorrection, LowRankGram, weighted_square
 from bayesgp_mf.matrices.matrix import HasPullBack
 from bayesgp_mf.matrices.root import ComputedRoot, Root
 from bayesgp_mf.matrices.sampling import Drawn
@@ -214,7 +214,7 @@ class InducingGram:
 
     def gradient(self, alpha: Array, weights: Array) -> InducingGradient:
         """Return the derivative G = alpha alpha' / 2 + diag(weights)."""
-        return InducingGradient(self, 0.5 * alpha, alpha, None, 0.5 * alpha**2 + weights)
+        return InducingGradient(self, 0.5 * alpha, alpha, None, weights)
 
     def pull_back(self, gradient: InducingGradient, kernel: HasPullBack, X: Array) -> dict[str, Array]:
         """Return the derivatives in the parameters of the kernel from that in K, at inducing inputs that stay."""
@@ -311,7 +311,7 @@ def _add(total: dict[str, Array], more: dict[str, Array]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class InducingGradient:
-    r"""The derivative G of a number with respect to K, :math:`G = (l r^T + r l^T - R)/2` or without R.
+    r"""The derivative G of a number with respect to K, :math:`G = (l r^T + r l^T - R)/2 + \operatorname{diag}(w)`.
 
     With :math:`B = K_{mm}^{-1} K_{mn}` and :math:`G' = G - \operatorname{diag} G`, since variances are exact,
 
@@ -325,20 +325,26 @@ class InducingGradient:
     left, right : (n,) array
         l and r.
     correction : InducingCorrection or None
-        R.
-    diagonal : (n,) array
-        G_ii.
+        R; zero if None.
+    weights : (n,) array
+        w.
     """
 
     gram: InducingGram
     left: Array
     right: Array
     correction: InducingCorrection | None
-    diagonal: Array
+    weights: Array
 
     @cached_property
     def _inverse(self) -> Array:
         return triangular_inverse(self.gram.factor)
+
+    @cached_property
+    def _without_weights(self) -> Array:
+        """The diagonal ``(n,)`` of G, less w."""
+        product = self.left * self.right
+        return product if self.correction is None else product - 0.5 * self.correction.diagonal()
 
     @cached_property
     def _seen(self) -> tuple[Array, Array]:
@@ -346,31 +352,36 @@ class InducingGradient:
         return self.gram.root.T @ self.left, self.gram.root.T @ self.right
 
     def _times_root(self, block: slice) -> Array:
-        """Return rows of G' L."""
+        """Return rows of G' L, to which w adds nothing."""
         some, (left, right) = self.gram.root[block], self._seen
         result = np.outer(0.5 * self.left[block], right)
         result += np.outer(0.5 * self.right[block], left)
         if self.correction is not None:  # R L = W' L A^-1
             told = some @ self.correction.weight_covariance
             result -= (0.5 * self.correction.told[block])[:, None] * told
-        result -= self.diagonal[block, None] * some
+        result -= self._without_weights[block, None] * some
         return np.asarray(result)
 
-    def of_cross(self) -> Any:
+    def of_cross(self) -> Iterator[tuple[slice, Array]]:
         """Return the derivatives in rows of K_nm, 2 G' B', block by block, as pairs of a slice and ``(k, M)``."""
         for block in blocks(self.gram.prior.size):
-            yield block, 2.0 * (self._times_root(block) @ self._inverse)
+            rows = self._times_root(block)  # B' = L L_m^-1
+            yield block, blas.dtrmm(2.0, self._inverse, rows.T, lower=1, trans_a=1, overwrite_b=1).T
 
     def of_inducing(self) -> Array:
         """Return the derivative in K_mm, -B G' B' ``(M, M)``."""
-        inner = np.zeros((self.gram.rank, self.gram.rank))
-        for block in blocks(self.gram.prior.size):
-            inner += self.gram.root[block].T @ self._times_root(block)
-        return np.asarray(-self._inverse.T @ (0.5 * (inner + inner.T)) @ self._inverse)
+        left, right = self._seen
+        inner = np.outer(0.5 * left, right)
+        inner += inner.T
+        inner -= symmetric(weighted_square(self.gram.root, self._without_weights))
+        if self.correction is not None:  # L' R L = L' W' L A^-1, and L' W' L = A - I
+            inner += 0.5 * self.correction.weight_covariance
+            inner.ravel()[:: self.gram.rank + 1] -= 0.5
+        return np.asarray(-self._inverse.T @ inner @ self._inverse)
 
     def of_diagonal(self, kernel: Any, X: Array) -> dict[str, Array]:
         """Return the derivatives in the parameters of the kernel by way of k_ii."""
-        return dict(kernel.diag_vjp(X, self.diagonal))
+        return dict(kernel.diag_vjp(X, self._without_weights + self.weights))
 
 
 class InducingCorrection:
@@ -481,7 +492,7 @@ class InducingCorrection:
 
     def gradient(self, left: Array, right: Array) -> InducingGradient:
         """Return the derivative ``(left right' + right left' - R) / 2``."""
-        return InducingGradient(self.gram, left, right, self, left * right - 0.5 * self.diagonal())
+        return InducingGradient(self.gram, left, right, self, np.zeros_like(left))
 
     def stored(self) -> dict[str, Array]:
         """Return the site variances."""

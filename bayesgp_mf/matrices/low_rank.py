@@ -266,12 +266,14 @@ class RootGradient:
 def weighted_square(root: Array, weights: Array) -> Array:
     """Return the lower triangle of L' D L ``(r, r)`` for a root ``(n, r)`` and weights ``(n,)`` of any sign."""
     result = np.zeros((root.shape[1], root.shape[1]), order="F")
-    for sign in (1.0, -1.0):
-        if np.any(sign * weights > 0):
-            scale = np.sqrt(np.maximum(sign * weights, 0.0))
-            for block in blocks(scale.size):
-                scaled = (root[block] * scale[block, None]).T
-                result = blas.dsyrk(sign, scaled, beta=1.0, c=result, lower=1, overwrite_c=1)
+    scale = np.sqrt(np.abs(weights))
+    for block in blocks(scale.size):
+        scaled = root[block] * scale[block, None]
+        for sign in (1.0, -1.0):
+            these = sign * weights[block] > 0
+            if these.any():
+                some = scaled if these.all() else scaled[these]
+                result = blas.dsyrk(sign, some.T, beta=1.0, c=result, lower=1, overwrite_c=1)
     return result
 
 
