@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         UndefinedQuantityError,
     )
     from bayesgp_mf.fitting import fit, posterior, predict
+    from bayesgp_mf.inference.inducing import Inducing
     from bayesgp_mf.inference.problem import Problem
     from bayesgp_mf.inference.solution import Control, Solution
     from bayesgp_mf.likelihoods import Logit, Probit, Softmax, Step
@@ -36,6 +37,7 @@ __all__ = [
     "ConvergenceError",
     "ConvergenceWarning",
     "InconsistentDataError",
+    "Inducing",
     "Logit",
     "NotPositiveDefiniteError",
     "Posterior",
@@ -77,6 +79,7 @@ _HOMES = {
     "likelihoods": ("Logit", "Probit", "Softmax", "Step"),
     "methods": ("solve",),
     "processes.single": ("Posterior",),
+    "inference.inducing": ("Inducing",),
     "inference.problem": ("Problem",),
     "inference.solution": ("Control", "Solution"),
 }

@@ -12,6 +12,8 @@ from bayesgp_mf.hyper import Strategy, Target
 from bayesgp_mf.hyper.forecast import warn_if_long
 from bayesgp_mf.hyper.objective import NO_SOLUTION
 from bayesgp_mf.hyper.result import HyperResult, Record
+from bayesgp_mf.hyper.rounds import choose_on_inducing
+from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Solution
 from bayesgp_mf.inference.solver import Solver
@@ -67,6 +69,7 @@ def tune(
     chains: int,
     rng: np.random.Generator,
     progress: bool,
+    inducing: Inducing | None = None,
 ) -> Tuned:
     """Choose hyperparameters and solve at each of them.
 
@@ -86,16 +89,24 @@ def tune(
         Source of randomness.
     progress : bool
         Show a progress bar for what takes longer than a second.
+    inducing : Inducing, optional
+        What stands for all cases in the covariances between them.
     """
-    warn_if_long(target, strategy)
+    if inducing is None:
+        warn_if_long(target, strategy)
     with progress_bar(f"choosing hyperparameters ({strategy.name})", enabled=progress) as advance:
-        result = strategy.choose(target, rng, advance)
+        if inducing is None:
+            result = strategy.choose(target, rng, advance)
+        else:
+            result, points = choose_on_inducing(target, strategy, inducing, rng, advance)
+            target = replace(target, inducing=points)
     kernels, part_of = _distinct(result.kernels)
+    target = replace(target, settings=len(kernels))
     with progress_bar("solving at each of them", total=len(kernels), enabled=progress) as advance:
         parts: list[Process] = []
         for kernel in kernels:
             problem = target.problem_at(kernel, solver)
-            if not parts:
+            if not parts and inducing is None:
                 check_memory(target.t.size, len(kernels), problem.matrix.rank, target.n_classes)
             solution = _solve(target, kernel, problem, solver, control)
             parts.append(make_process(kernel, target.X, problem, solution, solver))

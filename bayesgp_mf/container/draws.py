@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesgp_mf.container.layout import MANY
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.memory import check_draws
@@ -29,7 +30,9 @@ def draw_training(
     """
     problem = posterior.problem
     check_draws(node.size, int(np.prod(problem.latent_shape)), "training", "Fit again with fewer draws.")
-    f, log_likelihood = np.empty((node.size, *problem.latent_shape)), np.empty((node.size, problem.n))
+    width = np.float64 if node.size * problem.n < MANY else np.float32
+    f = np.empty((node.size, *problem.latent_shape), dtype=width)
+    log_likelihood = np.empty((node.size, problem.n), dtype=width)
     log_p, log_q, smooth = np.empty(node.size), np.empty(node.size), False
     size = max(1, DRAWN_AT_ONCE // problem.n)
     for k, part in enumerate(posterior.parts):

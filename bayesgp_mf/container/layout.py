@@ -19,6 +19,10 @@ from bayesgp_mf.types import Array
 FORMAT = 1
 """Raised when a container of an older version can no longer be read."""
 SAMPLE_DIMS = ("chain", "draw")
+MANY = 10**7
+"""Drawn values from which on they are held in single precision, and labels in a byte: a file is half as large, and a
+rounding of 1e-7 is nothing beside the error of a draw."""
+FEW_CLASSES = 100
 _EACH = ("obs_id", "class")  # one value for each case; of several classes, where they have their own, one for each
 
 _BESIDE_PARAMETERS: dict[str, tuple[str, ...]] = {
@@ -26,8 +30,11 @@ _BESIDE_PARAMETERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("site_variance", "loo_i"), ("obs_id",)),
     "correction": ("obs_id", "obs_id_other"),
     "pivot": ("rank",),
+    "inducing_input": ("inducing", "feature"),
+    "inducing_weight": ("inducing",),
+    "inducing_factor": ("inducing", "inducing_other"),
     **dict.fromkeys(("log_evidence", "log_evidence_se", "node_weight"), ()),
-    **dict.fromkeys(("n_iterations", "residual", "mean_error", "rounding"), ()),
+    **dict.fromkeys(("n_iterations", "residual", "mean_error", "rounding", "independent"), ()),
 }
 """Variables of the groups that parameters of the kernel are written to as well, and the dimensions of each.
 
@@ -98,7 +105,8 @@ class Layout:
         """Lay out labels as integers from 0, which ArviZ can count, with their names; real targets as they are."""
         if not self.class_names:
             return self.variable("y", t, lead)
-        labels = self.variable("y", np.maximum(t, 0).astype(np.int64), lead)
+        wide = np.int64 if t.size < MANY or len(self.class_names) > FEW_CLASSES else np.int8
+        labels = self.variable("y", np.maximum(t, 0).astype(wide), lead)
         return labels.assign_attrs(class_names=json.dumps(self.class_names))
 
     def parameter(self, name: str, values: Array, lead: tuple[str, ...] = ()) -> xr.DataArray:

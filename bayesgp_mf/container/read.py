@@ -24,8 +24,9 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.corrections import Correction, DenseCorrection
-from bayesgp_mf.matrices.low_rank import LowRankGram
-from bayesgp_mf.matrices.memory import check_memory
+from bayesgp_mf.matrices.inducing import inducing_gram
+from bayesgp_mf.matrices.matrix import Matrix
+from bayesgp_mf.matrices.memory import check_memory, keeps_root
 from bayesgp_mf.matrices.pivoting import at_pivots
 from bayesgp_mf.multiclass.correction import SoftmaxCorrection
 from bayesgp_mf.processes.mixture import Mixture
@@ -98,8 +99,10 @@ def _read(
     names = None if features.dtype.kind in "iu" else features.tolist()  # numbered where they had no names
 
     def part(node: xr.Dataset, kernel: Kernel) -> Process:
-        problem = Problem(_read_gram(node, kernel, X), t, likelihood)
-        return make_process(kernel, X, problem, _read_solution(node, problem, fit.attrs, solver.name), solver, names)
+        alpha = node["alpha"].values
+        problem = Problem(_read_gram(node, kernel, X, alpha), t, likelihood)
+        solution = _read_solution(node, problem, alpha, fit.attrs, solver.name)
+        return make_process(kernel, X, problem, solution, solver, names)
 
     if "node_weight" not in fit:  # the record of an average has nodes too, where it ends with one
         return part(fit, kernel)
@@ -108,8 +111,13 @@ def _read(
     return Mixture(tuple(parts), fit["node_weight"].values)
 
 
-def _read_gram(node: xr.Dataset, kernel: Kernel, X: Array) -> Array | LowRankGram:
-    """Return the Gram matrix of a fit: of low rank, from its pivots, where the fit worked with such a one."""
+def _read_gram(node: xr.Dataset, kernel: Kernel, X: Array, alpha: Array) -> Array | Matrix:
+    """Return the Gram matrix of a fit: on inducing inputs or of low rank, where the fit worked with such a one."""
+    if "inducing_input" in node:
+        points = _unpadded(node["inducing_input"].values, "inducing_input")
+        weights = node["inducing_weight"].values[: points.shape[0]]
+        keep = keeps_root(X.shape[0], points.shape[0])
+        return inducing_gram(kernel, X, points, keep_root=keep, known=(alpha, weights))
     pivots: NDArray[Any] = node["pivot"].values if "pivot" in node else np.empty(0, dtype=np.intp)
     pivots = pivots[pivots >= 0].astype(np.intp)
     if not pivots.size:
@@ -120,7 +128,16 @@ def _read_gram(node: xr.Dataset, kernel: Kernel, X: Array) -> Array | LowRankGra
     return at_pivots(kernel_entries(kernel, X), kernel.diag(X), pivots)
 
 
-def _read_solution(node: xr.Dataset, problem: Problem, attrs: dict[str, Any], method: str) -> Solution:
+def _unpadded(values: Array, name: str) -> Array:
+    """Return the first rows, those that are there, of an array that was padded, or raise a ValueError."""
+    there: NDArray[np.bool_] = np.all(np.isfinite(values), axis=1)
+    rows = int(np.count_nonzero(there))
+    if not rows or not there[:rows].all() or not np.isnan(values[rows:]).all():
+        raise ValueError(f"{name} must hold finite numbers")
+    return np.ascontiguousarray(values[:rows])
+
+
+def _read_solution(node: xr.Dataset, problem: Problem, alpha: Array, attrs: dict[str, Any], method: str) -> Solution:
     iterations, residual = int(node["n_iterations"]), float(node["residual"])
     mean_error, rounding = (float(node[name]) if name in node else None for name in ("mean_error", "rounding"))
     info = Info(
@@ -129,9 +146,10 @@ def _read_solution(node: xr.Dataset, problem: Problem, attrs: dict[str, Any], me
         residual,
         mean_error=mean_error,
         rounding=rounding,
-        **problem.matrix.stated,  # type: ignore[arg-type]
+        rank=problem.matrix.rank,
+        independent=float(node["independent"]) if "independent" in node else None,
     )
-    alpha, kind, bound = node["alpha"].values, attrs["evidence_kind"], attrs["evidence_bound"]
+    kind, bound = attrs["evidence_kind"], attrs["evidence_bound"]
     if kind == "none":
         return Solution(method, alpha, UndefinedCorrection(method), UndefinedEvidence(method), None, info)
     value, error = float(node["log_evidence"]), float(node["log_evidence_se"])
@@ -150,5 +168,11 @@ def _read_correction(node: xr.Dataset, problem: Problem) -> Correction:
         site_variance = node["site_variance"].values
         if np.any(np.isnan(site_variance)) or site_variance.shape != problem.t.shape:
             raise ValueError("site_variance is not one number for each case")
-        return problem.matrix.sites(1.0 / site_variance)
+        matrix: Any = problem.matrix
+        if "inducing_factor" not in node:
+            return matrix.sites(1.0 / site_variance)  # type: ignore[no-any-return]
+        inverse_factor = np.asfortranarray(node["inducing_factor"].values[: matrix.rank, : matrix.rank])
+        if not np.all(np.isfinite(inverse_factor)) or np.any(np.diag(inverse_factor) <= 0):
+            raise ValueError("inducing_factor must hold finite numbers, on its diagonal positive ones")
+        return matrix.sites(1.0 / site_variance, inverse_factor)  # type: ignore[no-any-return]
     return DenseCorrection(node["correction"].values)

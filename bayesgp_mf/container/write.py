@@ -130,8 +130,7 @@ def _summary(posterior: Process | Mixture, layout: Layout) -> dict[str, xr.DataA
 
 def _settings(posterior: Process | Mixture, layout: Layout) -> dict[str, xr.DataArray]:
     """What is needed to predict again: of the one setting of the hyperparameters, or of each along ``node``."""
-    most = max(part.problem.matrix.rank or 0 for part in posterior.parts)
-    settings = [_setting(part, most) for part in posterior.parts]
+    settings = _padded([_setting(part) for part in posterior.parts])
     params = [part.kernel.params for part in posterior.parts]
     lead = ("node",) if isinstance(posterior, Mixture) else ()
 
@@ -145,8 +144,23 @@ def _settings(posterior: Process | Mixture, layout: Layout) -> dict[str, xr.Data
     return found
 
 
-def _setting(part: Process, most: int) -> dict[str, NDArray[Any]]:
-    """Return the arrays of one setting; ``most`` is the largest rank of a Gram matrix of any, 0 for dense ones."""
+def _padded(settings: list[dict[str, NDArray[Any]]]) -> list[dict[str, NDArray[Any]]]:
+    """Return arrays of the same shapes for all settings: -1, or NaN, stands where the matrix of one has no more."""
+    for name in {name for arrays in settings for name in arrays}:
+        found = [arrays.get(name) for arrays in settings]
+        known = next(values for values in found if values is not None)
+        empty = np.empty((0, *known.shape[1:]), dtype=known.dtype)
+        present = [empty if values is None else values for values in found]
+        shape = np.max([values.shape for values in present], axis=0)
+        nothing = -1 if known.dtype.kind == "i" else np.nan
+        for arrays, values in zip(settings, present, strict=True):
+            lacking = [(0, int(more)) for more in shape - np.array(values.shape, dtype=int)]
+            arrays[name] = np.pad(values, lacking, constant_values=nothing) if any(lacking) else values
+    return settings
+
+
+def _setting(part: Process) -> dict[str, NDArray[Any]]:
+    """Return the arrays of one setting."""
     solution = part.solution
     arrays = {
         "alpha": solution.alpha,
@@ -155,10 +169,7 @@ def _setting(part: Process, most: int) -> dict[str, NDArray[Any]]:
     }
     known = {"mean_error": solution.info.mean_error, "rounding": solution.info.rounding}
     arrays |= {name: np.array(value) for name, value in known.items() if value is not None}
-    if most > 0:  # the Gram matrix of low rank again is that of its pivots; -1 where there are fewer
-        pivots = part.problem.matrix.pivots
-        pivots = np.empty(0, dtype=np.intp) if pivots is None else pivots
-        arrays["pivot"] = np.pad(pivots, (0, most - pivots.size), constant_values=-1).astype(np.int64)
+    arrays |= part.problem.matrix.stored(solution.alpha, solution.correction)
     if solution.has_variance:
         arrays |= solution.correction.stored()
         arrays["log_evidence"] = np.array(solution.evidence.value)

@@ -20,12 +20,14 @@ START_SPREAD = 1.0
 MAX_ITERATIONS = 200
 GAIN = 1e-5
 """In nats; an iteration that gains less is the last. Along the length scale of an idle input many would follow."""
+GAIN_ON_INDUCING = 0.1
+"""Likewise on inducing cases, which are a random choice that moves the log evidence by more."""
 FIRST_STEP = 0.5
 """Largest length of the first step, in log parameters, where the Gram matrix may be of low rank. L-BFGS-B would take
 one as long as the slope, to the bounds, where the matrix is dense and a solution takes longer than all others."""
 FLAT = 1e-5
 """In nats; a slope below this in every log parameter is none."""
-ENOUGH = f"the last iteration gained less than {GAIN:.0e} nats"
+ENOUGH = "the last iteration gained less than {:.0e} nats"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ def descend(objective: Objective, start: Array, advance: Callable[[str], None]) 
     target, noun = objective.target, objective.score.noun
     start = np.clip(start, target.lower, target.upper)
     evaluations, failures = objective.n_evaluations, objective.n_failures
+    gain = GAIN if target.inducing is None else GAIN_ON_INDUCING
     trace: list[float] = []
     first = objective(start)
     if first is None:
@@ -130,7 +133,7 @@ def descend(objective: Objective, start: Array, advance: Callable[[str], None]) 
     def after_iteration(intermediate_result: object) -> None:
         trace.append(-unit * float(intermediate_result.fun))  # type: ignore[attr-defined]
         advance(f"{noun} {trace[-1]:.3f}")
-        if len(trace) > 1 and trace[-1] - trace[-2] < GAIN:
+        if len(trace) > 1 and trace[-1] - trace[-2] < gain:
             raise StopIteration
 
     found = minimize(
@@ -142,7 +145,7 @@ def descend(objective: Objective, start: Array, advance: Callable[[str], None]) 
         callback=after_iteration,
         options={"maxiter": MAX_ITERATIONS, "ftol": 0.0, "gtol": FLAT / unit},
     )
-    stopped = len(trace) > 1 and trace[-1] - trace[-2] < GAIN
+    stopped = len(trace) > 1 and trace[-1] - trace[-2] < gain
     return Run(
         start=start,
         end=end,
@@ -150,7 +153,7 @@ def descend(objective: Objective, start: Array, advance: Callable[[str], None]) 
         trace=np.array(trace),
         n_evaluations=objective.n_evaluations - evaluations,
         n_failures=objective.n_failures - failures,
-        message=ENOUGH if stopped else str(found.message),
+        message=ENOUGH.format(gain) if stopped else str(found.message),
         success=stopped or bool(found.success),
     )
 

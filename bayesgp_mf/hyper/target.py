@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.hyper.priors import Prior, as_prior
-from bayesgp_mf.inference.assembly import assemble
+from bayesgp_mf.inference.assembly import assemble, assemble_inducing
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import GramGradient, Solver
@@ -52,6 +52,10 @@ class Target:
         integrated over, that range, uniform in the logarithm, is its prior.
     fixed : collection of str
         Names of parameters that stay as they are.
+    inducing : (M, d) array, optional
+        Inducing inputs, where the Gram matrix is to be on such.
+    settings : int
+        Solutions on inducing inputs that are kept at the same time.
 
     Attributes
     ----------
@@ -76,6 +80,8 @@ class Target:
     priors: Mapping[str, Prior] = field(default_factory=dict)
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     fixed: Collection[str] = frozenset()
+    inducing: Array | None = None
+    settings: int = 1
     names: tuple[str, ...] = field(init=False)
     start: Array = field(init=False)
     lower: Array = field(init=False)
@@ -156,6 +162,8 @@ class Target:
 
     def check_memory(self, settings: int) -> None:
         """Raise a MemoryError if solutions at several hyperparameters would not fit into this machine together."""
+        if self.inducing is not None:  # its root is kept only where it fits
+            return
         try:
             check_memory(self.t.size, settings, classes=self.n_classes)
         except MemoryError:
@@ -180,7 +188,10 @@ class Target:
                 raise NotPositiveDefiniteError(f"the kernel overflows at these inputs: {kernel!r}")
             solver = solver or self.solver
             given = self.X, self.t, self.likelihood
-            problem = assemble(kernel, *given, solver=solver, control=self.control, first=first)
+            if self.inducing is not None:
+                problem = assemble_inducing(kernel, *given, inducing=self.inducing, settings=self.settings)
+            else:
+                problem = assemble(kernel, *given, solver=solver, control=self.control, first=first)
         if problem.matrix.pivots is not None:
             self._pivots[:] = [problem.matrix.pivots]
         return problem

@@ -1,4 +1,4 @@
-"""From a kernel and inputs to a problem, and whether its Gram matrix is dense or of low rank."""
+"""From a kernel and inputs to a problem, and in which form its Gram matrix is: dense, of low rank, or inducing."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.kernels import Kernel, White, is_built_in, leaves
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.inducing import InducingGram, independent_points, inducing_gram
 from bayesgp_mf.matrices.low_rank import LowRankGram
-from bayesgp_mf.matrices.memory import check_memory, largest_rank
+from bayesgp_mf.matrices.memory import check_memory, keeps_root, largest_rank
 from bayesgp_mf.matrices.pivoting import ROUNDING, Entries, Rows, pivoted_cholesky
 from bayesgp_mf.types import Array
 
@@ -79,6 +80,51 @@ def assemble(
             raise LowRankError(f"Control(gram='low_rank') is not possible: {reason}; use Control(gram='auto').")
     _check_memory_of_dense(t, likelihood, reason)
     return Problem(kernel.gram(X), t, likelihood, covariance=is_built_in(kernel))
+
+
+def assemble_inducing(
+    kernel: Kernel, X: Array, t: Array, likelihood: Likelihood, *, inducing: Array, settings: int = 1
+) -> Problem:
+    """Return the inference problem of a kernel with its Gram matrix on inducing inputs.
+
+    Parameters
+    ----------
+    kernel, X, t, likelihood
+        As for `assemble`.
+    inducing : (M, d) array
+        Inducing inputs; those that the others determine are left out.
+    settings : int
+        How many such problems are kept at the same time: the root ``(n, M)`` of each is kept where they all fit into
+        memory, and else computed anew, a few rows at a time, whenever it is needed.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If the prior variances at the inducing inputs are zero, or overflow.
+    """
+    points = independent_points(kernel, inducing)
+    keep = keeps_root(settings * X.shape[0], points.shape[0])
+    return Problem(inducing_gram(kernel, X, points, keep_root=keep), t, likelihood)
+
+
+def check_inducing(likelihood: Likelihood, solver: Solver) -> None:
+    """Raise a ValueError if a likelihood or a method cannot work on inducing cases, with the reason."""
+    name = type(likelihood).__name__
+    if likelihood.targets == "classes":
+        raise ValueError(
+            f"inducing is not there for several classes ({name}), which need the dense Gram matrix. Leave it out, or "
+            "fit each class against the rest: fit_one_vs_rest."
+        )
+    if likelihood.forbids:
+        raise ValueError(
+            f"inducing needs a likelihood with latent noise, and {name} is a step without: it asks for every digit of "
+            "the Gram matrix. Use Probit(noise_variance=1.0)."
+        )
+    if InducingGram.form not in traits_of(solver).matrices:
+        raise ValueError(
+            f"method {solver.name!r} does not work on inducing cases: it needs the dense Gram matrix. Use "
+            "method='tap', 'naive' or 'laplace', for real targets also 'exact', or leave out inducing."
+        )
 
 
 def kernel_entries(kernel: Kernel, X: Array) -> Entries:

@@ -115,11 +115,11 @@ class Inducing:
             return np.asarray(self.inputs)
         number = min(self.in_search if searching else self.number, X.shape[0])
         if self.choose == "random":
-            return X[different_rows(X, in_proportion(t, rng), number)]
+            return np.asarray(X[different_rows(X, in_proportion(t, rng), number)])
         distinct = different_rows(X, rng.permutation(X.shape[0]), min(X.shape[0], PER_CENTRE * number))
         number = min(number, distinct.size)
         if self.choose == "kmeans":
-            return rng.permutation(_centres(X[distinct], number, rng))
+            return np.asarray(rng.permutation(_centres(X[distinct], number, rng)))
         return X[rng.permutation(distinct[_largest_variances(kernel, X[distinct], number)])]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,7 @@ class DenseGram:
         return self.entries.shape
 
     @property
-    def stated(self) -> dict[str, float]:
+    def stated(self) -> dict[str, Any]:
         """Nothing: it is the whole matrix."""
         return {}
 
@@ -129,6 +129,10 @@ class DenseGram:
         matrix.ravel()[:: right.size + 1] += own
         half_inverse = triangular_inverse(cholesky(matrix))
         return np.asarray(half_inverse.T @ (half_inverse @ right))
+
+    def stored(self, alpha: Array, correction: Correction) -> dict[str, NDArray[Any]]:
+        """Return nothing: kernel and inputs are all."""
+        return {}
 
     def gradient(self, alpha: Array, weights: Array) -> Array:
         """Return ``alpha alpha' / 2 + diag(weights)``, a derivative with respect to K ``(n, n)``."""

@@ -56,8 +56,6 @@ LEAST_COARSE = 25
 """... if these are not fewer than this."""
 
 
-
-
 @dataclass(frozen=True, eq=False)
 class InducingGram:
     """A Gram matrix ``(n, n)`` known by what M inducing cases say of it; see the module.
@@ -133,7 +131,7 @@ class InducingGram:
         return f" on {self.rank} inducing cases"
 
     @property
-    def stated(self) -> dict[str, float]:
+    def stated(self) -> dict[str, Any]:
         """What a solution on it states of it: M, and the mean part of the prior variances that is noise of its own."""
         share = np.divide(self.own, self.prior, out=np.zeros_like(self.own), where=self.prior > 0)
         return {"rank": self.rank, "independent": float(np.mean(share))}
@@ -188,9 +186,9 @@ class InducingGram:
     def in_single_precision(self) -> None:
         """Return None: first steps are on fewer columns, which is cheaper still."""
 
-    def sites(self, precision: Array) -> InducingCorrection:
-        """Return the correction of sites ``(n,)``."""
-        return InducingCorrection(self, precision)
+    def sites(self, precision: Array, inverse_factor: Array | None = None) -> InducingCorrection:
+        """Return the correction of sites ``(n,)``, with a factor ``(M, M)`` of it where that is known."""
+        return InducingCorrection(self, precision, inverse_factor)
 
     def posterior_variance(self, correction: Any) -> Array:
         """Return the posterior variances ``(n,)`` of the training cases under the only correction of this form."""
@@ -211,6 +209,15 @@ class InducingGram:
     def solve_scaled(self, root: Array, own: Array, right: Array) -> Array:
         """Return y ``(n,)`` with (diag(own) + S K S) y = right, for S = diag(root)."""
         return self.shared.solve_scaled(root, own + root**2 * self.own, right)
+
+    def stored(self, alpha: Array, correction: Any) -> dict[str, NDArray[Any]]:
+        """Return Z, the weights of the features and the factor of their covariance: predictions need no more."""
+        return {
+            "inducing_input": self.points,
+            "inducing_weight": self.in_features(alpha),
+            "inducing_factor": np.tril(correction.inverse_factor),
+            "independent": np.array(self.stated["independent"]),
+        }
 
     def gradient(self, alpha: Array, weights: Array) -> InducingGradient:
         """Return the derivative G = alpha alpha' / 2 + diag(weights)."""

@@ -33,6 +33,7 @@ from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.corrections import Covariance, Sites, site_variance
 from bayesgp_mf.matrices.factors import cholesky, symmetric, triangular_inverse
 from bayesgp_mf.matrices.matrix import HasPullBack
+from bayesgp_mf.matrices.root import Root
 from bayesgp_mf.matrices.sampling import RootSampler
 from bayesgp_mf.types import Array
 
@@ -84,7 +85,7 @@ class LowRankGram:
         return f" on a root of rank {self.rank}; Control(gram='dense') keeps the whole matrix"
 
     @property
-    def stated(self) -> dict[str, float]:
+    def stated(self) -> dict[str, Any]:
         """What the `Info` of a solution on it states of it."""
         return {"rank": self.rank}
 
@@ -161,6 +162,10 @@ class LowRankGram:
             raise NotPositiveDefiniteError("the sites are too strong to be added up")
         root_times_y = self.sites(root**2 / own).weights(root * right / own)
         return np.asarray((right - root * (self @ root_times_y)) / own)
+
+    def stored(self, alpha: Array, correction: Any) -> dict[str, NDArray[Any]]:
+        """Return the pivots."""
+        return {"pivot": self.pivots.astype(np.int64)}
 
     def gradient(self, alpha: Array, weights: Array) -> RootGradient:
         """Return the derivative G = alpha alpha' / 2 + diag(weights), known by G L."""
@@ -263,7 +268,7 @@ class RootGradient:
         return result
 
 
-def weighted_square(root: Array, weights: Array) -> Array:
+def weighted_square(root: Root, weights: Array) -> Array:
     """Return the lower triangle of L' D L ``(r, r)`` for a root ``(n, r)`` and weights ``(n,)`` of any sign."""
     result = np.zeros((root.shape[1], root.shape[1]), order="F")
     scale = np.sqrt(np.abs(weights))

@@ -62,7 +62,7 @@ class Matrix(Protocol):
         """What it is and what else there would be, where that is not the whole matrix, to be said of a failure."""
 
     @property
-    def stated(self) -> dict[str, float]:
+    def stated(self) -> dict[str, Any]:
         """What the `Info` of a solution on it states of it, by name."""
 
     @property
@@ -127,6 +127,9 @@ class Matrix(Protocol):
 
     def solve_scaled(self, root: Array, own: Array, right: Array) -> Array:
         """Return y ``(n,)`` with (diag(own) + S K S) y = right, for S = diag(root)."""
+
+    def stored(self, alpha: Array, correction: Correction) -> dict[str, NDArray[Any]]:
+        """Return what it, and predictions under it, can be made from again beside kernel and inputs, by name."""
 
     def gradient(self, alpha: Array, weights: Array) -> Any:
         """Return ``alpha alpha' / 2 + diag(weights)``, a derivative with respect to K, as `pull_back` takes it."""

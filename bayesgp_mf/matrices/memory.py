@@ -46,6 +46,11 @@ def check_memory(n: int, settings: int = 1, rank: int | None = None, classes: in
     )
 
 
+def keeps_root(n: int, rank: int) -> bool:
+    """Return whether a root ``(n, rank)`` is to be kept: where it takes a small part of the memory."""
+    return 8.0 * n * rank <= available_bytes() / ROOTS
+
+
 def check_draws(draws: int, cases: int, kind: Literal["training", "new"], advice: str) -> None:
     """Raise a MemoryError if draws of many cases would not fit into this machine.
 

@@ -179,15 +179,20 @@ def draw_weights(
     return np.asarray(alpha @ rows + rng.standard_normal((draws, root.shape[1])) @ root.T)
 
 
-def values(basis: Basis, weights: Array, noise: Array, X: Array, rng: np.random.Generator) -> Array:
+def values(basis: Basis, weights: Array, noise: Array | None, X: Array, rng: np.random.Generator) -> Array:
     """Return functions with weights ``(draws, r)`` at cases ``X (m, d)``, with their own noise drawn: ``(draws, m)``.
 
-    ``noise (m,)`` are its variances, as `cover` has them.
+    ``noise (m,)`` are its variances, as `cover` has them; None for all that the features leave of the prior's.
     """
     result = np.empty((weights.shape[0], X.shape[0]))
     for block in blocks(X.shape[0]):
-        drawn = weights @ basis.features(X[block])
-        if noise[block].any():
-            drawn += np.sqrt(noise[block]) * rng.standard_normal(drawn.shape)
+        features = basis.features(X[block])
+        drawn = weights @ features
+        if noise is None:
+            own = np.maximum(basis.kernel.diag(X[block]) - np.einsum("ij,ij->j", features, features), 0.0)
+        else:
+            own = noise[block]
+        if own.any():
+            drawn += np.sqrt(own) * rng.standard_normal(drawn.shape)
         result[:, block] = drawn
     return result

@@ -385,6 +385,9 @@ class Posterior:
         m, not m^3. That asks for a process that is smooth, at the scale of the cases. Under a Gram matrix of low rank
         all new cases are drawn so.
 
+        On inducing cases, what these do not explain of more than 5000 new cases is drawn for each by itself, as it is
+        for the training cases.
+
         Raises
         ------
         ValueError
@@ -403,6 +406,9 @@ class Posterior:
             f = weights @ cross + rng.standard_normal((draws, root.shape[1])) @ root.T
             return np.asarray(f + self._prior_mean(X))
         known = training_basis(self.kernel, self.X, matrix)
+        if X.shape[0] > LARGEST_JOINT and matrix.independent_rest:
+            features = draw_weights(known, self.X, matrix, weights, correction, draws, rng)
+            return values(known, features, None, X, rng) + self._prior_mean(X)
         try:
             basis, noise = cover(known, X, MOST_WAYS)
         except TooRoughError as reason:

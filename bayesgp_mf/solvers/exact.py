@@ -121,9 +121,9 @@ class Exact:
         return self._classification(problem, control)
 
     def gram_gradient(self, problem: Problem, solution: Solution) -> GramGradient:
-        """Return the derivative ``(n, n)`` of the log evidence with respect to the Gram matrix, (alpha alpha' - R)/2."""
+        """Return (alpha alpha' - R)/2, the derivative of the log evidence with respect to the Gram matrix."""
         correction: Any = solution.correction
-        return correction.gradient(0.5 * solution.alpha, solution.alpha)  # type: ignore[no-any-return]
+        return correction.gradient(0.5 * solution.alpha, solution.alpha)
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> LeaveOneOut:
         """Return exact leave-one-out predictions, by leaving each case out and integrating again.

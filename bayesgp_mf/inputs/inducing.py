@@ -1,0 +1,86 @@
+"""What stands for all cases: a number of them, inputs, or both with options."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bayesgp_mf.inference.inducing import Inducing
+from bayesgp_mf.inputs.tables import as_inputs, feature_names
+from bayesgp_mf.types import Array
+
+EXPECTED = "inducing must be a number of cases, inducing inputs (M, d), or bgp.Inducing(...) with options"
+
+
+def as_inducing(inducing: Any, X: Array, features: Sequence[str] | None) -> Inducing | None:
+    """Return what a user gave as an `Inducing` that fits the training inputs ``X (n, d)``, or None for None.
+
+    Parameters
+    ----------
+    inducing : None, int, array_like or Inducing
+        What the user gave.
+    X : (n, d) array
+        The training inputs.
+    features : sequence of str or None
+        Their names, if they have names.
+
+    Raises
+    ------
+    ValueError
+        If it is none of those, if there are more inducing cases than cases, or inputs with other columns.
+
+    Warns
+    -----
+    UserWarning
+        If inducing inputs repeat each other.
+    """
+    if inducing is None:
+        return None
+    if isinstance(inducing, type | str | bytes | bool | np.bool_):
+        raise ValueError(f"{EXPECTED}; got {inducing!r}.")
+    if isinstance(inducing, Inducing):
+        found = inducing
+    elif np.ndim(inducing) == 0 and not hasattr(inducing, "columns"):
+        if not isinstance(inducing, int | np.integer):
+            raise ValueError(f"{EXPECTED}; got {inducing!r}.")
+        if inducing < 1:
+            raise ValueError(f"inducing must be at least 1, got {inducing!r}. Some hundred are a good start.")
+        found = Inducing(int(inducing))
+    else:
+        inputs = _checked(inducing, X, features)
+        return Inducing(inputs.shape[0], inputs=inputs)
+    if found.inputs is not None:
+        inputs = _checked(found.inputs, X, features)
+        return replace(found, number=inputs.shape[0], inputs=inputs)
+    if found.number > X.shape[0]:
+        raise ValueError(
+            f"inducing asks for {found.number} inducing cases, and there are {X.shape[0]} cases. Ask for fewer, or "
+            "leave it out: then the Gram matrix of all cases is worked with."
+        )
+    return found
+
+
+def _checked(given: Any, X: Array, features: Sequence[str] | None) -> Array:
+    """Return inducing inputs that fit the training inputs."""
+    names = feature_names("inducing", given)
+    if features is not None and names is not None and names != list(features):
+        raise ValueError(f"inducing has columns {names}, but X has {list(features)}. Pass inducing[{list(features)}].")
+    inputs = as_inputs("inducing", given)
+    if inputs.shape[1] != X.shape[1]:
+        raise ValueError(
+            f"inducing has {inputs.shape[1]} columns, but X has {X.shape[1]}. Inducing inputs are inputs like X; for a "
+            "number of them pass an int."
+        )
+    distinct = np.unique(inputs + 0.0, axis=0).shape[0]  # -0 is 0
+    if distinct < inputs.shape[0]:
+        warnings.warn(
+            f"{inputs.shape[0] - distinct} of the {inputs.shape[0]} inducing inputs repeat others; they add nothing "
+            "and are left out.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return inputs
