@@ -120,7 +120,7 @@ class Inducing:
         number = min(number, distinct.size)
         if self.choose == "kmeans":
             return np.asarray(rng.permutation(_centres(X[distinct], number, rng)))
-        return X[rng.permutation(distinct[_largest_variances(kernel, X[distinct], number)])]
+        return np.asarray(X[rng.permutation(distinct[_largest_variances(kernel, X[distinct], number)])])
 
 
 def in_proportion(t: Array, rng: np.random.Generator) -> NDArray[np.intp]:

@@ -67,11 +67,13 @@ def match(likelihood: Likelihood, t: Array, cavity: Cavity, derivs: Derivs, extr
 
 def sites_of(solution: Solution, problem: Problem) -> State:
     """Return the state that gave a solution, to start the next problem from."""
-    correction = site_form(solution)
+    precision = site_form(solution).site_precision
+    if solution.cavity is None:
+        latent = problem.matrix @ solution.alpha
+    else:  # which may have been another Gram matrix
+        latent = solution.cavity.mean + solution.cavity.variance * solution.alpha
     # b = W (K alpha) + alpha, since alpha = b - R K b
-    return State(
-        correction.site_precision, correction.site_precision * (problem.matrix @ solution.alpha) + solution.alpha
-    )
+    return State(precision, precision * latent + solution.alpha)
 
 
 def iterate_sites(
