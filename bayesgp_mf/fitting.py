@@ -205,8 +205,6 @@ def fit(
     if strategy is None:
         _refuse_options(evidence_of=evidence_of, priors=priors, bounds=bounds, fixed=fixed)
     chosen = as_inducing(inducing, X, features)
-    if chosen is not None and isinstance(hyper, str) and starts is None and isinstance(strategy, Restartable):
-        strategy = strategy.with_starts(1)  # each round is a start
     kernel = as_kernel(kernel, tuned=strategy is not None)
     solver = get_method(method, likelihood)
     judge = solver if evidence_of is None else get_method(evidence_of, likelihood)

@@ -20,8 +20,8 @@ START_SPREAD = 1.0
 MAX_ITERATIONS = 200
 GAIN = 1e-5
 """In nats; an iteration that gains less is the last. Along the length scale of an idle input many would follow."""
-GAIN_ON_INDUCING = 0.1
-"""Likewise on inducing cases, which are a random choice that moves the log evidence by more."""
+GAIN_ON_INDUCING = 5e-6
+"""Likewise, for each case, on inducing cases, which are a random choice that moves the log evidence by more."""
 FIRST_STEP = 0.5
 """Largest length of the first step, in log parameters, where the Gram matrix may be of low rank. L-BFGS-B would take
 one as long as the slope, to the bounds, where the matrix is dense and a solution takes longer than all others."""
@@ -102,7 +102,7 @@ def descend(objective: Objective, start: Array, advance: Callable[[str], None]) 
     target, noun = objective.target, objective.score.noun
     start = np.clip(start, target.lower, target.upper)
     evaluations, failures = objective.n_evaluations, objective.n_failures
-    gain = GAIN if target.inducing is None else GAIN_ON_INDUCING
+    gain = GAIN if target.inducing is None else GAIN_ON_INDUCING * target.t.size
     trace: list[float] = []
     first = objective(start)
     if first is None:

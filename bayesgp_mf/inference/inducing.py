@@ -95,7 +95,7 @@ class Inducing:
         """Inducing cases while hyperparameters are searched for."""
         return int(min(self.number, SEARCH if self.search is None else self.search))
 
-    def chosen(self, X: Array, t: Array, kernel: Any, rng: np.random.Generator, *, searching: bool = False) -> Array:
+    def chosen(self, X: Array, t: Array, kernel: Any, rng: np.random.Generator, number: int | None = None) -> Array:
         """Return the inducing inputs ``(M, d)`` for some cases, in random order.
 
         Parameters
@@ -108,12 +108,12 @@ class Inducing:
             The greedy choice is that of its variances.
         rng : numpy.random.Generator
             Source of randomness.
-        searching : bool
-            Whether they are those of a search.
+        number : int, optional
+            How many, in place of all.
         """
         if self.inputs is not None:
             return np.asarray(self.inputs)
-        number = min(self.in_search if searching else self.number, X.shape[0])
+        number = max(1, min(self.number if number is None else number, X.shape[0]))
         if self.choose == "random":
             return np.asarray(X[different_rows(X, in_proportion(t, rng), number)])
         distinct = different_rows(X, rng.permutation(X.shape[0]), min(X.shape[0], PER_CENTRE * number))
