@@ -68,6 +68,8 @@ FEWEST_ACCEPTED = 1e-5
 """Part of the proposals that must be accepted for `Orthant.draw` to go on."""
 ROUNDING = 1e-6
 """By how many nats a weight may exceed its bound, which is known to the square of the solver's tolerance."""
+LARGEST_EXPONENT = 300.0
+"""Of a ratio that says that nothing is known."""
 RARE = 0.05
 """Flips that are less probable than this are rare; as if this were their probability they are proposed after one."""
 
@@ -236,7 +238,8 @@ class Orthant:
             largest = max([largest, *(part[3] for part in parts)])
             relative = np.exp(np.array(log_masses) - max(log_masses))
             spread = np.std(relative, ddof=1) / np.sqrt(relative.size) / np.mean(relative)
-            unseen = np.exp(largest - max(log_masses)) / relative.sum() if self.t.size > 1 else 0.0
+            unseen = np.exp(min(largest - max(log_masses), LARGEST_EXPONENT)) / relative.sum()
+            unseen = unseen if self.t.size > 1 else 0.0  # a single weight is the same at all points
             error = float(np.hypot(spread, unseen))
         share = relative / relative.sum()
         return Estimate(
