@@ -22,7 +22,7 @@ from bayesgp_mf.types import Array
 LARGEST_MEAN_ERROR = 3e-5
 """In posterior standard deviations; means that are not known to this are no answer (measured: the true error is at most
 three times what `solvers.refinement` finds)."""
-LARGEST_ROUNDING = 1e-3
+LARGEST_ROUNDING = 5e-4
 """In nats; a log evidence that rounding in the Gram matrix moves by more than this is no answer ..."""
 VISIBLE_ROUNDING = 1e-7
 """... and from here on the last digits of its sum are lost, too."""
