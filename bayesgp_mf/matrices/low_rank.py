@@ -37,8 +37,10 @@ from bayesgp_mf.matrices.root import Root
 from bayesgp_mf.matrices.sampling import RootSampler
 from bayesgp_mf.types import Array
 
-LEAST_REST = 1e-11
-"""Posterior variance over that of the cavity, one less a number near one: below this it is known to no four digits."""
+SMALL_REST = 1e-4
+"""One less the precision of a site times its posterior variance: below this it is no longer that difference ..."""
+LEAST_REST = 1e-26
+"""... and below this, which is the square of rounding times some ten thousand, not known to four digits either."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +180,7 @@ class LowRankGram:
         return kernel.cross_vjp(X, X[self.pivots], gradient.columns())
 
     def rounding(self, gradient: RootGradient) -> float:
-        """Return 0: a root has lost what rounding could decide."""
+        """Return 0: what rounding of the entries could decide is not in a root; a sum may lose digits all the same."""
         return 0.0
 
     @cached_property
@@ -418,14 +420,34 @@ class LowRankCorrection:
         """
         if not self.site_precision.any():
             return self.gram.diagonal().copy()
-        sigma = self._covariance_diagonal
-        rest = 1.0 - self.site_precision * sigma
+        sigma, rest = self._covariance_diagonal, self._rest
         if np.any(np.abs(rest) < LEAST_REST):
             raise NotPositiveDefiniteError(
                 "a site says so much more than the other cases that, on a root of low rank, what they say is lost in "
                 "rounding; Control(gram='dense') keeps it"
             )
         return np.asarray(sigma / rest)
+
+    @property
+    def _rest(self) -> Array:
+        r"""Return :math:`1 - W_i \Sigma_{ii} = R_{ii} / W_i` ``(n,)``, where it is small without that difference.
+
+        It is the least value, for negative sites a stationary one, of
+
+        .. math:: (1 - W_i\, l_i^T u)^2 + W_i \sum_{j \ne i} W_j\, (l_j^T u)^2 + W_i\, u^T u,
+
+        at :math:`u = A^{-1} l_i`: an error of u counts by its square.
+        """
+        precision, root = self.site_precision, self.gram.root
+        rest = np.asarray(1.0 - precision * self._covariance_diagonal)
+        (small,) = np.nonzero(np.abs(rest) < SMALL_REST)  # no more than r where all sites are positive
+        for some in (small[block] for block in blocks(small.size)):
+            u = np.asarray(lapack.dpotrs(self._factor, root[some].T, lower=1)[0])
+            latent, own = root @ u, (some, np.arange(some.size))
+            told = 1.0 - precision[some] * latent[own]
+            latent[own] = 0.0
+            rest[some] = told**2 + precision[some] * (precision @ latent**2 + np.einsum("ij,ij->j", u, u))
+        return rest
 
     def rows(self, which: NDArray[np.intp]) -> Array:
         """Return the rows ``(k, n)`` of R with the given numbers ``(k,)``."""

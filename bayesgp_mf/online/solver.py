@@ -31,12 +31,14 @@ from bayesgp_mf.inference.problem import Problem, explain_infeasible
 from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import GramGradient, Traits
 from bayesgp_mf.matrices.sites import SiteCorrection
+from bayesgp_mf.online.evidence import running_evidence
 from bayesgp_mf.online.gradient import evidence_gradient
 from bayesgp_mf.online.sweep import Reuse, Sweep, sweep
 from bayesgp_mf.solvers.accuracy import assessed, require_accurate
 from bayesgp_mf.solvers.driver import require_solved
+from bayesgp_mf.solvers.extended import latent_and_log_det
 from bayesgp_mf.solvers.meanfield import tap
-from bayesgp_mf.solvers.refinement import Gap, refined
+from bayesgp_mf.solvers.refinement import EPS, Gap, refined
 from bayesgp_mf.solvers.response import linear_response
 from bayesgp_mf.solvers.sites import State, iterate_sites, sites_of
 from bayesgp_mf.types import Array
@@ -149,21 +151,33 @@ class Online:
         first = done = sweep(problem, order, tap.init(problem), "as_new")
         for _ in range(self.sweeps - 1):
             done = sweep(problem, order, done.sites, "as_new")
-        correction = SiteCorrection(problem.dense_gram, done.sites.precision)
-        evidence = Evidence(float(np.sum(first.derivs.value)), "online")
         info = Info(Status.CONVERGED, self.sweeps, 0.0)
-        weights = _Weights(correction.weights(done.sites.shift), correction)
+        weights = _weights_under(problem, done.sites)
 
         def gap(at: _Weights) -> Gap:
             latent = problem.matrix @ at.alpha
             return Gap(done.latent - latent, done.sites.shift - at.alpha - done.sites.precision * latent)
 
+        with np.errstate(divide="ignore"):
+            # a variance that is lost in rounding is no certainty
+            least = EPS * np.minimum(problem.matrix.diagonal(), 1.0 / np.abs(done.sites.precision))
+        sd = np.maximum(done.sd, np.sqrt(least))
         weights, mean_error = refined(
-            problem.matrix, weights, gap, lambda at, alpha: at._replace(alpha=alpha), done.sd, info
+            problem.matrix, weights, gap, lambda at, alpha: at._replace(alpha=alpha), sd, info
         )
-        solution = Solution(self.name, weights.alpha, correction, evidence, None, info)
+        known = weights if done is first else _weights_under(problem, first.sites)
+        evidence_of = partial(running_evidence, problem.matrix.diagonal(), first, known.alpha)
+        value = evidence_of(problem.matrix @ known.alpha, known.correction.log_det)
+        solution = Solution(self.name, weights.alpha, weights.correction, Evidence(value, "online"), None, info)
+
+        def precisely() -> float | None:
+            extended = latent_and_log_det(problem, known.alpha, first.sites.precision)
+            return None if extended is None else evidence_of(*extended)
+
         gradient = partial(self.gram_gradient, problem)
-        return require_accurate(assessed(solution, problem.matrix, mean_error, done.sites.precision, gradient))
+        return require_accurate(
+            assessed(solution, problem.matrix, mean_error, done.sites.precision, gradient, precisely)
+        )
 
     def gram_gradient(self, problem: Problem, solution: Solution) -> GramGradient:
         """Return the derivative ``(n, n)`` of the log evidence with respect to the Gram matrix; exact.
@@ -253,6 +267,11 @@ class Online:
 class _Weights(NamedTuple):
     alpha: Array
     correction: SiteCorrection
+
+
+def _weights_under(problem: Problem, sites: State) -> _Weights:
+    correction = SiteCorrection(problem.dense_gram, sites.precision)
+    return _Weights(correction.weights(sites.shift), correction)
 
 
 def _left_out(done: Sweep) -> bool:

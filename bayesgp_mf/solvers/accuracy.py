@@ -22,7 +22,7 @@ from bayesgp_mf.types import Array
 LARGEST_MEAN_ERROR = 3e-5
 """In posterior standard deviations; means that are not known to this are no answer (measured: the true error is at most
 three times what `solvers.refinement` finds)."""
-LARGEST_ROUNDING = 1e-3
+LARGEST_ROUNDING = 5e-4
 """In nats; a log evidence that rounding in the Gram matrix moves by more than this is no answer ..."""
 VISIBLE_ROUNDING = 1e-7
 """... and from here on the last digits of its sum are lost, too."""
@@ -37,6 +37,7 @@ def assessed(
     spread: Array,
     gradient: Callable[[Solution], GramGradient],
     precisely: Callable[[], float | None] | None = None,
+    lost: float = 0.0,
 ) -> Solution:
     """Return a solution that says how well its numbers are known.
 
@@ -54,6 +55,9 @@ def assessed(
         Returns that derivative, which is asked for only where the bound does not settle it.
     precisely : callable, optional
         Returns the log evidence with more digits, or None.
+    lost : float
+        What its sum has lost by cancellation (`lost_in_sum`), in nats: a root of low rank has no entries whose rounding
+        would tell of that.
     """
     alpha, evidence = solution.alpha, solution.evidence
     with np.errstate(over="ignore"):
@@ -64,7 +68,14 @@ def assessed(
     if precisely is not None and VISIBLE_ROUNDING < rounding <= LARGEST_ROUNDING:
         value = precisely()
         evidence = evidence if value is None else replace(evidence, value=value)
+    rounding = float(np.maximum(rounding, lost))  # NaN stays
     return replace(solution, evidence=evidence, info=replace(solution.info, mean_error=mean_error, rounding=rounding))
+
+
+def lost_in_sum(terms: Array, total: float) -> float:
+    """Return by how much rounding of some terms moves their sum, beyond what rounding of the sum itself does."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return EPS * float(np.maximum(np.linalg.norm(terms) - abs(total), 0.0))
 
 
 def require_accurate(solution: Solution) -> Solution:

@@ -55,8 +55,8 @@ class Exact:
     log2_points : int
         Logarithm to base 2 of the number of points in each scrambled set.
     scrambles, most_scrambles : int
-        Independent sets, from whose spread the standard error is taken: at first, and at most. As long as it exceeds
-        1e-3 nats, there are as many more.
+        Independent sets, from whose spread the standard error is taken, though never less than one point may count: at
+        first, and at most. As long as it exceeds 1e-3 nats, there are as many more.
     random_seed : int
         Seed of the scrambles; fixed, so that the same problem gives the same answer.
     """

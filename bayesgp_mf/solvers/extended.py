@@ -29,22 +29,28 @@ def log_evidence(problem: Problem, alpha: Array, precision: Array, variance: Arr
     None where it cannot be had: for many cases, for sites of negative precision, on a root of low rank, and on a
     machine whose extended precision is none.
     """
-    matrix = problem.matrix
-    has_digits = np.finfo(np.longdouble).eps < np.finfo(np.float64).eps
-    if matrix.rank is not None or problem.n > MOST_CASES or not has_digits or np.any(precision < 0):
+    known = latent_and_log_det(problem, alpha, precision)
+    if known is None:
         return None
-    gram, weights, own = (part.astype(np.longdouble) for part in (matrix.dense(), alpha, variance))
+    latent, log_det = known
+    weights, own = alpha.astype(np.longdouble), variance.astype(np.longdouble)
     told = precision.astype(np.longdouble)
-    latent = gram @ weights
     mean = latent - own * weights
     rounded = mean.astype(np.float64)
     value, slope, _ = problem.likelihood.log_partition(problem.t, rounded, variance)
-    scale = np.sqrt(told)
-    log_det = _log_det(scale[:, None] * gram * scale + np.eye(problem.n, dtype=np.longdouble))
-    if log_det is None:
-        return None
     terms = value + slope * (mean - rounded) - 0.5 * weights * mean + 0.5 * np.log1p(told * own)
     return float(np.sum(terms) - 0.5 * log_det)
+
+
+def latent_and_log_det(problem: Problem, alpha: Array, precision: Array) -> tuple[Extended, np.longdouble] | None:
+    """Return K alpha ``(n,)`` and log det(I + K W) for sites ``precision (n,)``; None where they cannot be had."""
+    has_digits = np.finfo(np.longdouble).eps < np.finfo(np.float64).eps
+    if problem.matrix.rank is not None or problem.n > MOST_CASES or not has_digits or np.any(precision < 0):
+        return None
+    gram = problem.dense_gram.astype(np.longdouble)
+    scale = np.sqrt(precision.astype(np.longdouble))
+    log_det = _log_det(scale[:, None] * gram * scale + np.eye(problem.n, dtype=np.longdouble))
+    return None if log_det is None else (gram @ alpha.astype(np.longdouble), log_det)
 
 
 def _log_det(matrix: Extended) -> np.longdouble | None:

@@ -34,7 +34,14 @@ from bayesgp_mf.inference.solution import Cavity, Control, Evidence, Info, Leave
 from bayesgp_mf.inference.solver import GramGradient, Traits
 from bayesgp_mf.likelihoods.optional import known_sites
 from bayesgp_mf.matrices.matrix import Matrix
-from bayesgp_mf.solvers.accuracy import NO_FACTOR, assessed, is_accurate, require_accurate, rounding_decides
+from bayesgp_mf.solvers.accuracy import (
+    NO_FACTOR,
+    assessed,
+    is_accurate,
+    lost_in_sum,
+    require_accurate,
+    rounding_decides,
+)
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.solvers.fixed_variance import solve_at_fixed_variance
 from bayesgp_mf.solvers.loo_gradient import loo_gram_gradient
@@ -428,6 +435,7 @@ def _finish(method: str, equations: _Equations, state: State, info: Info) -> Sol
         unsettled = np.max(np.abs(site.precision - precision) * sd**2)
         mean_error = float(np.maximum(mean_error, SHARE_OF_VARIANCE * unsettled))  # NaN stays
     evidence = Evidence(equations.evidence(posterior), rule.kind, rule.bound)
+    terms = np.concatenate([posterior.derivs.value, 0.5 * posterior.alpha * posterior.cavity.mean])
     info = replace(info, **rule.gram.stated)
     solution = Solution(method, posterior.alpha, posterior.correction, evidence, posterior.cavity, info)
     return assessed(
@@ -437,6 +445,7 @@ def _finish(method: str, equations: _Equations, state: State, info: Info) -> Sol
         precision / told,
         rule.gram_gradient,
         lambda: rule.extended_evidence(problem, posterior.alpha, precision, variance),
+        lost_in_sum(terms, evidence.value),
     )
 
 

@@ -24,6 +24,11 @@ by minimising a convex function, whose value at the minimum is psi at the saddle
 probability. It bounds the weights, so that accepting a proposal with probability :math:`e^{\psi - \max \psi}` makes
 exact, independent draws.
 
+Where labels may be flipped, a variable lies on the *wrong side* now and then. If flips are rare, so may be a proposal
+that goes there, and what follows from it may be all that counts: of two labels that contradict each other, one was
+flipped. Averages are then taken in parts, by the first variable on the wrong side; after it flips are proposed as if
+they were not rare, and weighed with what that is too often.
+
 References
 ----------
 .. [1] Genz, A. (1992). Numerical computation of multivariate normal probabilities. Journal of Computational
@@ -63,6 +68,10 @@ FEWEST_ACCEPTED = 1e-5
 """Part of the proposals that must be accepted for `Orthant.draw` to go on."""
 ROUNDING = 1e-6
 """By how many nats a weight may exceed its bound, which is known to the square of the solver's tolerance."""
+LARGEST_EXPONENT = 300.0
+"""Of a ratio that says that nothing is known."""
+RARE = 0.05
+"""Flips that are less probable than this are rare; as if this were their probability they are proposed after one."""
 
 
 class Estimate(NamedTuple):
@@ -98,9 +107,9 @@ class Orthant:
     factor : (n, n) array
         L, lower triangular: ``(t * g)[order] = L @ z``.
     tilt : (n,) array
-        mu, the means of the proposals, in that order.
+        mu, the means of the proposals in which no label is flipped, in that order; those of the others are zero.
     log_bound : float
-        No weight exceeds its exponential; in nats.
+        No weight exceeds its exponential where no label may be flipped; in nats.
     flip : float
         Probability kappa that a label was flipped.
     """
@@ -112,44 +121,97 @@ class Orthant:
     log_bound: float
     flip: float
 
-    def propose(self, uniform: Array) -> tuple[Array, Array]:
+    @property
+    def _log_unflipped(self) -> float:
+        """Log probability that no label was flipped; no proposal of either side as often as asked for weighs more."""
+        return self.t.size * float(np.log1p(-self.flip))
+
+    def propose(self, uniform: Array, first_wrong: NDArray[np.intp] | None = None) -> tuple[Array, Array]:
         """Turn points of the unit cube into proposals of z and their log weights.
 
         Parameters
         ----------
         uniform : (n, points) array
-            In (0, 1].
+            In (0, 1).
+        first_wrong : (points,) array of int, optional
+            The first variable, in the order of the factor, that lies on the wrong side. If it is not given, either side
+            is proposed as often as its label, and those before, ask for.
 
         Returns
         -------
         z : (n, points) array
             White in the prior, in the order of the factor.
         log_weight : (points,) array
-            psi, in nats.
+            psi, in nats; with ``first_wrong`` those of one choice are, on average, its part of the probability.
         """
         z = np.empty_like(uniform)
         log_weight = np.zeros(uniform.shape[1])
-        for i, mu in enumerate(self.tilt):
+        for i in range(self.t.size):
+            mu = self.tilt[i] if self.flip == 0.0 else 0.0
             above = mu + self.factor[i, :i] @ z[:i] / self.factor[i, i]  # x_i
             # invert the distribution function piece by piece, in logs: a piece may be smaller than any number
             if self.flip == 0.0:
                 log_total = log_ndtr(above)
                 z[i] = mu - ndtri_exp(np.log(uniform[i]) + log_total)
             else:
-                log_right = np.log1p(-self.flip) + log_ndtr(above)
-                log_total = np.logaddexp(log_right, np.log(self.flip) + log_ndtr(-above))
-                level = np.log(uniform[i]) + log_total
-                right = level <= log_right
-                z[i, right] = mu - ndtri_exp(level[right] - np.log1p(-self.flip))
-                rest = np.log1p(-uniform[i, ~right]) + log_total[~right]
-                z[i, ~right] = mu + ndtri_exp(rest - np.log(self.flip))
+                log_right, log_wrong = log_ndtr(above), log_ndtr(-above)
+                log_share, log_rest = self._shares(i, log_right, log_wrong, first_wrong)
+                right = np.log(uniform[i]) <= log_share
+                wrong = ~right
+                z[i, right] = mu - ndtri_exp(np.log(uniform[i, right]) - log_share[right] + log_right[right])
+                z[i, wrong] = mu + ndtri_exp(np.log1p(-uniform[i, wrong]) - log_rest[wrong] + log_wrong[wrong])
+                log_total = np.where(
+                    right,
+                    np.log1p(-self.flip) + log_right - log_share,
+                    np.log(self.flip) + log_wrong - log_rest,
+                )
             log_weight += log_total - mu * z[i] + 0.5 * mu**2
         return z, log_weight
+
+    def _shares(
+        self, i: int, log_right: Array, log_wrong: Array, first_wrong: NDArray[np.intp] | None
+    ) -> tuple[Array, Array]:
+        """Return the logs ``(points,)`` of the shares of proposals of variable i on the right and on the wrong side."""
+        flip = self.flip if first_wrong is None else max(self.flip, RARE)
+        odds = np.log(flip) - np.log1p(-flip) + log_wrong - log_right
+        log_share, log_rest = -np.logaddexp(0.0, odds), -np.logaddexp(0.0, -odds)
+        if first_wrong is None:
+            return log_share, log_rest
+        log_share = np.where(first_wrong > i, 0.0, np.where(first_wrong < i, log_share, -np.inf))
+        return log_share, np.where(first_wrong > i, -np.inf, np.where(first_wrong < i, log_rest, 0.0))
+
+    @property
+    def _in_parts(self) -> bool:
+        """Whether what no flip leads to is averaged over on its own."""
+        return self.flip < RARE
+
+    def scramble(self, log2_points: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Return z ``(n, points)`` of one set of scrambled points, and log weights whose sum is the probability.
+
+        Where flips are rare, that is the part in which all variables are on the right side, and there is a second set,
+        divided evenly among the first variables on the wrong side.
+        """
+        n = self.t.size
+        if not self._in_parts:
+            z, log_weight = self.propose(scrambled_points(n, log2_points, rng))
+            return z, log_weight - log2_points * np.log(2.0)
+        z, log_weight = replace(self, flip=0.0).propose(scrambled_points(n, log2_points, rng))
+        log_weight += self._log_unflipped - log2_points * np.log(2.0)
+        if self.flip == 0.0:
+            return z, log_weight
+        more = max(log2_points, (n - 1).bit_length())
+        first_wrong = np.arange(2**more) * n // 2**more
+        z_wrong, log_wrong = self.propose(scrambled_points(n, more, rng), first_wrong)
+        log_wrong -= np.log(np.bincount(first_wrong, minlength=n))[first_wrong]
+        return np.hstack([z, z_wrong]), np.concatenate([log_weight, log_wrong])
 
     def estimate(
         self, log2_points: int, scrambles: int, most_scrambles: int, tolerance: float, random_seed: int
     ) -> Estimate:
         """Average over scrambled points; the spread over the scrambles is the standard error.
+
+        Nothing is known of what happens in less of the cube than one point stands for: the standard error is at least
+        the share that one would have of the largest weight there may be.
 
         Parameters
         ----------
@@ -165,14 +227,20 @@ class Orthant:
         rng = np.random.default_rng(random_seed)
         log_masses: list[float] = []
         means, seconds = np.zeros((0, self.t.size)), np.zeros((0, self.t.size, self.t.size))
-        error = np.inf
+        error, largest = np.inf, -np.inf
+        if self._in_parts:
+            largest = self.log_bound + self._log_unflipped - log2_points * float(np.log(2.0))
         while error > tolerance and len(log_masses) < most_scrambles:
             parts = [self._one_scramble(log2_points, rng) for _ in range(scrambles)]
             log_masses += [part[0] for part in parts]
             means = np.concatenate([means, [part[1] for part in parts]])
             seconds = np.concatenate([seconds, [part[2] for part in parts]])
+            largest = max([largest, *(part[3] for part in parts)])
             relative = np.exp(np.array(log_masses) - max(log_masses))
-            error = float(np.std(relative, ddof=1) / np.sqrt(relative.size) / np.mean(relative))
+            spread = np.std(relative, ddof=1) / np.sqrt(relative.size) / np.mean(relative)
+            unseen = np.exp(min(largest - max(log_masses), LARGEST_EXPONENT)) / relative.sum()
+            unseen = unseen if self.t.size > 1 else 0.0  # a single weight is the same at all points
+            error = float(np.hypot(spread, unseen))
         share = relative / relative.sum()
         return Estimate(
             max(log_masses) + float(np.log(np.mean(relative))),
@@ -182,11 +250,11 @@ class Orthant:
             len(log_masses),
         )
 
-    def _one_scramble(self, log2_points: int, rng: np.random.Generator) -> tuple[float, Array, Array]:
-        z, log_weight = self.propose(scrambled_points(self.t.size, log2_points, rng))
+    def _one_scramble(self, log2_points: int, rng: np.random.Generator) -> tuple[float, Array, Array, float]:
+        z, log_weight = self.scramble(log2_points, rng)
         log_mass = float(logsumexp(log_weight))
         weight = np.exp(log_weight - log_mass)
-        return log_mass - log2_points * float(np.log(2.0)), z @ weight, (z * weight) @ z.T
+        return log_mass, z @ weight, (z * weight) @ z.T, float(np.max(log_weight))
 
     def weighted(self, log2_points: int, most_scrambles: int, random_seed: int) -> tuple[Array, Array]:
         """Return points z ``(n, points)`` with weights ``(points,)`` that sum to one.
@@ -198,7 +266,7 @@ class Orthant:
         parts: list[Array] = []
         log_weights = np.empty(0)
         while len(parts) < most_scrambles:
-            z, log_weight = self.propose(scrambled_points(self.t.size, log2_points, rng))
+            z, log_weight = self.scramble(log2_points, rng)
             parts.append(z)
             log_weights = np.concatenate([log_weights, log_weight])
             weights = np.exp(log_weights - logsumexp(log_weights))
@@ -214,17 +282,18 @@ class Orthant:
         ConvergenceError
             If fewer than one proposal in 100 000 is accepted.
         """
+        log_bound = self.log_bound if self.flip == 0.0 else self._log_unflipped
         kept: list[Array] = []
         accepted = proposed = 0
         while accepted < draws:
             z, log_weight = self.propose(1.0 - rng.random((self.t.size, BATCH)))
-            excess = float(np.max(log_weight)) - self.log_bound
+            excess = float(np.max(log_weight)) - log_bound
             if excess > ROUNDING:
                 raise ArithmeticError(
                     f"a weight exceeds its bound by {excess:.2g} nats: the saddle point was lost to rounding. Add "
                     "noise to the diagonal of the Gram matrix."
                 )
-            keep = -rng.standard_exponential(BATCH) < log_weight - self.log_bound
+            keep = -rng.standard_exponential(BATCH) < log_weight - log_bound
             if self.flip == 0.0:  # rounding may put a proposal onto its own boundary, or beyond
                 keep[keep] = np.all(self.factor @ z[:, keep] > 0, axis=0)
             kept.append(z[:, keep])
@@ -261,9 +330,9 @@ class Orthant:
 def tilted(covariance: Array, t: Array, flip: float = 0.0, expected: Array | None = None) -> Orthant:
     """Choose the order and the tilt for the labels ``t (n,)`` of g ~ N(0, ``covariance``).
 
-    Of some orders, the one with the least largest weight. Where labels may be flipped, or where the equations of the
-    tilt have no solution in the digits there are (labels that the prior all but forbids), mu is zero: the weights are
-    right all the same, and vary more.
+    Of some orders, the one with the least largest weight. Where the equations of the tilt have no solution in the
+    digits there are (labels that the prior all but forbids), mu is zero: the weights are right all the same, and vary
+    more.
 
     Parameters
     ----------
@@ -283,8 +352,6 @@ def tilted(covariance: Array, t: Array, flip: float = 0.0, expected: Array | Non
     """
     positions = None if expected is None else t * expected
     best = _untilted(covariance, t, flip, positions)
-    if flip > 0.0:
-        return best
     best_bound = np.inf
     for _ in range(PASSES if expected is None else 1):
         plain = _untilted(covariance, t, flip, positions)
@@ -337,7 +404,7 @@ def _untilted(covariance: Array, t: Array, flip: float, expected: Array | None) 
         factor = cholesky(signed[np.ix_(order, order)])
     except NotPositiveDefiniteError:  # singular but for rounding, which the order decides about
         order, factor = np.arange(t.size), natural
-    return Orthant(t, order, factor, np.zeros(t.size), t.size * float(np.log1p(-flip)), flip)
+    return Orthant(t, order, factor, np.zeros(t.size), 0.0, flip)
 
 
 def elimination_order(covariance: Array, expected: Array | None = None) -> NDArray[np.intp]:

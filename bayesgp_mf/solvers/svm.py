@@ -39,11 +39,16 @@ from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import latent_noise
 from bayesgp_mf.matrices.dense import field_of_others, shrinkage
 from bayesgp_mf.matrices.factors import cholesky, psd_root, triangular_inverse
+from bayesgp_mf.solvers.accuracy import rounding_decides
 from bayesgp_mf.solvers.driver import require_solved
+from bayesgp_mf.solvers.refinement import EPS
 from bayesgp_mf.types import Array
 
 MOST_STEPS = 2**31 - 1
 """The largest number that SciPy takes."""
+LARGEST_ROUNDING = 1e-7
+"""In units of the margin; a margin that rounding may move by more is no answer. It is the rounding of one sum, and the
+weights come from a chain of them, which may lose ten times as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +126,8 @@ class Svm:
             If no function of the prior separates the labels.
         UndefinedQuantityError
             If the likelihood is not a step, or allows label flips.
+        NotPositiveDefiniteError
+            If rounding in the Gram matrix decides where the margins are.
 
         Notes
         -----
@@ -140,7 +147,20 @@ class Svm:
             status = Status.STALLED
         info = Info(status, 1, residual)
         require_solved(self.name, problem, info, control)
+        if status is Status.CONVERGED:
+            self._require_known(gram, alpha)
         return Solution(self.name, alpha, UndefinedCorrection(self.name), UndefinedEvidence(self.name), None, info)
+
+    def _require_known(self, gram: Array, alpha: Array) -> None:
+        """Raise a NotPositiveDefiniteError if rounding of the Gram matrix, or of the weights, moves a margin.
+
+        Conditions that hold for the rounded matrix say nothing about that: it may have lost the noise altogether.
+        """
+        sd = np.sqrt(np.diag(gram))
+        with np.errstate(over="ignore"):
+            rounding = EPS * float(np.max(sd)) * float(sd @ np.abs(alpha))
+        if not rounding <= LARGEST_ROUNDING:
+            raise rounding_decides(self.name, f"it moves a margin by up to {rounding:.1g} of its size")
 
     def gram_gradient(self, problem: Problem, solution: Solution) -> Array:
         """Raise an UndefinedQuantityError: there is no evidence to follow."""

@@ -9,7 +9,7 @@ from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.assembly import kernel_entries
 from bayesgp_mf.kernels import Bias, Gaussian, Linear, White
 from bayesgp_mf.matrices.dense import DenseGram
-from bayesgp_mf.matrices.low_rank import LowRankCorrection, RootGradient
+from bayesgp_mf.matrices.low_rank import LowRankCorrection, LowRankGram, RootGradient
 from bayesgp_mf.matrices.pivoting import at_pivots, pivoted_cholesky
 from bayesgp_mf.matrices.sites import SiteCorrection
 
@@ -288,3 +288,26 @@ class TestRootGradient:
         if isinstance(kernel, Gaussian):
             uncut = kernel.gram_vjp(X, dense)
             assert abs(uncut["lengthscale"][0] - answer["lengthscale"][0]) > 1e-4 * abs(answer["lengthscale"][0])
+
+
+class TestCavities:
+    @pytest.mark.parametrize("decades", [0, 4, 8, 12, 16, 20])
+    def test_a_site_that_says_nearly_all_leaves_what_the_others_say(self, decades):
+        """Known as 1/R_ii - omega_i by the dense matrix, which takes no difference of numbers near one."""
+        root = np.linalg.cholesky(Gaussian(0.7, 2.0).gram(inputs(n=12)) + 0.1 * np.eye(12))
+        precision = 10.0 ** (decades - 2.0 * np.random.default_rng(0).random(12))
+        gram = LowRankGram(root, np.arange(12), 0.0)
+        dense = SiteCorrection(gram.dense(), precision).cavity_variance()
+        np.testing.assert_allclose(gram.sites(precision).cavity_variance(), dense, rtol=1e-10)
+
+    def test_negative_sites_beside_it_count(self):
+        root = np.linalg.cholesky(Gaussian(0.7, 2.0).gram(inputs(n=5)) + 0.1 * np.eye(5))
+        gram = LowRankGram(root, np.arange(5), 0.0)
+        precision = np.array([1e9, -0.05, 1e7, -0.02, 3.0])
+        dense = SiteCorrection(gram.dense(), precision).cavity_variance()
+        np.testing.assert_allclose(gram.sites(precision).cavity_variance(), dense, rtol=1e-10)
+
+    def test_what_is_lost_all_the_same_is_refused(self):
+        gram = LowRankGram(np.eye(2), np.arange(2), 0.0)
+        with pytest.raises(NotPositiveDefiniteError, match="lost in rounding"):
+            gram.sites(np.full(2, 1e30)).cavity_variance()

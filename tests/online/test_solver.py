@@ -207,3 +207,26 @@ def test_a_stream_has_no_leave_one_out():
         state = update(state, KERNEL, x, label, bgp.Probit())
     with pytest.raises(bgp.UndefinedQuantityError, match="a stream keeps none"):
         Online().leave_one_out(make_problem(bgp.Probit(), 3), finish(state))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("noise", [1e-6, 1e-4])
+def test_the_running_evidence_of_targets_far_out_is_known_to_the_last_digits(seed, noise):
+    """Of a case that comes again little variance is left, with few digits; its targets are thousands of sd away."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal(24)[rng.integers(0, 24, 36)][:, None]
+    t = 4.0 * np.sqrt(1e6 * noise) * rng.standard_normal(36)
+    problem = bgp.Problem(bgp.kernels.Gaussian(0.15, 3000.0 * noise).gram(X), t, Gaussian(noise))
+    expected = METHODS["exact"].solve(problem).evidence.value
+    assert expected < -1e7
+    for order in (None, mixed(36), tuple(reversed(range(36)))):
+        assert Online(order=order).solve(problem).evidence.value == pytest.approx(expected, abs=3e-7)
+
+
+@pytest.mark.parametrize("decades", range(20, 60, 10))
+def test_means_that_are_huge_beside_a_tiny_noise_are_refused(decades):
+    """Of K over noise so large nothing is left of a posterior variance; that is rounding, and no certainty."""
+    problem = bgp.Problem(np.array([[10.0**decades]]), np.array([10.0 ** (decades / 2)]), Gaussian(1e-10))
+    for solver in (Online(), METHODS["tap"]):
+        with pytest.raises(bgp.NotPositiveDefiniteError, match="rounding decides"):
+            solver.solve(problem)

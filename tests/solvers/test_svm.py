@@ -153,3 +153,16 @@ def test_evidence_cannot_be_maximised():
     toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(0.5), bgp.Step(), n=10, random_seed=1)
     with pytest.raises(bgp.UndefinedQuantityError, match="method 'svm' has no evidence"):
         bgp.fit(toy.X, toy.y, bgp.kernels.Gaussian(0.5), method="svm", hyper="evidence")
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e6])
+def test_noise_that_the_gram_matrix_swallows_decides(scale):
+    """Two cases that differ in nothing but their labels are told apart by the noise alone."""
+    for decades in range(0, 17):
+        noise = scale * 10.0**-decades
+        problem = bgp.Problem(scale * np.ones((2, 2)), np.array([1.0, -1.0]), bgp.Probit(noise))
+        if decades < 9:  # f is zero and all of the margin slack: v alpha_i = t_i
+            assert noise * svm.solve(problem).alpha == pytest.approx([1.0, -1.0], abs=1e-7)
+        else:  # the conditions of the rounded matrix may hold, or fail to, or have no solution
+            with pytest.raises((bgp.NotPositiveDefiniteError, bgp.ConvergenceError, bgp.InconsistentDataError)):
+                svm.solve(problem)

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
+from bayesgp_mf import Control
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.solvers import accuracy
+from bayesgp_mf.solvers.exact import Exact
 from validation.stress.check import ALLOWED, examine, solve
 from validation.stress.problems import Drawn, draw
 from validation.stress.study import MOST_REFUSED, SEED, conclude, stress
@@ -151,3 +153,24 @@ def test_a_tolerance_that_cannot_be_reached_is_no_excuse():
 
     assert examine(drawn).outcome == "right"
     assert examine(drawn, strictly).outcome in ALLOWED
+
+
+@pytest.mark.parametrize("apart", [1e-14, 1e-3])
+@pytest.mark.parametrize("flip", [1e-9, 1e-5])
+def test_labels_that_contradict_each_other_but_for_rare_flips_are_seen(flip, apart):
+    """Without a flip among the points the standard error was zero, and the evidence off by up to thirty nats."""
+    gram, t = np.ones((3, 3)) + apart * np.eye(3), np.array([1.0, -1.0, -1.0])
+    drawn = Drawn(0, 0, gram, t, bgp.Probit(0.0, flip), "exact", "hand")
+    few = Exact(log2_points=9, most_scrambles=24)
+    verdict = examine(drawn, lambda one: few.solve(bgp.Problem(one.gram, one.t, one.likelihood), Control(throw=False)))
+    assert verdict.outcome in ALLOWED if apart < 1e-3 else verdict.outcome == "right"
+
+
+@pytest.mark.parametrize("scale", [1e-2, 2.0, 4.0])
+def test_a_sum_that_lost_its_digits_is_refused(scale):
+    """Naive mean field adds K alpha^2 and takes it away again: on a root of low rank, too."""
+    root = np.random.default_rng(0).standard_normal((30, 3))
+    t = scale * np.random.default_rng(1).standard_normal(30)
+    drawn = Drawn(0, 0, root @ root.T, t, Gaussian(1e-6), "naive", "hand", root)
+    assert examine(drawn).outcome == ("right" if scale < 1.0 else "refused")
+    assert examine(replace(drawn, method="tap")).outcome == "right"

@@ -164,3 +164,23 @@ def test_twice_as_many_bits_say_the_same(number):
 def test_orthants_of_three_are_known():
     likelihood = bgp.Probit(0.5, 0.05)
     assert examine(Drawn(0, 0, GRAM, np.array([1.0, -1.0, 1.0]), likelihood, "exact", "hand")).outcome == "right"
+
+
+@pytest.mark.parametrize("z", [-3e5, -8.2e5, -1.2e7])
+def test_far_out_a_probit_is_known_by_its_asymptote(z):
+    """Newton's steps of naive mean field go there; arb knows erfc of a number, but nothing of a ball around it."""
+    with bits(320):
+        place = arb(z) + arb(1) / 3
+        found = density(bgp.Probit(1.0))(arb(1), place.mid(), arb(0))
+        assert float(found.d1 / -place - 1) == pytest.approx(1.0 / z**2, rel=1e-3)
+        assert float(found.d2) == pytest.approx(-1.0, abs=3.0 / z**2)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_value_that_is_certain_does_not_stop_newton(seed):
+    """TAP with label flips takes hundreds of plain steps to so many digits."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((16, 3))
+    X[0] = 0.0
+    t = np.where(rng.random(16) < 0.5, 1.0, -1.0)
+    assert examine(Drawn(0, 0, 5.0 * X @ X.T, t, bgp.Probit(0.0, 0.1), "tap", "hand")).outcome == "right"

@@ -64,7 +64,8 @@ def _probit(noise: arb, flip: arb, t: arb, mean: arb, variance: arb) -> Answer:
         return _middle((flip + right * side).log(), zero, zero, zero, zero)
     scale = whole.sqrt()
     z = (t * mean / scale).mid()
-    total_mass = flip + right * (-z / arb(2).sqrt()).erfc() / 2
+    # of a ball far out arb bounds erfc by powers of two, so coarsely that nothing is known of it; of a number it knows
+    total_mass = flip + right * (-z / arb(2).sqrt()).mid().erfc() / 2
     rho = (right * (-z * z / 2).exp() / (2 * arb.pi()).sqrt() / total_mass).mid()
     # rho' = -rho (rho + z), and so on
     sum_ = (rho + z).mid()

@@ -117,12 +117,11 @@ def _newton(point: Point) -> Changes | None:
     """Return Newton's step by the derivatives of a plain one; `bayesgp_mf.solvers.newton` has the formulas."""
     here, answers, change = point.posterior, point.answers, point.change
     variance = floats(here.variance)
-    if not (variance > 0).all():
-        return None
-    sd, one = np.sqrt(variance), np.eye(variance.size)
+    one = np.eye(variance.size)
+    sd = np.where(variance > 0, np.sqrt(np.maximum(variance, 0.0)), 1.0)  # a value that is certain has no covariances
     with np.errstate(all="ignore"):
         correlation = float_matrix(here.covariance) / sd[:, None] / sd
-        gamma = floats(s / v for s, v in zip(point.cavity_variance, here.variance, strict=True))
+        gamma = floats(s / v if v > 0 else arb(1) for s, v in zip(point.cavity_variance, here.variance, strict=True))
         gain = floats(1 / (1 + s * a.d2) for s, a in zip(point.cavity_variance, answers, strict=True))
         d1, d3, d4 = (
             floats(v ** (arb(k) / 2) * a for v, a in zip(here.variance, each, strict=True))
