@@ -51,8 +51,8 @@ def prepared(flights: pd.DataFrame, weather: pd.DataFrame, planes: pd.DataFrame)
     days = pd.to_datetime(table[["year", "month", "day"]])
     known = pd.DataFrame(
         {
-            "day of year": days.dt.dayofyear,
-            "day of week": days.dt.dayofweek,
+            "day of year": days.dt.day_of_year,
+            "day of week": days.dt.day_of_week,
             "departure": minutes(table["sched_dep_time"]),
             "arrival": minutes(table["sched_arr_time"]),
             "log distance": np.log(table["distance"]),

@@ -1,4 +1,4 @@
-"""The data that is timed: drawn from the prior, from a known smooth function, from clusters with heavy tails, and Pima."""
+"""The data that is timed: drawn from the prior, of a known smooth function, of clusters with heavy tails, and Pima."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 SEED = 1
 HALF_WIDTH = 3.0
 """The inputs of the smooth problem are uniform in the square of twice this width around zero."""
-CLUSTERS, COLUMNS = 12, 10
+CLUSTERS, COLUMNS = 3, 10
 """Of each class, and of the inputs, of the table of clusters."""
-SPREAD = 0.9
+SPREAD = 0.6
 """Standard deviation of the centres of clusters, in units of a cluster's own width."""
 
 

@@ -45,14 +45,13 @@ def svgp(data: Data, points: int, steps: int) -> Iterator[Callable[[Array], Arra
 
 def compiled_step(tf: Any, model: Any, steps: int) -> Callable[[Any, Any], None]:
     """Return a function that makes one step of Adam on all parameters, positions of the points among them."""
-
     adam = tf.keras.optimizers.Adam(tf.keras.optimizers.schedules.CosineDecay(RATE, steps))
 
     @tf.function
     def step(X: Any, y: Any) -> None:
         with tf.GradientTape() as tape:
             loss = model.training_loss((X, y))
-        adam.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+        adam.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
 
     return step
 
