@@ -1,4 +1,4 @@
-"""The contest on large tables: its data on made-up frames, its processes with competitors of a few lines, its tables."""
+"""The contest on large tables: its data, its processes with competitors of a few lines, its tables and goals."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Competitors on large tables, each in a process of its own: ``python -m validation.benchmarks.contest NAME FILE SECONDS``.
+"""Competitors on large tables, each in its own process: ``python -m validation.benchmarks.contest NAME FILE SECONDS``.
 
-A competitor trains, and says now and then how it would predict. Whenever it does, its clock stops, and its predictions are
-scored; the curve of score against time is what it is compared by. One that breaks, or passes its limit of processor time,
-keeps what it had until then, and says what happened.
+A competitor trains, and says now and then how it would predict. Whenever it does, its clock stops, and its predictions
+are scored; the curve of score against time is what it is compared by. One that breaks, or passes its limit of processor
+time, keeps what it had until then, and says what happened.
 """
 
 from __future__ import annotations
