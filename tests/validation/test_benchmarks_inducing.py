@@ -16,8 +16,6 @@ import pytest
 from validation.benchmarks import contest, flights, inducing, peers, problems, svgp
 from validation.benchmarks.competitors import COMPETITORS, FIXED, OURS, Competitor
 from validation.benchmarks.contest import Checkpoint, Outcome, compete, train
-from validation.benchmarks.growth import Growth
-from validation.benchmarks.listing import Listing
 
 LOGISTIC, BOOSTING = "logistic regression", "gradient boosting"
 SVGP = next(name for name in COMPETITORS if name.startswith("SVGP"))
@@ -219,14 +217,15 @@ def test_goals_compare_at_equal_time_and_at_equal_score():
 
 def test_growth_at_fixed_hyperparameters_is_fitted_or_its_failure_told():
     fixed = {n: Outcome(FIXED, (checkpoint(n / 1e4, -0.6),)) for n in inducing.SIZES}
-    assert isinstance(inducing.growth(fixed), Growth)
+    (row,) = inducing.growth(fixed).to_dict()["rows"]
+    assert row["slope"] == pytest.approx(1.0)
     time_goal, slope = inducing.goals_at_fixed(fixed)
     assert (time_goal.value, time_goal.passed) == (30.0, True)
     assert (slope.value, slope.passed) == (pytest.approx(1.0), True)
     fixed[75_000] = Outcome(FIXED, (), "MemoryError")
-    told = inducing.growth(fixed)
-    assert isinstance(told, Listing)
-    assert told.rows[0][-1] == "MemoryError"
+    told = inducing.sizes_table(fixed)
+    assert [row[0] for row in told.rows] == ["n = 75000", "n = 150000", "n = 300000"]
+    assert (told.rows[0][-1], told.rows[2][1]) == ("MemoryError", "30.0")
     assert [goal.passed for goal in inducing.goals_at_fixed(fixed)] == [True, None]
     assert [goal.passed for goal in inducing.goals_at_fixed({})] == [None, None]
 

@@ -93,6 +93,8 @@ def benchmarks(advance: Callable[[str], None]) -> Iterator[Result]:
             yield Listing(f"{name}, n = {table.n}", HEADER, (), (), table.peer.absence)
     fixed = at_fixed(SIZES, advance) if NYCFLIGHTS.installed else {}
     if fixed:
+        yield sizes_table(fixed)
+    if fixed and not any(outcome.failure for outcome in fixed.values()):
         yield growth(fixed)
     yield Goals("What was asked of inducing cases", [*goals(found), *goals_at_fixed(fixed)])
 
@@ -153,14 +155,18 @@ def at_fixed(sizes: Sequence[int], advance: Callable[[str], None]) -> dict[int, 
     return {n: contest(flights(n), [FIXED], advance)[FIXED] for n in sizes}
 
 
-def growth(fixed: Mapping[int, Outcome]) -> Growth | Listing:
-    """Return how time grows with n; where a size broke, what happened."""
-    title = "How times grow with n, flights at fixed hyperparameters"
-    if any(outcome.failure for outcome in fixed.values()):
-        rows = tuple((f"n = {n}", *_row(outcome)[1:]) for n, outcome in fixed.items())
-        return Listing(title, ("Cases", *HEADER[1:]), rows)
-    rows_of = {n: Row(FIXED, (outcome.curve[-1].seconds,)) for n, outcome in fixed.items()}
-    return Growth(title, {n: Benchmark(f"n = {n}", (row,)) for n, row in rows_of.items()})
+def sizes_table(fixed: Mapping[int, Outcome]) -> Listing:
+    """Return what each size took, or what happened to it."""
+    rows = tuple((f"n = {n}", *_row(outcome)[1:]) for n, outcome in fixed.items())
+    numbers = as_numbers({f"n = {n}": outcome for n, outcome in fixed.items()})
+    return Listing(f"flights at fixed hyperparameters: {FIXED}", HEADER, rows, numbers)
+
+
+def growth(fixed: Mapping[int, Outcome]) -> Growth:
+    """Return how time grows with n, where no size failed."""
+    rows = {n: Row(FIXED, (outcome.curve[-1].seconds,)) for n, outcome in fixed.items()}
+    by_size = {n: Benchmark(f"n = {n}", (row,)) for n, row in rows.items()}
+    return Growth("How times grow with n, flights at fixed hyperparameters", by_size)
 
 
 def goals(found: Mapping[str, Mapping[str, Outcome]]) -> list[Check]:
@@ -205,8 +211,9 @@ def share(ours: Outcome | None, theirs: Outcome | None) -> float | None:
 def goals_at_fixed(fixed: Mapping[int, Outcome]) -> list[Check]:
     """Return what was asked of the largest size, and of the slope of time in n."""
     last = _last(fixed.get(max(SIZES)))
-    drawn = growth(fixed) if fixed else None
-    slope = drawn.to_dict()["rows"][0]["slope"] if isinstance(drawn, Growth) else None
+    slope = None
+    if fixed and not any(outcome.failure for outcome in fixed.values()):
+        slope = growth(fixed).to_dict()["rows"][0]["slope"]
     return [
         at_most(f"flights, fixed, n = {max(SIZES)}: time", None if last is None else last.seconds, 40.0, "s"),
         at_most("flights, fixed: slope of log time in log n", slope, 1.05),
