@@ -80,7 +80,7 @@ def ours(
 
 FITC = {"gp_approx": "fitc", "num_ind_points": 200}
 VECCHIA = {"gp_approx": "vecchia", "num_neighbors": 20}
-SVGPS = ((200, 1000), (200, 6000), (500, 2500), (500, 5000))
+SVGPS = ((200, 1000), (200, 6000), (200, 12_000), (500, 2500), (500, 5000))
 """Points and steps: what it reaches in a given time depends on how many steps its learning rate is told of."""
 LENGTHSCALE = (5.7, 6.3, 5.6, 7.4, 6.0, 7.4, 6.7, 3.5, 5.6, 7.4, 9.0, 5.4, 7.3)
 VARIANCE = 0.15
