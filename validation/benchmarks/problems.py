@@ -1,4 +1,4 @@
-"""The data that is timed: drawn from the prior in five dimensions, from a known smooth function in two, and Pima."""
+"""The data that is timed: drawn from the prior, of a known smooth function, of clusters with heavy tails, and Pima."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import expit, logsumexp, ndtr
 
 import bayesgp_mf as bgp
 from bayesgp_mf.diagnostics import mean_log_score
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 SEED = 1
 HALF_WIDTH = 3.0
 """The inputs of the smooth problem are uniform in the square of twice this width around zero."""
+CLUSTERS, COLUMNS = 3, 10
+"""Of each class, and of the inputs, of the table of clusters."""
+SPREAD = 0.6
+"""Standard deviation of the centres of clusters, in units of a cluster's own width."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,34 @@ def smooth(n: int, n_test: int) -> Data:
     y = (labels.random(n + n_test) < true).astype(np.float64)
     # the held-out ones first: more cases to fit leave them, and the others, as they are
     return Data(X[n_test:], y[n_test:], X[:n_test], y[:n_test], true[:n_test])
+
+
+def clusters(n: int, n_test: int) -> Data:
+    """Return labels of two classes, each of several Gaussian clusters in ten columns; every other one has heavy tails.
+
+    The columns are standardised. The probability of class 1 follows from the densities of the clusters.
+    """
+    shapes, cases = (np.random.default_rng(seed) for seed in np.random.SeedSequence(SEED).spawn(2))
+    centres = shapes.normal(0.0, SPREAD, (2, CLUSTERS, COLUMNS))
+    widths = shapes.uniform(0.4, 1.6, (2, CLUSTERS, COLUMNS))
+    y = cases.integers(2, size=n + n_test)
+    which = cases.integers(CLUSTERS, size=n + n_test)
+    Z = centres[y, which] + widths[y, which] * cases.standard_normal((n + n_test, COLUMNS))
+    log_density = np.stack([_log_density(Z, *of_class) for of_class in zip(centres, widths, strict=True)])
+    true = expit(log_density[1] - log_density[0])
+    X = np.where(np.arange(COLUMNS) % 2 == 0, Z, np.sinh(Z))  # monotone: the probabilities stay
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    labels = y.astype(np.float64)
+    return Data(X[n_test:], labels[n_test:], X[:n_test], labels[:n_test], true[:n_test])
+
+
+def _log_density(Z: Array, centres: Array, widths: Array) -> Array:
+    """Return the log density ``(m,)`` of a mixture of Gaussians, all as likely, at ``(m, d)``; up to a constant."""
+    parts = [
+        -0.5 * np.sum(((Z - centre) / width) ** 2, axis=1) - np.sum(np.log(width))
+        for centre, width in zip(centres, widths, strict=True)
+    ]
+    return np.asarray(logsumexp(parts, axis=0))
 
 
 def pima() -> Data:
