@@ -481,8 +481,8 @@ class InducingCorrection:
         return self._shared.rows(which)
 
     def dense(self) -> Array:
-        """Return ``R (n, n)``."""
-        return symmetric(self._shared.dense())
+        """Return ``R (n, n)``, exactly symmetric."""
+        return symmetric(np.tril(self._shared.dense()))
 
     def cavity_variance(self) -> Array:
         """Return the variance ``(n,)`` of each latent value with its own site taken out (2000, eq. 28)."""
