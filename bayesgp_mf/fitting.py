@@ -17,6 +17,7 @@ from bayesgp_mf.container.read import from_container
 from bayesgp_mf.container.write import to_container
 from bayesgp_mf.errors import ConvergenceWarning
 from bayesgp_mf.hyper import HYPER, Prior, Strategy, Target, get_strategy
+from bayesgp_mf.hyper.rounds import RECORDS, check_moves
 from bayesgp_mf.hyper.strategy import Restartable, averages, records
 from bayesgp_mf.inference.assembly import assemble, assemble_inducing, check_inducing
 from bayesgp_mf.inference.inducing import Inducing
@@ -209,10 +210,11 @@ def fit(
     solver = get_method(method, likelihood)
     judge = solver if evidence_of is None else get_method(evidence_of, likelihood)
     check_positive_integers(draws=draws, chains=chains)
-    _check_model(kernel, likelihood, strategy, (solver, judge))
+    _check_model(kernel, likelihood, strategy, (solver, judge), RECORDS if chosen is not None else ())
     if chosen is not None:
         check_inducing(likelihood, solver)
         check_inducing(likelihood, judge)
+        check_moves(chosen, strategy, kernel)
     control = _check_marginals(marginals, solver, likelihood, control)
     if traits_of(solver).variance and (strategy is None or not averages(strategy)):  # an average brings its own number
         values = X.shape[0] * (len(class_names) if likelihood.targets == "classes" else 1)
@@ -388,7 +390,11 @@ def _strategy(hyper: str | Strategy | None, starts: int | None) -> Strategy | No
 
 
 def _check_model(
-    kernel: Kernel, likelihood: Likelihood, strategy: Strategy | None, solvers: tuple[Solver, ...]
+    kernel: Kernel,
+    likelihood: Likelihood,
+    strategy: Strategy | None,
+    solvers: tuple[Solver, ...],
+    recorded: tuple[str, ...] = (),
 ) -> None:
     """Raise an error if kernel, likelihood, strategy and methods do not go together, before any work is done."""
     describe_likelihood(likelihood)
@@ -397,7 +403,7 @@ def _check_model(
             f"kernels.PerClass has a kernel for each class, and {type(likelihood).__name__} one latent value for each "
             "case. Use likelihood=bgp.Softmax(), or one kernel."
         )
-    check_parameter_names(kernel, () if strategy is None else records(strategy))
+    check_parameter_names(kernel, recorded if strategy is None else (*records(strategy), *recorded))
     for solver in solvers:
         check = traits_of(solver).check
         if check is not None:

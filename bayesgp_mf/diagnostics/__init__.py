@@ -10,6 +10,7 @@ from __future__ import annotations
 from bayesgp_mf.diagnostics.agreement import Agreement, Compared, agreement
 from bayesgp_mf.diagnostics.class_scores import ClassScores, class_scores
 from bayesgp_mf.diagnostics.importance import Importance, importance
+from bayesgp_mf.diagnostics.inducing import InducingCheck, inducing
 from bayesgp_mf.diagnostics.orthant import LogProbability, log_orthant_probability, sample_orthant
 from bayesgp_mf.diagnostics.orthant_chains import sample_orthant_chains
 from bayesgp_mf.diagnostics.refits import exact_loo
@@ -21,6 +22,7 @@ __all__ = [
     "ClassScores",
     "Compared",
     "Importance",
+    "InducingCheck",
     "LogProbability",
     "agreement",
     "calibration_table",
@@ -28,6 +30,7 @@ __all__ = [
     "error_count",
     "exact_loo",
     "importance",
+    "inducing",
     "log_orthant_probability",
     "mean_log_score",
     "sample_orthant",

@@ -10,12 +10,17 @@ import numpy as np
 
 from bayesgp_mf.errors import LowRankError
 from bayesgp_mf.hyper.objective import NO_SOLUTION
-from bayesgp_mf.hyper.strategy import Strategy, solutions
+from bayesgp_mf.hyper.strategy import Strategy, averages, solutions
 from bayesgp_mf.hyper.target import Target
-from bayesgp_mf.inference.assembly import SMALLEST
+from bayesgp_mf.inference.assembly import SMALLEST, check_inducing
+from bayesgp_mf.inference.inducing import ROWS, SEARCH
 
 LONG_SECONDS = 60.0
 """What takes longer is said before."""
+INDUCING = 500
+"""Inducing cases that are proposed instead."""
+STEPS = 10
+"""Of a solution, about, whatever the form of the matrix; one takes twice the products n^3, or n M^2."""
 TIMED = 500
 """Cases of which one solution is timed; the time of all of them goes with the cube of their number."""
 
@@ -28,19 +33,31 @@ def warn_if_long(target: Target, strategy: Strategy) -> None:
     try:
         if target.problem_at(target.kernel).matrix.rank is not None:
             return
-        seconds = (n / TIMED) ** 3 * _seconds_of_some(target)
+        some = _seconds_of_some(target)
+        seconds = (n / TIMED) ** 3 * some
     except (*NO_SOLUTION, LowRankError):
         return  # the strategy will say why
     if count * seconds < LONG_SECONDS:
         return
     warnings.warn(
-        f"hyper={strategy.name!r} will take about {_in_words(count * seconds)}: some {count} solutions with the dense "
-        f"matrix of {n} cases, {_in_words(seconds)} each. A random subset of the cases takes less, as the cube of "
-        "their number. So does a kernel whose Gram matrix is of low rank (smooth, with few inputs or long length "
-        "scales), fewer starts, or hyper='evidence' in place of an average.",
+        f"n = {n}: hyper={strategy.name!r} with the dense matrix will take about {_in_words(count * seconds)}, some "
+        f"{count} solutions of {_in_words(seconds)} each{_instead(target, strategy, count, some)}. A random subset of "
+        "the cases takes less, as the cube of their number. So does a kernel whose Gram matrix is of low rank (smooth, "
+        "with few inputs or long length scales), fewer starts, or hyper='evidence' in place of an average.",
         UserWarning,
         stacklevel=4,
     )
+
+
+def _instead(target: Target, strategy: Strategy, count: int, some: float) -> str:
+    """Return how long it would take on inducing cases, in words; nothing where they are none for it."""
+    try:
+        check_inducing(target.likelihood, target.solver)
+    except ValueError:
+        return ""
+    rows, whole = min(target.t.size, ROWS), STEPS * target.t.size * INDUCING**2
+    search = count * whole if averages(strategy) else count * STEPS * rows * SEARCH**2 + whole
+    return f"; inducing={INDUCING} takes about {_in_words(some * search / (STEPS * TIMED**3))}"
 
 
 def _seconds_of_some(target: Target) -> float:

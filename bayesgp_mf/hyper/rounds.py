@@ -17,11 +17,14 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
+from bayesgp_mf.hyper.moving import check_can_move, move
 from bayesgp_mf.hyper.result import Advance, HyperResult, Record
 from bayesgp_mf.hyper.strategy import Restartable, Strategy, averages
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.inducing import Inducing, in_proportion
+from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.types import Array
 
 FEWEST = 1000
@@ -42,7 +45,25 @@ def choose_on_inducing(
         points = inducing.chosen(target.X, target.t, target.kernel, rng)
         return strategy.choose(replace(target, inducing=points), rng, advance), points
     result = _in_rounds(target, strategy, inducing, rng, advance)
-    return result, inducing.chosen(target.X, target.t, result.kernels[0], rng)
+    points = inducing.chosen(target.X, target.t, result.kernels[0], rng)
+    if not inducing.move:
+        return result, points
+    rows = _some(target, min(target.t.size, inducing.rows), rng)
+    part = replace(target, X=target.X[rows], t=target.t[rows], kernel=result.kernels[0])
+    kernel, points = move(part, points, partial(_in_round, advance, "moving inducing inputs"))
+    return replace(result, kernels=(kernel,)), points
+
+
+def check_moves(inducing: Inducing, strategy: Strategy | None, kernel: Kernel) -> None:
+    """Raise a ValueError if inducing inputs are to move, and nothing can move them."""
+    if not inducing.move:
+        return
+    if not getattr(strategy, "for_evidence", False):
+        raise ValueError(
+            "Inducing(move=True) moves inducing inputs uphill with the log evidence: give hyper='evidence', or "
+            "move=False."
+        )
+    check_can_move(kernel)
 
 
 def _in_rounds(
@@ -57,7 +78,7 @@ def _in_rounds(
     kernel, ends, scores = target.kernel, [], []
     for k in range(rounds):
         cases = max(min(most, FEWEST), most // 2 ** (rounds - 1 - k))
-        rows = in_proportion(target.t, rng)[:cases] if cases < n else slice(None)
+        rows = _some(target, cases, rng)
         some = replace(target, X=target.X[rows], t=target.t[rows], kernel=kernel)
         found = []
         for _ in range(draws if k == 0 else 1):
@@ -77,6 +98,11 @@ def _in_rounds(
         "hyper_round_score": (("round",), np.array(scores)),
     }
     return replace(result, record=record, log_evidence=None)  # which was that of a part of the cases
+
+
+def _some(target: Target, cases: int, rng: np.random.Generator) -> NDArray[np.intp] | slice:
+    """Return a random part of the cases, the classes in proportion; all of them in their order."""
+    return in_proportion(target.t, rng)[:cases] if cases < target.t.size else slice(None)
 
 
 def _score(result: HyperResult) -> float:

@@ -102,7 +102,7 @@ def assemble_inducing(
     NotPositiveDefiniteError
         If the prior variances at the inducing inputs are zero, or overflow.
     """
-    points = independent_points(kernel, inducing)
+    points = inducing[independent_points(kernel, inducing)]
     keep = keeps_root(settings * X.shape[0], points.shape[0])
     return Problem(inducing_gram(kernel, X, points, keep_root=keep), t, likelihood)
 

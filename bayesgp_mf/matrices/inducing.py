@@ -286,8 +286,8 @@ def inducing_gram(
     return InducingGram(computed.kept if keep_root else computed.itself, kernel.diag(X), points, factor, known)
 
 
-def independent_points(kernel: Any, points: Array) -> Array:
-    """Return those of some inputs ``(M, k)`` that the others do not determine up to rounding, in their order.
+def independent_points(kernel: Any, points: Array) -> NDArray[np.intp]:
+    """Return which of some inputs ``(M, k)`` the others do not determine up to rounding, in their order.
 
     Raises
     ------
@@ -303,7 +303,7 @@ def independent_points(kernel: Any, points: Array) -> Array:
     correlation = gram[np.ix_(some, some)] / np.outer(scale[some], scale[some])
     _, order, rank, _ = lapack.dpstrf(np.asfortranarray(correlation), lower=1, tol=LEAST_OWN)
     # in the order in which they came, since that is at random: the first of them are a fair part of all
-    return np.asarray(points[some[np.sort(order[:rank] - 1)]])
+    return np.asarray(some[np.sort(order[:rank] - 1)])
 
 
 def features_of(kernel: HasPullBack, points: Array, factor: Array, X: Array) -> Array:

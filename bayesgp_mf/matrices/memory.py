@@ -13,6 +13,8 @@ KEPT = 7
 """Those alive for each further setting of the hyperparameters that a fit averages over."""
 DRAWN = {"training": 25, "new": 17}
 """Bytes for each draw of each case: latent value and label, of training cases log-likelihood too, and a sign."""
+SEARCH_SECONDS, SECONDS_A_CASE = 30.0, 2.5e-4
+"""Of a fit on 500 inducing cases, measured on one core: of its search, and of its solution for each case."""
 PER_CLASS = 2
 """Matrices alive besides for each of several classes: its block of the correction, and its own Gram matrix."""
 
@@ -40,6 +42,12 @@ def check_memory(n: int, settings: int = 1, rank: int | None = None, classes: in
     what = f"{n} training cases" if settings == 1 else f"{n} training cases at {settings} settings of hyperparameters"
     matrices = "dense matrices" if rank is None else f"roots of rank {rank}"
     advice = "Fit a random subset of the cases" + ("." if settings == 1 else ", or draw fewer hyperparameters.")
+    if classes == 1:
+        minutes = max(1, round((SEARCH_SECONDS + SECONDS_A_CASE * n) / 60))
+        advice = (
+            f"On inducing cases, fit(..., inducing=500), any kernel takes little memory, and a search for "
+            f"hyperparameters about {minutes} minute{'s' * (minutes > 1)}. Or f{advice[1:]}"
+        )
     raise MemoryError(
         f"{what} need about {needed / 2**30:.0f} GiB for {matrices}, and this machine has "
         f"{available / 2**30:.0f} GiB. {advice}"

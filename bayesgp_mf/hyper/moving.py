@@ -1,0 +1,96 @@
+"""Inducing inputs that move uphill with the log evidence, together with the hyperparameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from bayesgp_mf.hyper.objective import NO_SOLUTION
+from bayesgp_mf.hyper.optimise import GAIN_ON_INDUCING
+from bayesgp_mf.hyper.scores import KNOWN_IN_SEARCH, EvidenceScore
+from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.inference.solution import Solution
+from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.matrices.inducing import independent_points
+from bayesgp_mf.types import Array
+
+BOWL = 1e3
+"""In nats, how far above the best point one without a solution is put, and for each squared unit more."""
+MOST_STEPS = 100
+"""Of L-BFGS-B."""
+FARTHEST = 1.0
+"""How far an inducing input may move beyond the cases, in the spread of each input."""
+
+
+def check_can_move(kernel: Kernel) -> None:
+    """Raise a ValueError if a kernel, or a part of it, does not know its derivative in the inputs."""
+    for part in (kernel, *kernel.parts):
+        if type(part).inputs_vjp is Kernel.inputs_vjp:
+            raise ValueError(
+                "Inducing(move=True) needs the derivative of the kernel in its inputs, and "
+                f"{type(part).__name__} has no inputs_vjp. Use move=False."
+            )
+        if part is not kernel:
+            check_can_move(part)
+
+
+def move(target: Target, points: Array, advance: Callable[[str], None]) -> tuple[Kernel, Array]:
+    """Return the kernel and the inducing inputs ``(M, d)`` at the end of a search over both, from a target's kernel.
+
+    Points without a solution are turned back from, as in a search over hyperparameters alone. The best that was seen is
+    returned, which may be the start.
+    """
+    solver, p = target.solver, target.start.size
+    control = replace(EvidenceScore(KNOWN_IN_SEARCH).control(solver, target.control), throw=True, progress=False)
+    spread = np.where(np.ptp(target.X, axis=0) > 0, target.X.std(axis=0), 1.0)  # of a constant input any unit will do
+    start = np.concatenate([target.start, (points / spread).ravel()])
+    last: Solution | None = None
+    best, end, gain = -np.inf, start, GAIN_ON_INDUCING * target.t.size
+    trace: list[float] = []
+
+    def negative(x: Array) -> tuple[float, Array]:
+        nonlocal last, best, end
+        kernel, inputs = target.kernel_at(x[:p]), x[p:].reshape(points.shape) * spread
+        try:
+            kept = independent_points(kernel, inputs)  # what the others determine moves nothing
+            problem = replace(target, inducing=inputs[kept]).problem_at(kernel)
+            last = solver.solve(problem, control, last)
+        except NO_SOLUTION:
+            if not np.isfinite(best):
+                raise
+            # a bowl around the best point, above what is there: the line search turns back
+            return BOWL * (1.0 + float(np.sum((x - end) ** 2))) - best, 2.0 * BOWL * (x - end)
+        bar: Any = solver.gram_gradient(problem, last)
+        log_prior, slope = target.log_prior(x[:p])
+        by_inputs = np.zeros(points.shape)
+        matrix: Any = problem.matrix
+        by_inputs[kept] = matrix.pull_back_inputs(bar, kernel, target.X)
+        gradient = np.concatenate([target.pull_back(kernel, matrix, bar) + slope, (by_inputs * spread).ravel()])
+        value = last.evidence.value + log_prior
+        if value > best:
+            best, end = value, x.copy()
+        return -value, -gradient
+
+    def after_iteration(intermediate_result: object) -> None:
+        trace.append(best)
+        advance(f"log evidence {best:.3f}")
+        if len(trace) > 1 and trace[-1] - trace[-2] < gain:
+            raise StopIteration
+
+    low, high = target.X.min(axis=0) / spread - FARTHEST, target.X.max(axis=0) / spread + FARTHEST
+    lower = np.concatenate([target.lower, np.tile(low, points.shape[0])])
+    upper = np.concatenate([target.upper, np.tile(high, points.shape[0])])
+    minimize(
+        negative,
+        np.clip(start, lower, upper),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=list(zip(lower, upper, strict=True)),
+        callback=after_iteration,
+        options={"maxiter": MOST_STEPS, "ftol": 0.0},
+    )
+    return target.kernel_at(end[:p]), end[p:].reshape(points.shape) * spread
