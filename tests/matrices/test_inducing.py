@@ -231,9 +231,9 @@ class TestIndependentPoints:
         assert independent_points(Gaussian(1.0), np.concatenate([Z, Z + 1e-3])).size > len(Z)
 
     def test_prior_variances_that_are_no_use_are_refused(self):
-        with pytest.raises(NotPositiveDefiniteError, match="at the inducing inputs are all zero"):
+        with pytest.raises(NotPositiveDefiniteError, match="at the inducing inputs, .* are all zero"):
             independent_points(Linear(), np.zeros((3, 2)))
-        with pytest.raises(NotPositiveDefiniteError, match="at the inducing inputs overflow"), np.errstate(all="ignore"):
+        with pytest.raises(NotPositiveDefiniteError, match="at the inducing inputs, .* overflow"), np.errstate(all="ignore"):
             independent_points(Linear(), np.full((3, 2), 1e200))
 
 
