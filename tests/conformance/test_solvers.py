@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 
 import numpy as np
 import pytest
@@ -174,12 +173,11 @@ def test_every_solver_solves_every_problem(method, kernel, name):
 @pytest.mark.parametrize(("method", "name"), SOLVED)
 def test_every_solver_solves_every_problem_on_inducing_cases_or_refuses_it(method, name):
     likelihood, solver, n = LIKELIHOODS[name], METHODS[method], 30
-    try:
-        check_inducing(likelihood, solver)
-    except ValueError as reason:
-        assert re.search("Use|leave out", str(reason))
-        assert name == "step" or method in ("svm", "variational", "online", "exact")
+    if name == "step" or method in ("svm", "variational", "online") or (method == "exact" and name != "gaussian"):
+        with pytest.raises(ValueError, match="Use "):
+            check_inducing(likelihood, solver)
         return
+    check_inducing(likelihood, solver)
     assert method in ("tap", "naive", "laplace") or (method, name) == ("exact", "gaussian")
     for kernel in KERNELS.values():
         X = np.random.default_rng(3).standard_normal((n, 2))

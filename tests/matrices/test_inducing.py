@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.kernels import Bias, Gaussian, Linear, Matern32, Matern52, White
@@ -75,6 +75,12 @@ class TestGram:
         first = inducing_gram(kernel, X, Z, keep_root=keep_root).leading(4)
         assert first.rank == 4
         np.testing.assert_allclose(first.dense(), whole(kernel, Z[:4]), atol=1e-12)
+
+    def test_a_quarter_of_many_inducing_cases_is_a_start(self, kernel, keep_root, few_at_once):
+        points = np.random.default_rng(6).uniform(-2.0, 2.0, (108, 2))
+        fewer = inducing_gram(kernel, X, points, keep_root=keep_root).coarser(lambda: 0.0, 0.5)
+        np.testing.assert_array_equal(fewer.points, points[:27])
+        assert inducing_gram(kernel, X, points[:99], keep_root=keep_root).coarser(lambda: 0.0, 0.5) is None
 
     def test_features_are_those_of_the_inducing_cases(self, kernel, keep_root, few_at_once):
         gram, new = inducing_gram(kernel, X, Z, keep_root=keep_root), RNG.uniform(-3.0, 3.0, (9, 2))
@@ -231,9 +237,12 @@ class TestIndependentPoints:
         assert independent_points(Gaussian(1.0), np.concatenate([Z, Z + 1e-3])).size > len(Z)
 
     def test_prior_variances_that_are_no_use_are_refused(self):
-        with pytest.raises(NotPositiveDefiniteError, match="at the inducing inputs, .* are all zero"):
+        with pytest.raises(NotPositiveDefiniteError, match=r"at the inducing inputs, .* are all zero"):
             independent_points(Linear(), np.zeros((3, 2)))
-        with pytest.raises(NotPositiveDefiniteError, match="at the inducing inputs, .* overflow"), np.errstate(all="ignore"):
+        with (
+            pytest.raises(NotPositiveDefiniteError, match=r"at the inducing inputs, .* overflow"),
+            np.errstate(all="ignore"),
+        ):
             independent_points(Linear(), np.full((3, 2), 1e200))
 
 
@@ -276,6 +285,18 @@ class TestSampler:
         prior = multivariate_normal(np.zeros(N), gram.dense(), allow_singular=False).logpdf(drawn.f)
         density = multivariate_normal(mean, (covariance + covariance.T) / 2).logpdf(drawn.f)
         np.testing.assert_allclose(drawn.log_prior - drawn.log_density, prior - density, atol=1e-7)
+
+    def test_draws_of_the_prior_have_the_density_of_standard_normals(self, few_at_once):
+        z = X[[3]]  # a case whose root is exactly two, so that nothing of its variance is its own
+        gram = inducing_gram(Gaussian(1.0, 4.0), X, z)
+        assert gram.own[3] == 0.0
+        assert np.count_nonzero(gram.own) == N - 1
+        drawn = gram.sampler(np.zeros(N), gram.sites(np.zeros(N))).draw(30, np.random.default_rng(2))
+        u = drawn.f[:, [3]] / 2.0
+        own = np.delete((drawn.f - u * gram.root[:, 0]), 3, axis=1) / np.sqrt(np.delete(gram.own, 3))
+        expected = norm.logpdf(np.hstack([u, own])).sum(axis=1)
+        np.testing.assert_allclose(drawn.log_prior, expected, rtol=1e-10)
+        np.testing.assert_allclose(drawn.log_density, expected, rtol=1e-10)
 
     def test_a_certain_case_is_drawn_without_noise_of_its_own(self):
         gram, sampler, _, _ = self.posterior()

@@ -114,7 +114,8 @@ def test_importance_weights_know_the_evidence_of_the_exact_posterior():
     slope = kernel.cross(X, z)[:, 0] / np.sqrt(3.0)
     own = kernel.diag(X) - slope**2
     values = [
-        bgp.Probit(0.5).log_partition(T, slope * at, own).value.sum() - 0.5 * at**2 - 0.5 * np.log(2 * np.pi) for at in u
+        bgp.Probit(0.5).log_partition(T, slope * at, own).value.sum() - 0.5 * at**2 - 0.5 * np.log(2 * np.pi)
+        for at in u
     ]
     truth = np.log(np.trapezoid(np.exp(np.array(values) - max(values)), u)) + max(values)
     assert error < 0.3
@@ -136,7 +137,8 @@ import bayesgp_mf as bgp
 idata, new, found = az.from_netcdf(sys.argv[1]), np.load(sys.argv[2]), {}
 for times in (1, 200):
     bgp.predict(idata, np.tile(new, (times, 1)), random_seed=2)
-    found |= {f"{name}_{times}": idata["predictions"][name].values for name in ("p", "latent_mean", "latent_sd", "f", "y")}
+    for name in ("p", "latent_mean", "latent_sd", "f", "y"):
+        found[f"{name}_{times}"] = idata["predictions"][name].values
 process = bgp.posterior(idata)
 np.savez(sys.argv[3], **found, loo=float(bgp.loo(idata)["se"]), draw=process.draw(3, np.random.default_rng(1)).f)
 """

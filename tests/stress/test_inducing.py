@@ -83,10 +83,13 @@ def left_by(problem, solution):
 @pytest.mark.parametrize("number", range(20))
 def test_awkward_tables_are_solved_or_refused(number):
     problem, method = draw(number)
+    reason = None
     try:
         solution = METHODS[method].solve(problem)
     except OURS as error:
-        assert f"{method}: " in str(error)
+        reason = str(error)
+    if reason is not None:
+        assert f"{method}: " in reason
         return
     assert solution.info.status is bgp.Status.CONVERGED
     assert np.isfinite(solution.evidence.value)
