@@ -198,7 +198,7 @@ class LowRankGram:
         left_out = self.left_out + float(self._left_out_after[rank])
         return LowRankGram(np.ascontiguousarray(self.root[:, :rank]), self.pivots[:rank], left_out)
 
-    def coarser(self, left_out: Callable[[], float], most: float) -> LowRankGram | None:
+    def coarser(self, left_out: Callable[[], float], most: float, *, started: bool) -> LowRankGram | None:
         """Return the matrix of so few first columns that the others leave out at most a trace, or None.
 
         Parameters
