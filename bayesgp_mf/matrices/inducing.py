@@ -183,8 +183,14 @@ class InducingGram:
     def scaled_root(self) -> None:
         """Return None: steps on a root are in the form that small eigenvalues do not spoil."""
 
-    def in_single_precision(self) -> None:
-        """Return None: first steps are on fewer columns, which is cheaper still."""
+    def in_single_precision(self) -> InducingGram | None:
+        """Return the same with a root in single precision, if it is kept."""
+        shorten = getattr(self.root, "astype", None)
+        if shorten is None:
+            return None
+        single = InducingGram(partial(shorten, np.float32), self.prior, self.points, self.factor)
+        vars(single)["own"] = self.own  # of which single precision would leave a few digits
+        return single
 
     def sites(self, precision: Array, inverse_factor: Array | None = None) -> InducingCorrection:
         """Return the correction of sites ``(n,)``, with a factor ``(M, M)`` of it where that is known."""

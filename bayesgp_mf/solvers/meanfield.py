@@ -62,6 +62,10 @@ SINGLE_FROM = 400
 """Cases from which first steps in single precision pay for the copy of the Gram matrix ..."""
 NEAR = 0.1
 """... which end where no site parameter changes by more than this, in units in which the tolerance is meant ..."""
+NEAR_BY_STEPS = 1e-3
+"""... or, where Newton's step is not known, by more than this, ..."""
+SETTLED = 1e-4
+"""... and leave a first state as it is that changes by no more than this, ..."""
 MOST_SINGLE = 12
 """... or are given up after so many."""
 CAUTION = 4.0
@@ -293,17 +297,18 @@ class MeanField:
         if matrix is None:
             return first, 0
         single = _Equations(rule, problem, matrix)
-        near = replace(control, tolerance=NEAR, max_iterations=min(MOST_SINGLE, control.max_iterations))
+        near = NEAR_BY_STEPS if matrix.factor_is_cheap else NEAR
+        rough = replace(control, tolerance=near, max_iterations=min(MOST_SINGLE, control.max_iterations))
         # what judges the evidence also remembers the last change
         state, info = iterate_sites(
             problem,
             single.step,
             first,
-            near,
+            rough,
             single.newton_step,
             single.evidence_is_known(control.evidence_tolerance),
         )
-        if info.status is not Status.CONVERGED:
+        if info.status is not Status.CONVERGED or (info.n_iterations == 1 and info.residual <= SETTLED):
             return first, info.n_iterations
         after = single.step(state)
         residual = State(after.precision - state.precision, after.shift - state.shift)
