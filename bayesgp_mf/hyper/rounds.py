@@ -28,7 +28,7 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.types import Array
 
 FEWEST = 1000
-"""A round has half the cases of the next, but not fewer than this."""
+"""A round has half the cases of the next, but not fewer than this; and all but the last half the inducing cases."""
 RECORDS = ("round",)
 """Dimensions of the record that are its own."""
 
@@ -82,7 +82,8 @@ def _in_rounds(
         some = replace(target, X=target.X[rows], t=target.t[rows], kernel=kernel)
         found = []
         for _ in range(draws if k == 0 else 1):
-            points = inducing.chosen(some.X, some.t, kernel, rng, inducing.in_search)
+            number = inducing.in_search if k == rounds - 1 else -(-inducing.in_search // 2)
+            points = inducing.chosen(some.X, some.t, kernel, rng, number)
             with warnings.catch_warnings():
                 if k < rounds - 1:  # what the last one says of where it ended is what counts
                     warnings.simplefilter("ignore")

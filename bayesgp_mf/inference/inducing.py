@@ -17,7 +17,7 @@ from scipy.cluster.vq import kmeans2
 from bayesgp_mf.types import Array
 
 WAYS = ("random", "kmeans", "greedy")
-SEARCH = 200
+SEARCH = 400
 """Inducing cases of a search, as a rule: it takes many solutions, and hyperparameters ask for less than predictions."""
 ROWS = 20_000
 """Cases of a search, at most, as a rule."""
@@ -41,7 +41,8 @@ class Inducing:
         How they are chosen: as a random part of the cases, the classes in proportion; as centres of k-means; or as
         those of the largest variance given the others. The first is best as a rule.
     search : int, optional
-        Inducing cases while hyperparameters are searched for; 200, or all if they are fewer, by default.
+        Inducing cases of the last round of a search for hyperparameters, of which the others have half; 400, or all if
+        they are fewer, by default.
     rows : int
         Cases while hyperparameters are searched for, a random part of all.
     rounds : int

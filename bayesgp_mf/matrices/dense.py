@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.matrices.corrections import Correction, Sites
 from bayesgp_mf.matrices.factors import (
     cholesky,
@@ -17,10 +18,16 @@ from bayesgp_mf.matrices.factors import (
     times,
     triangular_inverse,
 )
+from bayesgp_mf.matrices.inducing import InducingGram, from_columns
 from bayesgp_mf.matrices.matrix import HasPullBack
 from bayesgp_mf.matrices.sampling import RootSampler
 from bayesgp_mf.matrices.sites import SiteCorrection
 from bayesgp_mf.types import Array
+
+LEAST = 1000
+"""Cases from which on a start is found on some of them ..."""
+PART = 20
+"""... this part of all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +99,15 @@ class DenseGram:
         """Return the same in single precision."""
         return DenseGram(self.entries.astype(np.float32))
 
-    def coarser(self, left_out: Callable[[], float], most: float) -> None:
-        """Return None: there is no root with columns to leave out."""
+    def coarser(self, left_out: Callable[[], float], most: float, *, started: bool) -> InducingGram | None:
+        """Return the matrix on some of its cases, always the same at random; None where the whole is soon solved."""
+        n = self.entries.shape[-1]
+        if started or n < LEAST:
+            return None
+        try:
+            return from_columns(self.entries, np.random.default_rng(0).choice(n, n // PART, replace=False))
+        except NotPositiveDefiniteError:  # the matrix is singular up to rounding
+            return None
 
     def features(self, kernel: HasPullBack, X: Array, X_new: Array) -> Array:
         """Return the covariances ``(n, m)`` of the training cases with new ones."""

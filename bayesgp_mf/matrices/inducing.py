@@ -183,8 +183,14 @@ class InducingGram:
     def scaled_root(self) -> None:
         """Return None: steps on a root are in the form that small eigenvalues do not spoil."""
 
-    def in_single_precision(self) -> None:
-        """Return None: first steps are on fewer columns, which is cheaper still."""
+    def in_single_precision(self) -> InducingGram | None:
+        """Return the same with a root in single precision, if it is kept."""
+        shorten = getattr(self.root, "astype", None)
+        if shorten is None:
+            return None
+        single = InducingGram(partial(shorten, np.float32), self.prior, self.points, self.factor)
+        vars(single)["own"] = self.own  # of which single precision would leave a few digits
+        return single
 
     def sites(self, precision: Array, inverse_factor: Array | None = None) -> InducingCorrection:
         """Return the correction of sites ``(n,)``, with a factor ``(M, M)`` of it where that is known."""
@@ -248,10 +254,10 @@ class InducingGram:
         factor = np.asfortranarray(self.factor[:rank, :rank])
         return InducingGram(partial(_first_columns, self, rank), self.prior, self.points[:rank], factor)
 
-    def coarser(self, left_out: Callable[[], float], most: float) -> InducingGram | None:
+    def coarser(self, left_out: Callable[[], float], most: float, *, started: bool) -> InducingGram | None:
         """Return the matrix on a quarter of the inducing cases, or None where these are few."""
         rank = self.rank // COARSER
-        return None if rank < LEAST_COARSE else self.leading(rank)
+        return None if started or rank < LEAST_COARSE else self.leading(rank)
 
 
 def _first_columns(gram: InducingGram, rank: int) -> Root:
@@ -284,6 +290,13 @@ def inducing_gram(
     factor = cholesky(np.asfortranarray(kernel.cross(points, points)))
     computed = ComputedRoot(kernel, X, points, factor)
     return InducingGram(computed.kept if keep_root else computed.itself, kernel.diag(X), points, factor, known)
+
+
+def from_columns(entries: Array, which: NDArray[np.intp]) -> InducingGram:
+    """Return the Gram matrix on some of its cases, given all of its entries ``(n, n)``."""
+    factor = cholesky(np.asfortranarray(entries[np.ix_(which, which)]))
+    root = blas.dtrsm(1.0, factor, entries[which], lower=1).T
+    return InducingGram(lambda: root, entries.diagonal().copy(), which[:, None].astype(np.float64), factor)
 
 
 def independent_points(kernel: Any, points: Array) -> NDArray[np.intp]:

@@ -31,7 +31,7 @@ from scipy.linalg import blas, lapack
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.corrections import Covariance, Sites, site_variance
-from bayesgp_mf.matrices.factors import cholesky, symmetric, triangular_inverse
+from bayesgp_mf.matrices.factors import blas_routine, cholesky, lapack_routine, symmetric, triangular_inverse
 from bayesgp_mf.matrices.matrix import HasPullBack
 from bayesgp_mf.matrices.root import Root
 from bayesgp_mf.matrices.sampling import RootSampler
@@ -198,7 +198,7 @@ class LowRankGram:
         left_out = self.left_out + float(self._left_out_after[rank])
         return LowRankGram(np.ascontiguousarray(self.root[:, :rank]), self.pivots[:rank], left_out)
 
-    def coarser(self, left_out: Callable[[], float], most: float) -> LowRankGram | None:
+    def coarser(self, left_out: Callable[[], float], most: float, *, started: bool) -> LowRankGram | None:
         """Return the matrix of so few first columns that the others leave out at most a trace, or None.
 
         Parameters
@@ -272,15 +272,15 @@ class RootGradient:
 
 def weighted_square(root: Root, weights: Array) -> Array:
     """Return the lower triangle of L' D L ``(r, r)`` for a root ``(n, r)`` and weights ``(n,)`` of any sign."""
-    result = np.zeros((root.shape[1], root.shape[1]), order="F")
-    scale = np.sqrt(np.abs(weights))
+    result = np.zeros((root.shape[1], root.shape[1]), dtype=root.dtype, order="F")
+    scale, syrk = np.sqrt(np.abs(weights)).astype(root.dtype), blas_routine("syrk", result)
     for block in blocks(scale.size):
         scaled = root[block] * scale[block, None]
         for sign in (1.0, -1.0):
             these = sign * weights[block] > 0
             if these.any():
                 some = scaled if these.all() else scaled[these]
-                result = blas.dsyrk(sign, some.T, beta=1.0, c=result, lower=1, overwrite_c=1)
+                result = syrk(sign, some.T, beta=1.0, c=result, lower=1, overwrite_c=1)
     return result
 
 
@@ -334,9 +334,9 @@ class LowRankCorrection:
 
     @cached_property
     def _covariance_diagonal(self) -> Array:
-        result = np.empty(self.site_precision.size)
+        result, multiply = np.empty(self.site_precision.size), blas_routine("trmm", self.inverse_factor)
         for block in blocks(result.size):
-            projected = blas.dtrmm(1.0, self.inverse_factor, self.gram.root[block].T, lower=1)
+            projected = multiply(1.0, self.inverse_factor, self.gram.root[block].T, lower=1)
             result[block] = np.einsum("ij,ij->j", projected, projected)
         return result
 
@@ -365,8 +365,9 @@ class LowRankCorrection:
 
     def covariance_times(self, vectors: Array) -> Array:
         """Return Sigma times ``vectors``, ``(n,)`` or ``(n, m)``."""
-        inner = self.gram.root.T @ vectors
-        return np.asarray(self.gram.root @ lapack.dpotrs(self._factor, inner, lower=1)[0])
+        root, solve = self.gram.root, lapack_routine("potrs", self._factor)
+        inner = root.T @ vectors.astype(root.dtype, copy=False)
+        return np.asarray(root @ solve(self._factor, inner, lower=1)[0], dtype=np.float64)
 
     def posterior(self, shift: Array) -> tuple[Array, Array]:
         """Return the weights alpha and the means K alpha, ``(n,)`` each, under sites with shifts ``b (n,)``."""

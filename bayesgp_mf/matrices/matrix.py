@@ -101,10 +101,11 @@ class Matrix(Protocol):
     def in_single_precision(self) -> Matrix | None:
         """Return the same in single precision, or None where that would not pay."""
 
-    def coarser(self, left_out: Callable[[], float], most: float) -> Matrix | None:
+    def coarser(self, left_out: Callable[[], float], most: float, *, started: bool) -> Matrix | None:
         """Return a matrix of fewer columns whose solution is a start for that of this one, or None if none pays.
 
-        It has at most a part ``most`` of the columns, and leaves out at most a trace ``left_out`` of the matrix.
+        Where there is a start already (``started``), it must be nearer than that. Of a root of low rank it has at most
+        a part ``most`` of the columns, and leaves out at most a trace ``left_out`` of the matrix.
         """
 
     def features(self, kernel: HasPullBack, X: Array, X_new: Array) -> Array:

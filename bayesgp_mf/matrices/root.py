@@ -20,6 +20,10 @@ class Root(Protocol):
         """Cases and columns."""
 
     @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of its entries."""
+
+    @property
     def T(self) -> Any:  # noqa: N802
         """The transpose, of which only products with arrays are asked."""
 
@@ -60,6 +64,11 @@ class ComputedRoot:
     def shape(self) -> tuple[int, int]:
         """Cases and columns."""
         return int(self.X.shape[0]), int(self.points.shape[0])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of its entries."""
+        return np.dtype(np.float64)
 
     @property
     def T(self) -> _Transposed:  # noqa: N802

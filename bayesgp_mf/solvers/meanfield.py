@@ -62,6 +62,10 @@ SINGLE_FROM = 400
 """Cases from which first steps in single precision pay for the copy of the Gram matrix ..."""
 NEAR = 0.1
 """... which end where no site parameter changes by more than this, in units in which the tolerance is meant ..."""
+NEAR_BY_STEPS = 1e-3
+"""... or, where Newton's step is not known, by more than this, ..."""
+SETTLED = 1e-4
+"""... and leave a first state as it is that changes by no more than this, ..."""
 MOST_SINGLE = 12
 """... or are given up after so many."""
 CAUTION = 4.0
@@ -161,7 +165,7 @@ class MeanField:
         if start is not None:
             start.check_start(problem.n)
         equations = _Equations(self.rule(problem.matrix), problem)
-        state, info = self._from_start(equations, control, self._on_fewer_columns(problem, control, start) or start)
+        state, info = self._from_start(equations, control, self._on_fewer_columns(equations, control, start) or start)
         solution = None
         if info.status is Status.CONVERGED:
             solution = _finish(self.name, equations, state, info)
@@ -175,14 +179,17 @@ class MeanField:
         require_solved(self.name, problem, info, control)
         return require_accurate(_finish(self.name, equations, state, info) if solution is None else solution)
 
-    def _on_fewer_columns(self, problem: Problem, control: Control, start: Solution | None) -> Solution | None:
-        """Return a solution nearby where the Gram matrix is of low rank: that of the first columns of its root.
+    def _on_fewer_columns(self, equations: _Equations, control: Control, start: Solution | None) -> Solution | None:
+        """Return a solution nearby, on some columns of the Gram matrix or of its root.
 
-        A step on them costs a part of a full one. None where there are none to leave out, or nothing comes of it.
+        A step on them costs a part of a full one. None where there are none to leave out, or nothing comes of it; or
+        where full steps are as cheap, since cavity variances are fixed (`solvers.fixed_variance`).
         """
-        if control.scheme == "paper":
+        rule, problem = equations.rule, equations.problem
+        is_cheap = rule.fixed_variance is not None and problem.likelihood.log_concave
+        if control.scheme == "paper" or is_cheap:
             return None
-        fewer = problem.matrix.coarser(lambda: LEFT_OUT / strength(problem), MOST_COLUMNS)
+        fewer = problem.matrix.coarser(lambda: LEFT_OUT / strength(problem), MOST_COLUMNS, started=start is not None)
         if fewer is None:
             return None
         rough = replace(control, tolerance=max(ROUGH, control.tolerance), throw=True, progress=False)
@@ -202,14 +209,16 @@ class MeanField:
             if found is not None:
                 return found, info
         if start is not None:
+            state, steps = self._in_single_precision(equations, control, sites_of(start, problem))
             state, info = iterate_sites(
                 problem,
                 equations.step,
-                sites_of(start, problem),
+                state,
                 control,
                 equations.newton_step,
                 equations.evidence_is_known(control.evidence_tolerance),
             )
+            info = replace(info, n_iterations=steps + info.n_iterations)
             if info.status is Status.CONVERGED:
                 return state, info
         return self._from_prior(problem, control, equations.step, equations)
@@ -249,7 +258,7 @@ class MeanField:
         enough = None if equations is None else equations.evidence_is_known(control.evidence_tolerance)
         if problem.likelihood.log_concave:
             if equations is not None:
-                state, steps = self._in_single_precision(equations, control)
+                state, steps = self._in_single_precision(equations, control, state)
             left = replace(control, max_iterations=max(1, control.max_iterations - steps))
             state, info = iterate_sites(problem, step, state, left, newton, enough)
             info = replace(info, n_iterations=steps + info.n_iterations)
@@ -274,33 +283,33 @@ class MeanField:
                 state = nearer
         return state, replace(info, n_iterations=steps)
 
-    def _in_single_precision(self, equations: _Equations, control: Control) -> tuple[State, int]:
+    def _in_single_precision(self, equations: _Equations, control: Control, first: State) -> tuple[State, int]:
         """Return a state near the solution and the steps to it, at half the time of as many in double precision.
 
-        It is where Newton's step led from the last of them. The state before any data, and no step, where the problem
+        It is where Newton's step led from the last of them. The first state, and no step, where the problem
         is too small to gain by it, where cavity variances are fixed (nothing is factorised then), or where single
         precision did not come near.
         """
         rule, problem = equations.rule, equations.problem
-        nothing = self.init(problem)
         if problem.n < SINGLE_FROM or rule.fixed_variance is not None:
-            return nothing, 0
+            return first, 0
         matrix = problem.matrix.in_single_precision()
         if matrix is None:
-            return nothing, 0
+            return first, 0
         single = _Equations(rule, problem, matrix)
-        near = replace(control, tolerance=NEAR, max_iterations=min(MOST_SINGLE, control.max_iterations))
+        near = NEAR_BY_STEPS if matrix.factor_is_cheap else NEAR
+        rough = replace(control, tolerance=near, max_iterations=min(MOST_SINGLE, control.max_iterations))
         # what judges the evidence also remembers the last change
         state, info = iterate_sites(
             problem,
             single.step,
-            nothing,
-            near,
+            first,
+            rough,
             single.newton_step,
             single.evidence_is_known(control.evidence_tolerance),
         )
-        if info.status is not Status.CONVERGED:
-            return nothing, info.n_iterations
+        if info.status is not Status.CONVERGED or (info.n_iterations == 1 and info.residual <= SETTLED):
+            return first, info.n_iterations
         after = single.step(state)
         residual = State(after.precision - state.precision, after.shift - state.shift)
         move = single.newton_step(state, residual, info.residual)

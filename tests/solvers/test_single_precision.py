@@ -60,13 +60,18 @@ def test_where_single_precision_does_not_come_near_it_is_given_up(factorised, mo
     assert solution.evidence.value == pytest.approx(tap.solve(problem).evidence.value, abs=1e-6)
 
 
-def test_fixed_variances_and_warm_starts_need_none(factorised):
+def test_fixed_variances_need_none(factorised):
+    problem = problem_of(KERNELS[0], bgp.Probit())
+    naive.leave_one_out(problem, naive.solve(problem))
+    assert set(factorised) == {np.dtype(np.float64)}
+
+
+def test_a_warm_start_takes_one_step_in_single_precision_and_one_in_double(factorised):
     problem = problem_of(KERNELS[0], bgp.Probit())
     start = tap.solve(problem)
     factorised.clear()
-    naive.leave_one_out(problem, naive.solve(problem))
-    tap.solve(problem, start=start)
-    assert set(factorised) == {np.dtype(np.float64)}
+    assert tap.solve(problem, start=start).info.n_iterations == 2
+    assert set(factorised) == {np.dtype(np.float32), np.dtype(np.float64)}
 
 
 def test_all_steps_come_out_of_one_budget():
