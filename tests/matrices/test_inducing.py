@@ -78,9 +78,24 @@ class TestGram:
 
     def test_a_quarter_of_many_inducing_cases_is_a_start(self, kernel, keep_root, few_at_once):
         points = np.random.default_rng(6).uniform(-2.0, 2.0, (108, 2))
-        fewer = inducing_gram(kernel, X, points, keep_root=keep_root).coarser(lambda: 0.0, 0.5)
-        np.testing.assert_array_equal(fewer.points, points[:27])
-        assert inducing_gram(kernel, X, points[:99], keep_root=keep_root).coarser(lambda: 0.0, 0.5) is None
+        gram = inducing_gram(kernel, X, points, keep_root=keep_root)
+        np.testing.assert_array_equal(gram.coarser(lambda: 0.0, 0.5, started=False).points, points[:27])
+        assert gram.coarser(lambda: 0.0, 0.5, started=True) is None
+        assert gram.leading(99).coarser(lambda: 0.0, 0.5, started=False) is None
+
+    def test_single_precision_keeps_what_is_a_cases_own(self, kernel, keep_root, few_at_once):
+        gram, precision, shift = inducing_gram(kernel, X, Z, keep_root=keep_root), np.arange(N) / N, np.ones(N)
+        single = gram.in_single_precision()
+        if not keep_root:
+            assert single is None
+            return
+        assert single.root.dtype == np.float32
+        np.testing.assert_array_equal(single.own, gram.own)
+        np.testing.assert_array_equal(single.diagonal(), gram.diagonal())
+        for name, arguments in (("cavity_variance", ()), ("weights", (shift,)), ("covariance_diagonal", ())):
+            short, whole = (getattr(each.sites(precision), name)(*arguments) for each in (single, gram))
+            np.testing.assert_allclose(short, whole, atol=2e-5)
+            assert not np.array_equal(short, whole)
 
     def test_features_are_those_of_the_inducing_cases(self, kernel, keep_root, few_at_once):
         gram, new = inducing_gram(kernel, X, Z, keep_root=keep_root), RNG.uniform(-3.0, 3.0, (9, 2))
