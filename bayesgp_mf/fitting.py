@@ -215,6 +215,7 @@ def fit(
         check_inducing(likelihood, solver)
         check_inducing(likelihood, judge)
         check_moves(chosen, strategy, kernel)
+        _check_form(marginals, control)
     control = _check_marginals(marginals, solver, likelihood, control)
     if traits_of(solver).variance and (strategy is None or not averages(strategy)):  # an average brings its own number
         values = X.shape[0] * (len(class_names) if likelihood.targets == "classes" else 1)
@@ -423,6 +424,18 @@ def _check_marginals(marginals: Marginals, solver: Solver, likelihood: Likelihoo
     if control.gram == "low_rank":  # values changed one by one leave the span of a root of low rank
         raise ValueError("marginals='tilted' needs the dense Gram matrix. Use Control(gram='dense'), or 'auto'.")
     return replace(control, gram="dense")
+
+
+def _check_form(marginals: Marginals, control: Control) -> None:
+    """Raise a ValueError if something else asks for another form of the Gram matrix than that on inducing cases."""
+    if marginals == "tilted":  # values do not say which part of them is a case's own
+        raise ValueError(
+            "marginals='tilted' needs the dense Gram matrix. Use marginals='gaussian', or leave out inducing."
+        )
+    if control.gram != "auto":
+        raise ValueError(
+            f"inducing and Control(gram={control.gram!r}) ask for two forms of the Gram matrix. Leave out one of them."
+        )
 
 
 def _solve(

@@ -120,10 +120,12 @@ def check_inducing(likelihood: Likelihood, solver: Solver) -> None:
             f"inducing needs a likelihood with latent noise, and {name} is a step without: it asks for every digit of "
             "the Gram matrix. Use Probit(noise_variance=1.0)."
         )
-    if InducingGram.form not in traits_of(solver).matrices:
+    traits = traits_of(solver)
+    of_labels = likelihood.targets == "binary" and traits.known_posterior is not None
+    if of_labels or InducingGram.form not in traits.matrices:
         raise ValueError(
-            f"method {solver.name!r} does not work on inducing cases: it needs the dense Gram matrix. Use "
-            "method='tap', 'naive' or 'laplace', for real targets also 'exact', or leave out inducing."
+            f"method {solver.name!r} does not work on inducing cases{' with labels' * of_labels}: it needs the dense "
+            "Gram matrix. Use method='tap', 'naive' or 'laplace', for real targets also 'exact', or leave out inducing."
         )
 
 

@@ -305,14 +305,16 @@ def independent_points(kernel: Any, points: Array) -> NDArray[np.intp]:
     Raises
     ------
     NotPositiveDefiniteError
-        If the prior variances there are all zero, or overflow.
+        If the prior variances there, without noise of each case's own, are all zero, or overflow.
     """
     gram = kernel.cross(points, points)
     scale = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
     some = np.flatnonzero(scale > 0)
     if not some.size or not np.all(np.isfinite(gram)):
         what = "overflow" if some.size else "are all zero"
-        raise NotPositiveDefiniteError(f"the prior variances at the inducing inputs {what} under {kernel!r}")
+        raise NotPositiveDefiniteError(
+            f"the prior variances at the inducing inputs, without noise of each case's own, {what} under {kernel!r}"
+        )
     correlation = gram[np.ix_(some, some)] / np.outer(scale[some], scale[some])
     _, order, rank, _ = lapack.dpstrf(np.asfortranarray(correlation), lower=1, tol=LEAST_OWN)
     # in the order in which they came, since that is at random: the first of them are a fair part of all
@@ -494,8 +496,8 @@ class InducingCorrection:
         return self._shared.rows(which)
 
     def dense(self) -> Array:
-        """Return ``R (n, n)``."""
-        return symmetric(self._shared.dense())
+        """Return ``R (n, n)``, exactly symmetric."""
+        return symmetric(np.tril(self._shared.dense()))
 
     def cavity_variance(self) -> Array:
         """Return the variance ``(n,)`` of each latent value with its own site taken out (2000, eq. 28)."""

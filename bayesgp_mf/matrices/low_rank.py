@@ -213,7 +213,7 @@ class LowRankGram:
 
     def dense(self) -> Array:
         """Return K ``(n, n)``, exactly symmetric."""
-        return symmetric(np.asarray(blas.dsyrk(1.0, self.root.T, trans=1, lower=1)))
+        return symmetric(np.asarray(blas.dsyrk(1.0, self.root[:].T, trans=1, lower=1)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from scipy.linalg import blas
@@ -33,6 +33,9 @@ class Root(Protocol):
     def __matmul__(self, other: Array, /) -> Any:
         """Return the product with an array ``(M, ...)``."""
 
+    def __rmatmul__(self, other: Array, /) -> Any:
+        """Return the product of an array ``(..., n)`` with it."""
+
 
 @dataclass(frozen=True, eq=False)
 class ComputedRoot:
@@ -54,6 +57,8 @@ class ComputedRoot:
     X: Array
     points: Array
     factor: Array
+
+    __array_ufunc__: ClassVar[None] = None  # so that ``array @ root`` comes here
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -79,6 +84,9 @@ class ComputedRoot:
     def __matmul__(self, other: Array) -> Array:
         return np.concatenate([self[block] @ other for block in blocks(self.shape[0])])
 
+    def __rmatmul__(self, other: Array) -> Array:
+        return np.asarray((self.T @ other.T).T)
+
     def itself(self) -> ComputedRoot:
         """Return this root, which is never there as a whole."""
         return self
@@ -95,5 +103,10 @@ class ComputedRoot:
 class _Transposed:
     root: ComputedRoot
 
+    __array_ufunc__: ClassVar[None] = None
+
     def __matmul__(self, other: Array) -> Array:
         return np.asarray(sum(self.root[block].T @ other[block] for block in blocks(self.root.shape[0])))
+
+    def __rmatmul__(self, other: Array) -> Array:
+        return np.asarray((self.root @ other.T).T)

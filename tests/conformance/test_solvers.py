@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
-from bayesgp_mf.inference.assembly import assemble
+from bayesgp_mf.inference.assembly import assemble, assemble_inducing, check_inducing
 from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.likelihoods.shifted import Shifted
@@ -68,6 +69,7 @@ def test_the_traits_are_those_of_the_methods():
     assert STEPPING == ["tap", "naive", "variational", "laplace"]
     low_rank = {m for m in METHODS if "low_rank" in traits_of(METHODS[m]).matrices}
     assert low_rank == {"tap", "naive", "laplace"}
+    assert {m for m in METHODS if "inducing" in traits_of(METHODS[m]).matrices} == {*low_rank, "exact"}
 
 
 @pytest.mark.parametrize(("method", "name"), REFUSED)
@@ -167,6 +169,41 @@ def test_every_solver_solves_every_problem(method, kernel, name):
         assert np.all(np.isfinite(field))
     assert np.all(loo.variance > 0)
     assert np.all(loo.variance <= prior * (1 + 1e-9)) or not likelihood.log_concave
+
+
+@pytest.mark.parametrize(("method", "name"), SOLVED)
+def test_every_solver_solves_every_problem_on_inducing_cases_or_refuses_it(method, name):
+    likelihood, solver, n = LIKELIHOODS[name], METHODS[method], 30
+    try:
+        check_inducing(likelihood, solver)
+    except ValueError as reason:
+        assert re.search("Use|leave out", str(reason))
+        assert name == "step" or method in ("svm", "variational", "online", "exact")
+        return
+    assert method in ("tap", "naive", "laplace") or (method, name) == ("exact", "gaussian")
+    for kernel in KERNELS.values():
+        X = np.random.default_rng(3).standard_normal((n, 2))
+        t = np.where(X[:, 0] > 0.1 * X[:, 1], 1.0, -1.0)
+        problem = assemble_inducing(kernel, X, t, likelihood, inducing=X[:6])
+        solution = solver.solve(problem)
+        assert solution.method == method
+        assert solution.info.status is bgp.Status.CONVERGED
+        assert solution.info.rank == problem.matrix.rank <= 6
+        assert 0.0 <= solution.info.independent < 1.0
+        assert solution.alpha.shape == (n,)
+        assert solution.has_variance
+        assert np.isfinite(solution.evidence.value)
+        assert (solution.cavity is not None) == traits_of(solver).cavities
+        prior, loo = problem.matrix.diagonal(), solver.leave_one_out(problem, solution)
+        for field in (loo.mean, loo.variance, loo.log_density):
+            assert field.shape == (n,)
+            assert np.all(np.isfinite(field))
+        for variance in (loo.variance, problem.matrix.posterior_variance(solution.correction)):
+            assert np.all(variance > 0)
+            assert np.all(variance <= prior * (1 + 1e-9)) or not likelihood.log_concave
+        gradient = problem.matrix.pull_back(solver.gram_gradient(problem, solution), kernel, X)
+        assert gradient.keys() == kernel.params.keys()
+        assert all(np.all(np.isfinite(values)) for values in gradient.values())
 
 
 @pytest.mark.parametrize("method", WITHOUT_VARIANCE)

@@ -30,23 +30,24 @@ FITS = {
     "tap": lambda: fit(KERNEL),
     "real": lambda: bgp.fit(X, X["a"] ** 2, KERNEL, bgp.likelihoods.Gaussian(0.1), method="laplace", **FEW),
     "low rank": lambda: bgp.fit(LONG, LONG[:, 0] > 0, SMOOTH, **FEW, control=bgp.Control(gram="low_rank")),
+    "inducing": lambda: fit(KERNEL, inducing=5),
+    "averaged on inducing cases": lambda: averaged(inducing=5),
     "exact": lambda: bgp.fit(X[:4], Y[:4], KERNEL, bgp.Probit(), method="exact", **FEW),
     "machine": lambda: fit(KERNEL, bgp.Step(), method="svm"),
     "classes": lambda: bgp.fit(X, np.arange(12) % 3, KERNEL, bgp.Softmax(), method="laplace", **FEW),
-    "averaged": lambda: fit(
-        KERNEL,
-        bgp.Logit(),
-        method="laplace",
-        hyper="integrate",
-        priors={"gaussian_variance": bgp.hyper.LogNormal(0.5, 0.5)},
-        fixed=("gaussian_lengthscale", "bias_variance"),
-    ),
+    "averaged": lambda: averaged(),
 }
 FEW = {"draws": 4, "chains": 2, "random_seed": 1, "progress": False}
 
 
 def fit(kernel, likelihood=bgp.Probit(), **options):
     return bgp.fit(X, Y, kernel, likelihood, **FEW, **options)
+
+
+def averaged(**options):
+    prior = {"gaussian_variance": bgp.hyper.LogNormal(0.5, 0.5)}
+    fixed = ("gaussian_lengthscale", "bias_variance")
+    return fit(KERNEL, bgp.Logit(), method="laplace", hyper="integrate", priors=prior, fixed=fixed, **options)
 
 
 @pytest.fixture(scope="module", params=FITS)
@@ -141,7 +142,7 @@ def said(idata):
     return [np.asarray(values).tobytes() for values in numbers]
 
 
-@pytest.mark.parametrize("groups", ["tap", "machine", "averaged"], indirect=True)
+@pytest.mark.parametrize("groups", ["tap", "inducing", "machine", "averaged"], indirect=True)
 def test_the_rest_changes_nothing(groups):
     expected = said(make_container(groups))
     for group, dataset in groups.items():

@@ -81,3 +81,15 @@ def test_with_a_gram_matrix_of_low_rank(method, copied):
     again = bgp.Posterior(kernel, process.X, copied(process.problem), copied(process.solution))
     same(process.solution, again.solution)
     np.testing.assert_array_equal(process.latent(rows[:5]), again.latent(rows[:5]))
+
+
+@pytest.mark.parametrize("copied", COPIES, ids=["pickle", "copy", "deepcopy"])
+@pytest.mark.parametrize("method", ["tap", "naive", "laplace"])
+def test_with_a_gram_matrix_on_inducing_cases(method, copied):
+    kernel = bgp.kernels.Gaussian(1.0)
+    idata = bgp.fit(X, LABELS > 0, kernel, method=method, inducing=5, draws=1, chains=1, random_seed=1)
+    process = bgp.posterior(idata)
+    again = bgp.Posterior(kernel, process.X, copied(process.problem), copied(process.solution))
+    same(process.solution, again.solution)
+    np.testing.assert_array_equal(process.latent(X[:5] + 0.1), again.latent(X[:5] + 0.1))
+    np.testing.assert_array_equal(process.problem.matrix.root, again.problem.matrix.root)

@@ -341,3 +341,16 @@ def test_a_sampler_that_is_not_installed_is_named(package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ValueError, match=rf"needs {package}: pip install 'nutpie\[pymc\]', or use 'pymc'"):
         Nuts(nuts_sampler="nutpie")
+
+
+def test_on_inducing_cases_it_samples_the_evidence_there(data):
+    """With all cases for inducing cases the draws are those without, since the target is the same."""
+    options = {"method": "laplace", "fixed": {"variance"}, "priors": {"lengthscale": LogNormal(0.0, 0.5)}}
+    strategy = Nuts(draws=12, tune=12, chains=1)
+    dense, ours = fit(data, strategy, **options), fit(data, strategy, inducing=data.X, **options)
+    few = fit(data, strategy, inducing=6, **options)
+    draws = [get_group(idata, "posterior")["lengthscale"].values for idata in (dense, ours, few)]
+    np.testing.assert_allclose(draws[1], draws[0], rtol=1e-4)
+    assert not np.allclose(draws[2], draws[0], rtol=1e-2)
+    assert get_group(few, "fit").sizes["inducing"] == 6
+    assert get_group(few, "fit").sizes["node"] == np.unique(draws[2]).size
