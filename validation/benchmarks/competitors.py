@@ -87,7 +87,7 @@ VARIANCE = 58.6
 """Of flights, for fits at fixed hyperparameters: where a search on 100,000 of them ended."""
 SOONER = {
     "tap, 300 inducing cases, tuned on 5,000 cases": bgp.Inducing(300, search=200, rows=5000, rounds=1),
-    "tap, 600 inducing cases": bgp.Inducing(600, search=300),
+    "tap, 700 inducing cases, tuned on 10,000 cases": bgp.Inducing(700, search=200, rows=10_000, rounds=2),
 }
 OURS, FIXED = "tap, 1000 inducing cases", "tap, 500 inducing cases, fixed"
 _FITTING, _GPBOOST, _GPFLOW = ("bayesgp_mf.fitting",), ("gpboost",), ("tensorflow", "gpflow")
