@@ -71,6 +71,10 @@ class DenseGram:
     def __matmul__(self, vector: Array) -> Array:
         return times(self.entries, vector)
 
+    def some_of_product(self, which: NDArray[np.intp], vector: Array) -> Array:
+        """Return the entries with the given numbers ``(k,)`` of K v."""
+        return np.asarray(self.entries[which] @ vector)
+
     def rows(self, which: NDArray[np.intp]) -> Array:
         """Return the rows ``(k, n)`` of K with the given numbers ``(k,)``."""
         return self.entries[which]

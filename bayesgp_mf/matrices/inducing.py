@@ -72,6 +72,8 @@ class InducingGram:
         L_m, lower triangular.
     known : pair of arrays, optional
         Weights alpha ``(n,)`` of which L' alpha ``(M,)`` is known, and that: so that predictions need no root.
+    some_rows : Root, optional
+        The same root, of which some rows can be had without all.
     """
 
     supply: Callable[[], Root]
@@ -79,6 +81,7 @@ class InducingGram:
     points: Array
     factor: Array
     known: tuple[Array, Array] | None = None
+    some_rows: Root | None = None
 
     __array_ufunc__: ClassVar[None] = None  # so that ``vector @ gram`` comes here
     form: ClassVar[str] = "inducing"
@@ -150,6 +153,12 @@ class InducingGram:
 
     def __rmatmul__(self, vector: Array) -> Array:
         return np.asarray(vector @ self.shared + vector * self.own)
+
+    def some_of_product(self, which: NDArray[np.intp], vector: Array) -> Array:
+        """Return the entries with the given numbers ``(k,)`` of K v, without the root where L' v is known."""
+        some = (self.root if self.some_rows is None else self.some_rows)[which]
+        own = np.maximum(self.prior[which] - np.einsum("ij,ij->i", some, some), 0.0)
+        return np.asarray(some @ self.in_features(vector) + own * vector[which])
 
     def rows(self, which: NDArray[np.intp]) -> Array:
         """Return the rows ``(k, n)`` of K with the given numbers ``(k,)``."""
@@ -289,7 +298,8 @@ def inducing_gram(
     """
     factor = cholesky(np.asfortranarray(kernel.cross(points, points)))
     computed = ComputedRoot(kernel, X, points, factor)
-    return InducingGram(computed.kept if keep_root else computed.itself, kernel.diag(X), points, factor, known)
+    supply = computed.kept if keep_root else computed.itself
+    return InducingGram(supply, kernel.diag(X), points, factor, known, computed)
 
 
 def from_columns(entries: Array, which: NDArray[np.intp]) -> InducingGram:

@@ -115,6 +115,10 @@ class LowRankGram:
     def __rmatmul__(self, other: Array) -> Array:
         return np.asarray((other @ self.root) @ self.root.T)
 
+    def some_of_product(self, which: NDArray[np.intp], vector: Array) -> Array:
+        """Return the entries with the given numbers ``(k,)`` of K v."""
+        return np.asarray(self.root[which] @ (self.root.T @ vector))
+
     def rows(self, which: NDArray[np.intp]) -> Array:
         """Return the rows ``(k, n)`` of K with the given numbers ``(k,)``."""
         return np.asarray(self.root[which] @ self.root.T)

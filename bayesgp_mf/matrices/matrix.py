@@ -83,6 +83,9 @@ class Matrix(Protocol):
     def __matmul__(self, vector: Array) -> Array:
         """Return K v."""
 
+    def some_of_product(self, which: NDArray[np.intp], vector: Array) -> Array:
+        """Return the entries with the given numbers ``(k,)`` of K v, for less than all of them cost."""
+
     def rows(self, which: NDArray[np.intp]) -> Array:
         """Return the rows ``(k, n)`` of K with the given numbers ``(k,)``."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from bayesgp_mf.inference.problem import Problem
@@ -116,6 +116,10 @@ class Mixture:
     def mean_at_training(self) -> Array:
         """Mean ``(n,)`` of the latent values of the training cases."""
         return self._average(lambda part: part.mean_at_training)
+
+    def mean_at_some(self, which: NDArray[np.intp]) -> Array:
+        """Return the mean ``(k,)`` of the latent values of the training cases with given numbers."""
+        return self._average(lambda part: part.mean_at_some(which))
 
     @property
     def log_density_at_training(self) -> Array:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import LeaveOneOut, Solution
@@ -201,6 +201,10 @@ class MulticlassPosterior:
     def mean_at_training(self) -> Array:
         """Posterior means ``(n, C)`` of the latent values of the training cases."""
         return times_gram(self.solution.alpha, self.problem.dense_gram)
+
+    def mean_at_some(self, which: NDArray[np.intp]) -> Array:
+        """Return the posterior means ``(k, C)`` of the latent values of the training cases with given numbers."""
+        return self.mean_at_training[which]
 
     @property
     def log_density_at_training(self) -> Array:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
@@ -288,6 +288,11 @@ class Posterior:
     def mean_at_training(self) -> Array:
         """Posterior mean ``(n,)`` of the latent values of the training cases."""
         return np.asarray(self.problem.matrix @ self.solution.alpha + self._offset)
+
+    def mean_at_some(self, which: NDArray[np.intp]) -> Array:
+        """Return the posterior mean ``(k,)`` of the latent values of the training cases with given numbers."""
+        mean = self.problem.matrix.some_of_product(which, self.solution.alpha)
+        return np.asarray(mean + np.broadcast_to(self._offset, (self.problem.n,))[which])
 
     @property
     def log_density_at_training(self) -> Array:

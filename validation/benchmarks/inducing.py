@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from validation.benchmarks.competitors import COMPETITORS, FIXED, OURS
+from validation.benchmarks.competitors import COMPETITORS, FIXED, OURS, SOONER
 from validation.benchmarks.contest import Checkpoint, Outcome, as_numbers, compete
 from validation.benchmarks.flights import flights
 from validation.benchmarks.goals import Goals
@@ -179,7 +179,7 @@ def goals(found: Mapping[str, Mapping[str, Outcome]]) -> list[Check]:
     ]
     for name, table in TABLES.items():
         outcomes = found.get(name, {})
-        ours = outcomes.get(OURS)
+        ours = together(outcomes)
         for peer, competitor in COMPETITORS.items():
             if competitor.peer is None or not competitor.gaussian_process:
                 continue
@@ -191,13 +191,18 @@ def goals(found: Mapping[str, Mapping[str, Outcome]]) -> list[Check]:
     return asked
 
 
+def together(outcomes: Mapping[str, Outcome]) -> Outcome | None:
+    """Return what ours reached at any time, however many inducing cases they took; None where none of them ran."""
+    curve = [checkpoint for name in (OURS, *SOONER) if name in outcomes for checkpoint in outcomes[name].curve]
+    return Outcome(OURS, tuple(sorted(curve)), "") if curve else None
+
+
 def ahead(ours: Outcome | None, theirs: Outcome | None) -> float | None:
-    """Return by how much our log score is above the best that a peer has after our time; None where either has none."""
-    last = _last(ours)
-    if last is None or theirs is None:
+    """Return by how much our best log score is above a peer's best, in the time of that; None where either has none."""
+    if ours is None or theirs is None or theirs.best is None:
         return None
-    score = theirs.within(last.seconds)
-    return None if score is None else last.score - score
+    score = ours.within(theirs.best.seconds)
+    return None if score is None else score - theirs.best.score
 
 
 def share(ours: Outcome | None, theirs: Outcome | None) -> float | None:
