@@ -23,11 +23,14 @@ from numpy.typing import ArrayLike
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.hyper import Strategy, Target, get_strategy
 from bayesgp_mf.hyper.priors import Prior
+from bayesgp_mf.hyper.rounds import choose_on_inducing
 from bayesgp_mf.hyper.strategy import averages
+from bayesgp_mf.inference.assembly import assemble_inducing, check_inducing
 from bayesgp_mf.inference.problem import Problem, check_likelihood
 from bayesgp_mf.inference.solution import Control, check_control
 from bayesgp_mf.inference.solver import traits_of
 from bayesgp_mf.inputs import (
+    as_inducing,
     as_inputs,
     as_kernel,
     check_flags,
@@ -110,6 +113,7 @@ def fit_one_vs_rest(
     random_seed: int | np.random.Generator | None = None,
     control: Control = Control(),
     progress: bool = True,
+    inducing: Any = None,
 ) -> OneVsRest:
     """Fit one binary classifier for each class, against the rest.
 
@@ -137,6 +141,8 @@ def fit_one_vs_rest(
         Of the solver.
     progress : bool
         Show a progress bar for what takes longer than a second.
+    inducing : int, (M, d) array_like or Inducing, optional
+        As for `fit`; chosen for each classifier anew.
 
     Returns
     -------
@@ -180,7 +186,11 @@ def fit_one_vs_rest(
         )
     if kernel.per_class:
         raise ValueError("one-vs-rest takes a kernel for two classes, got PerClass: every classifier starts from it.")
-    check_memory(X.shape[0], len(class_names))
+    chosen = as_inducing(inducing, X, names)
+    if chosen is None:
+        check_memory(X.shape[0], len(class_names))
+    else:
+        check_inducing(likelihood, solver)
     strategy = None if hyper is None else get_strategy(hyper)
     wants = "one-vs-rest wants one kernel for each classifier"
     if strategy is not None and averages(strategy):
@@ -193,13 +203,22 @@ def fit_one_vs_rest(
         progress_bar("one against the rest", total=len(class_names), enabled=progress) as advance,
     ):
         for c, name in enumerate(class_names):
-            labels, own = np.where(t == c, 1.0, -1.0), kernel
+            labels, own, points = np.where(t == c, 1.0, -1.0), kernel, None
             if strategy is not None:
                 target = Target(X, labels, likelihood, kernel, solver, priors=priors or {})
-                own, *more = strategy.choose(target, rng, lambda note: None).kernels
+                if chosen is None:
+                    result = strategy.choose(target, rng, lambda note: None)
+                else:
+                    result, points = choose_on_inducing(target, strategy, chosen, rng, lambda note: None)
+                own, *more = result.kernels
                 if more:
                     raise ValueError(f"{wants}, and hyper={strategy.name!r} gave {1 + len(more)}. Use 'evidence'.")
-            problem = Problem(own.gram(X), labels, likelihood)
+            elif chosen is not None:
+                points = chosen.chosen(X, labels, kernel, rng)
+            if points is None:
+                problem = Problem(own.gram(X), labels, likelihood)
+            else:
+                problem = assemble_inducing(own, X, labels, likelihood, inducing=points, settings=len(class_names))
             posteriors.append(Posterior(own, X, problem, solver.solve(problem, control), feature_names=names))
             advance(name)
     return OneVsRest(class_names, tuple(posteriors))

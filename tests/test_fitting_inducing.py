@@ -54,7 +54,7 @@ class TestWhatStandsForAllCases:
         for name in ("alpha", "loo_i", "latent_mean", "latent_sd", "cavity_sd", "log_evidence"):
             np.testing.assert_allclose(whole["fit"][name], dense["fit"][name], atol=1e-7, err_msg=name)
 
-    @pytest.mark.parametrize("given", [Z, Z.tolist(), pd.DataFrame(Z, columns=["a", "b"]), bgp.Inducing(1, inputs=Z)])
+    @pytest.mark.parametrize("given", [Z, Z.tolist(), pd.DataFrame(Z, columns=["a", "b"]), bgp.Inducing(inputs=Z)])
     def test_inputs_are_taken_as_they_are(self, given):
         idata = fit(FRAME, inducing=given)
         np.testing.assert_array_equal(idata["fit"]["inducing_input"], Z)

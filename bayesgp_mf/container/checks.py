@@ -104,7 +104,7 @@ def _check_classes(groups: Mapping[str, xr.Dataset], likelihood: Likelihood) -> 
 
 
 def check_mean(posterior: Process | Mixture, fit: xr.Dataset) -> None:
-    """Raise a ValueError if the posterior mean, at 2000 cases at most, is not that of its kernel, inputs and weights."""
+    """Raise a ValueError if the mean, at `MOST_MEANS` cases at most, is not that of kernel, inputs and weights."""
     which = np.unique(np.linspace(0, fit.sizes["obs_id"] - 1, MOST_MEANS).astype(np.intp))
     stored, computed = fit["latent_mean"].values[which], posterior.mean_at_some(which)
     rest = "kernel, X, pivot and alpha" if "pivot" in fit else "kernel, X and alpha"
@@ -117,6 +117,16 @@ def check_recomputed(posterior: Process | Mixture, fit: xr.Dataset) -> None:
     Of a method without sites, whose every leave-one-out prediction is an integral, only the variances.
     """
     sd, has_variance = _prior_sd(posterior), posterior.parts[0].solution.has_variance
+    for part in posterior.parts:
+        matrix, solution = part.problem.matrix, part.solution
+        again = matrix.anew()
+        if again is matrix:
+            continue
+        precision: Any = solution.correction
+        anew = again.stored(solution.alpha, again.sites(precision.site_precision))
+        for name, value in matrix.stored(solution.alpha, solution.correction).items():
+            scale = float(np.max(np.abs(anew[name])))
+            _check_same(name, value, anew[name], TOLERANCE, scale, "kernel, X, alpha and site_variance")
     sites = next((name for name in ("site_variance", "site_weight") if name in fit), None)
     if has_variance:
         stored, computed = fit["latent_sd"].values ** 2, posterior.at_training[1]

@@ -9,6 +9,7 @@ import numpy as np
 
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.read import fit_group, from_container
+from bayesgp_mf.errors import Status
 from bayesgp_mf.inference.assembly import assemble_inducing
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.solution import Control
@@ -31,8 +32,9 @@ class InducingCheck:
         Inducing cases of the fit, and of the solution that it is held against.
     loo_change : float
         Change of the mean leave-one-out log density, in nats for each case.
-    probability_change : float
-        Root of the mean squared change of the probability, or density, that the other cases give a case's own target.
+    probability_change : float or None
+        Root of the mean squared change of the probability that the other cases give a case's own label; None for real
+        targets, which have none.
     evidence_change : float
         Change of the log evidence, in nats.
     independent, independent_doubled : float
@@ -42,21 +44,22 @@ class InducingCheck:
     number: int
     doubled: int
     loo_change: float
-    probability_change: float
+    probability_change: float | None
     evidence_change: float
     independent: float
     independent_doubled: float
 
     @property
     def enough(self) -> bool:
-        """Whether predictions hardly change."""
-        return abs(self.loo_change) < SMALL_LOO and self.probability_change < SMALL_PROBABILITY
+        """Whether predictions hardly change: the log density by less than 0.001 a case, probabilities by 0.01."""
+        return abs(self.loo_change) < SMALL_LOO and (self.probability_change or 0.0) < SMALL_PROBABILITY
 
     def __str__(self) -> str:
+        of_labels = self.probability_change is not None
+        probabilities = f", probabilities by {self.probability_change:.3f} (root mean square)" if of_labels else ""
         found = (
             f"{self.doubled} instead of {self.number} inducing cases change the leave-one-out log density by "
-            f"{self.loo_change:+.4f} a case, probabilities by {self.probability_change:.3f} (root mean square) and the "
-            f"log evidence by {self.evidence_change:+.1f} nats"
+            f"{self.loo_change:+.4f} a case{probabilities} and the log evidence by {self.evidence_change:+.1f} nats"
         )
         if self.enough:
             return f"{found}: enough."
@@ -112,6 +115,8 @@ def inducing(idata: Container, *, random_seed: int | np.random.Generator | None 
         )
     part: Any = posterior.parts[0]
     before, problem, solver = part.solution, part.problem, part.method
+    if before.info.status is not Status.CONVERGED:
+        raise ValueError(f"this fit was not solved ({before.info.status.name}), so there is nothing to hold against.")
     points = problem.matrix.points
     rng = as_generator(random_seed)
     more = Inducing(min(2 * points.shape[0], problem.n)).chosen(part.X, problem.t, part.kernel, rng)
@@ -125,11 +130,14 @@ def inducing(idata: Container, *, random_seed: int | np.random.Generator | None 
         )
         after = solver.solve(larger, Control(), before)
         others, others_after = part.loo.log_density, solver.leave_one_out(larger, after).log_density
+    if larger.matrix.rank == points.shape[0]:
+        raise ValueError(f"further cases add nothing: {points.shape[0]} determine all others under this kernel.")
+    change = np.exp(others_after) - np.exp(others)
     return InducingCheck(
         number=points.shape[0],
         doubled=larger.matrix.rank or 0,
         loo_change=float(np.mean(others_after - others)),
-        probability_change=float(np.sqrt(np.mean((np.exp(others_after) - np.exp(others)) ** 2))),
+        probability_change=None if problem.likelihood.targets == "real" else float(np.sqrt(np.mean(change**2))),
         evidence_change=after.evidence.value - before.evidence.value,
         independent=float(fit["independent"]),
         independent_doubled=larger.matrix.stated["independent"],

@@ -143,7 +143,10 @@ class Objective:
             self.last_failure = reason
             return None
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is no gradient
-            gradient = self.target.pull_back(solved.kernel, solved.problem.matrix, gram_bar)
+            try:
+                gradient = self.target.pull_back(solved.kernel, solved.problem.matrix, gram_bar)
+            except NotImplementedError:  # a kernel without `cross_vjp`, on inducing cases
+                return self._differences(log_free)
             gradient = gradient + self.target.log_prior(log_free)[1]
         if np.all(np.isfinite(gradient)):
             return gradient

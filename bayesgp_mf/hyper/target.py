@@ -56,6 +56,9 @@ class Target:
         Inducing inputs, where the Gram matrix is to be on such.
     settings : int
         Solutions on inducing inputs that are kept at the same time.
+    origin : Kernel, optional
+        Around whose parameters a parameter without bounds moves, if not around those of ``kernel``: where a search
+        began that this one goes on with.
 
     Attributes
     ----------
@@ -82,6 +85,7 @@ class Target:
     fixed: Collection[str] = frozenset()
     inducing: Array | None = None
     settings: int = 1
+    origin: Kernel | None = None
     names: tuple[str, ...] = field(init=False)
     start: Array = field(init=False)
     lower: Array = field(init=False)
@@ -112,7 +116,8 @@ class Target:
 
     def _limits(self, owners: NDArray[np.str_]) -> tuple[Array, Array]:
         vector = log_vector(self.kernel)
-        lower, upper = vector - LOG_RANGE, vector + LOG_RANGE
+        middle = vector if self.origin is None else log_vector(self.origin)
+        lower, upper = middle - LOG_RANGE, middle + LOG_RANGE
         has_prior = np.isin(owners, list(self.priors))
         lower[has_prior], upper[has_prior] = -np.inf, np.inf
         for name, pair in self.bounds.items():

@@ -104,7 +104,10 @@ def assemble_inducing(
     """
     points = inducing[independent_points(kernel, inducing)]
     keep = keeps_root(settings * X.shape[0], points.shape[0])
-    return Problem(inducing_gram(kernel, X, points, keep_root=keep), t, likelihood)
+    gram = inducing_gram(kernel, X, points, keep_root=keep)
+    problem = Problem(gram, t, likelihood)
+    gram.own  # noqa: B018 - so that covariances larger than the variances allow are named as such
+    return problem
 
 
 def check_inducing(likelihood: Likelihood, solver: Solver) -> None:
@@ -113,12 +116,12 @@ def check_inducing(likelihood: Likelihood, solver: Solver) -> None:
     if likelihood.targets == "classes":
         raise ValueError(
             f"inducing is not there for several classes ({name}), which need the dense Gram matrix. Leave it out, or "
-            "fit each class against the rest: fit_one_vs_rest."
+            "fit each class against the rest: bayesgp_mf.one_vs_rest.fit_one_vs_rest(..., inducing=...)."
         )
     if likelihood.forbids:
         raise ValueError(
-            f"inducing needs a likelihood with latent noise, and {name} is a step without: it asks for every digit of "
-            "the Gram matrix. Use Probit(noise_variance=1.0)."
+            f"inducing needs a likelihood with latent noise or flips, and {likelihood!r} is a step without: it asks "
+            "for every digit of the Gram matrix. Use Probit(noise_variance=1.0)."
         )
     traits = traits_of(solver)
     of_labels = likelihood.targets == "binary" and traits.known_posterior is not None

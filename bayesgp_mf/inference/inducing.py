@@ -35,8 +35,9 @@ class Inducing:
 
     Parameters
     ----------
-    number : int
-        M, the inducing cases of the solution that is returned. Time goes as n M^2, memory as n M.
+    number : int, optional
+        M, the inducing cases of the solution that is returned. Time goes as n M^2, memory as n M. Left out only where
+        ``inputs`` are given.
     choose : {"random", "kmeans", "greedy"}
         How they are chosen: as a random part of the cases, the classes in proportion; as centres of k-means; or as
         those of the largest variance given the others. The first is best as a rule.
@@ -71,7 +72,7 @@ class Inducing:
     100
     """
 
-    number: int
+    number: int = None  # type: ignore[assignment]
     choose: Literal["random", "kmeans", "greedy"] = "random"
     search: int | None = None
     rows: int = ROWS
@@ -82,11 +83,11 @@ class Inducing:
     def __post_init__(self) -> None:
         for name in ("number", "search", "rows", "rounds"):
             value = getattr(self, name)
-            if name == "search" and value is None:
+            if value is None and (name == "search" or (name == "number" and self.inputs is not None)):
                 continue
             if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < 1:
                 raise ValueError(f"Inducing: {name} must be a positive integer, got {value!r}.")
-        if self.choose not in WAYS:
+        if not isinstance(self.choose, str) or self.choose not in WAYS:
             raise ValueError(f"Inducing: choose must be one of {list(WAYS)}, got {self.choose!r}.")
         if not isinstance(self.move, bool | np.bool_):
             raise ValueError(f"Inducing: move must be True or False, got {self.move!r}.")
@@ -149,8 +150,10 @@ def different_rows(X: Array, order: NDArray[np.intp], number: int) -> NDArray[np
 
 
 def _centres(X: Array, number: int, rng: np.random.Generator) -> Array:
-    spread = X.std(axis=0)
-    scale = np.where(spread > 0, spread, 1.0)
+    largest = np.abs(X).max(axis=0)
+    largest[largest == 0] = 1.0
+    spread = (X / largest).std(axis=0)
+    scale = largest * np.where(spread > 0, spread, 1.0)
     centres, _ = kmeans2(X / scale, number, iter=ITERATIONS, minit="++", missing="warn", seed=rng)
     return np.asarray(centres * scale)
 

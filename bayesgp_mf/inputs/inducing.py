@@ -55,6 +55,10 @@ def as_inducing(inducing: Any, X: Array, features: Sequence[str] | None) -> Indu
         return Inducing(inputs.shape[0], inputs=inputs)
     if found.inputs is not None:
         inputs = _checked(found.inputs, X, features)
+        if found.number not in (None, inputs.shape[0]):
+            raise ValueError(
+                f"Inducing: number is {found.number}, and there are {inputs.shape[0]} inputs. Leave number out."
+            )
         return replace(found, number=inputs.shape[0], inputs=inputs)
     if found.number > X.shape[0]:
         raise ValueError(

@@ -78,6 +78,7 @@ class Stationary(Leaf):
 
     def cross(self, A: Array, B: Array) -> Array:
         """Return the covariances ``(a, b)``."""
+        A, B = np.asarray(A), np.asarray(B)
         cross = np.empty((A.shape[0], B.shape[0]))
         for rows, squared in self._squared_between(A, B):
             np.multiply(self.params["variance"], self.profile(squared), out=cross[rows])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,6 +98,10 @@ class DenseGram:
     def sites(self, precision: Array) -> SiteCorrection:
         """Return the correction of sites ``(n,)``."""
         return SiteCorrection(self.entries, precision)
+
+    def anew(self) -> Self:
+        """Return itself: nothing was known beforehand of what would be computed."""
+        return self
 
     def in_single_precision(self) -> DenseGram:
         """Return the same in single precision."""

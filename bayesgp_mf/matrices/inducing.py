@@ -27,7 +27,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
@@ -101,7 +101,7 @@ class InducingGram:
         for block in blocks(own.size):
             some = self.root[block]
             own[block] -= np.einsum("ij,ij->i", some, some)
-        if not np.all(own >= -NEGATIVE * np.max(self.prior)):  # false if one is NaN
+        if not np.all(own >= -NEGATIVE * self.prior):  # false if one is NaN
             raise NotPositiveDefiniteError(
                 f"the covariances of case {int(np.argmin(own))} with the inducing cases are larger than its variance "
                 "allows: they are those of no process. Check cross and diag of the kernel."
@@ -191,6 +191,10 @@ class InducingGram:
 
     def scaled_root(self) -> None:
         """Return None: steps on a root are in the form that small eigenvalues do not spoil."""
+
+    def anew(self) -> InducingGram:
+        """Return the same, with nothing known beforehand of what would be computed."""
+        return replace(self, known=None)
 
     def in_single_precision(self) -> InducingGram | None:
         """Return the same with a root in single precision, if it is kept."""
@@ -296,10 +300,11 @@ def inducing_gram(
     NotPositiveDefiniteError
         If the covariances of the points have no Cholesky factor.
     """
-    factor = cholesky(np.asfortranarray(kernel.cross(points, points)))
+    factor = cholesky(np.asfortranarray(kernel.cross(points, points), dtype=np.float64))
+    prior = np.array(np.broadcast_to(kernel.diag(X), (X.shape[0],)), dtype=np.float64)
     computed = ComputedRoot(kernel, X, points, factor)
     supply = computed.kept if keep_root else computed.itself
-    return InducingGram(supply, kernel.diag(X), points, factor, known, computed)
+    return InducingGram(supply, prior, points, factor, known, computed)
 
 
 def from_columns(entries: Array, which: NDArray[np.intp]) -> InducingGram:

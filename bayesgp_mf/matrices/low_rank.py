@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,6 +137,10 @@ class LowRankGram:
 
     def scaled_root(self) -> None:
         """Return None: steps on a root are in the form that small eigenvalues do not spoil."""
+
+    def anew(self) -> Self:
+        """Return itself: nothing was known beforehand of what would be computed."""
+        return self
 
     def in_single_precision(self) -> None:
         """Return None: the products with the root would gain too little."""

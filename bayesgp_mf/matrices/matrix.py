@@ -101,6 +101,9 @@ class Matrix(Protocol):
     def sites(self, precision: Array) -> Sites:
         """Return the correction of sites with precisions ``(n,)``."""
 
+    def anew(self) -> Matrix:
+        """Return the same, with nothing known beforehand (as from a file) of what would be computed."""
+
     def in_single_precision(self) -> Matrix | None:
         """Return the same in single precision, or None where that would not pay."""
 

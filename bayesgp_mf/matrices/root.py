@@ -79,7 +79,8 @@ class ComputedRoot:
         if isinstance(which, tuple):  # [:, :r]
             rank = which[1].stop
             return ComputedRoot(self.kernel, self.X, self.points[:rank], np.asfortranarray(self.factor[:rank, :rank]))
-        return blas.dtrsm(1.0, self.factor, self.kernel.cross(self.X[which], self.points).T, lower=1, overwrite_b=1).T
+        cross = np.asarray(self.kernel.cross(self.X[which], self.points), dtype=np.float64)
+        return blas.dtrsm(1.0, self.factor, cross.T, lower=1, overwrite_b=1).T
 
     def __matmul__(self, other: Array) -> Array:
         return np.concatenate([self[block] @ other for block in blocks(self.shape[0])])

@@ -40,6 +40,7 @@ from bayesgp_mf.solvers.accuracy import NO_FACTOR, require_accurate, rounding_de
 from bayesgp_mf.solvers.at_mode import assessed_mode, at_mode, refined_mode
 from bayesgp_mf.solvers.loo_gradient import loo_gram_gradient, pull_back_nothing
 from bayesgp_mf.solvers.orthant import Estimate, Orthant, tilted
+from bayesgp_mf.solvers.response import linear_response
 from bayesgp_mf.types import Array
 
 LARGEST_STANDARD_ERROR = 1e-3
@@ -126,11 +127,14 @@ class Exact:
         return correction.gradient(0.5 * solution.alpha, solution.alpha)
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> LeaveOneOut:
-        """Return exact leave-one-out predictions, by leaving each case out and integrating again.
+        """Return exact leave-one-out predictions: of a Gaussian likelihood in closed form, by linear response.
 
-        log p(t_i | other labels) is the log of an average of p(t_i | g of the others), over points that are weighted
-        for the other labels: a ratio of two evidences, in which most of the error cancels. Fewer points will do.
+        Of labels by leaving each case out and integrating again. log p(t_i | other labels) is the log of an average of
+        p(t_i | g of the others), over points that are weighted for the other labels: a ratio of two evidences, in which
+        most of the error cancels. Fewer points will do.
         """
+        if problem.likelihood.targets == "real":
+            return linear_response(problem, solution)
         n, gram = problem.n, problem.dense_gram
         prior = np.diag(gram)
         mean, variance, log_density = np.zeros(n), prior.copy(), np.empty(n)
@@ -139,12 +143,6 @@ class Exact:
             here = slice(i, i + 1)
             if n == 1:
                 log_density[i] = solution.evidence.value
-            elif problem.likelihood.targets == "real":
-                without = self.solve(problem.without(i))
-                cross = np.delete(gram[:, i], i)[:, None]
-                mean[i] = cross[:, 0] @ without.alpha
-                variance[i] -= without.correction.quadratic_diagonal(cross)[0]
-                log_density[i] = solution.evidence.value - without.evidence.value
             else:
                 fewer = replace(self, log2_points=self.log2_points - 2)
                 cloud = fewer.cloud(problem.without(i), np.delete(expected, i))

@@ -187,7 +187,7 @@ class MeanField:
         """
         rule, problem = equations.rule, equations.problem
         is_cheap = rule.fixed_variance is not None and problem.likelihood.log_concave
-        if control.scheme == "paper" or is_cheap:
+        if control.scheme == "paper" or is_cheap or problem.likelihood.forbids:  # which asks for all columns
             return None
         fewer = problem.matrix.coarser(lambda: LEFT_OUT / strength(problem), MOST_COLUMNS, started=start is not None)
         if fewer is None:

@@ -57,7 +57,7 @@ def test_each_round_starts_where_the_last_one_ended_on_twice_the_cases():
     assert [float(target.kernel.params["lengthscale"]) for target in strategy.seen] == [1.0, 2.0, 3.0]
     assert float(result.kernels[0].params["lengthscale"]) == 4.0
     assert points.shape == (20, 2)
-    assert texts == [f"round {k} of 3: one" for k in (1, 2, 3)]
+    assert [text.partition(",")[0] for text in texts] == [f"round {k} of 3" for k in (1, 2, 3)]
     np.testing.assert_allclose(result.record["hyper_round_score"][1], [-9.0 / 20, -8.0 / 40, -7.0 / 80])
     ends = np.exp(result.record["hyper_round_end"][1])
     np.testing.assert_allclose(ends, [[2.0, 9.0], [3.0, 8.0], [4.0, 7.0]])
