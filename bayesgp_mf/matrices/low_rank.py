@@ -39,6 +39,8 @@ from bayesgp_mf.types import Array
 
 SMALL_REST = 1e-4
 """One less the precision of a site times its posterior variance: below this it is no longer that difference ..."""
+AT_ONCE = 2**22
+"""Entries ``(n, k)`` that are worked out at once for k cases."""
 LEAST_REST = 1e-26
 """... and below this, which is the square of rounding times some ten thousand, not known to four digits either."""
 
@@ -450,7 +452,7 @@ class LowRankCorrection:
         precision, root = self.site_precision, self.gram.root
         rest = np.asarray(1.0 - precision * self._covariance_diagonal)
         (small,) = np.nonzero(np.abs(rest) < SMALL_REST)  # no more than r where all sites are positive
-        for some in (small[block] for block in blocks(small.size)):
+        for some in (small[block] for block in blocks(small.size, max(1, AT_ONCE // precision.size))):
             u = np.asarray(lapack.dpotrs(self._factor, root[some].T, lower=1)[0])
             latent, own = root @ u, (some, np.arange(some.size))
             told = 1.0 - precision[some] * latent[own]

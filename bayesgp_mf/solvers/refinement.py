@@ -32,6 +32,8 @@ MOST_REFINEMENTS = 3
 HALVES = 0.5
 """A refinement that does not make the error smaller than this part of it is the last."""
 EPS = float(np.finfo(np.float64).eps)
+MOST_ROWS = 20_000
+"""Cases up to which all rows of the Gram matrix are gone through; above, a bound has to do."""
 SPREAD = 0.2
 """Standard deviation of the rounding of a number, in units of eps times it: 1/sqrt(12) of the last place, averaged."""
 
@@ -126,7 +128,7 @@ def in_deviations(moved: Array, sd: Array) -> float:
 def rounding_of_weights(matrix: Matrix, state: Weighted, sd: Array) -> float:
     """Return by how much the rounding of weights moves the means, in posterior standard deviations."""
     most = most_rounding_of_weights(matrix, state)
-    if most <= NEGLIGIBLE:
+    if most <= NEGLIGIBLE or sd.size > MOST_ROWS:
         return most
     with np.errstate(over="ignore"):
         rows = (np.arange(sd.size)[block] for block in blocks(sd.size))
