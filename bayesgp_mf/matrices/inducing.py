@@ -43,7 +43,7 @@ from bayesgp_mf.matrices.inducing_gradient import InducingGradient
 from bayesgp_mf.matrices.inducing_sites import InducingCorrection, InducingSampler
 from bayesgp_mf.matrices.low_rank import LowRankGram
 from bayesgp_mf.matrices.matrix import HasPullBack
-from bayesgp_mf.matrices.root import ComputedRoot, Root
+from bayesgp_mf.matrices.root import ComputedRoot, Root, features_of
 from bayesgp_mf.types import Array
 
 LEAST_OWN = 1e-10
@@ -335,11 +335,6 @@ def independent_points(kernel: Any, points: Array) -> NDArray[np.intp]:
     _, order, rank, _ = lapack.dpstrf(np.asfortranarray(correlation), lower=1, tol=LEAST_OWN)
     # in the order in which they came, since that is at random: the first of them are a fair part of all
     return np.asarray(some[np.sort(order[:rank] - 1)])
-
-
-def features_of(kernel: HasPullBack, points: Array, factor: Array, X: Array) -> Array:
-    """Return the features L_m^-1 k(Z, x) ``(M, m)`` of cases."""
-    return np.asarray(blas.dtrsm(1.0, factor, kernel.cross(points, X), lower=1))
 
 
 def _add(total: dict[str, Array], more: dict[str, Array]) -> None:

@@ -33,7 +33,7 @@ from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.corrections import Covariance, Sites, site_variance
 from bayesgp_mf.matrices.factors import blas_routine, cholesky, lapack_routine, symmetric, triangular_inverse
 from bayesgp_mf.matrices.matrix import HasPullBack
-from bayesgp_mf.matrices.root import Root
+from bayesgp_mf.matrices.root import Root, features_of
 from bayesgp_mf.matrices.sampling import RootSampler
 from bayesgp_mf.types import Array
 
@@ -131,7 +131,7 @@ class LowRankGram:
 
     def features(self, kernel: HasPullBack, X: Array, X_new: Array) -> Array:
         """Return phi ``(r, m)`` of new cases, so that their covariances with the old ones are ``root @ phi``."""
-        return np.asarray(blas.dtrsm(1.0, self.pivot_factor, kernel.cross(X[self.pivots], X_new), lower=1))
+        return features_of(kernel, X[self.pivots], self.pivot_factor, X_new)
 
     def in_features(self, alpha: Array) -> Array:
         """Return L' alpha ``(..., r)``: the posterior mean is its product with the features."""

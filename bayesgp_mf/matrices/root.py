@@ -37,6 +37,11 @@ class Root(Protocol):
         """Return the product of an array ``(..., n)`` with it."""
 
 
+def features_of(kernel: Any, points: Array, factor: Array, X: Array) -> Array:
+    """Return the features L^-1 k(P, x) ``(r, m)`` of cases, for the Cholesky factor L of the covariances of points."""
+    return np.asarray(blas.dtrsm(1.0, factor, kernel.cross(points, X), lower=1))
+
+
 @dataclass(frozen=True, eq=False)
 class ComputedRoot:
     """A root that is never there as a whole, for when it would not fit into memory.

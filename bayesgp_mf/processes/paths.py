@@ -29,13 +29,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import blas
 
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.corrections import Correction
 from bayesgp_mf.matrices.factors import pivoted_root, psd_root
 from bayesgp_mf.matrices.matrix import Matrix
+from bayesgp_mf.matrices.root import features_of
 from bayesgp_mf.types import Array
 
 TOLERANCE = 1e-8
@@ -73,7 +73,7 @@ class Basis:
         """Return phi ``(r, m)`` of the cases ``X (m, d)``."""
         if self.size == 0:  # which not every kernel is made for
             return np.empty((0, X.shape[0]))
-        return np.asarray(blas.dtrsm(1.0, self.factor, self.kernel.cross(self.points, X), lower=1))
+        return features_of(self.kernel, self.points, self.factor, X)
 
     def rows(self, X: Array) -> Array:
         """Return phi of many cases as rows ``(m, r)``, block by block."""
