@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.hyper import Strategy, Target, get_strategy
 from bayesgp_mf.hyper.priors import Prior
-from bayesgp_mf.hyper.rounds import choose_on_inducing
+from bayesgp_mf.hyper.rounds import check_moves, choose_on_inducing
 from bayesgp_mf.hyper.strategy import averages
 from bayesgp_mf.inference.assembly import assemble_inducing, check_inducing
 from bayesgp_mf.inference.problem import Problem, check_likelihood
@@ -192,6 +192,8 @@ def fit_one_vs_rest(
     else:
         check_inducing(likelihood, solver)
     strategy = None if hyper is None else get_strategy(hyper)
+    if chosen is not None:
+        check_moves(chosen, strategy, kernel)
     wants = "one-vs-rest wants one kernel for each classifier"
     if strategy is not None and averages(strategy):
         raise ValueError(f"{wants}, and hyper={strategy.name!r} averages over many. Use 'evidence'.")
