@@ -138,8 +138,8 @@ class SiteCorrection:
             return self.multiply(shift / self.site_precision)
         # (I + W K)^-1 b is R y of measured values y = b/W where they say much: b - R K b would cancel there. Where they
         # say little it is that difference, which holds for W = 0 and below, too
-        measured = np.divide(shift, self.site_precision, out=np.zeros_like(shift), where=strong)
         rest = np.where(strong, 0.0, shift)
+        measured = (shift - rest) / np.where(strong, self.site_precision, 1.0)
         return np.asarray(rest + self.multiply(measured - times(self._gram, rest)))
 
     def multiply(self, vector: Array) -> Array:
@@ -290,7 +290,7 @@ class SiteCorrection:
             raise ValueError("the covariance follows from R only where every site has a positive precision.")
         half = self._inverse_factor
         del self._inverse_factor
-        half /= self._root_precision
+        half *= 1.0 / self._root_precision  # products take half the time of quotients
         covariance = gram_of_lower(half)
         np.negative(covariance, out=covariance)
         covariance.ravel(order="K")[:: cavity_variance.size + 1] = cavity_variance / (

@@ -72,10 +72,11 @@ def assessed(
     return replace(solution, evidence=evidence, info=replace(solution.info, mean_error=mean_error, rounding=rounding))
 
 
-def lost_in_sum(terms: Array, total: float) -> float:
+def lost_in_sum(total: float, *terms: Array) -> float:
     """Return by how much rounding of some terms moves their sum, beyond what rounding of the sum itself does."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return EPS * float(np.maximum(np.linalg.norm(terms) - abs(total), 0.0))
+        length = np.sqrt(sum(np.vdot(part, part) for part in terms))
+        return EPS * float(np.maximum(length - abs(total), 0.0))  # NaN stays
 
 
 def require_accurate(solution: Solution) -> Solution:

@@ -38,6 +38,7 @@ def fixed_point(
     control: Control,
     newton: Callable[[Array, Array], Array | None] | None = None,
     enough: Callable[[Array], bool] | None = None,
+    done: int = 0,
 ) -> tuple[Array, Info]:
     """Iterate ``x = update(x)`` until no entry would change by more than ``control.tolerance``.
 
@@ -56,6 +57,8 @@ def fixed_point(
     enough : callable, optional
         Told of each update that brought the iteration nearer, by its change; returns True where the state before it
         will do although changes are above the tolerance.
+    done : int
+        Updates before the first one here, which count; one is made however many there were.
 
     Returns
     -------
@@ -65,7 +68,7 @@ def fixed_point(
         Status, updates used and the largest change that another update would make.
     """
     with progress_bar("solving", enabled=control.progress) as advance:
-        return _iterate(update, start, control, newton, enough or _never, advance)
+        return _iterate(update, start, control, newton, enough or _never, done, advance)
 
 
 def require_solved(name: str, problem: Problem, info: Info, control: Control) -> None:
@@ -99,17 +102,19 @@ def _iterate(
     control: Control,
     newton: Callable[[Array, Array], Array | None] | None,
     enough: Callable[[Array], bool],
+    done: int,
     advance: Callable[[str], None],
 ) -> tuple[Array, Info]:
     x = best = start
     change = _change(update, start)
     if change is None:
-        return start, Info(Status.NO_VALID_STEP, 1, float("inf"))
+        return start, Info(Status.NO_VALID_STEP, done + 1, float("inf"))
     size = _largest(change)
     best_change, smallest, history = change, size, deque[tuple[Array, Array]](maxlen=MEMORY)
     stages = iter(STAGES)
     mixing, damping = next(stages)
-    mark, marked, iteration = size, 1, 1
+    mark = size
+    marked = iteration = done + 1
     near = NEAR if newton is not None else 0.0
     will_do = enough(change)
 

@@ -11,6 +11,7 @@ from scipy.linalg import lapack
 from bayesgp_mf.types import Array
 
 
+@np.errstate(over="ignore", invalid="ignore")  # of what overflows NaN is returned
 def gmres(multiply: Callable[[Array], Array], right: Array, accuracy: float, most: int) -> Array:
     """Return x ``(n,)`` with A x near ``right (n,)``, by generalised minimal residuals.
 
@@ -43,13 +44,15 @@ def gmres(multiply: Callable[[Array], Array], right: Array, accuracy: float, mos
     rotations: list[tuple[float, float]] = []
     for k in range(most):
         known, image = basis[: k + 1], multiply(basis[k])
-        if not np.isfinite(image).all():
-            return np.full_like(right, np.nan)
-        column = known @ image
-        image = image - column @ known
+        projection = known @ image
+        image = image - projection @ known
         below = math.sqrt(image @ image)
+        if not math.isfinite(below):
+            return np.full_like(right, np.nan)
+        column = projection.tolist()  # numbers of Python's own are faster one by one
         for i, (cosine, sine) in enumerate(rotations):
-            column[i : i + 2] = cosine * column[i] + sine * column[i + 1], cosine * column[i + 1] - sine * column[i]
+            upper, lower = column[i], column[i + 1]
+            column[i], column[i + 1] = cosine * upper + sine * lower, cosine * lower - sine * upper
         corner = math.hypot(column[k], below)
         if corner == 0.0:  # A is singular on what was found: nothing more to gain
             break

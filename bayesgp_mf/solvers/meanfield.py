@@ -217,8 +217,8 @@ class MeanField:
                 control,
                 equations.newton_step,
                 equations.evidence_is_known(control.evidence_tolerance),
+                steps,
             )
-            info = replace(info, n_iterations=steps + info.n_iterations)
             if info.status is Status.CONVERGED:
                 return state, info
         return self._from_prior(problem, control, equations.step, equations)
@@ -259,9 +259,7 @@ class MeanField:
         if problem.likelihood.log_concave:
             if equations is not None:
                 state, steps = self._in_single_precision(equations, control, state)
-            left = replace(control, max_iterations=max(1, control.max_iterations - steps))
-            state, info = iterate_sites(problem, step, state, left, newton, enough)
-            info = replace(info, n_iterations=steps + info.n_iterations)
+            state, info = iterate_sites(problem, step, state, control, newton, enough, steps)
             if info.status is Status.CONVERGED or info.n_iterations >= control.max_iterations:
                 return state, info
             state, steps = self.init(problem), info.n_iterations
@@ -269,19 +267,19 @@ class MeanField:
         # the only one is far away, the noisier models are steps on the way
         levels = [(level * float(np.mean(problem.matrix.diagonal())), ROUGH) for level in ANNEALING]
         for noise, tolerance in [*levels, (0.0, control.tolerance)]:
-            left = replace(control, tolerance=tolerance, max_iterations=max(1, control.max_iterations - steps))
             nearer, info = iterate_sites(
                 problem,
                 partial(step, extra_noise=noise),
                 state,
-                left,
+                replace(control, tolerance=tolerance),
                 None if newton is None else partial(newton, extra_noise=noise),
                 enough if noise == 0.0 else None,
+                steps,
             )
-            steps += info.n_iterations
+            steps = info.n_iterations
             if info.status is Status.CONVERGED or noise == 0.0:
                 state = nearer
-        return state, replace(info, n_iterations=steps)
+        return state, info
 
     def _in_single_precision(self, equations: _Equations, control: Control, first: State) -> tuple[State, int]:
         """Return a state near the solution and the steps to it, at half the time of as many in double precision.
@@ -414,7 +412,7 @@ class _Equations:
         def judge(change: Array) -> bool:
             before, self._square = self._square, float(change @ change)
             error_before, self._error = self._error, None
-            if error_before is None or np.max(np.abs(change)) > UNSETTLED:  # squares are errors near the solution only
+            if error_before is None or np.abs(change).max() > UNSETTLED:  # squares are errors near the solution only
                 return False
             return CAUTION * error_before * self._square <= tolerance * before
 
@@ -441,11 +439,11 @@ def _finish(method: str, equations: _Equations, state: State, info: Info) -> Sol
     posterior, mean_error = refined(problem.matrix, posterior, gap, equations.with_weights, sd, info)
     if rule.fixed_variance is None:  # cavity variances react to the sites: these must be those of their cavities
         site = match(problem.likelihood, problem.t, posterior.cavity, posterior.derivs)
-        unsettled = np.max(np.abs(site.precision - precision) * sd**2)
+        unsettled = float((np.abs(site.precision - precision) * sd**2).max())
         mean_error = float(np.maximum(mean_error, SHARE_OF_VARIANCE * unsettled))  # NaN stays
     evidence = Evidence(equations.evidence(posterior), rule.kind, rule.bound)
-    terms = np.concatenate([posterior.derivs.value, 0.5 * posterior.alpha * posterior.cavity.mean])
-    info = replace(info, **rule.gram.stated)
+    stated = rule.gram.stated
+    info = replace(info, **stated) if stated else info
     solution = Solution(method, posterior.alpha, posterior.correction, evidence, posterior.cavity, info)
     return assessed(
         solution,
@@ -454,7 +452,7 @@ def _finish(method: str, equations: _Equations, state: State, info: Info) -> Sol
         precision / told,
         rule.gram_gradient,
         lambda: rule.extended_evidence(problem, posterior.alpha, precision, variance),
-        lost_in_sum(terms, evidence.value),
+        lost_in_sum(evidence.value, posterior.derivs.value, 0.5 * posterior.alpha * posterior.cavity.mean),
     )
 
 

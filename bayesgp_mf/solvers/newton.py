@@ -103,7 +103,9 @@ def newton_step(
         # in relative changes, in which sites of different strength count the same
         return np.asarray(dw_relative - respond(precision * dw_relative, 0.0)[0] / precision)
 
-    right = (residual.precision + respond(np.zeros(problem.n), constant)[0]) / precision
+    # what `respond` returns for dW = 0, at half the price
+    at_rest = gain * d3 * (gamma * covariance_times(constant) - variance * constant)
+    right = (residual.precision + at_rest) / precision
     dw = precision * gmres(multiply, right, min(_ROUGHEST, accuracy), _MOST_PRODUCTS)
     _, u, dm, dvariance = respond(dw, constant)
     move = State(dw, u + latent * dw)

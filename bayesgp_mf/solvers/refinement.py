@@ -121,8 +121,8 @@ def refined(
 def in_deviations(moved: Array, sd: Array) -> float:
     """Return the largest of some differences of means ``(n,)``, in posterior standard deviations."""
     with np.errstate(all="ignore"):
-        ratio = np.abs(moved) / sd
-    return float(np.max(np.where(sd > 0, ratio, 0.0)))  # NaN stays
+        ratio = np.where(sd > 0, np.abs(moved) / sd, 0.0)
+    return float(ratio.max())  # NaN stays
 
 
 def rounding_of_weights(matrix: Matrix, state: Weighted, sd: Array) -> float:

@@ -83,12 +83,13 @@ def iterate_sites(
     control: Control,
     newton: Callable[[State, State, float], State | None] | None = None,
     enough: Callable[[Array], bool] | None = None,
+    done: int = 0,
 ) -> tuple[State, Info]:
     """Iterate ``step`` from a state to a fixed point, in units in which the tolerance of `Control` is meant.
 
     ``newton``, if there is one, takes the state of the last step, by how much that step changed it, and the largest
     such change in those units; it returns by how much Newton's step would change the state, or None. ``enough`` is told
-    of changes in those units; see `fixed_point`.
+    of changes in those units, and ``done`` counts the steps before the first; see `fixed_point`.
     """
     prior = problem.likelihood.log_partition(problem.t, np.zeros(problem.n), problem.matrix.diagonal())
     # latent units in which a site is of order one; any will do for a case without prior variance
@@ -119,5 +120,5 @@ def iterate_sites(
         move = newton(unpack(x), State(residual[:n], residual[n:]), float(np.abs(change).max()))
         return None if move is None else np.concatenate(move[:2]) / slope
 
-    x, info = fixed_point(lambda x: pack(step(unpack(x))), pack(first), control, newton_in_units, enough)
+    x, info = fixed_point(lambda x: pack(step(unpack(x))), pack(first), control, newton_in_units, enough, done)
     return unpack(x), info
