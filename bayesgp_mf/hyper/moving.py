@@ -45,7 +45,7 @@ def move(target: Target, points: Array, advance: Callable[[str], None]) -> tuple
     returned, which may be the start.
     """
     solver, p = target.solver, target.start.size
-    control = replace(EvidenceScore(KNOWN_IN_SEARCH).control(solver, target.control), throw=True, progress=False)
+    control = replace(EvidenceScore(KNOWN_IN_SEARCH).control(target), throw=True, progress=False)
     spread = np.where(np.ptp(target.X, axis=0) > 0, target.X.std(axis=0), 1.0)  # of a constant input any unit will do
     start = np.concatenate([target.start, (points / spread).ravel()])
     last: Solution | None = None

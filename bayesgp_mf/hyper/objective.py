@@ -67,7 +67,7 @@ class Objective:
     def __init__(self, target: Target, score: Score, *, from_prior: bool = False) -> None:
         self.target, self.score = target, score
         # a point that was not solved has no score, whatever the last solution may be
-        self._control = replace(score.control(target.solver, target.control), throw=True, progress=False)
+        self._control = replace(score.control(target), throw=True, progress=False)
         self._from_prior = from_prior or not target.likelihood.log_concave
         self._last: Solution | None = None
         self._any_solved = False

@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError, UndefinedQuantityError
+from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Solution
 from bayesgp_mf.inference.solver import GramGradient, Solver, traits_of
@@ -19,6 +20,9 @@ KNOWN = 1e-5
 """To how many nats samplers know the log evidence; judged with caution, most are a tenth of that off."""
 KNOWN_IN_SEARCH = 1e-7
 """Likewise a search, whose points are solved from one another: by 1e-6 nats its values must not depend on the way."""
+SITES_ON_INDUCING = 1e-4
+"""Tolerance of the sites where the log evidence need not be known exactly, on inducing cases: there no Newton's step
+judges it, and each step is a pass over all cases. It is off by some 1e-12 nats a case then."""
 
 
 class Scored(NamedTuple):
@@ -35,7 +39,7 @@ class Score(Protocol):
     def noun(self) -> str:
         """What it is called in messages."""
 
-    def control(self, solver: Solver, control: Control) -> Control:
+    def control(self, target: Target) -> Control:
         """Return with which tolerances a solution suffices for it, however fine those that are asked for."""
 
     def __call__(self, solver: Solver, problem: Problem, solution: Solution) -> Scored:
@@ -57,12 +61,14 @@ class EvidenceScore:
 
     noun: ClassVar[str] = "log evidence"
 
-    def control(self, solver: Solver, control: Control) -> Control:
+    def control(self, target: Target) -> Control:
         """Ask a mean-field theory for no more than the log evidence needs, which is known before the sites are."""
-        if not traits_of(solver).stationary:
+        control = target.control
+        if not traits_of(target.solver).stationary:
             return control
+        sites = SITES if target.inducing is None or self.known == 0.0 else SITES_ON_INDUCING
         evidence_tolerance = max(control.evidence_tolerance, self.known)
-        return replace(control, tolerance=max(control.tolerance, SITES), evidence_tolerance=evidence_tolerance)
+        return replace(control, tolerance=max(control.tolerance, sites), evidence_tolerance=evidence_tolerance)
 
     def __call__(self, solver: Solver, problem: Problem, solution: Solution) -> Scored:
         """Return the log evidence, with its exact gradient."""
@@ -78,9 +84,9 @@ class LooScore:
 
     noun: ClassVar[str] = "leave-one-out log density"
 
-    def control(self, solver: Solver, control: Control) -> Control:
-        """Return the same: its error is of the order of that of the solution."""
-        return control
+    def control(self, target: Target) -> Control:
+        """Return what was asked for: its error is of the order of that of the solution."""
+        return target.control
 
     def __call__(self, solver: Solver, problem: Problem, solution: Solution) -> Scored:
         """Return the sum, with its exact gradient where there is one."""

@@ -62,7 +62,7 @@ SINGLE_FROM = 400
 """Cases from which first steps in single precision pay for the copy of the Gram matrix ..."""
 NEAR = 0.1
 """... which end where no site parameter changes by more than this, in units in which the tolerance is meant ..."""
-NEAR_BY_STEPS = 1e-3
+NEAR_BY_STEPS = 3e-3
 """... or, where Newton's step is not known, by more than this, ..."""
 SETTLED = 1e-4
 """... and leave a first state as it is that changes by no more than this, ..."""
@@ -306,7 +306,9 @@ class MeanField:
             single.newton_step,
             single.evidence_is_known(control.evidence_tolerance),
         )
-        if info.status is not Status.CONVERGED or (info.n_iterations == 1 and info.residual <= SETTLED):
+        if info.status is not Status.CONVERGED:  # its rounding is felt from some size of a change on
+            return (state if info.residual <= NEAR else first), info.n_iterations
+        if info.n_iterations == 1 and info.residual <= SETTLED:
             return first, info.n_iterations
         after = single.step(state)
         residual = State(after.precision - state.precision, after.shift - state.shift)
