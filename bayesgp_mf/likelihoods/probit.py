@@ -205,9 +205,10 @@ class Probit:
         """Return P(t = +1) when f ~ N(mean, variance) (2000, eq. 12); elementwise."""
         check_gaussian_variance(variance)
         total_variance = variance + self.noise_variance
-        certain = total_variance == 0
-        z = mean / np.sqrt(np.where(certain, 1.0, total_variance))
-        right = np.where(certain, np.heaviside(mean, 0.5), ndtr(z))
+        certain = np.asarray(total_variance == 0)
+        right = ndtr(mean / np.sqrt(np.where(certain, 1.0, total_variance)))
+        if certain.any():
+            right = np.where(certain, np.heaviside(mean, 0.5), right)
         return np.asarray(self.flip + (1.0 - 2.0 * self.flip) * right)
 
     def sample(self, f: Array, rng: np.random.Generator) -> Array:

@@ -39,7 +39,9 @@ class Root(Protocol):
 
 def features_of(kernel: Any, points: Array, factor: Array, X: Array) -> Array:
     """Return the features L^-1 k(P, x) ``(r, m)`` of cases, for the Cholesky factor L of the covariances of points."""
-    return np.asarray(blas.dtrsm(1.0, factor, kernel.cross(points, X), lower=1))
+    # the transpose of k(x, P) has the order of memory in which equations are solved in place
+    cross = np.asarray(kernel.cross(X, points), dtype=np.float64)
+    return np.asarray(blas.dtrsm(1.0, factor, cross.T, lower=1, overwrite_b=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +86,7 @@ class ComputedRoot:
         if isinstance(which, tuple):  # [:, :r]
             rank = which[1].stop
             return ComputedRoot(self.kernel, self.X, self.points[:rank], np.asfortranarray(self.factor[:rank, :rank]))
-        cross = np.asarray(self.kernel.cross(self.X[which], self.points), dtype=np.float64)
-        return blas.dtrsm(1.0, self.factor, cross.T, lower=1, overwrite_b=1).T
+        return features_of(self.kernel, self.points, self.factor, self.X[which]).T
 
     def __matmul__(self, other: Array) -> Array:
         return np.concatenate([self[block] @ other for block in blocks(self.shape[0])])

@@ -413,7 +413,9 @@ class Posterior:
         known = training_basis(self.kernel, self.X, matrix)
         if X.shape[0] > LARGEST_JOINT and matrix.independent_rest:
             features = draw_weights(known, self.X, matrix, weights, correction, draws, rng)
-            return values(known, features, None, X, rng) + self._prior_mean(X)
+            f = values(known, features, None, X, rng)
+            f += self._prior_mean(X)
+            return f
         try:
             basis, noise = cover(known, X, MOST_WAYS)
         except TooRoughError as reason:
@@ -423,7 +425,9 @@ class Posterior:
                 "predict(idata, X_new, draws=False)."
             ) from reason
         features = draw_weights(basis, self.X, matrix, weights, correction, draws, rng)
-        return values(basis, features, noise, X, rng) + self._prior_mean(X)
+        f = values(basis, features, noise, X, rng)
+        f += self._prior_mean(X)
+        return f
 
     def _means_and_correction(self, draws: int, rng: np.random.Generator) -> tuple[Array, Correction]:
         """Return alpha ``(n,)`` or, of an exact posterior, that of each draw ``(draws, n)``; and R."""

@@ -36,7 +36,9 @@ from bayesgp_mf.types import Array
 
 _MOST_PRODUCTS = 30
 _LEFT_OUT = 10.0  # trace that the columns of a root may leave out, in units in which a site is of order one
-_ROUGHEST = 0.1  # residual of the linear equations, relative to the right-hand side; finer near the solution
+_ROUGHEST = 0.1  # residual of the linear equations, relative to the right-hand side; finer near the solution ...
+_FINER = 0.1  # ... and finer still, by this factor, ...
+_MANY = 500  # ... from so many cases on, where a few more products cost little beside a factor
 
 
 class NewtonStep(NamedTuple):
@@ -106,7 +108,8 @@ def newton_step(
     # what `respond` returns for dW = 0, at half the price
     at_rest = gain * d3 * (gamma * covariance_times(constant) - variance * constant)
     right = (residual.precision + at_rest) / precision
-    dw = precision * gmres(multiply, right, min(_ROUGHEST, accuracy), _MOST_PRODUCTS)
+    wanted = accuracy if problem.n < _MANY else _FINER * accuracy
+    dw = precision * gmres(multiply, right, min(_ROUGHEST, wanted), _MOST_PRODUCTS)
     _, u, dm, dvariance = respond(dw, constant)
     move = State(dw, u + latent * dw)
     if not is_whole:

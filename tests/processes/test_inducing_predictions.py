@@ -199,7 +199,7 @@ def test_new_cases_need_the_covariances_with_the_inducing_cases_alone(tmp_path, 
 
     watched = replace(process, kernel=Watched(1.0, 2.0) + kernels.Bias() + kernels.White(0.2))
     watched.predictive(X_NEW)
-    assert asked == [(len(Z), len(X_NEW))]
+    assert asked == [(len(X_NEW), len(Z))]
 
 
 def test_where_memory_is_short_predictions_are_the_same(tmp_path, monkeypatch):
