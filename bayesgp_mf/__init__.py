@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bayesgp_mf import datasets, diagnostics, hyper, kernels, likelihoods, online, plots, pymc
+    from bayesgp_mf import datasets, diagnostics, hyper, kernels, likelihoods, online, plots, pymc, streams
     from bayesgp_mf.container.loo import loo
     from bayesgp_mf.errors import (
         BoundWarning,
@@ -61,9 +61,10 @@ __all__ = [
     "predict",
     "pymc",
     "solve",
+    "streams",
 ]
 
-_SUBPACKAGES = {"datasets", "diagnostics", "hyper", "kernels", "likelihoods", "online", "plots", "pymc"}
+_SUBPACKAGES = {"datasets", "diagnostics", "hyper", "kernels", "likelihoods", "online", "plots", "pymc", "streams"}
 _HOMES = {
     "container.loo": ("loo",),
     "errors": (

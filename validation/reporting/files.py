@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+
+from bayesgp_mf.files import whole
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -22,26 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from bayesgp_mf.container.groups import Container
-
-
-@contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """Give a name in the same folder to write to, and rename that file to ``path`` when all of it is on the disk.
-
-    If anything goes wrong it is removed, and what was at ``path`` stays. Only a killed process leaves one behind, under
-    a name that begins with a dot and ends in the number of the process and "part".
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")  # which no one takes for a page or a container
-    try:
-        yield part
-        with part.open("r+b") as file:
-            os.fsync(file.fileno())
-        part.replace(path)
-    except BaseException as error:  # Ctrl-C too
-        part.unlink(missing_ok=True)
-        error.add_note(f"{path} was not written; what was there before is still there.")
-        raise
 
 
 def write_text(path: Path, text: str) -> Path:

@@ -1,0 +1,9 @@
+"""Learning without an end: batches of cases, what they say kept at a few inputs, saved and resumed."""
+
+from __future__ import annotations
+
+from bayesgp_mf.streams.stream import LogScore, Stream
+
+__all__ = ["LogScore", "Stream", "load"]
+
+load = Stream.load

@@ -1,0 +1,94 @@
+"""One batch of a stream: TAP on it, given all that the past says, and what it adds to that (THEORY, section 11)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesgp_mf.errors import NotPositiveDefiniteError
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.shifted import Shifted
+from bayesgp_mf.matrices.inducing import NEGATIVE, InducingGram
+from bayesgp_mf.solvers.meanfield import tap
+from bayesgp_mf.solvers.sites import sites_of
+from bayesgp_mf.streams.factor import Factor
+from bayesgp_mf.types import Array
+
+
+class Absorbed(NamedTuple):
+    """What came of a batch.
+
+    Attributes
+    ----------
+    factor : Factor
+        The state after it.
+    log_score : (m,) array
+        Log density of each target, given the past alone, in nats.
+    """
+
+    factor: Factor
+    log_score: Array
+
+
+def predictive(factor: Factor, kernel: Any, X: Array) -> tuple[Array, Array, Array, Array]:
+    """Return features ``(M, m)`` of cases, mean and variance ``(m,)``, and what of that no basis input explains."""
+    features = factor.features(kernel, X)
+    prior = np.array(np.broadcast_to(kernel.diag(X), (X.shape[0],)), dtype=np.float64)
+    own = prior - np.einsum("ij,ij->j", features, features)
+    if not np.all(own >= -NEGATIVE * prior):  # false if one is NaN
+        raise NotPositiveDefiniteError(
+            f"the covariances of case {int(np.argmin(own))} with the basis inputs are larger than its variance allows: "
+            "they are those of no process. Check cross and diag of the kernel."
+        )
+    own = np.maximum(own, 0.0)  # below zero there is only rounding
+    mean, variance = factor.moments(features)
+    return features, mean, variance + own, own
+
+
+def absorb(
+    factor: Factor, kernel: Any, X: Array, t: Array, likelihood: Likelihood, new: Array, control: Control
+) -> Absorbed:
+    """Return the state after a batch, and how well the past predicted it.
+
+    Parameters
+    ----------
+    factor : Factor
+        The state before.
+    kernel : Kernel
+        Prior covariance.
+    X, t : (m, d) and (m,) array
+        The batch.
+    likelihood : Likelihood
+        p(t | f).
+    new : (k, d) array
+        Inputs that join the basis, as far as they are not determined by others.
+    control : Control
+        Of TAP on the batch.
+
+    Raises
+    ------
+    ConvergenceError, NotPositiveDefiniteError
+        If the batch has no solution given the past.
+
+    Notes
+    -----
+    Given the past, v = C w + E[v] with w ~ N(0, I) and C C' its covariance: the batch is a problem on inducing cases
+    with the root phi' C and the prior mean phi' E[v]. Its sites on what the basis explains are added to the factor.
+    """
+    _, mean, variance, _ = predictive(factor, kernel, X)
+    log_score = likelihood.log_partition(t, mean, variance).value
+    if len(new):
+        factor = factor.with_points(kernel, new)
+    features, mean, variance, own = predictive(factor, kernel, X)
+    root = np.asfortranarray(features.T @ factor.inverse_factor.T)
+    gram = InducingGram(lambda: root, variance, factor.points, factor.root)
+    vars(gram)["own"] = own  # which a difference of the two would know less well
+    problem = Problem(gram, t, Shifted(likelihood, mean), covariance=True)
+    solution = tap.solve(problem, control)
+    precision, shift, _ = sites_of(solution, problem)
+    share = 1.0 + precision * own  # what is a case's own is noise of the measurement
+    told = precision / share
+    return Absorbed(factor.with_sites(features, told, shift / share + told * mean), log_score)

@@ -1,0 +1,44 @@
+"""The posterior of a stream as an ArviZ container."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesgp_mf.container.groups import Container, make_container
+from bayesgp_mf.container.layout import SAMPLE_DIMS, common_attrs
+from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.streams.factor import Factor
+
+
+def to_container(
+    factor: Factor,
+    kernel: Kernel,
+    likelihood: Likelihood,
+    *,
+    features: list[str] | None,
+    scores: dict[str, NDArray[Any]],
+    n_seen: int,
+    sizes: tuple[int, int],
+    rng: np.random.Generator,
+) -> Container:
+    """Return draws of the function at the basis inputs, these, and how well batches were predicted."""
+    attrs = common_attrs()
+    chains, draws = sizes
+    noise = rng.standard_normal((chains * draws, factor.size))
+    f = (factor.mean + noise @ factor.inverse_factor) @ factor.root.T if factor.size else noise
+    names = features if features is not None else list(range(factor.points.shape[1]))
+    cases = {"basis": np.arange(factor.size)}
+    along = {SAMPLE_DIMS[0]: np.arange(chains), SAMPLE_DIMS[1]: np.arange(draws), **cases}
+    posterior = xr.Dataset({"f": ((*SAMPLE_DIMS, "basis"), f.reshape(chains, draws, factor.size))}, coords=along)
+    inputs = xr.Dataset({"X": (("basis", "feature"), factor.points)}, coords={**cases, "feature": names})
+    fit = xr.Dataset({name: ("batch", values) for name, values in scores.items()})
+    for name, value in kernel.params.items():
+        fit[name] = (("feature",) if np.ndim(value) else (), value)
+    fit = fit.assign_attrs(n_seen=n_seen, kernel=repr(kernel), likelihood=repr(likelihood), method="stream")
+    groups = {"posterior": posterior, "constant_data": inputs, "fit": fit}
+    return make_container({name: group.assign_attrs(attrs) for name, group in groups.items()})

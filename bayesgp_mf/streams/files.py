@@ -1,0 +1,112 @@
+"""Streams in files: numbers as they are, and a description in plain words; no code is ever read from one."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+import zlib
+from dataclasses import asdict
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesgp_mf.files import whole
+from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.kernels import Kernel, is_built_in
+from bayesgp_mf.kernels import from_dict as kernel_from_dict
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods import from_dict as likelihood_from_dict
+from bayesgp_mf.likelihoods.optional import to_dict
+
+FORMAT = 1
+"""Changes when a file of today could not be read."""
+HEADER, CHECKSUM = "header", "checksum"
+ARRAYS = ("points", "root", "precision", "shift", "X", "t", "log_score", "n_cases")
+"""Names of the arrays."""
+
+
+class Saved(NamedTuple):
+    """What a file holds."""
+
+    arrays: dict[str, NDArray[Any]]
+    settings: dict[str, Any]
+    kernel: Kernel
+    likelihood: Likelihood
+    control: Control
+
+
+def write(
+    path: Path,
+    arrays: dict[str, NDArray[Any]],
+    settings: dict[str, Any],
+    kernel: Kernel,
+    likelihood: Likelihood,
+    control: Control,
+) -> None:
+    """Write a stream, as a whole or not at all."""
+    if not is_built_in(kernel):
+        raise ValueError(
+            f"a file holds kernels of this package only, and {kernel!r} is, or has in it, one that is not."
+        )
+    described = to_dict(likelihood)
+    try:
+        known = likelihood_from_dict(described)
+    except ValueError as error:
+        raise ValueError(f"a file holds likelihoods of this package only, and {likelihood!r} is none.") from error
+    if type(known) is not type(likelihood):
+        raise ValueError(f"a file holds likelihoods of this package only, and {likelihood!r} is none.")
+    header = json.dumps(
+        {
+            "format": FORMAT,
+            "settings": settings,
+            "kernel": kernel.to_dict(),
+            "likelihood": described,
+            "control": asdict(control),
+        }
+    )
+    with whole(path) as part, part.open("wb") as file:
+        np.savez(file, **{HEADER: np.array(header), CHECKSUM: np.array(_checksum(header, arrays))}, **arrays)  # type: ignore[arg-type]
+
+
+def read(path: Path) -> Saved:
+    """Return what a file holds, or raise a ValueError that says what is wrong with it."""
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {path}.")
+    try:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            header, checksum = str(file[HEADER]), str(file[CHECKSUM])
+            arrays = {name: file[name] for name in ARRAYS}
+        described = json.loads(header)
+        version = described["format"]
+    except (
+        KeyError,
+        TypeError,
+        AttributeError,
+        EOFError,
+        OSError,
+        ValueError,
+        zlib.error,
+        zipfile.BadZipFile,
+    ) as error:
+        raise ValueError(f"{path} is no file of Stream.save, or damaged.") from error
+    if version != FORMAT:
+        raise ValueError(f"{path} has format {version!r}, and this version reads format {FORMAT}.")
+    if checksum != _checksum(header, arrays):
+        raise ValueError(f"{path} is damaged, or was changed: its checksum does not match what is in it.")
+    try:
+        kernel, likelihood = kernel_from_dict(described["kernel"]), likelihood_from_dict(described["likelihood"])
+        control = Control(**described["control"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{path} is no file of Stream.save, or damaged.") from error
+    return Saved(arrays, described["settings"], kernel, likelihood, control)
+
+
+def _checksum(header: str, arrays: dict[str, NDArray[Any]]) -> str:
+    found = blake2b(header.encode(), digest_size=16)
+    for name in ARRAYS:
+        found.update(repr((name, arrays[name].shape, arrays[name].dtype.str)).encode())
+        found.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return found.hexdigest()

@@ -1,0 +1,580 @@
+"""A posterior that is kept up to date: any number of cases, one batch after the other, in bounded memory."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from array import array
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bayesgp_mf.errors import NotPositiveDefiniteError
+from bayesgp_mf.fitting import fit, posterior
+from bayesgp_mf.hyper import Strategy, get_strategy
+from bayesgp_mf.hyper.strategy import averages
+from bayesgp_mf.inference.problem import check_likelihood
+from bayesgp_mf.inference.solution import Control, check_control
+from bayesgp_mf.inputs import (
+    as_inputs,
+    as_kernel,
+    as_new_inputs,
+    check_flags,
+    check_positive_integers,
+    check_same_cases,
+    check_same_features,
+    encode_labels,
+    encode_targets,
+    feature_names,
+)
+from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.matrices.blas import one_thread_if_small
+from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.progress import progress_bar
+from bayesgp_mf.seeds import as_generator
+from bayesgp_mf.streams import batch as batches
+from bayesgp_mf.streams.container import to_container
+from bayesgp_mf.streams.factor import Factor, nothing
+from bayesgp_mf.streams.files import read, write
+from bayesgp_mf.types import Array
+
+if TYPE_CHECKING:
+    from bayesgp_mf.container.groups import Container
+    from bayesgp_mf.hyper.priors import Prior
+
+ARRIVE = 4
+"""Once the budget is full, a batch brings in a quarter of it at most: what is best kept is found out after that."""
+
+
+class LogScore(NamedTuple):
+    """How well a stream predicted each batch before it saw its labels (A. P. Dawid's prequential score).
+
+    Attributes
+    ----------
+    total : float
+        Log density of all targets, each given the batches before its own, in nats.
+    mean : float
+        The same a case; NaN before the first.
+    batches, cases : (b,) array
+        The log density of each batch, and how many cases it had.
+    """
+
+    total: float
+    mean: float
+    batches: Array
+    cases: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    """All that changes; it is replaced as a whole when a batch is done."""
+
+    kernel: Kernel
+    factor: Factor
+    n_seen: int
+    n_batches: int
+    is_tuned: bool
+    X: Array  # the reservoir: a random part of the cases seen, all of them at first
+    t: Array
+
+
+class Stream:
+    r"""A Gaussian process that learns from batches of cases and keeps what they say at few inputs.
+
+    Each batch is solved by TAP with what the past says as prior; what it adds is kept at no more than ``budget`` basis
+    inputs, those whose loss would change the posterior least. Time is the same for each batch, and memory does not grow
+    with the cases.
+
+    Parameters
+    ----------
+    kernel : Kernel or pymc.gp.cov.BaseCovariance
+        Prior covariance.
+    likelihood : Likelihood
+        Of two classes or real targets, with latent noise: `Probit` (default), `Logit`, ``likelihoods.Gaussian``.
+    budget : int or None
+        Largest number of basis inputs M. Time goes as M^2 a case, memory as M^2. None keeps all inputs.
+    classes : (label, label), optional
+        The two classes, the positive one last; the default takes them from the first update, which must have both.
+    hyper : {None, "evidence", "loo", "scan"}
+        How the parameters of the kernel are chosen, on the first cases. None keeps them as given. `retune` chooses anew
+        later, also with a strategy that has options.
+    first : int
+        With ``hyper``, how many cases are collected for that. Until then they are learned from under ``kernel``, and
+        afterwards once more under the kernel that was chosen.
+    reservoir : int
+        How many cases are kept for `retune`, a random part of all that were seen.
+    forget : float, optional
+        Half-life in cases: what a case said counts half as much when so many others have come after it. For data that
+        drift; the default forgets nothing.
+    batch : int
+        Cases that are solved for at once; a longer update is taken in parts.
+    control : Control
+        Tolerance of TAP.
+    random_seed : int, numpy.random.Generator or None
+        Which inputs come in, and which cases are kept for `retune`.
+
+    Attributes
+    ----------
+    n_seen : int
+        Cases learned from.
+    log_score : LogScore
+        How well each batch was predicted before its labels were seen.
+
+    Raises
+    ------
+    ValueError
+        If an argument is malformed, or the likelihood has several classes or is a step without flips.
+
+    Notes
+    -----
+    The equations are those of THEORY, section 11 (Csato & Opper, 2002; Bui, Nguyen & Turner, 2017). Without a budget,
+    and with batches of one, it is `online.update`; with all cases in one batch, `fit` with ``inducing``.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> toy = bgp.datasets.make_toy(300, random_seed=1)
+    >>> stream = bgp.streams.Stream(bgp.kernels.Gaussian(1.0, 4.0), budget=20, random_seed=1)
+    >>> stream.update(toy.X[:150], toy.y[:150]).update(toy.X[150:], toy.y[150:]).n_seen
+    300
+    """
+
+    def __init__(
+        self,
+        kernel: Any,
+        likelihood: Likelihood = Probit(),
+        budget: int | None = 200,
+        *,
+        classes: Sequence[Any] | None = None,
+        hyper: str | None = None,
+        first: int = 2000,
+        reservoir: int = 2000,
+        forget: float | None = None,
+        batch: int = 500,
+        control: Control = Control(),
+        random_seed: Any = None,
+    ) -> None:
+        check_likelihood(likelihood)
+        _check_streamed(likelihood)
+        check_positive_integers(first=first, reservoir=reservoir, batch=batch)
+        check_control(control)
+        if hyper is not None:
+            if not isinstance(hyper, str):
+                raise ValueError(
+                    f"hyper must be the name of a strategy or None, got {type(hyper).__name__}. One with options goes "
+                    "to retune, after the first updates."
+                )
+            _check_hyper(hyper)
+            if first > reservoir:
+                raise ValueError(
+                    f"first={first} cases are tuned on, and reservoir={reservoir} are kept: it is too small."
+                )
+        if forget is not None and not (_is_number(forget) and 0.0 < forget < math.inf):
+            raise ValueError(f"forget must be a half-life in cases, a number above 0, or None, got {forget!r}.")
+        self.likelihood, self._classes = likelihood, _as_classes(classes, likelihood)
+        self._budget, self.forget = _as_budget(budget), None if forget is None else float(forget)
+        self._hyper, self._first, self._reservoir, self._batch = hyper, int(first), int(reservoir), int(batch)
+        self._control = control
+        self._entropy = int(as_generator(random_seed).integers(2**63))
+        self._features: list[str] | None = None
+        self._scores, self._cases = array("d"), array("q")
+        start = as_kernel(kernel)
+        self._state = _State(start, nothing(0), 0, 0, self._hyper is None, np.empty((0, 0)), np.empty(0))
+
+    @property
+    def kernel(self) -> Kernel:
+        """Prior covariance, as it is now."""
+        return self._state.kernel
+
+    @property
+    def n_seen(self) -> int:
+        """Cases learned from."""
+        return self._state.n_seen
+
+    @property
+    def basis(self) -> Array:
+        """The basis inputs ``(M, d)``."""
+        return self._state.factor.points
+
+    @property
+    def budget(self) -> int | None:
+        """Largest number of basis inputs; it may be set between updates."""
+        return self._budget
+
+    @budget.setter
+    def budget(self, value: int | None) -> None:
+        budget = _as_budget(value)
+        if budget is not None:
+            self._state = replace(self._state, factor=self._state.factor.within(budget))
+        self._budget = budget
+
+    @property
+    def log_score(self) -> LogScore:
+        """How well each batch was predicted before its labels were seen."""
+        n_batches = self._state.n_batches
+        scores = np.array(self._scores[:n_batches], dtype=np.float64)
+        cases = np.array(self._cases[:n_batches], dtype=np.int64)
+        total = float(scores.sum())
+        return LogScore(total, total / float(cases.sum()) if cases.size else math.nan, scores, cases)
+
+    def update(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        checkpoint: str | PathLike[str] | None = None,
+        every: int = 1,
+        progress: bool = True,
+    ) -> Stream:
+        """Learn from more cases, and return the stream.
+
+        Parameters
+        ----------
+        X : (m, d) or (d,) array_like
+            Inputs, or those of one case; of a data frame the columns must be the same at each update.
+        y : (m,) array_like or label
+            Labels or targets, or that of the case.
+        checkpoint : path, optional
+            Where to save the stream (`save`) on the way and at the end: a killed process goes on from `load`, after
+            the first `n_seen` cases.
+        every : int
+            After how many batches.
+        progress : bool
+            Show a progress bar for what takes longer than a second.
+
+        Returns
+        -------
+        Stream
+            Itself.
+
+        Raises
+        ------
+        ValueError
+            If inputs or labels are malformed, do not fit those before, or a label is none of the classes.
+        ConvergenceError, NotPositiveDefiniteError
+            If a batch has no solution. The stream then has learned from all batches before it, and a note of the error
+            says how many cases these are. After Ctrl-C the same is true.
+        """
+        check_positive_integers(every=every)
+        check_flags(progress=progress)
+        X, y = _as_table(X, y)
+        check_same_cases(X, y)
+        features = feature_names("X", X)
+        check_same_features(self._features, X)
+        X = as_inputs("X", X)
+        columns = self._state.X.shape[1]
+        if self.n_seen and X.shape[1] != columns:
+            raise ValueError(f"X must have {columns} columns, as at the first update, got {X.shape[1]}.")
+        t, classes = self._targets(y, X.shape[0])
+        path = None if checkpoint is None else Path(checkpoint)
+        self._features, self._classes = features if self._features is None else self._features, classes
+        total = -(-X.shape[0] // self._batch)
+        with progress_bar("learning", total, enabled=progress) as advance:
+            for k, some in enumerate(blocks(X.shape[0], self._batch)):
+                try:
+                    self._learn(X[some], t[some])
+                except (ArithmeticError, RuntimeError, ValueError) as error:
+                    error.add_note(
+                        f"This happened in rows {some.start} to {some.stop - 1} of the update. The stream has learned "
+                        f"from those before, {self.n_seen} cases in all, and goes on from there."
+                    )
+                    raise
+                advance(f"{self.n_seen} cases, log score {self.log_score.mean:.4f}")
+                if path is not None and ((k + 1) % every == 0 or k + 1 == total):
+                    self.save(path)
+        return self
+
+    def latent(self, X_new: ArrayLike) -> tuple[Array, Array]:
+        """Return the posterior mean and variance ``(m,)`` of the latent function at new cases ``(m, d)``.
+
+        Raises
+        ------
+        ValueError
+            If ``X_new`` is malformed, has other columns than the cases before, or nothing was learned yet.
+        """
+        if not self.n_seen:
+            raise ValueError("nothing was learned yet: call update(X, y) first.")
+        X, state = as_new_inputs(X_new, self._state.X, self._features), self._state
+        mean, variance = np.empty(X.shape[0]), np.empty(X.shape[0])
+        with one_thread_if_small(state.factor.size):
+            for block in blocks(X.shape[0]):
+                _, mean[block], variance[block], _ = batches.predictive(state.factor, state.kernel, X[block])
+        return mean, variance
+
+    def predict_proba(self, X_new: ArrayLike) -> Array:
+        """Return the probability ``(m,)`` of the second class at new cases ``(m, d)``.
+
+        Raises
+        ------
+        ValueError
+            As `latent` does.
+        UndefinedQuantityError
+            If the targets are real.
+        """
+        return self.likelihood.predict_proba(*self.latent(X_new))
+
+    def retune(
+        self,
+        hyper: str | Strategy = "evidence",
+        *,
+        priors: Mapping[str, Prior] | None = None,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        fixed: Collection[str] = (),
+        starts: int | None = None,
+        progress: bool = True,
+    ) -> Stream:
+        """Choose the parameters of the kernel anew, on the cases of the reservoir, and return the stream.
+
+        What the past says of the function at the basis inputs is carried over to the new kernel: its factor stays, and
+        the prior under it changes. The sites of cases that are gone were matched under the old kernel.
+
+        Parameters
+        ----------
+        hyper, priors, bounds, fixed, starts
+            As `fit` has them; the search starts at the present kernel.
+        progress : bool
+            Show a progress bar for what takes longer than a second.
+
+        Raises
+        ------
+        ValueError
+            If an argument is malformed, or nothing was learned yet.
+        NotPositiveDefiniteError
+            If the new kernel does not tell the basis inputs apart; the stream stays as it was.
+        """
+        if not self.n_seen:
+            raise ValueError("nothing was learned yet: call update(X, y) first.")
+        _check_hyper(hyper)
+        state = self._state
+        kernel = self._tuned(state, hyper, priors=priors, bounds=bounds, fixed=fixed, starts=starts, progress=progress)
+        try:
+            factor = state.factor.under(kernel)
+        except NotPositiveDefiniteError as error:
+            raise NotPositiveDefiniteError(
+                f"under {kernel!r} the basis inputs are no longer told apart, so that what was learned cannot be "
+                "carried over to it. The stream stays as it was. Another kernel needs a new Stream."
+            ) from error
+        self._state = replace(state, kernel=kernel, factor=factor, is_tuned=True)
+        return self
+
+    def to_container(self, draws: int = 1000, chains: int = 4, random_seed: Any = None) -> Container:
+        """Return the posterior at the basis inputs as an ArviZ container.
+
+        It has the groups ``posterior`` (f at the basis inputs), ``constant_data`` (these, X) and ``fit`` (parameters of
+        the kernel, ``log_score`` and ``n_cases`` of each batch, ``n_seen``).
+        """
+        check_positive_integers(draws=draws, chains=chains)
+        state, score = self._state, self.log_score
+        return to_container(
+            state.factor,
+            state.kernel,
+            self.likelihood,
+            features=self._features,
+            scores={"log_score": score.batches, "n_cases": score.cases},
+            n_seen=self.n_seen,
+            sizes=(int(chains), int(draws)),
+            rng=as_generator(random_seed),
+        )
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the stream to a file, which is there as a whole or not at all.
+
+        Raises
+        ------
+        ValueError
+            If the kernel or the likelihood is not one of this package, and so cannot be written.
+        """
+        state, n_batches = self._state, self._state.n_batches
+        factor = state.factor
+        arrays = {
+            "points": factor.points,
+            "root": factor.root,
+            "precision": factor.precision,
+            "shift": factor.shift,
+            "X": state.X,
+            "t": state.t,
+            "log_score": np.array(self._scores[:n_batches], dtype=np.float64),
+            "n_cases": np.array(self._cases[:n_batches], dtype=np.int64),
+        }
+        settings = {
+            "budget": self._budget,
+            "classes": None if self._classes is None else [str(label) for label in self._classes],
+            "features": self._features,
+            "hyper": self._hyper,
+            "first": self._first,
+            "reservoir": self._reservoir,
+            "forget": self.forget,
+            "batch": self._batch,
+            "entropy": self._entropy,
+            "n_seen": state.n_seen,
+            "is_tuned": state.is_tuned,
+        }
+        write(Path(path), arrays, settings, state.kernel, self.likelihood, self._control)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Stream:
+        """Return the stream that was saved in a file.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            If it is no stream, or damaged.
+        """
+        saved = read(Path(path))
+        settings, arrays = saved.settings, saved.arrays
+        given = {
+            name: settings[name] for name in ("budget", "classes", "hyper", "first", "reservoir", "forget", "batch")
+        }
+        stream = cls(saved.kernel, saved.likelihood, control=saved.control, **given)
+        stream._entropy, stream._features = settings["entropy"], settings["features"]
+        stream._scores, stream._cases = array("d", arrays["log_score"]), array("q", arrays["n_cases"])
+        factor = Factor(
+            arrays["points"], np.asfortranarray(arrays["root"]), np.asfortranarray(arrays["precision"]), arrays["shift"]
+        )
+        n_seen, n_batches = settings["n_seen"], len(arrays["n_cases"])
+        stream._state = _State(saved.kernel, factor, n_seen, n_batches, settings["is_tuned"], arrays["X"], arrays["t"])
+        return stream
+
+    def __repr__(self) -> str:
+        state, score = self._state, self.log_score
+        limit = "no limit" if self._budget is None else f"at most {self._budget:,}"
+        said = ""
+        if score.cases.size:
+            said = f", log score {score.mean:.4f} a case (last batch {score.batches[-1] / score.cases[-1]:.4f})"
+        waits = "" if state.is_tuned else f"; tuned after {self._first:,}"
+        return (
+            f"Stream({state.kernel!r}, {self.likelihood!r})\n"
+            f"  {self.n_seen:,} cases in {state.n_batches:,} batches{said}{waits}\n"
+            f"  {state.factor.size:,} basis inputs, {limit}"
+        )
+
+    def _targets(self, y: Any, m: int) -> tuple[Array, tuple[Any, Any] | None]:
+        """Return targets ``(m,)``, and the classes, which the first update may name."""
+        if self.likelihood.targets == "real":
+            return encode_targets(y, m, self.likelihood)[0], None
+        if self._classes is not None:
+            if len(np.asarray(y, dtype=object)) != m:
+                raise ValueError(f"y must have one label for each of the {m} rows of X, got {len(np.asarray(y))}.")
+            return 2.0 * encode_labels(y, self._classes, "the classes of this stream") - 1.0, self._classes
+        labels = np.asarray(y, dtype=object)
+        if labels.ndim == 1 and len({str(label) for label in labels}) == 1:
+            raise ValueError(
+                f"y of the first update has a single class, {str(labels[0])!r}, so that the other is not known. Name "
+                "both when you make the stream, the positive one last: Stream(kernel, classes=('no', 'yes'))."
+            )
+        t, names = encode_targets(y, m, self.likelihood)
+        by_name = {str(label): label for label in labels}
+        first, second = (by_name.get(name, name) for name in names)
+        return t, (first, second)
+
+    def _learn(self, X: Array, t: Array) -> None:
+        """Learn from one batch, and tune when enough cases have come."""
+        state = self._state
+        if not state.n_seen:
+            state = replace(state, factor=nothing(X.shape[1]), X=np.empty((0, X.shape[1])))
+        rng = np.random.default_rng([self._entropy, state.n_batches])  # the same after a crash
+        with one_thread_if_small(max(state.factor.size, t.size)):
+            factor, log_score = self._absorbed(state.factor, state.kernel, X, t, rng)
+        kept = _sampled(state, X, t, self._reservoir, rng)
+        after = replace(
+            state, factor=factor, n_seen=state.n_seen + t.size, n_batches=state.n_batches + 1, X=kept[0], t=kept[1]
+        )
+        if not after.is_tuned and after.n_seen >= self._first and self._hyper is not None:
+            kernel = self._tuned(after, self._hyper)
+            factor = nothing(X.shape[1])
+            for some in blocks(after.t.size, self._batch):
+                factor, _ = self._absorbed(factor, kernel, after.X[some], after.t[some], rng)
+            after = replace(after, kernel=kernel, factor=factor, is_tuned=True)
+        del self._scores[state.n_batches :], self._cases[state.n_batches :]
+        self._scores.append(log_score)
+        self._cases.append(t.size)
+        self._state = after
+
+    def _absorbed(
+        self, factor: Factor, kernel: Kernel, X: Array, t: Array, rng: np.random.Generator
+    ) -> tuple[Factor, float]:
+        """Return the factor after a batch, within the budget, and the log density of the batch before."""
+        if self.forget is not None:
+            factor = factor.forgetting(0.5 ** (t.size / self.forget))
+        room = t.size if self._budget is None else max(self._budget - factor.size, -(-self._budget // ARRIVE))
+        new = X if room >= t.size else X[np.sort(rng.choice(t.size, room, replace=False))]
+        factor, log_score = batches.absorb(factor, kernel, X, t, self.likelihood, new, self._control)
+        return factor if self._budget is None else factor.within(self._budget), float(log_score.sum())
+
+    def _tuned(self, state: _State, hyper: str | Strategy, **options: Any) -> Kernel:
+        """Return the kernel that a strategy chooses on the reservoir."""
+        inducing = None if self._budget is None or self._budget >= state.t.size else self._budget
+        rng = np.random.default_rng([self._entropy, state.n_batches, 1])
+        given: dict[str, Any] = {"inducing": inducing, "draws": 1, "chains": 1, "random_seed": rng, **options}
+        found = fit(state.X, state.t, state.kernel, self.likelihood, hyper=hyper, **given)
+        process: Any = posterior(found)
+        return as_kernel(process.kernel)
+
+
+def _sampled(state: _State, X: Array, t: Array, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Return a random part of all cases: each so far and each of these is in it with the same probability.
+
+    J. S. Vitter (1985). Random sampling with a reservoir. ACM Trans. Math. Softw. 11, 37-57, algorithm R.
+    """
+    room = max(0, size - state.t.size)
+    kept_X, kept_t = np.concatenate([state.X, X[:room]]), np.concatenate([state.t, t[:room]])
+    X, t = X[room:], t[room:]
+    if t.size:
+        places = rng.integers(0, state.n_seen + room + 1 + np.arange(t.size))
+        here = places < size
+        kept_X[places[here]], kept_t[places[here]] = X[here], t[here]
+    return kept_X, kept_t
+
+
+def _as_table(X: Any, y: Any) -> tuple[Any, Any]:
+    """Return one case as a table of one row."""
+    if np.ndim(y) > 0 or isinstance(y, list | tuple):
+        return X, y
+    row = X.to_frame().T if hasattr(X, "to_frame") else X
+    return (row if np.ndim(row) == 2 else np.asarray(row)[None, :] if np.ndim(row) == 1 else row), [y]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _as_budget(budget: Any) -> int | None:
+    if budget is None:
+        return None
+    check_positive_integers(budget=budget)
+    return int(budget)
+
+
+def _as_classes(classes: Any, likelihood: Likelihood) -> tuple[Any, Any] | None:
+    if classes is None:
+        return None
+    if likelihood.targets != "binary":
+        raise ValueError(f"classes names two classes, and {type(likelihood).__name__} has real targets. Leave it out.")
+    given = list(classes) if isinstance(classes, Sequence | np.ndarray) and not isinstance(classes, str) else []
+    if len(given) != 2 or given[0] == given[1]:
+        raise ValueError(f"classes must be two different labels, the positive one last, got {classes!r}.")
+    return given[0], given[1]
+
+
+def _check_streamed(likelihood: Likelihood) -> None:
+    what = f"a stream needs one latent value a case and some noise in it, and {likelihood!r} has"
+    if likelihood.targets == "classes":
+        raise ValueError(f"{what} a value for each class. Use a stream for each class against the rest.")
+    if likelihood.forbids:
+        raise ValueError(f"{what} none: it is a step. Use Probit(noise_variance=1.0) or Step(flip=0.05).")
+
+
+def _check_hyper(hyper: str | Strategy) -> None:
+    strategy = get_strategy(hyper)
+    if averages(strategy):
+        raise ValueError(
+            f"hyper={strategy.name!r} averages over kernels, and a stream has one. Use 'evidence' or 'loo'."
+        )
