@@ -139,8 +139,9 @@ class Stream:
     Examples
     --------
     >>> import bayesgp_mf as bgp
-    >>> toy = bgp.datasets.make_toy(300, random_seed=1)
-    >>> stream = bgp.streams.Stream(bgp.kernels.Gaussian(1.0, 4.0), budget=20, random_seed=1)
+    >>> kernel = bgp.kernels.Gaussian(1.0, 4.0)
+    >>> toy = bgp.datasets.make_toy(kernel, n=300, random_seed=1)
+    >>> stream = bgp.streams.Stream(kernel, budget=20, random_seed=1)
     >>> stream.update(toy.X[:150], toy.y[:150]).update(toy.X[150:], toy.y[150:]).n_seen
     300
     """

@@ -16,7 +16,7 @@ from validation.reporting.checks import count, passed, verdict, verdict_table
 from validation.reporting.files import write_json, write_text
 from validation.reporting.page import Section, Table, render
 from validation.stress import study as stress
-from validation.studies import averages, calibration, evidence_map, exact_posterior, leave_one_out, perceptron
+from validation.studies import averages, calibration, evidence_map, exact_posterior, leave_one_out, perceptron, streams
 from validation.studies.running import run_missing
 from validation.studies.store import Store, code_digest, versions
 from validation.studies.study import Findings, Study
@@ -28,6 +28,7 @@ STUDIES: tuple[Study, ...] = (
     calibration.STUDY,
     averages.STUDY,
     perceptron.STUDY,
+    streams.STUDY,
     stress.STUDY,
 )
 """In the order of the page; a new one is added here."""
