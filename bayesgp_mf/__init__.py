@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bayesgp_mf import datasets, diagnostics, hyper, kernels, likelihoods, online, plots, pymc, streams
+    from bayesgp_mf import datasets, diagnostics, hyper, kernels, likelihoods, online, plots, pymc, sharded, streams
     from bayesgp_mf.container.loo import loo
     from bayesgp_mf.errors import (
         BoundWarning,
@@ -60,11 +60,23 @@ __all__ = [
     "posterior",
     "predict",
     "pymc",
+    "sharded",
     "solve",
     "streams",
 ]
 
-_SUBPACKAGES = {"datasets", "diagnostics", "hyper", "kernels", "likelihoods", "online", "plots", "pymc", "streams"}
+_SUBPACKAGES = {
+    "datasets",
+    "diagnostics",
+    "hyper",
+    "kernels",
+    "likelihoods",
+    "online",
+    "plots",
+    "pymc",
+    "sharded",
+    "streams",
+}
 _HOMES = {
     "container.loo": ("loo",),
     "errors": (

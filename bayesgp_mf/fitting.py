@@ -193,6 +193,11 @@ def fit(
     >>> round(float(idata["fit"]["log_evidence"]), 2)
     -104.1
     """
+    if hasattr(X, "to_delayed"):
+        raise ValueError(
+            "X is a Dask collection, whose rows may be on many machines: use "
+            "sharded.fit(sharded.from_dask(X, y), kernel, likelihood), or pass X.compute()."
+        )
     features = feature_names("X", X)
     check_same_cases(X, y)
     X = as_inputs("X", X)

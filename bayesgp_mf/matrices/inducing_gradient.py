@@ -82,6 +82,8 @@ class InducingGradient:
         R; zero if None.
     weights : (n,) array
         w.
+    seen : pair of (M,) arrays, optional
+        L' l and L' r, where they are known, or where these cases are a part of all.
     """
 
     gram: RootAndOwn
@@ -89,6 +91,7 @@ class InducingGradient:
     right: Array
     correction: ToldSites | None
     weights: Array
+    seen: tuple[Array, Array] | None = None
 
     @cached_property
     def _inverse(self) -> Array:
@@ -103,6 +106,8 @@ class InducingGradient:
     @cached_property
     def _seen(self) -> tuple[Array, Array]:
         """L' l and L' r."""
+        if self.seen is not None:
+            return self.seen
         return self.gram.root.T @ self.left, self.gram.root.T @ self.right
 
     def _times_root(self, block: slice) -> Array:
@@ -122,12 +127,16 @@ class InducingGradient:
             rows = self._times_root(block)  # B' = L L_m^-1
             yield block, blas.dtrmm(2.0, self._inverse, rows.T, lower=1, trans_a=1, overwrite_b=1).T
 
-    def of_inducing(self) -> Array:
-        """Return the derivative in K_mm, -B G' B' ``(M, M)``."""
+    def square(self) -> Array:
+        """Return L' diag(G - w) L ``(M, M)``, the sum over cases that `of_inducing` takes."""
+        return symmetric(weighted_square(self.gram.root, self._without_weights))
+
+    def of_inducing(self, square: Array | None = None) -> Array:
+        """Return the derivative in K_mm, -B G' B' ``(M, M)``; with the sum of `square` over more cases, that of all."""
         left, right = self._seen
         inner = np.outer(0.5 * left, right)
         inner += inner.T
-        inner -= symmetric(weighted_square(self.gram.root, self._without_weights))
+        inner -= self.square() if square is None else square
         if self.correction is not None:  # L' R L = L' W' L A^-1, and L' W' L = A - I
             inner += 0.5 * self.correction.weight_covariance
             inner.ravel()[:: self.gram.rank + 1] -= 0.5

@@ -76,6 +76,36 @@ def sites_of(solution: Solution, problem: Problem) -> State:
     return State(precision, precision * latent + solution.alpha)
 
 
+class SiteUnits:
+    """Sites ``(2n,)`` in units in which the tolerance of `Control` is meant.
+
+    A site may be weak, strong (badly fitting labels) or negative, and a change counts in proportion where it is strong:
+    these are the inverse hyperbolic sines of precision and shift, in units in which a site is of order one.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        p(t | f).
+    t, prior : (n,) array
+        Targets, and prior variances of their latent values.
+    """
+
+    def __init__(self, likelihood: Likelihood, t: Array, prior: Array) -> None:
+        at_prior = likelihood.log_partition(t, np.zeros(t.size), prior)
+        # any unit will do for a case without prior variance
+        scale = 1.0 / np.sqrt(np.where(at_prior.d2 == 0, 1.0, np.abs(at_prior.d2)))
+        self._n, self.units = t.size, np.concatenate([scale**-2, 1.0 / scale])
+
+    def pack(self, state: State) -> Array:
+        """Return sites in these units."""
+        return np.asarray(np.arcsinh(np.concatenate(state[:2]) / self.units))
+
+    def unpack(self, x: Array) -> State:
+        """Return sites in units of their own."""
+        sites = self.units * np.sinh(x)
+        return State(sites[: self._n], sites[self._n :])
+
+
 def iterate_sites(
     problem: Problem,
     step: Callable[[State], State],
@@ -91,31 +121,21 @@ def iterate_sites(
     such change in those units; it returns by how much Newton's step would change the state, or None. ``enough`` is told
     of changes in those units, and ``done`` counts the steps before the first; see `fixed_point`.
     """
-    prior = problem.likelihood.log_partition(problem.t, np.zeros(problem.n), problem.matrix.diagonal())
-    # latent units in which a site is of order one; any will do for a case without prior variance
-    scale = 1.0 / np.sqrt(np.where(prior.d2 == 0, 1.0, np.abs(prior.d2)))
-
-    # asinh: a site may be weak, strong (badly fitting labels) or negative, and a change counts
-    # in proportion where it is strong
-    n, units = problem.n, np.concatenate([scale**-2, 1.0 / scale])
-
-    def pack(state: State) -> Array:
-        return np.asarray(np.arcsinh(np.concatenate(state[:2]) / units))
-
+    of_sites = SiteUnits(problem.likelihood, problem.t, problem.matrix.diagonal())
+    n, pack = problem.n, of_sites.pack
     known: tuple[Array, State] | None = None
 
     def unpack(x: Array) -> State:
         # the same state for the same array, so that what follows from it is known to be the same
         nonlocal known
         if known is None or known[0] is not x:
-            sites = units * np.sinh(x)
-            known = x, State(sites[:n], sites[n:])
+            known = x, of_sites.unpack(x)
         return known[1]
 
     def newton_in_units(x: Array, change: Array) -> Array | None:
         if newton is None:
             return None
-        slope = units * np.cosh(x)
+        slope = of_sites.units * np.cosh(x)
         residual = slope * change
         move = newton(unpack(x), State(residual[:n], residual[n:]), float(np.abs(change).max()))
         return None if move is None else np.concatenate(move[:2]) / slope

@@ -188,10 +188,36 @@ class Stream:
         start = as_kernel(kernel)
         self._state = _State(start, nothing(0), 0, 0, self._hyper is None, np.empty((0, 0)), np.empty(0))
 
+    @classmethod
+    def at(
+        cls,
+        factor: Factor,
+        kernel: Kernel,
+        likelihood: Likelihood,
+        *,
+        n_seen: int,
+        classes: Sequence[Any] | None,
+        features: list[str] | None,
+        X: Array,
+        t: Array,
+        random_seed: Any = None,
+    ) -> Stream:
+        """Return a stream that has learned what a factor says, from ``n_seen`` cases; some ``(X, t)`` are kept."""
+        stream = cls(kernel, likelihood, budget=factor.size, classes=classes, random_seed=random_seed)
+        stream._features = features
+        kept = slice(0, stream._reservoir)
+        stream._state = replace(stream._state, factor=factor, n_seen=n_seen, X=X[kept], t=t[kept])
+        return stream
+
     @property
     def kernel(self) -> Kernel:
         """Prior covariance, as it is now."""
         return self._state.kernel
+
+    @property
+    def features(self) -> list[str] | None:
+        """Names of the inputs, if they have names."""
+        return self._features
 
     @property
     def n_seen(self) -> int:

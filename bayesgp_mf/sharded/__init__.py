@@ -1,0 +1,9 @@
+"""The same solution on many machines: tables in parts, in processes or on a Dask cluster."""
+
+from __future__ import annotations
+
+from bayesgp_mf.sharded.fit import ShardedFit, fit
+from bayesgp_mf.sharded.predict import predict
+from bayesgp_mf.sharded.sources import Table, from_arrays, from_dask, from_parquet
+
+__all__ = ["ShardedFit", "Table", "fit", "from_arrays", "from_dask", "from_parquet", "predict"]

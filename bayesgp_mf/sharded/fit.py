@@ -1,0 +1,259 @@
+"""A fit on a table in parts: one pass to know it, a search on a sample, rounds on all of it."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize
+
+from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError
+from bayesgp_mf.fitting import fit as fit_here
+from bayesgp_mf.fitting import posterior
+from bayesgp_mf.hyper import Strategy
+from bayesgp_mf.inference.assembly import check_inducing
+from bayesgp_mf.inference.inducing import in_proportion
+from bayesgp_mf.inference.solution import Control, Info, check_control
+from bayesgp_mf.inputs import as_inputs, as_kernel, check_flags, check_positive_integers, encode_targets
+from bayesgp_mf.kernels import log_gradient, log_vector, with_log_vector
+from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.matrices.factors import cholesky
+from bayesgp_mf.matrices.inducing import independent_points
+from bayesgp_mf.progress import progress_bar
+from bayesgp_mf.seeds import as_generator
+from bayesgp_mf.sharded.seam import Backend, Dask, Processes, Serial
+from bayesgp_mf.sharded.shard import Model
+from bayesgp_mf.sharded.solve import ShardedSolution, evidence_gradient, solve
+from bayesgp_mf.sharded.sources import Rows, Table
+from bayesgp_mf.solvers.meanfield import tap
+from bayesgp_mf.streams import Stream
+from bayesgp_mf.streams.factor import Factor
+from bayesgp_mf.types import Array
+
+SAMPLE = 20_000
+"""Cases, at random, on which hyperparameters are searched for and from which inducing cases are drawn."""
+
+
+@dataclass(frozen=True)
+class ShardedFit:
+    """A fit on a table in parts.
+
+    Attributes
+    ----------
+    stream : Stream
+        The posterior, as a stream that has learned from all cases: it predicts, is saved, and learns from more.
+    log_evidence : float
+        In nats.
+    gradient : dict of str to array
+        Its derivatives in the parameters of the kernel, at fixed inducing inputs.
+    n : int
+        Cases.
+    info : Info
+        How the iteration went.
+    """
+
+    stream: Stream
+    log_evidence: float
+    gradient: dict[str, Array]
+    n: int
+    info: Info
+
+
+class _Asked(NamedTuple):
+    seed: int
+    size: int
+    labels: bool
+
+
+class _Known:
+    """What one pass over some cases tells: how many inputs, which labels, and a random part; two of them add up."""
+
+    def __init__(self, labels: set[Any], keys: Array, X: Array, y: NDArray[Any], size: int) -> None:
+        self.labels, self.size = labels, size
+        first = np.argsort(keys, kind="stable")[:size]  # those of the smallest keys, whoever adds
+        self.keys, self.X, self.y = keys[first], X[first], y[first]
+
+    def __add__(self, other: _Known) -> _Known:
+        mine, theirs = self.X.shape[1], other.X.shape[1]
+        if mine != theirs:
+            raise ValueError(f"parts differ in their number of inputs: {mine} and {theirs}.")
+        keys, X = np.concatenate([self.keys, other.keys]), np.concatenate([self.X, other.X])
+        return _Known(self.labels | other.labels, keys, X, np.concatenate([self.y, other.y]), self.size)
+
+
+def look(rows: Rows, asked: _Asked) -> dict[str, Any]:
+    """Return what is to be known of some cases beforehand."""
+    y = rows.y.astype(object) if rows.y.dtype.kind not in "fiub" else rows.y
+    rng = np.random.default_rng([asked.seed, zlib.crc32(rows.name.encode())])
+    labels = set(pd.unique(y).tolist()) if asked.labels else set()
+    return {"n": y.size, "known": _Known(labels, rng.random(y.size), rows.X, y, asked.size)}
+
+
+def fit(
+    table: Table,
+    kernel: Any,
+    likelihood: Likelihood = Probit(),
+    *,
+    inducing: int | ArrayLike = 500,
+    hyper: str | Strategy | None = None,
+    refine: int = 0,
+    positive: Any = None,
+    client: Any = None,
+    processes: int = 1,
+    control: Control = Control(),
+    random_seed: Any = None,
+    progress: bool = True,
+) -> ShardedFit:
+    """Fit TAP on inducing cases to a table in parts, on this machine or on a Dask cluster.
+
+    Parameters
+    ----------
+    table : Table
+        From `from_parquet`, `from_dask` or `from_arrays`.
+    kernel : Kernel or pymc.gp.cov.BaseCovariance
+        Prior covariance; with ``hyper``, where the search starts.
+    likelihood : Likelihood
+        Of two classes or real targets, with latent noise.
+    inducing : int or (M, d) array_like
+        Inducing cases, drawn at random from all, or inputs.
+    hyper : None, str or Strategy
+        How the parameters of the kernel are chosen, on a random part of 20,000 cases (`fit` with ``inducing``).
+    refine : int
+        Steps uphill after that, with the log evidence of all cases and its gradient: each takes some ten passes.
+    positive : label, optional
+        Which of two labels is the positive class; the default is the later one.
+    client : distributed.Client, optional
+        A Dask cluster on whose workers the parts live; a worker that is lost is made up for.
+    processes : int
+        Without a client, in how many processes of this machine.
+    control : Control
+        Tolerance and largest number of rounds.
+    random_seed : int, numpy.random.Generator or None
+        Which cases are drawn.
+    progress : bool
+        Show a progress bar for what takes longer than a second.
+
+    Returns
+    -------
+    ShardedFit
+        With the posterior as a `streams.Stream`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is malformed, or a part cannot be read: the message names the file and the row.
+    ConvergenceError
+        If the equations were not solved.
+    """
+    if not isinstance(table, Table):
+        raise ValueError(
+            f"table must come from sharded.from_parquet, from_dask or from_arrays, got {type(table).__name__}."
+        )
+    check_inducing(likelihood, tap)
+    check_control(control)
+    check_flags(progress=progress)
+    check_positive_integers(processes=processes)
+    rng = as_generator(random_seed)
+    kernel = as_kernel(kernel, tuned=hyper is not None)
+    with closing(_backend(table, client, int(processes))) as backend:
+        seed = int(rng.integers(2**62))
+        seen = backend.map_reduce(look, _Asked(seed, SAMPLE, likelihood.targets == "binary"))
+        known: _Known = seen["known"]
+        if not seen["n"]:
+            raise ValueError("the table has no rows.")
+        classes, t = _targets(known, likelihood, positive)
+        start = _points(inducing, known, t, rng)
+        if hyper is not None:
+            options: dict[str, Any] = {"inducing": min(len(start), t.size), "draws": 1, "chains": 1}
+            tuned: Any = posterior(
+                fit_here(known.X, t, kernel, likelihood, hyper=hyper, random_seed=rng, progress=progress, **options)
+            )
+            kernel = tuned.kernel
+        points = start[independent_points(kernel, start)]
+        model = Model(0, kernel, likelihood, points, classes)
+        with progress_bar("solving on shards", enabled=progress) as advance:
+            if refine:
+                model, after = _uphill(backend, model, control, int(refine), advance)
+            else:
+                after = -1
+            solution = solve(backend, model, control, advance, after)
+            gradient = evidence_gradient(backend, solution)
+    factor = Factor(
+        points,
+        cholesky(np.asfortranarray(model.kernel.cross(points, points), dtype=np.float64)),
+        solution.precision,
+        solution.shift,
+    )
+    features = None if table.columns is None else list(table.columns)
+    stream = Stream.at(
+        factor, model.kernel, likelihood, n_seen=int(seen["n"]), classes=classes, features=features, X=known.X, t=t
+    )
+    return ShardedFit(stream, solution.log_evidence, gradient, int(seen["n"]), solution.info)
+
+
+def _backend(table: Table, client: Any, processes: int) -> Backend:
+    if client is not None:
+        return Dask(table.parts, client)
+    if processes > 1 and len(table.parts) > 1:
+        return Processes(table.parts, processes)
+    return Serial(table.parts)
+
+
+def _targets(known: _Known, likelihood: Likelihood, positive: Any) -> tuple[tuple[Any, Any] | None, Array]:
+    """Return the classes of all cases, and the targets of the random part."""
+    if likelihood.targets == "real":
+        return None, encode_targets(known.y.astype(np.float64), known.y.size, likelihood)[0]
+    labels = (
+        sorted(known.labels, key=str) if any(isinstance(label, str) for label in known.labels) else sorted(known.labels)
+    )
+    every = np.array([*labels, *known.y.tolist()], dtype=object)
+    t, names = encode_targets(every, every.size, likelihood, positive)
+    by_name = {str(label): label for label in labels}
+    return (by_name[names[0]], by_name[names[1]]), t[len(labels) :]
+
+
+def _points(inducing: Any, known: _Known, t: Array, rng: np.random.Generator) -> Array:
+    """Return the inducing inputs: those that were given, or of random cases, the classes in proportion."""
+    if np.ndim(inducing) == 2:
+        points = as_inputs("inducing", inducing)
+        if points.shape[1] != known.X.shape[1]:
+            raise ValueError(f"inducing must have {known.X.shape[1]} columns, as the table, got {points.shape[1]}.")
+        return points
+    check_positive_integers(inducing=inducing)
+    if inducing > t.size:
+        raise ValueError(f"inducing={inducing} cases are to be drawn from {t.size}. Give fewer.")
+    return known.X[in_proportion(t, rng)[: int(inducing)]]
+
+
+def _uphill(
+    backend: Backend, model: Model, control: Control, steps: int, advance: Callable[[str], None]
+) -> tuple[Model, int]:
+    """Return the model after some steps with the gradient on all cases, and the number of the last message."""
+    best, after = (-np.inf, model), -1
+    models = 0
+
+    def negative(x: Array) -> tuple[float, Array]:
+        nonlocal best, after, models
+        models += 1
+        tried = model._replace(number=models, kernel=with_log_vector(model.kernel, x))
+        try:
+            solution: ShardedSolution = solve(backend, tried, replace(control, tolerance=1e-6), advance, after)
+        except (ConvergenceError, NotPositiveDefiniteError):
+            if not np.isfinite(best[0]):
+                raise
+            away = x - log_vector(best[1].kernel)
+            return -best[0] + 1e3 * float(away @ away), 2e3 * away
+        after = solution.posterior.number
+        slope = log_gradient(tried.kernel, evidence_gradient(backend, solution))
+        if solution.log_evidence > best[0]:
+            best = solution.log_evidence, tried
+        return -solution.log_evidence, -slope
+
+    minimize(negative, log_vector(model.kernel), jac=True, method="L-BFGS-B", options={"maxiter": steps})
+    return best[1]._replace(number=models + 1), after

@@ -1,0 +1,308 @@
+r"""A part of the cases, with their sites: what it does in a round of TAP on inducing cases (THEORY, section 12).
+
+Sites and roots live where the rows live. A round has two messages. The first says how to mix the last steps into the
+next state, and the answer is what the sites of these cases say of the inducing values, :math:`L^T W' L` and
+:math:`L^T b'`, which add up. The second has the posterior that follows from all, and the answer is by how much the
+sites would change, with the products that the mixing of the next step needs (`solvers.driver` has the same steps on
+arrays).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import blas
+
+from bayesgp_mf.inference.solution import Cavity
+from bayesgp_mf.inputs import encode_labels
+from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.inducing import InducingGram, inducing_gram
+from bayesgp_mf.matrices.inducing_gradient import InducingGradient
+from bayesgp_mf.matrices.low_rank import weighted_square
+from bayesgp_mf.sharded.sources import Rows
+from bayesgp_mf.solvers.driver import MEMORY
+from bayesgp_mf.solvers.sites import SiteUnits, State, match
+from bayesgp_mf.types import Array
+
+SMALLEST_REST = 1e-6
+"""One less the precision of a site times the posterior variance: below this the case is all that is known of itself."""
+
+
+class Model(NamedTuple):
+    """What the cases are looked at with; every message has it, for whoever has to start anew.
+
+    Attributes
+    ----------
+    number : int
+        Changes with the model.
+    kernel, likelihood : Kernel, Likelihood
+        Prior covariance, and p(t | f).
+    points : (M, d) array
+        Inducing inputs.
+    classes : tuple or None
+        The two classes, the positive one last; None for real targets.
+    """
+
+    number: int
+    kernel: Kernel
+    likelihood: Likelihood
+    points: Array
+    classes: tuple[Any, Any] | None
+
+
+class Form(NamedTuple):
+    """How to go on: the first message of a round.
+
+    Attributes
+    ----------
+    model : Model
+        The model.
+    number : int
+        Of the message, from 0; who has not had the one before starts from nothing, and says so.
+    taken : bool
+        Whether the last step is taken; else it is forgotten.
+    weights : (k,) array or None
+        Of the last differences; None forgets them.
+    damping : float
+        Of the step; 0 stays.
+    """
+
+    model: Model
+    number: int
+    taken: bool
+    weights: Array | None
+    damping: float
+
+
+class Measure(NamedTuple):
+    """The posterior that follows from all cases: the second message.
+
+    Attributes
+    ----------
+    model : Model
+        The model.
+    number : int
+        Of the message.
+    inverse_factor : (M, M) array
+        T, with T'T the posterior covariance of the weights of the features.
+    mean : (M,) array
+        Their mean.
+    """
+
+    model: Model
+    number: int
+    inverse_factor: Array
+    mean: Array
+
+
+class Largest(float):
+    """A number whose sum with another is the larger of the two; NaN is larger than all."""
+
+    def __add__(self, other: float) -> Largest:
+        return Largest(self if not self <= other else other)
+
+
+class Shard:
+    """The cases of a part with their sites, under one model.
+
+    Parameters
+    ----------
+    rows : Rows
+        Inputs and labels.
+    model : Model
+        The model.
+    before : Shard, optional
+        The same cases under another one, whose sites are a start.
+    """
+
+    def __init__(self, rows: Rows, model: Model, before: Shard | None = None) -> None:
+        self.X, self.model = rows.X, model
+        self.t = targets_of(rows, model)
+        self.kernel, self.likelihood = model.kernel, model.likelihood
+        self.gram: InducingGram = inducing_gram(model.kernel, rows.X, model.points)
+        self.next, self.answer = 0, dict[str, Any]()
+        self.x: Array = np.zeros(2 * self.t.size)
+        if before is not None:
+            self.next, self.x = before.next, self.units.pack(before.units.unpack(before.tried))
+        self.tried: Array = self.x
+        self.change: Array | None = None
+        self.tried_change: Array | None = None
+        self.history = deque[tuple[Array, Array]](maxlen=MEMORY)
+
+    @cached_property
+    def units(self) -> SiteUnits:
+        """Units of the sites."""
+        return SiteUnits(self.likelihood, self.t, self.gram.prior)
+
+    def forget(self) -> None:
+        """Start from sites that say nothing."""
+        self.x = self.tried = np.zeros(2 * self.t.size)
+        self.change = self.tried_change = None
+        self.history.clear()
+
+    def told(self) -> tuple[State, Array, Array, Array]:
+        """Return the sites that are tried, 1 + W d, and W' and b' of the shared part, ``(n,)`` each."""
+        sites = self.units.unpack(self.tried)
+        share = 1.0 + sites.precision * self.gram.own
+        return sites, share, sites.precision / share, sites.shift / share
+
+    def is_new(self, number: int) -> bool:
+        """Take notice of a message; return whether the one before never came: these cases start from nothing."""
+        lost = number != self.next
+        if lost:
+            self.forget()
+        self.next = number + 1
+        return lost
+
+
+def shard_of(rows: Rows, model: Model) -> Shard:
+    """Return the cases of a part under a model."""
+    if rows.shard is None or rows.shard.model.number != model.number:
+        rows.shard = Shard(rows, model, rows.shard)
+    found: Shard = rows.shard
+    return found
+
+
+def targets_of(rows: Rows, model: Model) -> Array:
+    """Return targets ``(n,)`` as a solver wants them, or raise a ValueError that names the part."""
+    if model.classes is None:
+        try:
+            return np.asarray(rows.y, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{rows.name}: targets must be real numbers.") from error
+    try:
+        return 2.0 * encode_labels(rows.y, model.classes) - 1.0
+    except ValueError as error:
+        raise ValueError(f"{rows.name}: {error}") from error
+
+
+def form(rows: Rows, message: Form) -> dict[str, Any]:
+    """Return what the sites of the next state say of the inducing values."""
+    shard = shard_of(rows, message.model)
+    if message.number == shard.next - 1:  # asked again, because the answer was lost on its way
+        return shard.answer
+    with np.errstate(all="ignore"):
+        lost = shard.is_new(message.number)
+        if not lost:
+            _go_on(shard, message)
+        _, share, precision, shift = shard.told()
+        root = shard.gram.root
+        shard.answer = {
+            "precision": weighted_square(root, precision),
+            "shift": np.asarray(root.T @ shift),
+            "refused": int(not np.all(share > 0) or not np.all(np.isfinite(shift))),
+            "lost": int(lost),
+        }
+    return shard.answer
+
+
+def _go_on(shard: Shard, message: Form) -> None:
+    if message.taken and shard.tried_change is not None:
+        if shard.change is not None:
+            shard.history.append((shard.tried - shard.x, shard.tried_change - shard.change))
+        shard.x, shard.change = shard.tried, shard.tried_change
+    shard.tried_change = None
+    if message.weights is None:
+        shard.history.clear()
+    step = np.zeros_like(shard.x) if shard.change is None else message.damping * shard.change
+    for weight, (move, difference) in zip(
+        message.weights if message.weights is not None else (), shard.history, strict=True
+    ):
+        step = step - weight * (move + message.damping * difference)
+    shard.tried = shard.x + step
+
+
+def measure(rows: Rows, message: Measure) -> dict[str, Any]:
+    """Return by how much the sites would change, and the part of these cases in the log evidence."""
+    shard = shard_of(rows, message.model)
+    if message.number == shard.next - 1:
+        return shard.answer
+    with np.errstate(all="ignore"):
+        lost = shard.is_new(message.number)
+        after, value, refused = _matched(shard, message)
+        change = after - shard.tried
+        refused |= not np.all(np.isfinite(change))
+        shard.tried_change = change
+        differences = [difference for _, difference in shard.history]
+        if shard.change is not None:
+            differences.append(change - shard.change)
+        products = np.zeros((MEMORY + 1, MEMORY + 2))  # of this shard's part of the differences, and of the change
+        if differences and not refused:
+            stacked, k = np.array(differences), len(differences)
+            products[:k, :k], products[:k, -1] = stacked @ stacked.T, stacked @ change
+        shard.answer = {
+            "size": Largest(np.max(np.abs(change), initial=0.0)),
+            "products": products,
+            "value": value,
+            "refused": int(refused),
+            "lost": int(lost),
+        }
+    return shard.answer
+
+
+def _matched(shard: Shard, message: Measure) -> tuple[Array, float, bool]:
+    """Return the sites that match the likelihood at the cavities, in their units, and the part in the log evidence."""
+    gram = shard.gram
+    sites, share, precision, shift = shard.told()
+    moments = posterior_of(shard, message)
+    rest = 1.0 - precision * moments.variance
+    variance = moments.variance / rest + gram.own  # 2000, eq. 28
+    alpha = shift - precision * moments.mean
+    mean = moments.mean + gram.own * alpha - variance * alpha  # 2000, eq. 19
+    if not np.all(np.abs(rest) > SMALLEST_REST) or not np.all((variance > 0) | (gram.prior == 0)):
+        return shard.tried, np.nan, True
+    derivs = shard.likelihood.log_partition(shard.t, mean, variance)
+    value = np.sum(derivs.value - 0.5 * alpha * mean + 0.5 * np.log1p(sites.precision * variance) - 0.5 * np.log(share))
+    return shard.units.pack(match(shard.likelihood, shard.t, Cavity(mean, variance), derivs)), float(value), False
+
+
+class Moments(NamedTuple):
+    """Posterior mean and variance ``(n,)`` of the part of the latent values that the inducing cases explain."""
+
+    mean: Array
+    variance: Array
+
+
+def posterior_of(shard: Shard, message: Measure) -> Moments:
+    """Return what follows for these cases from the posterior of all."""
+    root, variance = shard.gram.root, np.empty(shard.t.size)
+    for block in blocks(variance.size):
+        projected = blas.dtrmm(1.0, message.inverse_factor, root[block].T, lower=1)
+        variance[block] = np.einsum("ij,ij->j", projected, projected)
+    return Moments(np.asarray(root @ message.mean), variance)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the gradient asks of the correction of all cases, for these."""
+
+    told: Array
+    weight_covariance: Array
+    own_diagonal: Array
+
+    def diagonal(self) -> Array:
+        """R_ii."""
+        return self.own_diagonal
+
+
+def gradient(rows: Rows, message: Measure) -> dict[str, Any]:
+    """Return the part of these cases in the gradient of the log evidence, and in the sum that K_mm needs."""
+    shard = shard_of(rows, message.model)
+    _, _, precision, shift = shard.told()
+    moments = posterior_of(shard, message)
+    alpha = shift - precision * moments.mean
+    diagonal = precision * (1.0 - precision * moments.variance)
+    told = Told(precision, message.inverse_factor.T @ message.inverse_factor, diagonal)
+    seen = 0.5 * message.mean, message.mean  # L' alpha is the mean of the weights
+    bar = InducingGradient(shard.gram, 0.5 * alpha, alpha, told, np.zeros_like(alpha), seen)
+    found: dict[str, Any] = {f"d {name}": value for name, value in bar.of_diagonal(shard.kernel, shard.X).items()}
+    for block, of_block in bar.of_cross():
+        for name, value in shard.kernel.cross_vjp(shard.X[block], shard.gram.points, of_block).items():
+            found[f"d {name}"] = found[f"d {name}"] + value
+    return found | {"square": bar.square()}

@@ -1,0 +1,249 @@
+"""A table in parts has the answer of the whole table, whoever computes which part, and says which part is wrong."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayesgp_mf as bgp
+from bayesgp_mf import kernels, sharded
+from bayesgp_mf.kernels import log_gradient, log_vector, with_log_vector
+from bayesgp_mf.sharded.seam import Serial, tree_sum
+
+RNG = np.random.default_rng(2)
+N = 900
+X, X_NEW = RNG.normal(size=(N, 3)), RNG.normal(size=(30, 3))
+F = np.sin(2.0 * X[:, 0]) + X[:, 1]
+LABELS, REAL = np.where(F + 0.5 * RNG.normal(size=N) > 0, "yes", "no"), F + 0.3 * RNG.normal(size=N)
+KERNEL = kernels.Matern32([1.0, 2.0, 4.0], 2.0) + kernels.Bias() + kernels.White(0.1)
+Z = X[:40]
+CUTS = (0, 50, 50, 300, 310, 600, 899, N)  # seven parts, one of them empty
+TIGHT = bgp.Control(tolerance=1e-10)
+
+
+def parts(y=LABELS, cuts=CUTS):
+    return sharded.from_arrays([(X[a:b], y[a:b]) for a, b in itertools.pairwise(cuts)])
+
+
+def fitted(table, likelihood=bgp.Probit(), kernel=KERNEL, **options):
+    return sharded.fit(table, kernel, likelihood, **{"inducing": Z, "control": TIGHT, "random_seed": 1, **options})
+
+
+def same(one, other, tolerance=1e-9):
+    assert one.log_evidence == pytest.approx(other.log_evidence, abs=tolerance)
+    assert one.n == other.n
+    for a, b in zip(one.stream.latent(X_NEW), other.stream.latent(X_NEW), strict=True):
+        np.testing.assert_allclose(a, b, atol=tolerance)
+    for name, value in one.gradient.items():
+        np.testing.assert_allclose(value, other.gradient[name], rtol=tolerance, atol=tolerance)
+
+
+@pytest.fixture
+def files(tmp_path):
+    for k, (a, b) in enumerate(itertools.pairwise(CUTS)):
+        frame = pd.DataFrame(X[a:b], columns=["a", "b", "c"]).assign(late=LABELS[a:b])
+        frame.to_parquet(tmp_path / f"part{k}.parquet")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "likelihood", [bgp.Probit(), bgp.Logit(), bgp.Probit(flip=0.05), bgp.likelihoods.Gaussian(0.1)], ids=repr
+)
+def test_parts_have_the_answer_of_the_whole(likelihood):
+    y = REAL if likelihood.targets == "real" else LABELS
+    whole = bgp.fit(X, y, KERNEL, likelihood, inducing=Z, control=TIGHT, draws=1, chains=1)
+    found = fitted(parts(y), likelihood)
+    assert found.log_evidence == pytest.approx(float(whole["fit"]["log_evidence"]), abs=1e-8)
+    for a, b in zip(found.stream.latent(X_NEW), bgp.posterior(whole).latent(X_NEW), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-8)
+    same(found, fitted(parts(y, (0, N)), likelihood))
+
+
+@pytest.mark.parametrize("likelihood", [bgp.Probit(), bgp.likelihoods.Gaussian(0.1)], ids=repr)
+def test_the_gradient_passes_central_differences(likelihood):
+    y = REAL if likelihood.targets == "real" else LABELS
+    at, step = log_vector(KERNEL), 1e-4
+    gradient = log_gradient(KERNEL, fitted(parts(y), likelihood).gradient)
+
+    def value(x):
+        return fitted(parts(y), likelihood, with_log_vector(KERNEL, x)).log_evidence
+
+    numeric = [(value(at + e) - value(at - e)) / (2.0 * step) for e in step * np.eye(at.size)]
+    np.testing.assert_allclose(gradient, numeric, rtol=2e-6, atol=2e-6 * np.max(np.abs(numeric)))
+    assert not np.allclose(1.001 * gradient, numeric, rtol=2e-6, atol=2e-6 * np.max(np.abs(numeric)))
+
+
+def test_processes_have_the_same_bytes():
+    one, two = fitted(parts()), fitted(parts(), processes=2)
+    assert one.log_evidence == two.log_evidence
+    np.testing.assert_array_equal(one.stream.latent(X_NEW)[0], two.stream.latent(X_NEW)[0])
+
+
+def test_files_are_parts(files):
+    found = fitted(sharded.from_parquet(f"{files}/*.parquet", target="late"))
+    same(found, fitted(parts()))
+    assert found.stream.features == ["a", "b", "c"]
+    p = found.stream.predict_proba(pd.DataFrame(X_NEW, columns=["a", "b", "c"]))
+    np.testing.assert_array_equal(p, fitted(parts()).stream.predict_proba(X_NEW))
+    fewer = fitted(
+        sharded.from_parquet(f"{files}/*.parquet", target="late", columns=["b", "a"]),
+        inducing=X[:30, 1::-1],
+        kernel=kernels.Gaussian(1.0),
+    )
+    assert fewer.stream.features == ["b", "a"]
+
+
+def test_what_is_wrong_with_a_file_is_said_with_its_name(files):
+    def refused(match):
+        table = sharded.from_parquet(f"{files}/*.parquet", target="late")
+        change()
+        with pytest.raises(ValueError, match=match):
+            fitted(table)
+
+    frame = pd.read_parquet(files / "part3.parquet")
+    damaged = frame.copy()
+    damaged.loc[7, "b"] = np.nan
+    for content, match in (
+        (damaged, r"part3.parquet: row 7 has nan in column 'b'"),
+        (frame.rename(columns={"c": "d"}), r"part3.parquet has no columns \['c'\]; it has \['a', 'b', 'd', 'late'\]"),
+        (frame.assign(late=[None, *frame["late"][1:]]), r"part3.parquet: row 0 has no label"),
+        (frame.assign(late="perhaps"), "two"),
+        (frame.assign(a="x"), "part3.parquet"),
+    ):
+        change = lambda content=content: content.to_parquet(files / "part3.parquet")  # noqa: E731
+        refused(match)
+        frame.to_parquet(files / "part3.parquet")
+    change = (files / "part3.parquet").unlink
+    refused("part3.parquet cannot be read")
+    with pytest.raises(ValueError, match="no file matches"):
+        sharded.from_parquet(f"{files}/*.csv", target="late")
+    with pytest.raises(ValueError, match=r"has no columns \['soon'\]"):
+        sharded.from_parquet(f"{files}/*.parquet", target="soon")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"table": X}, "table must come from sharded.from_parquet"),
+        ({"likelihood": bgp.Softmax()}, "several classes"),
+        ({"likelihood": bgp.Step()}, "step without"),
+        ({"inducing": 2000}, "are to be drawn from 900"),
+        ({"inducing": 0}, "inducing must be a positive integer"),
+        ({"inducing": X[:5, :2]}, "inducing must have 3 columns"),
+        ({"processes": 0}, "processes must be a positive integer"),
+        ({"control": None}, "control"),
+        (
+            {"table": sharded.from_arrays([(X[:5], LABELS[:5]), (X[:5, :2], LABELS[:5])])},
+            "differ in their number of inputs",
+        ),
+        ({"table": sharded.from_arrays([(X[:0], LABELS[:0])])}, "no rows"),
+        ({"table": sharded.from_arrays([(X[:5], ["a"] * 5)])}, "two"),
+    ],
+)
+def test_a_slip_is_named(given, says):
+    with pytest.raises(ValueError, match=says):
+        fitted(**{"table": parts(), **given})
+
+
+def test_a_fit_says_where_dask_collections_go():
+    import dask.array as da
+
+    with pytest.raises(ValueError, match=r"sharded.from_dask"):
+        bgp.fit(da.from_array(X), LABELS, KERNEL)
+
+
+@pytest.mark.filterwarnings("ignore::bayesgp_mf.BoundWarning")
+def test_hyperparameters_come_from_a_sample_and_are_refined_on_all():
+    kernel = kernels.Matern32([1.0, 1.0, 1.0], 1.0)
+    sample = fitted(parts(), kernel=kernel, inducing=40, hyper="evidence")
+    refined = fitted(parts(), kernel=kernel, inducing=40, hyper="evidence", refine=3)
+    assert refined.log_evidence >= sample.log_evidence
+    assert sample.stream.kernel != kernel
+
+
+def test_it_goes_on_as_a_stream(tmp_path):
+    found = fitted(parts()).stream
+    found.save(tmp_path / "fit.npz")
+    again = bgp.streams.load(tmp_path / "fit.npz")
+    np.testing.assert_array_equal(again.predict_proba(X_NEW), found.predict_proba(X_NEW))
+    assert again.update(X_NEW, ["yes"] * 30).n_seen == N + 30
+
+
+def test_too_few_rounds_are_said():
+    with pytest.raises(bgp.ConvergenceError, match="after 2 rounds on shards"):
+        fitted(parts(), control=bgp.Control(max_iterations=2))
+
+
+def test_a_sum_is_the_same_tree_whoever_adds():
+    answers = [{"x": np.array([1e16, 1.0, float(k)])} for k in range(7)]
+    first = ((answers[0]["x"] + answers[1]["x"]) + (answers[2]["x"] + answers[3]["x"])) + (
+        (answers[4]["x"] + answers[5]["x"]) + answers[6]["x"]
+    )
+    np.testing.assert_array_equal(tree_sum(answers)["x"], first)
+
+
+def test_a_part_that_is_lost_starts_from_nothing_and_the_answer_is_the_same(monkeypatch):
+    """What a lost worker does, without a worker: the states of two parts vanish in the middle, twice."""
+    from bayesgp_mf.sharded import seam
+
+    calls = iter(range(10**6))
+    ask = Serial.map_reduce
+
+    def loses(self, function, message):
+        if next(calls) in (5, 8):
+            for number in (2, 4):
+                seam._STATES.pop((self._job, number))  # noqa: SLF001
+        return ask(self, function, message)
+
+    whole = fitted(parts())
+    monkeypatch.setattr(Serial, "map_reduce", loses)
+    found = fitted(parts())
+    assert next(calls) > 9
+    same(found, whole, 1e-8)
+
+
+@pytest.fixture(scope="module")
+def client():
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_cluster_has_the_same_answer_and_makes_up_for_a_lost_worker(client, files):
+    import dask.array as da
+    import dask.dataframe as dd
+
+    expected = fitted(parts())
+    same(fitted(sharded.from_parquet(f"{files}/*.parquet", target="late"), client=client), expected)
+    frame = dd.read_parquet(f"{files}/*.parquet")
+    found = fitted(sharded.from_dask(frame, "late"), client=client)
+    same(found, expected)
+    arrays = da.from_array(X, chunks=(200, 3)), da.from_array(LABELS, chunks=200)
+    same(fitted(sharded.from_dask(*arrays), client=client), expected)
+    with pytest.raises(ValueError, match="blocks of the same rows"):
+        sharded.from_dask(arrays[0], arrays[1].rechunk(100))
+
+    lazy = sharded.predict(found.stream, frame)
+    lazy.to_parquet(files / "out")
+    there = pd.read_parquet(files / "out")
+    np.testing.assert_allclose(
+        there["p"], found.stream.predict_proba(pd.DataFrame(X, columns=["a", "b", "c"])), atol=1e-12
+    )
+    with pytest.raises(ValueError, match="lacks columns"):
+        sharded.predict(found.stream, frame[["a", "b"]])
+
+    pids = [worker.pid for worker in client.cluster.workers.values()]
+    timer = threading.Timer(0.3, os.kill, (pids[0], signal.SIGKILL))
+    timer.start()
+    same(fitted(sharded.from_dask(frame, "late"), client=client, control=bgp.Control(tolerance=1e-12)), expected, 1e-8)
+    timer.join()
