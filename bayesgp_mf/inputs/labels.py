@@ -16,6 +16,8 @@ from bayesgp_mf.inputs.tables import as_numbers
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.types import Array
 
+NAME_ALL = "Correct the labels, drop those cases, or name all classes at the fit: Softmax(classes=...)."
+
 
 def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood, positive: Any = None) -> tuple[Array, tuple[str, ...]]:
     """Return targets as a solver wants them, and the class names as text.
@@ -71,7 +73,7 @@ def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood, positive: Any =
     return codes, tuple(str(label) for label in classes)
 
 
-def encode_labels(y: ArrayLike, classes: Sequence[Any], what: str = "the classes") -> Array:
+def encode_labels(y: ArrayLike, classes: Sequence[Any], what: str = "the classes", advice: str = NAME_ALL) -> Array:
     """Return the codes ``(n,)`` of labels, their positions in ``classes``; as text where none matches as it is.
 
     Raises
@@ -89,8 +91,7 @@ def encode_labels(y: ArrayLike, classes: Sequence[Any], what: str = "the classes
     unknown = sorted({str(label) for label in labels if label not in position})
     if unknown:
         raise ValueError(
-            f"y has labels that are none of {what} {[str(label) for label in classes]}: {unknown[:5]}. Correct the "
-            "labels, drop those cases, or name all classes at the fit: Softmax(classes=...)."
+            f"y has labels that are none of {what} {[str(label) for label in classes]}: {unknown[:5]}. {advice}"
         )
     return np.array([position[label] for label in labels], dtype=np.float64)
 

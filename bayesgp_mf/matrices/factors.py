@@ -106,6 +106,8 @@ def triangular_inverse(lower: Array, *, overwrite: bool = False) -> Array:
 
 def _invert_triangle(matrix: Array) -> None:
     n = matrix.shape[0]
+    if n == 0:  # which LAPACK complains about
+        return
     if n <= SMALL_TRIANGLE:
         matrix[:], info = lapack_routine("trtri", matrix)(matrix, lower=1)
         if info != 0:

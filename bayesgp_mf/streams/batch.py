@@ -27,10 +27,13 @@ class Absorbed(NamedTuple):
         The state after it.
     log_score : (m,) array
         Log density of each target, given the past alone, in nats.
+    independent : float
+        Mean part of the prior variances of the batch that the basis inputs did not explain.
     """
 
     factor: Factor
     log_score: Array
+    independent: float
 
 
 def predictive(factor: Factor, kernel: Any, X: Array) -> tuple[Array, Array, Array, Array]:
@@ -91,4 +94,6 @@ def absorb(
     precision, shift, _ = sites_of(solution, problem)
     share = 1.0 + precision * own  # what is a case's own is noise of the measurement
     told = precision / share
-    return Absorbed(factor.with_sites(features, told, shift / share + told * mean), log_score)
+    prior = np.broadcast_to(kernel.diag(X), t.shape)
+    independent = float(np.mean(np.divide(own, prior, out=np.zeros_like(own), where=prior > 0)))
+    return Absorbed(factor.with_sites(features, told, shift / share + told * mean), log_score, independent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ def to_container(
     likelihood: Likelihood,
     *,
     features: list[str] | None,
+    classes: tuple[Any, Any] | None,
     scores: dict[str, NDArray[Any]],
     n_seen: int,
     sizes: tuple[int, int],
@@ -40,5 +42,7 @@ def to_container(
     for name, value in kernel.params.items():
         fit[name] = (("feature",) if np.ndim(value) else (), value)
     fit = fit.assign_attrs(n_seen=n_seen, kernel=repr(kernel), likelihood=repr(likelihood), method="stream")
+    if classes is not None:
+        fit = fit.assign_attrs(class_names=json.dumps([str(label) for label in classes]))
     groups = {"posterior": posterior, "constant_data": inputs, "fit": fit}
     return make_container({name: group.assign_attrs(attrs) for name, group in groups.items()})

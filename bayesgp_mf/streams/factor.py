@@ -37,7 +37,7 @@ from scipy.linalg import blas, lapack
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.matrices.factors import cholesky, symmetric, triangular_inverse
-from bayesgp_mf.matrices.inducing import LEAST_OWN
+from bayesgp_mf.matrices.inducing import LEAST_OWN, independent_points
 from bayesgp_mf.matrices.root import features_of
 from bayesgp_mf.types import Array
 
@@ -133,13 +133,18 @@ class Factor:
     def under(self, kernel: Any) -> Factor:
         """Return the same factor of the past under another prior covariance.
 
+        Basis inputs that others determine under it up to rounding go first.
+
         Raises
         ------
         NotPositiveDefiniteError
-            If the basis inputs are no longer told apart.
+            If all its variances there are zero, or overflow.
         """
         if self.size == 0:
             return self
+        stays = independent_points(kernel, self.points)
+        if stays.size < self.size:
+            return self._without(np.setdiff1d(np.arange(self.size), stays)).under(kernel)
         root = cholesky(np.asfortranarray(kernel.cross(self.points, self.points), dtype=np.float64))
         turn = blas.dtrsm(1.0, self.root, root, lower=1)  # of new coordinates into old ones
         own = np.eye(self.size)

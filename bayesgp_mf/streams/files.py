@@ -47,28 +47,36 @@ def write(
     control: Control,
 ) -> None:
     """Write a stream, as a whole or not at all."""
-    if not is_built_in(kernel):
-        raise ValueError(
-            f"a file holds kernels of this package only, and {kernel!r} is, or has in it, one that is not."
-        )
-    described = to_dict(likelihood)
-    try:
-        known = likelihood_from_dict(described)
-    except ValueError as error:
-        raise ValueError(f"a file holds likelihoods of this package only, and {likelihood!r} is none.") from error
-    if type(known) is not type(likelihood):
-        raise ValueError(f"a file holds likelihoods of this package only, and {likelihood!r} is none.")
+    check_writable(path, kernel, likelihood)
     header = json.dumps(
         {
             "format": FORMAT,
             "settings": settings,
             "kernel": kernel.to_dict(),
-            "likelihood": described,
+            "likelihood": to_dict(likelihood),
             "control": asdict(control),
         }
     )
     with whole(path) as part, part.open("wb") as file:
         np.savez(file, **{HEADER: np.array(header), CHECKSUM: np.array(_checksum(header, arrays))}, **arrays)  # type: ignore[arg-type]
+
+
+def check_writable(path: Path, kernel: Kernel, likelihood: Likelihood) -> None:
+    """Raise if a stream with this kernel and likelihood could not be written there, as far as that is known before."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: give the name of a file.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} to.")
+    if not is_built_in(kernel):
+        raise ValueError(
+            f"a file holds kernels of this package only, and {kernel!r} is, or has in it, one that is not."
+        )
+    try:
+        known = likelihood_from_dict(to_dict(likelihood))
+    except ValueError as error:
+        raise ValueError(f"a file holds likelihoods of this package only, and {likelihood!r} is none.") from error
+    if type(known) is not type(likelihood):
+        raise ValueError(f"a file holds likelihoods of this package only, and {likelihood!r} is none.")
 
 
 def read(path: Path) -> Saved:

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from bayesgp_mf.errors import NotPositiveDefiniteError
+from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.fitting import fit, posterior
 from bayesgp_mf.hyper import Strategy, get_strategy
 from bayesgp_mf.hyper.strategy import averages
@@ -27,10 +28,10 @@ from bayesgp_mf.inputs import (
     check_flags,
     check_positive_integers,
     check_same_cases,
-    check_same_features,
     encode_labels,
     encode_targets,
     feature_names,
+    warn_of_scale,
 )
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
@@ -41,13 +42,19 @@ from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.streams import batch as batches
 from bayesgp_mf.streams.container import to_container
 from bayesgp_mf.streams.factor import Factor, nothing
-from bayesgp_mf.streams.files import read, write
+from bayesgp_mf.streams.files import check_writable, read, write
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container
     from bayesgp_mf.hyper.priors import Prior
 
+SEARCHES = ("evidence", "loo", "scan")
+"""Strategies that choose one kernel, by name."""
+FEWEST = 10
+"""Cases of each class without which there is nothing to tune on."""
+PARTS = 8
+"""With a half-life, a batch has at most this part of it: all its cases are forgotten alike."""
 ARRIVE = 4
 """Once the budget is full, a batch brings in a quarter of it at most: what is best kept is found out after that."""
 
@@ -82,6 +89,7 @@ class _State:
     is_tuned: bool
     X: Array  # the reservoir: a random part of the cases seen, all of them at first
     t: Array
+    independent: float = math.nan
 
 
 class Stream:
@@ -105,15 +113,16 @@ class Stream:
         How the parameters of the kernel are chosen, on the first cases. None keeps them as given. `retune` chooses anew
         later, also with a strategy that has options.
     first : int
-        With ``hyper``, how many cases are collected for that. Until then they are learned from under ``kernel``, and
-        afterwards once more under the kernel that was chosen.
+        With ``hyper``, how many cases are collected for that, and more until there are 10 of each class. Until then
+        they are learned from under ``kernel``, and afterwards once more under the kernel that was chosen.
     reservoir : int
         How many cases are kept for `retune`, a random part of all that were seen.
     forget : float, optional
         Half-life in cases: what a case said counts half as much when so many others have come after it. For data that
-        drift; the default forgets nothing.
+        drift; the default forgets nothing. The reservoir forgets too.
     batch : int
-        Cases that are solved for at once; a longer update is taken in parts.
+        Cases that are solved for at once; a longer update is taken in parts. With ``forget``, parts have at most an
+        eighth of it.
     control : Control
         Tolerance of TAP.
     random_seed : int, numpy.random.Generator or None
@@ -125,6 +134,12 @@ class Stream:
         Cases learned from.
     log_score : LogScore
         How well each batch was predicted before its labels were seen.
+    classes : tuple or None
+        The two classes, the positive one last, once they are known.
+    basis : (M, d) array
+        The basis inputs, a copy.
+    independent : float
+        Mean part of the prior variances of the last batch that the basis inputs do not explain.
 
     Raises
     ------
@@ -166,20 +181,17 @@ class Stream:
         check_positive_integers(first=first, reservoir=reservoir, batch=batch)
         check_control(control)
         if hyper is not None:
-            if not isinstance(hyper, str):
+            if hyper not in SEARCHES:
                 raise ValueError(
-                    f"hyper must be the name of a strategy or None, got {type(hyper).__name__}. One with options goes "
-                    "to retune, after the first updates."
+                    f"hyper must be None or one of {list(SEARCHES)}, which choose one kernel, got {hyper!r}. A "
+                    "strategy with options goes to retune, after the first updates."
                 )
-            _check_hyper(hyper)
             if first > reservoir:
                 raise ValueError(
                     f"first={first} cases are tuned on, and reservoir={reservoir} are kept: it is too small."
                 )
-        if forget is not None and not (_is_number(forget) and 0.0 < forget < math.inf):
-            raise ValueError(f"forget must be a half-life in cases, a number above 0, or None, got {forget!r}.")
-        self.likelihood, self._classes = likelihood, _as_classes(classes, likelihood)
-        self._budget, self.forget = _as_budget(budget), None if forget is None else float(forget)
+        self._likelihood, self._classes = likelihood, _as_classes(classes, likelihood)
+        self._budget, self._forget = _as_budget(budget), _as_half_life(forget)
         self._hyper, self._first, self._reservoir, self._batch = hyper, int(first), int(reservoir), int(batch)
         self._control = control
         self._entropy = int(as_generator(random_seed).integers(2**63))
@@ -225,9 +237,33 @@ class Stream:
         return self._state.n_seen
 
     @property
+    def likelihood(self) -> Likelihood:
+        """p(t | f)."""
+        return self._likelihood
+
+    @property
+    def classes(self) -> tuple[Any, Any] | None:
+        """The two classes, the positive one last, once they are known; None for real targets."""
+        return self._classes
+
+    @property
     def basis(self) -> Array:
-        """The basis inputs ``(M, d)``."""
-        return self._state.factor.points
+        """The basis inputs ``(M, d)``, a copy."""
+        return self._state.factor.points.copy()
+
+    @property
+    def independent(self) -> float:
+        """Mean part of the prior variances of the last batch that the basis inputs do not explain; NaN before it."""
+        return self._state.independent
+
+    @property
+    def forget(self) -> float | None:
+        """Half-life in cases; it may be set between updates."""
+        return self._forget
+
+    @forget.setter
+    def forget(self, value: float | None) -> None:
+        self._forget = _as_half_life(value)
 
     @property
     def budget(self) -> int | None:
@@ -293,32 +329,41 @@ class Stream:
         X, y = _as_table(X, y)
         check_same_cases(X, y)
         features = feature_names("X", X)
-        check_same_features(self._features, X)
+        if None not in (self._features, features) and features != self._features:
+            raise ValueError(
+                f"X has columns {features}, and the first update had {self._features}. Pass X[{self._features}]."
+            )
         X = as_inputs("X", X)
         columns = self._state.X.shape[1]
         if self.n_seen and X.shape[1] != columns:
             raise ValueError(f"X must have {columns} columns, as at the first update, got {X.shape[1]}.")
         t, classes = self._targets(y, X.shape[0])
         path = None if checkpoint is None else Path(checkpoint)
+        if path is not None:
+            check_writable(path, self.kernel, self._likelihood)
+        if not self.n_seen:
+            warn_of_scale(X, [self.kernel])
         self._features, self._classes = features if self._features is None else self._features, classes
-        total = -(-X.shape[0] // self._batch)
-        with progress_bar("learning", total, enabled=progress) as advance:
-            for k, some in enumerate(blocks(X.shape[0], self._batch)):
-                try:
+        size = self._batch if self._forget is None else max(1, min(self._batch, int(self._forget / PARTS)))
+        total, before = -(-X.shape[0] // size), self.n_seen
+        try:
+            with progress_bar("learning", total, enabled=progress) as advance:
+                for k, some in enumerate(blocks(X.shape[0], size)):
                     self._learn(X[some], t[some])
-                except (ArithmeticError, RuntimeError, ValueError) as error:
-                    error.add_note(
-                        f"This happened in rows {some.start} to {some.stop - 1} of the update. The stream has learned "
-                        f"from those before, {self.n_seen} cases in all, and goes on from there."
-                    )
-                    raise
-                advance(f"{self.n_seen} cases, log score {self.log_score.mean:.4f}")
-                if path is not None and ((k + 1) % every == 0 or k + 1 == total):
-                    self.save(path)
+                    advance(f"{self.n_seen} cases, log score {self.log_score.mean:.4f}")
+                    if path is not None and ((k + 1) % every == 0 or k + 1 == total):
+                        self.save(path)
+        except BaseException as error:  # Ctrl-C too
+            done = self.n_seen - before
+            error.add_note(
+                f"The stream has learned from the first {done} of the {X.shape[0]} rows of this update, {self.n_seen} "
+                f"cases in all, and goes on from there: update(X[{done}:], y[{done}:])."
+            )
+            raise
         return self
 
     def latent(self, X_new: ArrayLike) -> tuple[Array, Array]:
-        """Return the posterior mean and variance ``(m,)`` of the latent function at new cases ``(m, d)``.
+        """Return the posterior mean and variance ``(m,)`` of the latent function at new cases ``(m, d)``, or at one.
 
         Raises
         ------
@@ -327,7 +372,8 @@ class Stream:
         """
         if not self.n_seen:
             raise ValueError("nothing was learned yet: call update(X, y) first.")
-        X, state = as_new_inputs(X_new, self._state.X, self._features), self._state
+        state = self._state
+        X = as_new_inputs(_as_rows(X_new), state.X, self._features)
         mean, variance = np.empty(X.shape[0]), np.empty(X.shape[0])
         with one_thread_if_small(state.factor.size):
             for block in blocks(X.shape[0]):
@@ -344,7 +390,9 @@ class Stream:
         UndefinedQuantityError
             If the targets are real.
         """
-        return self.likelihood.predict_proba(*self.latent(X_new))
+        if self._likelihood.targets == "real":
+            raise UndefinedQuantityError("real targets have no class; use latent(X_new).")
+        return self._likelihood.predict_proba(*self.latent(X_new))
 
     def retune(
         self,
@@ -373,20 +421,14 @@ class Stream:
         ValueError
             If an argument is malformed, or nothing was learned yet.
         NotPositiveDefiniteError
-            If the new kernel does not tell the basis inputs apart; the stream stays as it was.
+            If under the new kernel all variances at the basis inputs are zero; the stream stays as it was.
         """
         if not self.n_seen:
             raise ValueError("nothing was learned yet: call update(X, y) first.")
         _check_hyper(hyper)
         state = self._state
         kernel = self._tuned(state, hyper, priors=priors, bounds=bounds, fixed=fixed, starts=starts, progress=progress)
-        try:
-            factor = state.factor.under(kernel)
-        except NotPositiveDefiniteError as error:
-            raise NotPositiveDefiniteError(
-                f"under {kernel!r} the basis inputs are no longer told apart, so that what was learned cannot be "
-                "carried over to it. The stream stays as it was. Another kernel needs a new Stream."
-            ) from error
+        factor = state.factor.under(kernel)
         self._state = replace(state, kernel=kernel, factor=factor, is_tuned=True)
         return self
 
@@ -401,8 +443,9 @@ class Stream:
         return to_container(
             state.factor,
             state.kernel,
-            self.likelihood,
+            self._likelihood,
             features=self._features,
+            classes=self._classes,
             scores={"log_score": score.batches, "n_cases": score.cases},
             n_seen=self.n_seen,
             sizes=(int(chains), int(draws)),
@@ -436,13 +479,14 @@ class Stream:
             "hyper": self._hyper,
             "first": self._first,
             "reservoir": self._reservoir,
-            "forget": self.forget,
+            "forget": self._forget,
             "batch": self._batch,
             "entropy": self._entropy,
             "n_seen": state.n_seen,
             "is_tuned": state.is_tuned,
+            "independent": state.independent,
         }
-        write(Path(path), arrays, settings, state.kernel, self.likelihood, self._control)
+        write(Path(path), arrays, settings, state.kernel, self._likelihood, self._control)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Stream:
@@ -467,7 +511,16 @@ class Stream:
             arrays["points"], np.asfortranarray(arrays["root"]), np.asfortranarray(arrays["precision"]), arrays["shift"]
         )
         n_seen, n_batches = settings["n_seen"], len(arrays["n_cases"])
-        stream._state = _State(saved.kernel, factor, n_seen, n_batches, settings["is_tuned"], arrays["X"], arrays["t"])
+        stream._state = _State(
+            saved.kernel,
+            factor,
+            n_seen,
+            n_batches,
+            settings["is_tuned"],
+            arrays["X"],
+            arrays["t"],
+            settings["independent"],
+        )
         return stream
 
     def __repr__(self) -> str:
@@ -477,27 +530,36 @@ class Stream:
         if score.cases.size:
             said = f", log score {score.mean:.4f} a case (last batch {score.batches[-1] / score.cases[-1]:.4f})"
         waits = "" if state.is_tuned else f"; tuned after {self._first:,}"
+        left = "" if math.isnan(state.independent) else f", which leave {100.0 * state.independent:.0f} % of the prior"
+        positive = "" if self._classes is None else f"; p is of {self._classes[1]!r}"
         return (
-            f"Stream({state.kernel!r}, {self.likelihood!r})\n"
+            f"Stream({state.kernel!r}, {self._likelihood!r})\n"
             f"  {self.n_seen:,} cases in {state.n_batches:,} batches{said}{waits}\n"
-            f"  {state.factor.size:,} basis inputs, {limit}"
+            f"  {state.factor.size:,} basis inputs, {limit}{left}{positive}"
         )
 
     def _targets(self, y: Any, m: int) -> tuple[Array, tuple[Any, Any] | None]:
         """Return targets ``(m,)``, and the classes, which the first update may name."""
-        if self.likelihood.targets == "real":
-            return encode_targets(y, m, self.likelihood)[0], None
+        if self._likelihood.targets == "real":
+            return encode_targets(y, m, self._likelihood)[0], None
         if self._classes is not None:
             if len(np.asarray(y, dtype=object)) != m:
                 raise ValueError(f"y must have one label for each of the {m} rows of X, got {len(np.asarray(y))}.")
-            return 2.0 * encode_labels(y, self._classes, "the classes of this stream") - 1.0, self._classes
+            what, advice = "the classes of this stream", "Correct the labels, or drop those cases."
+            return 2.0 * encode_labels(y, self._classes, what, advice) - 1.0, self._classes
         labels = np.asarray(y, dtype=object)
-        if labels.ndim == 1 and len({str(label) for label in labels}) == 1:
+        distinct = {str(label) for label in labels} if labels.ndim == 1 else set()
+        if len(distinct) == 1:
             raise ValueError(
-                f"y of the first update has a single class, {str(labels[0])!r}, so that the other is not known. Name "
+                f"y of the first update has a single class, {distinct.pop()!r}, so that the other is not known. Name "
                 "both when you make the stream, the positive one last: Stream(kernel, classes=('no', 'yes'))."
             )
-        t, names = encode_targets(y, m, self.likelihood)
+        if len(distinct) > 2:
+            raise ValueError(
+                f"y must have two classes, got {sorted(distinct)[:5]}{', ...' * (len(distinct) > 5)}. For more, make a "
+                "stream for each class against the rest; for real targets use likelihoods.Gaussian(...)."
+            )
+        t, names = encode_targets(y, m, self._likelihood)
         by_name = {str(label): label for label in labels}
         first, second = (by_name.get(name, name) for name in names)
         return t, (first, second)
@@ -509,64 +571,97 @@ class Stream:
             state = replace(state, factor=nothing(X.shape[1]), X=np.empty((0, X.shape[1])))
         rng = np.random.default_rng([self._entropy, state.n_batches])  # the same after a crash
         with one_thread_if_small(max(state.factor.size, t.size)):
-            factor, log_score = self._absorbed(state.factor, state.kernel, X, t, rng)
-        kept = _sampled(state, X, t, self._reservoir, rng)
+            factor, done = self._absorbed(state.factor, state.kernel, X, t, rng)
+        kept = _sampled(state, X, t, self._reservoir, self._forget, rng)
         after = replace(
-            state, factor=factor, n_seen=state.n_seen + t.size, n_batches=state.n_batches + 1, X=kept[0], t=kept[1]
+            state,
+            factor=factor,
+            n_seen=state.n_seen + t.size,
+            n_batches=state.n_batches + 1,
+            X=kept[0],
+            t=kept[1],
+            independent=done.independent,
         )
-        if not after.is_tuned and after.n_seen >= self._first and self._hyper is not None:
+        if not after.is_tuned and after.n_seen >= self._first and self._hyper is not None and self._may_tune(after.t):
             kernel = self._tuned(after, self._hyper)
-            factor = nothing(X.shape[1])
-            for some in blocks(after.t.size, self._batch):
-                factor, _ = self._absorbed(factor, kernel, after.X[some], after.t[some], rng)
+            if after.t.size < after.n_seen:  # not all cases are here any more
+                factor = after.factor.under(kernel)
+            else:
+                factor = nothing(X.shape[1])
+                for some in blocks(after.t.size, self._batch):
+                    factor, _ = self._absorbed(factor, kernel, after.X[some], after.t[some], rng)
             after = replace(after, kernel=kernel, factor=factor, is_tuned=True)
         del self._scores[state.n_batches :], self._cases[state.n_batches :]
-        self._scores.append(log_score)
+        self._scores.append(float(done.log_score.sum()))
         self._cases.append(t.size)
         self._state = after
 
+    def _may_tune(self, t: Array) -> bool:
+        """Tell whether there are enough cases of each class."""
+        return self._likelihood.targets == "real" or int(min(np.sum(t > 0), np.sum(t < 0))) >= FEWEST
+
     def _absorbed(
         self, factor: Factor, kernel: Kernel, X: Array, t: Array, rng: np.random.Generator
-    ) -> tuple[Factor, float]:
-        """Return the factor after a batch, within the budget, and the log density of the batch before."""
-        if self.forget is not None:
-            factor = factor.forgetting(0.5 ** (t.size / self.forget))
+    ) -> tuple[Factor, batches.Absorbed]:
+        """Return the factor after a batch, within the budget, and what came of the batch."""
+        if self._forget is not None:
+            factor = factor.forgetting(0.5 ** (t.size / self._forget))
         room = t.size if self._budget is None else max(self._budget - factor.size, -(-self._budget // ARRIVE))
         new = X if room >= t.size else X[np.sort(rng.choice(t.size, room, replace=False))]
-        factor, log_score = batches.absorb(factor, kernel, X, t, self.likelihood, new, self._control)
-        return factor if self._budget is None else factor.within(self._budget), float(log_score.sum())
+        done = batches.absorb(factor, kernel, X, t, self._likelihood, new, self._control)
+        return done.factor if self._budget is None else done.factor.within(self._budget), done
 
     def _tuned(self, state: _State, hyper: str | Strategy, **options: Any) -> Kernel:
         """Return the kernel that a strategy chooses on the reservoir."""
         inducing = None if self._budget is None or self._budget >= state.t.size else self._budget
         rng = np.random.default_rng([self._entropy, state.n_batches, 1])
         given: dict[str, Any] = {"inducing": inducing, "draws": 1, "chains": 1, "random_seed": rng, **options}
-        found = fit(state.X, state.t, state.kernel, self.likelihood, hyper=hyper, **given)
+        found = fit(state.X, state.t, state.kernel, self._likelihood, hyper=hyper, **given)
         process: Any = posterior(found)
         return as_kernel(process.kernel)
 
 
-def _sampled(state: _State, X: Array, t: Array, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
+def _sampled(
+    state: _State, X: Array, t: Array, size: int, forget: float | None, rng: np.random.Generator
+) -> tuple[Array, Array]:
     """Return a random part of all cases: each so far and each of these is in it with the same probability.
 
-    J. S. Vitter (1985). Random sampling with a reservoir. ACM Trans. Math. Softw. 11, 37-57, algorithm R.
+    J. S. Vitter (1985). Random sampling with a reservoir. ACM Trans. Math. Softw. 11, 37-57, algorithm R. With a
+    half-life, each comes in with a probability that does not fall, in place of a random one, so that ages are
+    exponential with that half-life, or younger (C. C. Aggarwal, 2006, VLDB, 607-618).
     """
     room = max(0, size - state.t.size)
     kept_X, kept_t = np.concatenate([state.X, X[:room]]), np.concatenate([state.t, t[:room]])
     X, t = X[room:], t[room:]
     if t.size:
-        places = rng.integers(0, state.n_seen + room + 1 + np.arange(t.size))
+        many = state.n_seen + room + 1 + np.arange(t.size)
+        if forget is not None:
+            many = np.minimum(many, math.ceil(max(size, forget / math.log(2.0))))
+        places = rng.integers(0, many)
         here = places < size
         kept_X[places[here]], kept_t[places[here]] = X[here], t[here]
     return kept_X, kept_t
 
 
+def _as_rows(X: Any) -> Any:
+    """Return one case as a table of one row, anything else as it is."""
+    if hasattr(X, "to_frame") and np.ndim(X) == 1:  # a row of a data frame
+        return X.to_frame().T
+    return np.asarray(X)[None, :] if isinstance(X, np.ndarray | list | tuple) and np.ndim(X) == 1 else X
+
+
 def _as_table(X: Any, y: Any) -> tuple[Any, Any]:
-    """Return one case as a table of one row."""
-    if np.ndim(y) > 0 or isinstance(y, list | tuple):
-        return X, y
-    row = X.to_frame().T if hasattr(X, "to_frame") else X
-    return (row if np.ndim(row) == 2 else np.asarray(row)[None, :] if np.ndim(row) == 1 else row), [y]
+    """Return one case with its label as a table of one row with one label."""
+    is_label = np.ndim(y) == 0 and not isinstance(y, list | tuple)
+    if is_label or (np.ndim(X) == 1 and np.shape(y) == (1,)):
+        return _as_rows(X), [y] if is_label else np.asarray(y)
+    return X, y
+
+
+def _as_half_life(forget: Any) -> float | None:
+    if forget is not None and not (_is_number(forget) and 0.0 < forget < math.inf):
+        raise ValueError(f"forget must be a half-life in cases, a number above 0, or None, got {forget!r}.")
+    return None if forget is None else float(forget)
 
 
 def _is_number(value: Any) -> bool:
@@ -586,7 +681,7 @@ def _as_classes(classes: Any, likelihood: Likelihood) -> tuple[Any, Any] | None:
     if likelihood.targets != "binary":
         raise ValueError(f"classes names two classes, and {type(likelihood).__name__} has real targets. Leave it out.")
     given = list(classes) if isinstance(classes, Sequence | np.ndarray) and not isinstance(classes, str) else []
-    if len(given) != 2 or given[0] == given[1]:
+    if len(given) != 2 or given[0] == given[1] or any(pd.isna(label) for label in given):
         raise ValueError(f"classes must be two different labels, the positive one last, got {classes!r}.")
     return given[0], given[1]
 

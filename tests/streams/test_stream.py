@@ -74,7 +74,8 @@ def test_the_representation_has_three_lines(learned):
     first, second, third = repr(learned).splitlines()
     assert first.startswith("Stream(Matern32(")
     assert "400 cases in 8 batches, log score -0." in second
-    assert third == "  30 basis inputs, at most 30"
+    assert third.startswith("  30 basis inputs, at most 30, which leave ")
+    assert third.endswith("% of the prior; p is of 'ill'")
     assert "log score" not in repr(stream())
     assert "tuned after 200" in repr(stream(hyper="evidence", first=200))
 
@@ -133,7 +134,7 @@ def test_columns_are_those_of_the_first_update(learned):
         ({"batch": 0}, "batch must be a positive integer"),
         ({"forget": 0.0}, "forget must be a half-life"),
         ({"forget": True}, "forget must be a half-life"),
-        ({"hyper": "hmc"}, "averages over kernels"),
+        ({"hyper": "hmc"}, "which choose one kernel"),
         ({"hyper": bgp.hyper.Evidence(starts=2)}, "goes to retune"),
         ({"hyper": "evidence", "first": 100, "reservoir": 50}, "reservoir=50"),
         ({"control": None}, "control"),
@@ -256,7 +257,7 @@ def test_the_reservoir_is_a_fair_part_of_all_cases():
         state, rng = _State(KERNEL, None, 0, 0, True, np.empty((0, 1)), np.empty(0)), np.random.default_rng(seed)
         for start in range(0, 300, 25):
             cases = np.arange(start, start + 25.0)
-            inputs, t = _sampled(state, cases[:, None], cases, 30, rng)
+            inputs, t = _sampled(state, cases[:, None], cases, 30, None, rng)
             np.testing.assert_array_equal(inputs[:, 0], t)
             state = _State(KERNEL, None, start + 25, 0, True, inputs, t)
         assert len(set(t)) == 30
@@ -280,6 +281,7 @@ def test_a_container_has_the_function_at_the_basis_inputs(learned):
     np.testing.assert_array_equal(fit["lengthscale"], [1.0, 2.0])
 
 
+@pytest.mark.filterwarnings("ignore:To this kernel the inputs")
 @pytest.mark.parametrize("case", ["duplicates", "constant", "huge", "tiny", "one input"])
 def test_degenerate_inputs_are_learned_from_or_refused(case):
     inputs = RNG.normal(size=(200, 2))
@@ -296,3 +298,94 @@ def test_degenerate_inputs_are_learned_from_or_refused(case):
     assert np.all(np.isfinite(mean))
     assert np.all(variance >= 0.0)
     assert np.all((found.predict_proba(inputs) > 0.0) & (found.predict_proba(inputs) < 1.0))
+
+
+def test_with_a_half_life_the_reservoir_keeps_the_young():
+    from bayesgp_mf.streams.stream import _sampled, _State
+
+    ages = []
+    for seed in range(100):
+        state, rng = _State(KERNEL, None, 0, 0, True, np.empty((0, 1)), np.empty(0)), np.random.default_rng(seed)
+        for start in range(0, 2000, 25):
+            cases = np.arange(start, start + 25.0)
+            inputs, t = _sampled(state, cases[:, None], cases, 30, 200.0, rng)
+            state = _State(KERNEL, None, start + 25, 0, True, inputs, t)
+        ages.extend(2000.0 - t)
+    assert np.median(ages) == pytest.approx(200.0, rel=0.1)
+
+
+def test_a_rare_class_waits_until_there_is_something_to_tune_on():
+    waits = stream(hyper="evidence", first=100, reservoir=150, classes=("fine", "ill"))
+    many = RNG.normal(size=(400, 2))
+    waits.update(many[:300], ["fine"] * 300)
+    assert waits.kernel == KERNEL
+    assert "tuned after" in repr(waits)
+    waits.update(many[300:], np.where(many[300:, 0] > 0, "ill", "fine"))
+    assert waits.kernel != KERNEL
+    assert waits.n_seen == 400
+
+
+def test_inputs_that_the_new_kernel_determines_go():
+    x = np.random.default_rng(1).uniform(-3.0, 3.0, (1000, 1))
+    t = np.random.default_rng(2).random(1000) < 1.0 / (1.0 + np.exp(-x[:, 0]))
+    rough = Stream(kernels.Gaussian(0.05, 1.0), random_seed=0).update(x, t)
+    smooth = rough.retune(bgp.hyper.Evidence(starts=1))
+    assert len(smooth.basis) < 100
+    p = smooth.predict_proba(np.array([[-2.0], [0.0], [2.0]]))
+    assert p[0] < 0.3 < p[1] < 0.7 < p[2]
+
+
+def test_what_it_gives_away_is_no_part_of_it(learned):
+    before = learned.predict_proba(X)
+    learned.basis[:] = 0.0
+    np.testing.assert_array_equal(learned.predict_proba(X), before)
+    with pytest.raises(AttributeError):
+        learned.likelihood = bgp.Logit()
+    for bad in (-300, 0, "a"):
+        with pytest.raises(ValueError, match="forget must be a half-life"):
+            learned.forget = bad
+    learned.forget = 1000
+    assert learned.update(X[:50], Y[:50]).n_seen == 450
+
+
+def test_one_case_is_predicted_as_it_is_learned(learned):
+    row = X.iloc[5]
+    assert learned.predict_proba(row) == learned.predict_proba(X.iloc[5:6])
+    assert learned.predict_proba(row.to_numpy()) == learned.predict_proba(X.iloc[5:6])
+    assert learned.update(row, Y[5]).update(row, [Y[5]]).n_seen == 402
+
+
+def test_classes_and_what_is_left_are_told(learned):
+    assert learned.classes == ("fine", "ill")
+    assert 0.0 < learned.independent < 0.3
+    assert get_group(learned.to_container(draws=2, chains=1), "fit").attrs["class_names"] == '["fine", "ill"]'
+    with pytest.raises(ValueError, match="a stream for each class"):
+        stream().update(X[:3], ["a", "b", "c"])
+    with pytest.raises(bgp.UndefinedQuantityError, match=r"use latent\(X_new\)"):
+        Stream(KERNEL, bgp.likelihoods.Gaussian(0.1)).update(X, X["age"]).predict_proba(X)
+
+
+def test_where_a_checkpoint_cannot_go_is_said_before_anything_is_learned(tmp_path):
+    given = stream()
+    for path, error in ((tmp_path, IsADirectoryError), (tmp_path / "none" / "s.npz", FileNotFoundError)):
+        with pytest.raises(error):
+            given.update(X, Y, checkpoint=path)
+    assert given.n_seen == 0
+
+
+def test_after_ctrl_c_it_says_how_to_go_on(monkeypatch):
+    given, calls = stream(), iter(range(2))
+    solve = type(bgp.methods.get_method("tap")).solve
+
+    def interrupted(*args, **kwargs):
+        if next(calls, None) is None:
+            raise KeyboardInterrupt
+        return solve(*args, **kwargs)
+
+    monkeypatch.setattr(type(bgp.methods.get_method("tap")), "solve", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        given.update(X, Y)
+    monkeypatch.undo()
+    done = given.n_seen
+    assert f"from the first {done} of the 400 rows" in caught.value.__notes__[0]
+    same(given.update(X[done:], Y[done:]), stream().update(X, Y))
