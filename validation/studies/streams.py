@@ -67,8 +67,12 @@ def drifting(half_life: float | None, turns: bool, n: int = N) -> dict[str, list
     """Return the log ``scores`` a case of each batch before it is learned from; the rule turns halfway, or never."""
     X, t = data(n, 3, turned_from=n // 2 if turns else None)
     stream = Stream(KERNEL, budget=BUDGET, batch=BATCH, forget=half_life, random_seed=1)
-    stream.update(X, t, progress=False)
-    return {"scores": (stream.log_score.batches / stream.log_score.cases).tolist()}
+    scores = []
+    for start in range(0, n, BATCH):  # a stream that forgets takes them in smaller parts
+        before = stream.log_score.total
+        stream.update(X[start : start + BATCH], t[start : start + BATCH], progress=False)
+        scores.append((stream.log_score.total - before) / BATCH)
+    return {"scores": scores}
 
 
 def conclude(results: Mapping[str, Any]) -> Findings:
