@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bayesgp_mf.inputs.inducing import as_inducing
-from bayesgp_mf.inputs.labels import encode_labels, encode_targets
+from bayesgp_mf.inputs.labels import check_no_missing, encode_labels, encode_targets
 from bayesgp_mf.inputs.options import as_kernel, as_names, check_flags, check_positive_integers
 from bayesgp_mf.inputs.scales import warn_of_scale
 from bayesgp_mf.inputs.tables import as_inputs, as_new_inputs, check_same_cases, check_same_features, feature_names
@@ -15,6 +15,7 @@ __all__ = [
     "as_names",
     "as_new_inputs",
     "check_flags",
+    "check_no_missing",
     "check_positive_integers",
     "check_same_cases",
     "check_same_features",

@@ -62,7 +62,7 @@ def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood, positive: Any =
         check_finite("y", targets)
         return targets, ()
     # asked of y itself: an array made of a list with None or NaN among its labels holds text
-    _check_no_missing(y)
+    check_no_missing(y)
     known = _known_classes(y, likelihood)
     classes, codes = _occurring(labels, y) if known is None else (known, encode_labels(y, known))
     _check_labels(classes)
@@ -219,7 +219,8 @@ def _check_hashable(labels: Iterable[Any]) -> None:
             raise ValueError(f"y must hold labels such as text or numbers, got {label!r} ({error}).") from error
 
 
-def _check_no_missing(y: ArrayLike) -> None:
+def check_no_missing(y: ArrayLike) -> None:
+    """Raise a ValueError if some label is missing, or masked."""
     labels = y if isinstance(y, np.ma.MaskedArray) else np.asarray(y, dtype=object)
     missing = np.asarray(pd.isna(labels)) | np.ma.getmaskarray(labels)
     if missing.any():

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
+from bayesgp_mf.inference.assembly import diagonal_of_cross
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.likelihoods import Likelihood
@@ -16,6 +17,9 @@ from bayesgp_mf.solvers.meanfield import tap
 from bayesgp_mf.solvers.sites import sites_of
 from bayesgp_mf.streams.factor import Factor
 from bayesgp_mf.types import Array
+
+FELT = 1e-5
+"""Part of the variance of a measurement that may come from what was left out of a basis that is to be whole."""
 
 
 class Absorbed(NamedTuple):
@@ -36,11 +40,25 @@ class Absorbed(NamedTuple):
     independent: float
 
 
+def _check_nothing_felt(left_out: Array, told: Array) -> None:
+    """Raise if what a basis leaves of cases, but noise of their own that a White kernel gives, is felt by the sites."""
+    felt = float(np.max(left_out * np.abs(told), initial=0.0))
+    if felt > FELT:
+        raise NotPositiveDefiniteError(
+            "some inputs are determined by others up to rounding, and what rounding leaves of them is felt: it is "
+            f"{felt:.1g} of the variance of a measurement. Give a budget, with which that counts as noise of the cases'"
+            " own, allow more noise, or take a smaller variance."
+        )
+
+
 def predictive(factor: Factor, kernel: Any, X: Array) -> tuple[Array, Array, Array, Array]:
     """Return features ``(M, m)`` of cases, mean and variance ``(m,)``, and what of that no basis input explains."""
-    features = factor.features(kernel, X)
-    prior = np.array(np.broadcast_to(kernel.diag(X), (X.shape[0],)), dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
+        features = factor.features(kernel, X)
+        prior = np.array(np.broadcast_to(kernel.diag(X), (X.shape[0],)), dtype=np.float64)
     own = prior - np.einsum("ij,ij->j", features, features)
+    if not np.all(np.isfinite(prior)):
+        raise NotPositiveDefiniteError(f"the prior variance of case {int(np.argmax(prior))} overflows under {kernel!r}")
     if not np.all(own >= -NEGATIVE * prior):  # false if one is NaN
         raise NotPositiveDefiniteError(
             f"the covariances of case {int(np.argmin(own))} with the basis inputs are larger than its variance allows: "
@@ -52,7 +70,15 @@ def predictive(factor: Factor, kernel: Any, X: Array) -> tuple[Array, Array, Arr
 
 
 def absorb(
-    factor: Factor, kernel: Any, X: Array, t: Array, likelihood: Likelihood, new: Array, control: Control
+    factor: Factor,
+    kernel: Any,
+    X: Array,
+    t: Array,
+    likelihood: Likelihood,
+    new: Array,
+    control: Control,
+    *,
+    whole: bool = False,
 ) -> Absorbed:
     """Return the state after a batch, and how well the past predicted it.
 
@@ -70,11 +96,14 @@ def absorb(
         Inputs that join the basis, as far as they are not determined by others.
     control : Control
         Of TAP on the batch.
+    whole : bool
+        Whether nothing is to be left out of the basis but what makes no difference.
 
     Raises
     ------
     ConvergenceError, NotPositiveDefiniteError
-        If the batch has no solution given the past.
+        If the batch has no solution given the past, or, with ``whole``, inputs that are left out because others
+        determine them up to rounding make a difference.
 
     Notes
     -----
@@ -85,6 +114,8 @@ def absorb(
     log_score = likelihood.log_partition(t, mean, variance).value
     if len(new):
         factor = factor.with_points(kernel, new)
+    if factor.size == 0:  # all values are certain, or independent of all others: nothing is learned
+        return Absorbed(factor, log_score, 1.0)
     features, mean, variance, own = predictive(factor, kernel, X)
     root = np.asfortranarray(features.T @ factor.inverse_factor.T)
     gram = InducingGram(lambda: root, variance, factor.points, factor.root)
@@ -94,6 +125,8 @@ def absorb(
     precision, shift, _ = sites_of(solution, problem)
     share = 1.0 + precision * own  # what is a case's own is noise of the measurement
     told = precision / share
+    if whole:
+        _check_nothing_felt(own - (kernel.diag(X) - diagonal_of_cross(kernel, X)), told)
     prior = np.broadcast_to(kernel.diag(X), t.shape)
     independent = float(np.mean(np.divide(own, prior, out=np.zeros_like(own), where=prior > 0)))
     return Absorbed(factor.with_sites(features, told, shift / share + told * mean), log_score, independent)

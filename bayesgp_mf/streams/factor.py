@@ -41,6 +41,9 @@ from bayesgp_mf.matrices.inducing import LEAST_OWN, independent_points
 from bayesgp_mf.matrices.root import features_of
 from bayesgp_mf.types import Array
 
+SMALLEST_CONDITION = 1e-7
+"""Reciprocal condition number of L, below which basis inputs are chosen anew among those there are."""
+
 
 @dataclass(frozen=True, eq=False)
 class Factor:
@@ -93,6 +96,14 @@ class Factor:
 
     def with_points(self, kernel: Any, X: Array) -> Factor:
         """Return the same with more basis inputs ``(k, d)``, but for those that others determine up to rounding."""
+        found = self._with_points(kernel, X)
+        if found.size == 0 or lapack.dtrcon(found.root, uplo="L")[0] > SMALLEST_CONDITION:
+            return found
+        # each was told from those before it, and yet all together they are nearly dependent
+        stays = independent_points(kernel, found.points)
+        return found.keeping(stays)
+
+    def _with_points(self, kernel: Any, X: Array) -> Factor:
         features = self.features(kernel, X)
         gram = np.asarray(kernel.cross(X, X), dtype=np.float64)
         prior = gram.diagonal().copy()
@@ -128,7 +139,7 @@ class Factor:
         """Return the same with at most so many basis inputs: those go, one after the other, that cost least."""
         if self.size <= budget:
             return self
-        return self._without(self._cheapest(self.size - budget))
+        return self.keeping(np.setdiff1d(np.arange(self.size), self._cheapest(self.size - budget)))
 
     def under(self, kernel: Any) -> Factor:
         """Return the same factor of the past under another prior covariance.
@@ -144,12 +155,15 @@ class Factor:
             return self
         stays = independent_points(kernel, self.points)
         if stays.size < self.size:
-            return self._without(np.setdiff1d(np.arange(self.size), stays)).under(kernel)
+            return self.keeping(stays).under(kernel)
         root = cholesky(np.asfortranarray(kernel.cross(self.points, self.points), dtype=np.float64))
         turn = blas.dtrsm(1.0, self.root, root, lower=1)  # of new coordinates into old ones
         own = np.eye(self.size)
         told = turn.T @ (self.precision - own) @ turn
-        return replace(self, root=root, precision=own + 0.5 * (told + told.T), shift=turn.T @ self.shift)
+        found = replace(self, root=root, precision=own + 0.5 * (told + told.T), shift=turn.T @ self.shift)
+        if not np.all(np.isfinite(found.mean)):  # which raises if negative sites leave no posterior under it
+            raise NotPositiveDefiniteError(f"what was learned is not finite under {kernel!r}")
+        return found
 
     def _cheapest(self, number: int) -> NDArray[np.intp]:
         """Return which basis inputs go, by KL_r, each given that those before it are gone."""
@@ -177,9 +191,12 @@ class Factor:
             prior = prior - np.outer(prior[:, r], column)
         return np.array(gone, dtype=np.intp)
 
-    def _without(self, gone: NDArray[np.intp]) -> Factor:
-        stays = np.setdiff1d(np.arange(self.size), gone)
+    def keeping(self, stays: NDArray[np.intp]) -> Factor:
+        """Return the same without all basis inputs but some, in order, whose marginal posterior stays."""
         k = stays.size
+        if k == self.size:
+            return self
+        gone = np.setdiff1d(np.arange(self.size), stays)
         turn, upper = np.linalg.qr(self.root[np.concatenate([stays, gone])].T)  # P L = L_p Q'
         sign = np.where(np.diag(upper) < 0, -1.0, 1.0)
         turn, root = turn * sign, (upper * sign[:, None]).T

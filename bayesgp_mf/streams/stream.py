@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-import numbers
 from array import array
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.errors import NotPositiveDefiniteError, UndefinedQuantityError
 from bayesgp_mf.fitting import fit, posterior
-from bayesgp_mf.hyper import Strategy, get_strategy
-from bayesgp_mf.hyper.strategy import averages
+from bayesgp_mf.hyper import Strategy
 from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import Control, check_control
 from bayesgp_mf.inputs import (
@@ -26,6 +23,7 @@ from bayesgp_mf.inputs import (
     as_kernel,
     as_new_inputs,
     check_flags,
+    check_no_missing,
     check_positive_integers,
     check_same_cases,
     encode_labels,
@@ -40,19 +38,34 @@ from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.streams import batch as batches
+from bayesgp_mf.streams.arguments import (
+    as_budget,
+    as_classes,
+    as_half_life,
+    as_rows,
+    as_table,
+    check_hyper,
+    check_streamed,
+    in_range,
+    plain,
+)
 from bayesgp_mf.streams.container import to_container
 from bayesgp_mf.streams.factor import Factor, nothing
 from bayesgp_mf.streams.files import check_writable, read, write
+from bayesgp_mf.streams.state import State, check_state, sampled
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container
     from bayesgp_mf.hyper.priors import Prior
 
+_OPTIONS = ("budget", "classes", "hyper", "first", "reservoir", "forget", "batch")
 SEARCHES = ("evidence", "loo", "scan")
 """Strategies that choose one kernel, by name."""
 FEWEST = 10
 """Cases of each class without which there is nothing to tune on."""
+WAITING = 4
+"""Cases that are held for it before, at most, times their usual number: then the past is carried over instead."""
 PARTS = 8
 """With a half-life, a batch has at most this part of it: all its cases are forgotten alike."""
 ARRIVE = 4
@@ -76,20 +89,6 @@ class LogScore(NamedTuple):
     mean: float
     batches: Array
     cases: NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class _State:
-    """All that changes; it is replaced as a whole when a batch is done."""
-
-    kernel: Kernel
-    factor: Factor
-    n_seen: int
-    n_batches: int
-    is_tuned: bool
-    X: Array  # the reservoir: a random part of the cases seen, all of them at first
-    t: Array
-    independent: float = math.nan
 
 
 class Stream:
@@ -177,7 +176,7 @@ class Stream:
         random_seed: Any = None,
     ) -> None:
         check_likelihood(likelihood)
-        _check_streamed(likelihood)
+        check_streamed(likelihood)
         check_positive_integers(first=first, reservoir=reservoir, batch=batch)
         check_control(control)
         if hyper is not None:
@@ -190,15 +189,15 @@ class Stream:
                 raise ValueError(
                     f"first={first} cases are tuned on, and reservoir={reservoir} are kept: it is too small."
                 )
-        self._likelihood, self._classes = likelihood, _as_classes(classes, likelihood)
-        self._budget, self._forget = _as_budget(budget), _as_half_life(forget)
+        self._likelihood, self._classes = likelihood, as_classes(classes, likelihood)
+        self._budget, self._forget = as_budget(budget), as_half_life(forget)
         self._hyper, self._first, self._reservoir, self._batch = hyper, int(first), int(reservoir), int(batch)
         self._control = control
         self._entropy = int(as_generator(random_seed).integers(2**63))
         self._features: list[str] | None = None
         self._scores, self._cases = array("d"), array("q")
         start = as_kernel(kernel)
-        self._state = _State(start, nothing(0), 0, 0, self._hyper is None, np.empty((0, 0)), np.empty(0))
+        self._state = State(start, nothing(0), 0, 0, self._hyper is None, np.empty((0, 0)), np.empty(0))
 
     @classmethod
     def at(
@@ -263,7 +262,7 @@ class Stream:
 
     @forget.setter
     def forget(self, value: float | None) -> None:
-        self._forget = _as_half_life(value)
+        self._forget = as_half_life(value)
 
     @property
     def budget(self) -> int | None:
@@ -272,7 +271,7 @@ class Stream:
 
     @budget.setter
     def budget(self, value: int | None) -> None:
-        budget = _as_budget(value)
+        budget = as_budget(value)
         if budget is not None:
             self._state = replace(self._state, factor=self._state.factor.within(budget))
         self._budget = budget
@@ -326,14 +325,14 @@ class Stream:
         """
         check_positive_integers(every=every)
         check_flags(progress=progress)
-        X, y = _as_table(X, y)
+        X, y = as_table(X, y)
         check_same_cases(X, y)
         features = feature_names("X", X)
         if None not in (self._features, features) and features != self._features:
             raise ValueError(
                 f"X has columns {features}, and the first update had {self._features}. Pass X[{self._features}]."
             )
-        X = as_inputs("X", X)
+        X = in_range("X", as_inputs("X", X))
         columns = self._state.X.shape[1]
         if self.n_seen and X.shape[1] != columns:
             raise ValueError(f"X must have {columns} columns, as at the first update, got {X.shape[1]}.")
@@ -343,9 +342,10 @@ class Stream:
             check_writable(path, self.kernel, self._likelihood)
         if not self.n_seen:
             warn_of_scale(X, [self.kernel])
+        told = self._features, self._classes
         self._features, self._classes = features if self._features is None else self._features, classes
-        size = self._batch if self._forget is None else max(1, min(self._batch, int(self._forget / PARTS)))
-        total, before = -(-X.shape[0] // size), self.n_seen
+        size, before = self._part, self.n_seen
+        total = -(-X.shape[0] // size)
         try:
             with progress_bar("learning", total, enabled=progress) as advance:
                 for k, some in enumerate(blocks(X.shape[0], size)):
@@ -355,6 +355,8 @@ class Stream:
                         self.save(path)
         except BaseException as error:  # Ctrl-C too
             done = self.n_seen - before
+            if not self.n_seen:
+                self._features, self._classes = told
             error.add_note(
                 f"The stream has learned from the first {done} of the {X.shape[0]} rows of this update, {self.n_seen} "
                 f"cases in all, and goes on from there: update(X[{done}:], y[{done}:])."
@@ -373,7 +375,7 @@ class Stream:
         if not self.n_seen:
             raise ValueError("nothing was learned yet: call update(X, y) first.")
         state = self._state
-        X = as_new_inputs(_as_rows(X_new), state.X, self._features)
+        X = in_range("X_new", as_new_inputs(as_rows(X_new), state.X, self._features))
         mean, variance = np.empty(X.shape[0]), np.empty(X.shape[0])
         with one_thread_if_small(state.factor.size):
             for block in blocks(X.shape[0]):
@@ -425,10 +427,10 @@ class Stream:
         """
         if not self.n_seen:
             raise ValueError("nothing was learned yet: call update(X, y) first.")
-        _check_hyper(hyper)
+        check_hyper(hyper)
         state = self._state
         kernel = self._tuned(state, hyper, priors=priors, bounds=bounds, fixed=fixed, starts=starts, progress=progress)
-        factor = state.factor.under(kernel)
+        factor = self._again(state, kernel) if state.t.size == state.n_seen else state.factor.under(kernel)
         self._state = replace(state, kernel=kernel, factor=factor, is_tuned=True)
         return self
 
@@ -474,7 +476,7 @@ class Stream:
         }
         settings = {
             "budget": self._budget,
-            "classes": None if self._classes is None else [str(label) for label in self._classes],
+            "classes": None if self._classes is None else [plain(label) for label in self._classes],
             "features": self._features,
             "hyper": self._hyper,
             "first": self._first,
@@ -501,27 +503,32 @@ class Stream:
         """
         saved = read(Path(path))
         settings, arrays = saved.settings, saved.arrays
-        given = {
-            name: settings[name] for name in ("budget", "classes", "hyper", "first", "reservoir", "forget", "batch")
-        }
-        stream = cls(saved.kernel, saved.likelihood, control=saved.control, **given)
-        stream._entropy, stream._features = settings["entropy"], settings["features"]
-        stream._scores, stream._cases = array("d", arrays["log_score"]), array("q", arrays["n_cases"])
-        factor = Factor(
-            arrays["points"], np.asfortranarray(arrays["root"]), np.asfortranarray(arrays["precision"]), arrays["shift"]
-        )
-        n_seen, n_batches = settings["n_seen"], len(arrays["n_cases"])
-        stream._state = _State(
-            saved.kernel,
-            factor,
-            n_seen,
-            n_batches,
-            settings["is_tuned"],
-            arrays["X"],
-            arrays["t"],
-            settings["independent"],
-        )
+        try:
+            given = {name: settings[name] for name in _OPTIONS}
+            stream = cls(saved.kernel, saved.likelihood, control=saved.control, **given)
+            factor = Factor(
+                arrays["points"],
+                np.asfortranarray(arrays["root"]),
+                np.asfortranarray(arrays["precision"]),
+                arrays["shift"],
+            )
+            stream._entropy, stream._features = settings["entropy"], settings["features"]
+            stream._scores, stream._cases = array("d", arrays["log_score"]), array("q", arrays["n_cases"])
+            n_seen, n_batches, is_tuned = settings["n_seen"], len(arrays["n_cases"]), settings["is_tuned"]
+            state = State(
+                saved.kernel, factor, n_seen, n_batches, is_tuned, arrays["X"], arrays["t"], settings["independent"]
+            )
+            check_state(state, settings, arrays, saved.likelihood)
+        except (KeyError, TypeError, ValueError, ArithmeticError, NotPositiveDefiniteError) as error:
+            raise ValueError(f"{path} holds no stream that could have been saved: {error}") from error
+        stream._state = state
         return stream
+
+    def __copy__(self) -> Stream:
+        other = object.__new__(Stream)
+        vars(other).update(vars(self))
+        other._scores, other._cases = array("d", self._scores), array("q", self._cases)
+        return other
 
     def __repr__(self) -> str:
         state, score = self._state, self.log_score
@@ -545,6 +552,7 @@ class Stream:
         if self._classes is not None:
             if len(np.asarray(y, dtype=object)) != m:
                 raise ValueError(f"y must have one label for each of the {m} rows of X, got {len(np.asarray(y))}.")
+            check_no_missing(y)
             what, advice = "the classes of this stream", "Correct the labels, or drop those cases."
             return 2.0 * encode_labels(y, self._classes, what, advice) - 1.0, self._classes
         labels = np.asarray(y, dtype=object)
@@ -572,7 +580,8 @@ class Stream:
         rng = np.random.default_rng([self._entropy, state.n_batches])  # the same after a crash
         with one_thread_if_small(max(state.factor.size, t.size)):
             factor, done = self._absorbed(state.factor, state.kernel, X, t, rng)
-        kept = _sampled(state, X, t, self._reservoir, self._forget, rng)
+        held = self._reservoir if state.is_tuned else max(self._reservoir, WAITING * self._first)
+        kept = sampled(state, X, t, held, self._forget, rng)
         after = replace(
             state,
             factor=factor,
@@ -584,13 +593,10 @@ class Stream:
         )
         if not after.is_tuned and after.n_seen >= self._first and self._hyper is not None and self._may_tune(after.t):
             kernel = self._tuned(after, self._hyper)
-            if after.t.size < after.n_seen:  # not all cases are here any more
-                factor = after.factor.under(kernel)
-            else:
-                factor = nothing(X.shape[1])
-                for some in blocks(after.t.size, self._batch):
-                    factor, _ = self._absorbed(factor, kernel, after.X[some], after.t[some], rng)
-            after = replace(after, kernel=kernel, factor=factor, is_tuned=True)
+            is_whole = after.t.size == after.n_seen
+            factor = self._again(after, kernel) if is_whole else after.factor.under(kernel)
+            fewer = np.sort(rng.permutation(after.t.size)[: self._reservoir])
+            after = replace(after, kernel=kernel, factor=factor, is_tuned=True, X=after.X[fewer], t=after.t[fewer])
         del self._scores[state.n_batches :], self._cases[state.n_batches :]
         self._scores.append(float(done.log_score.sum()))
         self._cases.append(t.size)
@@ -600,6 +606,19 @@ class Stream:
         """Tell whether there are enough cases of each class."""
         return self._likelihood.targets == "real" or int(min(np.sum(t > 0), np.sum(t < 0))) >= FEWEST
 
+    def _again(self, state: State, kernel: Kernel) -> Factor:
+        """Return what all cases say under another kernel, while all of them are still held."""
+        factor, rng = nothing(state.X.shape[1]), np.random.default_rng([self._entropy, state.n_batches, 2])
+        with one_thread_if_small(max(state.factor.size, self._batch)):
+            for some in blocks(state.t.size, self._part):
+                factor, _ = self._absorbed(factor, kernel, state.X[some], state.t[some], rng)
+        return factor
+
+    @property
+    def _part(self) -> int:
+        """Cases that are solved for at once."""
+        return self._batch if self._forget is None else max(1, min(self._batch, int(self._forget / PARTS)))
+
     def _absorbed(
         self, factor: Factor, kernel: Kernel, X: Array, t: Array, rng: np.random.Generator
     ) -> tuple[Factor, batches.Absorbed]:
@@ -608,10 +627,11 @@ class Stream:
             factor = factor.forgetting(0.5 ** (t.size / self._forget))
         room = t.size if self._budget is None else max(self._budget - factor.size, -(-self._budget // ARRIVE))
         new = X if room >= t.size else X[np.sort(rng.choice(t.size, room, replace=False))]
-        done = batches.absorb(factor, kernel, X, t, self._likelihood, new, self._control)
+        whole = self._budget is None
+        done = batches.absorb(factor, kernel, X, t, self._likelihood, new, self._control, whole=whole)
         return done.factor if self._budget is None else done.factor.within(self._budget), done
 
-    def _tuned(self, state: _State, hyper: str | Strategy, **options: Any) -> Kernel:
+    def _tuned(self, state: State, hyper: str | Strategy, **options: Any) -> Kernel:
         """Return the kernel that a strategy chooses on the reservoir."""
         inducing = None if self._budget is None or self._budget >= state.t.size else self._budget
         rng = np.random.default_rng([self._entropy, state.n_batches, 1])
@@ -619,84 +639,3 @@ class Stream:
         found = fit(state.X, state.t, state.kernel, self._likelihood, hyper=hyper, **given)
         process: Any = posterior(found)
         return as_kernel(process.kernel)
-
-
-def _sampled(
-    state: _State, X: Array, t: Array, size: int, forget: float | None, rng: np.random.Generator
-) -> tuple[Array, Array]:
-    """Return a random part of all cases: each so far and each of these is in it with the same probability.
-
-    J. S. Vitter (1985). Random sampling with a reservoir. ACM Trans. Math. Softw. 11, 37-57, algorithm R. With a
-    half-life, each comes in with a probability that does not fall, in place of a random one, so that ages are
-    exponential with that half-life, or younger (C. C. Aggarwal, 2006, VLDB, 607-618).
-    """
-    room = max(0, size - state.t.size)
-    kept_X, kept_t = np.concatenate([state.X, X[:room]]), np.concatenate([state.t, t[:room]])
-    X, t = X[room:], t[room:]
-    if t.size:
-        many = state.n_seen + room + 1 + np.arange(t.size)
-        if forget is not None:
-            many = np.minimum(many, math.ceil(max(size, forget / math.log(2.0))))
-        places = rng.integers(0, many)
-        here = places < size
-        kept_X[places[here]], kept_t[places[here]] = X[here], t[here]
-    return kept_X, kept_t
-
-
-def _as_rows(X: Any) -> Any:
-    """Return one case as a table of one row, anything else as it is."""
-    if hasattr(X, "to_frame") and np.ndim(X) == 1:  # a row of a data frame
-        return X.to_frame().T
-    return np.asarray(X)[None, :] if isinstance(X, np.ndarray | list | tuple) and np.ndim(X) == 1 else X
-
-
-def _as_table(X: Any, y: Any) -> tuple[Any, Any]:
-    """Return one case with its label as a table of one row with one label."""
-    is_label = np.ndim(y) == 0 and not isinstance(y, list | tuple)
-    if is_label or (np.ndim(X) == 1 and np.shape(y) == (1,)):
-        return _as_rows(X), [y] if is_label else np.asarray(y)
-    return X, y
-
-
-def _as_half_life(forget: Any) -> float | None:
-    if forget is not None and not (_is_number(forget) and 0.0 < forget < math.inf):
-        raise ValueError(f"forget must be a half-life in cases, a number above 0, or None, got {forget!r}.")
-    return None if forget is None else float(forget)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
-
-
-def _as_budget(budget: Any) -> int | None:
-    if budget is None:
-        return None
-    check_positive_integers(budget=budget)
-    return int(budget)
-
-
-def _as_classes(classes: Any, likelihood: Likelihood) -> tuple[Any, Any] | None:
-    if classes is None:
-        return None
-    if likelihood.targets != "binary":
-        raise ValueError(f"classes names two classes, and {type(likelihood).__name__} has real targets. Leave it out.")
-    given = list(classes) if isinstance(classes, Sequence | np.ndarray) and not isinstance(classes, str) else []
-    if len(given) != 2 or given[0] == given[1] or any(pd.isna(label) for label in given):
-        raise ValueError(f"classes must be two different labels, the positive one last, got {classes!r}.")
-    return given[0], given[1]
-
-
-def _check_streamed(likelihood: Likelihood) -> None:
-    what = f"a stream needs one latent value a case and some noise in it, and {likelihood!r} has"
-    if likelihood.targets == "classes":
-        raise ValueError(f"{what} a value for each class. Use a stream for each class against the rest.")
-    if likelihood.forbids:
-        raise ValueError(f"{what} none: it is a step. Use Probit(noise_variance=1.0) or Step(flip=0.05).")
-
-
-def _check_hyper(hyper: str | Strategy) -> None:
-    strategy = get_strategy(hyper)
-    if averages(strategy):
-        raise ValueError(
-            f"hyper={strategy.name!r} averages over kernels, and a stream has one. Use 'evidence' or 'loo'."
-        )

@@ -1,0 +1,100 @@
+"""What a user of a stream gives, checked."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayesgp_mf.hyper import Strategy, get_strategy
+from bayesgp_mf.hyper.strategy import averages
+from bayesgp_mf.inputs import check_positive_integers
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.types import Array
+
+LARGEST_INPUT = 1e150
+"""Squared distances of larger inputs overflow."""
+
+
+def as_rows(X: Any) -> Any:
+    """Return one case as a table of one row, anything else as it is."""
+    if hasattr(X, "to_frame") and np.ndim(X) == 1:  # a row of a data frame
+        return X.to_frame().T
+    return np.asarray(X)[None, :] if isinstance(X, np.ndarray | list | tuple) and np.ndim(X) == 1 else X
+
+
+def as_table(X: Any, y: Any) -> tuple[Any, Any]:
+    """Return one case with its label as a table of one row with one label."""
+    is_label = np.ndim(y) == 0 and not isinstance(y, list | tuple)
+    if is_label or (np.ndim(X) == 1 and np.shape(y) == (1,)):
+        return as_rows(X), [y] if is_label else np.asarray(y)
+    return X, y
+
+
+def in_range(name: str, X: Array) -> Array:
+    """Return inputs whose squared distances are finite, or raise a ValueError."""
+    if np.max(np.abs(X), initial=0.0) > LARGEST_INPUT:
+        row = int(np.argmax(np.max(np.abs(X), axis=1)))
+        raise ValueError(
+            f"{name} has inputs beyond {LARGEST_INPUT:.0e} in row {row}, whose squares overflow. Scale them."
+        )
+    return X
+
+
+def as_half_life(forget: Any) -> float | None:
+    """Return a half-life in cases, or None, or raise a ValueError."""
+    if forget is not None and not (_is_number(forget) and 0.0 < forget < math.inf):
+        raise ValueError(f"forget must be a half-life in cases, a number above 0, or None, got {forget!r}.")
+    return None if forget is None else float(forget)
+
+
+def plain(label: Any) -> Any:
+    """Return a label as a file can hold it: as it is, or as text."""
+    label = label.item() if isinstance(label, np.generic) else label
+    return label if isinstance(label, str | bool | int | float) else str(label)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def as_budget(budget: Any) -> int | None:
+    """Return a number of basis inputs, or None, or raise a ValueError."""
+    if budget is None:
+        return None
+    check_positive_integers(budget=budget)
+    return int(budget)
+
+
+def as_classes(classes: Any, likelihood: Likelihood) -> tuple[Any, Any] | None:
+    """Return two classes, or None, or raise a ValueError."""
+    if classes is None:
+        return None
+    if likelihood.targets != "binary":
+        raise ValueError(f"classes names two classes, and {type(likelihood).__name__} has real targets. Leave it out.")
+    given = list(classes) if isinstance(classes, Sequence | np.ndarray) and not isinstance(classes, str) else []
+    if len(given) != 2 or str(given[0]) == str(given[1]) or any(pd.isna(label) for label in given):
+        raise ValueError(f"classes must be two different labels, the positive one last, got {classes!r}.")
+    return given[0], given[1]
+
+
+def check_streamed(likelihood: Likelihood) -> None:
+    """Raise a ValueError if a stream cannot have this likelihood."""
+    what = f"a stream needs one latent value a case and some noise in it, and {likelihood!r} has"
+    if likelihood.targets == "classes":
+        raise ValueError(f"{what} a value for each class. Use a stream for each class against the rest.")
+    if likelihood.forbids:
+        raise ValueError(f"{what} none: it is a step. Use Probit(noise_variance=1.0) or Step(flip=0.05).")
+
+
+def check_hyper(hyper: str | Strategy) -> None:
+    """Raise a ValueError if a strategy does not choose one kernel."""
+    strategy = get_strategy(hyper)
+    if averages(strategy):
+        raise ValueError(
+            f"hyper={strategy.name!r} averages over kernels, and a stream has one. Use 'evidence' or 'loo'."
+        )

@@ -1,0 +1,104 @@
+"""What changes in a stream: its state, the cases that it keeps, and whether a file could have held it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.streams.factor import Factor
+from bayesgp_mf.types import Array
+
+LEAST_TOLD = 1e-6
+"""By how much rounding may leave a precision below that of the prior."""
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """All that changes in a stream; it is replaced as a whole when a batch is done.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        Prior covariance, which may be tuned.
+    factor : Factor
+        What the past says.
+    n_seen, n_batches : int
+        Cases and batches learned from.
+    is_tuned : bool
+        Whether the kernel is as it is to stay.
+    X, t : (m, d) and (m,) array
+        The reservoir: a random part of the cases seen, all of them at first.
+    independent : float
+        Mean part of the prior variances of the last batch that the basis inputs do not explain.
+    """
+
+    kernel: Kernel
+    factor: Factor
+    n_seen: int
+    n_batches: int
+    is_tuned: bool
+    X: Array
+    t: Array
+    independent: float = math.nan
+
+
+def sampled(
+    state: State, X: Array, t: Array, size: int, forget: float | None, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Return a random part of all cases: each so far and each of these is in it with the same probability.
+
+    J. S. Vitter (1985). Random sampling with a reservoir. ACM Trans. Math. Softw. 11, 37-57, algorithm R. With a
+    half-life, each comes in with a probability that does not fall, in place of a random one, so that ages are
+    exponential with that half-life, or younger (C. C. Aggarwal, 2006, VLDB, 607-618).
+    """
+    room = max(0, size - state.t.size)
+    kept_X, kept_t = np.concatenate([state.X, X[:room]]), np.concatenate([state.t, t[:room]])
+    X, t = X[room:], t[room:]
+    if t.size:
+        many = state.n_seen + room + 1 + np.arange(t.size)
+        if forget is not None:
+            many = np.minimum(many, math.ceil(max(size, forget / math.log(2.0))))
+        places = rng.integers(0, many)
+        here = places < size
+        kept_X[places[here]], kept_t[places[here]] = X[here], t[here]
+    return kept_X, kept_t
+
+
+def check_state(state: State, settings: Mapping[str, Any], arrays: Mapping[str, Any], likelihood: Likelihood) -> None:
+    """Raise a ValueError that names what could not have been saved."""
+    factor, (rows, columns) = state.factor, state.X.shape
+    M, budget = factor.size, settings["budget"]
+    whole = {name: settings[name] for name in ("entropy", "n_seen")}
+    labels = likelihood.targets == "real" or bool(np.all(np.abs(state.t) == 1.0))
+    wrong = {
+        "points": factor.points.shape != (M, columns) or (budget is not None and budget < M),
+        "root": factor.root.shape != (M, M)
+        or not np.array_equal(factor.root, np.tril(factor.root))
+        or not np.all(factor.root.diagonal() > 0),
+        "precision": factor.precision.shape != (M, M)
+        or not np.allclose(factor.precision, factor.precision.T, rtol=1e-9),
+        "shift": factor.shift.shape != (M,),
+        "t": state.t.shape != (rows,) or not labels,
+        "log_score": arrays["log_score"].shape != arrays["n_cases"].shape or arrays["log_score"].ndim != 1,
+        "n_cases": not np.all(arrays["n_cases"] > 0) or not arrays["n_cases"].sum() <= state.n_seen,
+        "features": settings["features"] is not None and len(settings["features"]) != columns,
+        "is_tuned": not isinstance(state.is_tuned, bool),
+        "n_seen": state.n_seen < rows or (state.n_seen == 0) != (rows == 0),
+        **{name: isinstance(value, bool) or not isinstance(value, int) or value < 0 for name, value in whole.items()},
+    }
+    wrong |= {
+        name: True for name, array in arrays.items() if array.dtype.kind not in "fi" or not np.all(np.isfinite(array))
+    }
+    named = [name for name, is_wrong in wrong.items() if is_wrong]
+    if named:
+        raise ValueError(f"{named[0]} is not as it would be")
+    if not np.all(np.isfinite(factor.mean)):  # which raises where there is no posterior
+        raise ValueError("precision and shift leave no posterior")
+    if likelihood.log_concave and M and np.linalg.eigvalsh(factor.precision)[0] < 1.0 - LEAST_TOLD:
+        raise ValueError("precision is below that of the prior")
