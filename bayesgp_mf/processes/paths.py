@@ -26,6 +26,7 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -179,14 +180,24 @@ def draw_weights(
     return np.asarray(alpha @ rows + rng.standard_normal((draws, root.shape[1])) @ root.T)
 
 
-def values(basis: Basis, weights: Array, noise: Array | None, X: Array, rng: np.random.Generator) -> Array:
+def values(
+    basis: Basis,
+    weights: Array,
+    noise: Array | None,
+    X: Array,
+    rng: np.random.Generator,
+    see: Callable[[slice, Array], None] | None = None,
+) -> Array:
     """Return functions with weights ``(draws, r)`` at cases ``X (m, d)``, with their own noise drawn: ``(draws, m)``.
 
-    ``noise (m,)`` are its variances, as `cover` has them; None for all that the features leave of the prior's.
+    ``noise (m,)`` are its variances, as `cover` has them; None for all that the features leave of the prior's. ``see``
+    is shown the features of each block, which are the most of the work.
     """
     result = np.empty((weights.shape[0], X.shape[0]))
     for block in blocks(X.shape[0]):
         features = basis.features(X[block])
+        if see is not None:
+            see(block, features)
         drawn = weights @ features
         if noise is None:
             own = np.maximum(basis.kernel.diag(X[block]) - np.einsum("ij,ij->j", features, features), 0.0)

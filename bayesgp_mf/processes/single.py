@@ -217,13 +217,17 @@ class Posterior:
 
     def latent_at(self, X: Array) -> tuple[Array, Array]:
         """Return what `latent` does at inputs that were checked."""
-        prior, weights = self.kernel.diag(X), self._matrix.in_features(self.solution.alpha)
-        mean, variance = np.empty(X.shape[0]), np.empty(X.shape[0])
-        for block in self._blocks(X):
-            features = self._features(X[block])
-            mean[block] = weights @ features
-            variance[block] = prior[block] - self.solution.correction.quadratic_diagonal(features)
-        return mean + self._prior_mean(X), _nonnegative(variance, prior)
+        drawn: tuple[Array, _Moments] | None = vars(self).get("_drawn")  # at these very inputs?
+        moments = drawn[1] if drawn is not None and drawn[0] is X else None
+        if moments is None:
+            moments = self._moments(X)
+            for block in self._blocks(X):
+                moments.see(block, self._features(X[block]))
+        return moments.mean + self._prior_mean(X), _nonnegative(moments.variance, moments.prior)
+
+    def _moments(self, X: Array) -> _Moments:
+        weights = self._matrix.in_features(self.solution.alpha)
+        return _Moments(self.kernel.diag(X), weights, self.solution.correction)
 
     def _prior_mean(self, X: Array) -> Array | float:
         return 0.0 if self.mean is None else self.mean(X)
@@ -413,7 +417,9 @@ class Posterior:
         known = training_basis(self.kernel, self.X, matrix)
         if X.shape[0] > LARGEST_JOINT and matrix.independent_rest:
             features = draw_weights(known, self.X, matrix, weights, correction, draws, rng)
-            f = values(known, features, None, X, rng)
+            moments = self._moments(X) if self._known is None else None
+            f = values(known, features, None, X, rng, None if moments is None else moments.see)
+            vars(self)["_drawn"] = None if moments is None else (X, moments)  # who draws asks for these next
             f += self._prior_mean(X)
             return f
         try:
@@ -439,6 +445,19 @@ class Posterior:
     def new_inputs(self, X_new: ArrayLike) -> Array:
         """Return new inputs as an array ``(m, d)``, or raise a ValueError that says why they do not fit the others."""
         return as_new_inputs(X_new, self.X, self.feature_names)
+
+
+class _Moments:
+    """Posterior means and variances ``(m,)`` of new cases less the prior mean, as their features come along."""
+
+    def __init__(self, prior: Array, weights: Array, correction: Correction) -> None:
+        self.prior, self._weights, self._correction = prior, weights, correction
+        self.mean, self.variance = np.empty(prior.size), np.empty(prior.size)
+
+    def see(self, block: slice, features: Array) -> None:
+        """Work out those of some cases."""
+        self.mean[block] = self._weights @ features
+        self.variance[block] = self.prior[block] - self._correction.quadratic_diagonal(features)
 
 
 def _nonnegative(variance: Array, prior: Array) -> Array:
