@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from bayesgp_mf.hyper import Strategy
 from bayesgp_mf.inference.assembly import check_inducing
 from bayesgp_mf.inference.inducing import in_proportion
 from bayesgp_mf.inference.solution import Control, Info, check_control
-from bayesgp_mf.inputs import as_inputs, as_kernel, check_flags, check_positive_integers, encode_targets
+from bayesgp_mf.inputs import as_inputs, as_kernel, check_flags, check_positive_integers, encode_targets, warn_of_scale
 from bayesgp_mf.kernels import log_gradient, log_vector, with_log_vector
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.matrices.factors import cholesky
@@ -28,14 +29,17 @@ from bayesgp_mf.matrices.inducing import independent_points
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.sharded.seam import Backend, Dask, Processes, Serial
-from bayesgp_mf.sharded.shard import Model
+from bayesgp_mf.sharded.shard import Model, real_targets
 from bayesgp_mf.sharded.solve import ShardedSolution, evidence_gradient, solve
 from bayesgp_mf.sharded.sources import Rows, Table
 from bayesgp_mf.solvers.meanfield import tap
 from bayesgp_mf.streams import Stream
+from bayesgp_mf.streams.arguments import check_hyper
 from bayesgp_mf.streams.factor import Factor
 from bayesgp_mf.types import Array
 
+FEW = 2000
+"""Of these, at which the scale of the inputs is looked at."""
 SAMPLE = 20_000
 """Cases, at random, on which hyperparameters are searched for and from which inducing cases are drawn."""
 
@@ -74,8 +78,8 @@ class _Asked(NamedTuple):
 class _Known:
     """What one pass over some cases tells: how many inputs, which labels, and a random part; two of them add up."""
 
-    def __init__(self, labels: set[Any], keys: Array, X: Array, y: NDArray[Any], size: int) -> None:
-        self.labels, self.size = labels, size
+    def __init__(self, labels: set[Any], orders: set[Any], keys: Array, X: Array, y: NDArray[Any], size: int) -> None:
+        self.labels, self.orders, self.size = labels, orders, size
         first = np.argsort(keys, kind="stable")[:size]  # those of the smallest keys, whoever adds
         self.keys, self.X, self.y = keys[first], X[first], y[first]
 
@@ -84,15 +88,19 @@ class _Known:
         if mine != theirs:
             raise ValueError(f"parts differ in their number of inputs: {mine} and {theirs}.")
         keys, X = np.concatenate([self.keys, other.keys]), np.concatenate([self.X, other.X])
-        return _Known(self.labels | other.labels, keys, X, np.concatenate([self.y, other.y]), self.size)
+        y = np.concatenate([self.y, other.y])
+        return _Known(self.labels | other.labels, self.orders | other.orders, keys, X, y, self.size)
 
 
 def look(rows: Rows, asked: _Asked) -> dict[str, Any]:
     """Return what is to be known of some cases beforehand."""
     y = rows.y.astype(object) if rows.y.dtype.kind not in "fiub" else rows.y
-    rng = np.random.default_rng([asked.seed, zlib.crc32(rows.name.encode())])
+    rng = np.random.default_rng([asked.seed, zlib.crc32(PurePath(rows.name).name.encode())])
+    if not asked.labels:
+        y = real_targets(rows)
     labels = set(pd.unique(y).tolist()) if asked.labels else set()
-    return {"n": y.size, "known": _Known(labels, rng.random(y.size), rows.X, y, asked.size)}
+    orders = {rows.order} if rows.order is not None and y.size else set()
+    return {"n": y.size, "known": _Known(labels, orders, rng.random(y.size), rows.X, y, asked.size)}
 
 
 def fit(
@@ -157,8 +165,13 @@ def fit(
         )
     check_inducing(likelihood, tap)
     check_control(control)
+    control.check_scheme("tap on shards")
     check_flags(progress=progress)
     check_positive_integers(processes=processes)
+    if not isinstance(refine, int) or isinstance(refine, bool) or refine < 0:
+        raise ValueError(f"refine must be a number of steps, 0 or more, got {refine!r}.")
+    if hyper is not None:
+        check_hyper(hyper)
     rng = as_generator(random_seed)
     kernel = as_kernel(kernel, tuned=hyper is not None)
     with closing(_backend(table, client, int(processes))) as backend:
@@ -176,14 +189,14 @@ def fit(
             )
             kernel = tuned.kernel
         points = start[independent_points(kernel, start)]
+        warn_of_scale(known.X[:FEW], [kernel])
         model = Model(0, kernel, likelihood, points, classes)
         with progress_bar("solving on shards", enabled=progress) as advance:
             if refine:
                 model, after = _uphill(backend, model, control, int(refine), advance)
             else:
                 after = -1
-            solution = solve(backend, model, control, advance, after)
-            gradient = evidence_gradient(backend, solution)
+            solution, gradient = _solved(backend, model, control, advance, after)
     factor = Factor(
         points,
         cholesky(np.asfortranarray(model.kernel.cross(points, points), dtype=np.float64)),
@@ -212,8 +225,12 @@ def _targets(known: _Known, likelihood: Likelihood, positive: Any) -> tuple[tupl
     labels = (
         sorted(known.labels, key=str) if any(isinstance(label, str) for label in known.labels) else sorted(known.labels)
     )
-    every = np.array([*labels, *known.y.tolist()], dtype=object)
-    t, names = encode_targets(every, every.size, likelihood, positive)
+    if len(known.orders) > 1:
+        raise ValueError(f"parts have their categories in different orders: {sorted(map(str, known.orders))[:2]}.")
+    every: Any = np.array([*labels, *known.y.tolist()], dtype=object)
+    if known.orders:
+        every = pd.Categorical(every, categories=[each for each in next(iter(known.orders)) if each in known.labels])
+    t, names = encode_targets(every, len(every), likelihood, positive)
     by_name = {str(label): label for label in labels}
     return (by_name[names[0]], by_name[names[1]]), t[len(labels) :]
 
@@ -231,6 +248,18 @@ def _points(inducing: Any, known: _Known, t: Array, rng: np.random.Generator) ->
     return known.X[in_proportion(t, rng)[: int(inducing)]]
 
 
+def _solved(
+    backend: Backend, model: Model, control: Control, advance: Callable[[str], None], after: int
+) -> tuple[ShardedSolution, dict[str, Array]]:
+    """Return a solution and its gradient; both anew, if a part is lost between them."""
+    while True:
+        solution = solve(backend, model, control, advance, after)
+        gradient = evidence_gradient(backend, solution)
+        if gradient is not None:
+            return solution, gradient
+        after = solution.posterior.number
+
+
 def _uphill(
     backend: Backend, model: Model, control: Control, steps: int, advance: Callable[[str], None]
 ) -> tuple[Model, int]:
@@ -243,14 +272,14 @@ def _uphill(
         models += 1
         tried = model._replace(number=models, kernel=with_log_vector(model.kernel, x))
         try:
-            solution: ShardedSolution = solve(backend, tried, replace(control, tolerance=1e-6), advance, after)
+            solution, found = _solved(backend, tried, replace(control, tolerance=1e-6), advance, after)
         except (ConvergenceError, NotPositiveDefiniteError):
             if not np.isfinite(best[0]):
                 raise
             away = x - log_vector(best[1].kernel)
             return -best[0] + 1e3 * float(away @ away), 2e3 * away
         after = solution.posterior.number
-        slope = log_gradient(tried.kernel, evidence_gradient(backend, solution))
+        slope = log_gradient(tried.kernel, found)
         if solution.log_evidence > best[0]:
             best = solution.log_evidence, tried
         return -solution.log_evidence, -slope

@@ -11,6 +11,8 @@ import itertools
 import multiprocessing
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from typing import Any, Protocol, TypeAlias
 
 from bayesgp_mf.matrices.blas import one_thread_if_small
@@ -21,6 +23,7 @@ Answer: TypeAlias = dict[str, Any]
 """Numbers and arrays by name, which are added up name by name."""
 
 _STATES: dict[tuple[str, int], Any] = {}  # of this process
+_CLOSED: set[str] = set()
 _JOBS = itertools.count()
 
 
@@ -78,7 +81,14 @@ class Processes:
             pool.submit(_ask, self._job, k, make, function, message)
             for k, (make, pool) in enumerate(zip(self._makes, pools, strict=False))
         ]
-        return tree_sum([future.result() for future in futures])
+        try:
+            return tree_sum([future.result() for future in futures])
+        except BrokenProcessPool as error:
+            raise RuntimeError(
+                "a process with parts of the table ended. If it never began: a script that asks for processes must do "
+                "so under `if __name__ == '__main__':`, since each of them imports it. Else it was killed, perhaps for "
+                "memory: take fewer processes or inducing cases."
+            ) from error
 
     def close(self) -> None:
         """End the processes."""
@@ -98,10 +108,13 @@ class Dask:
     """
 
     def __init__(self, makes: Sequence[Make], client: Any) -> None:
-        self._makes, self._client, self._job = list(makes), client, f"dask-{id(self)}-{next(_JOBS)}"
+        self._makes: list[Any] = list(makes)
+        self._client, self._job = client, f"dask-{id(self)}-{next(_JOBS)}"
         self._where: list[str | None] = [None] * len(self._makes)
         # partitions of a Dask frame stay on its workers
-        self._data = [client.compute(make.delayed) if hasattr(make, "delayed") else None for make in self._makes]
+        makes = self._makes
+        self._data = [client.compute(make.delayed) if hasattr(make, "delayed") else None for make in makes]
+        self._makes = [replace(make, delayed=None) if hasattr(make, "delayed") else make for make in makes]
 
     def map_reduce(self, function: Callable[[Any, Any], Answer], message: Any) -> Answer:
         """Return the sum over all shards of ``function(state, message)``."""
@@ -149,11 +162,15 @@ def _ask(
 ) -> Answer:
     with one_thread_if_small(0):  # a core for each worker
         key = job, number
-        if key not in _STATES:
-            _STATES[key] = make() if data is None else make(data)
-        return function(_STATES[key], message)
+        state = _STATES.get(key)
+        if state is None:
+            state = make() if data is None else make(data)
+            if job not in _CLOSED:  # as it may be when a slow first reading ends
+                _STATES[key] = state
+        return function(state, message)
 
 
 def _release(job: str) -> None:
+    _CLOSED.add(job)
     for key in [key for key in _STATES if key[0] == job]:
         del _STATES[key]

@@ -27,6 +27,7 @@ from bayesgp_mf.matrices.inducing_gradient import InducingGradient
 from bayesgp_mf.matrices.low_rank import weighted_square
 from bayesgp_mf.sharded.sources import Rows
 from bayesgp_mf.solvers.driver import MEMORY
+from bayesgp_mf.solvers.refinement import in_deviations
 from bayesgp_mf.solvers.sites import SiteUnits, State, match
 from bayesgp_mf.types import Array
 
@@ -70,7 +71,7 @@ class Form(NamedTuple):
     weights : (k,) array or None
         Of the last differences; None forgets them.
     damping : float
-        Of the step; 0 stays.
+        Of the step; 0 begins again from here.
     """
 
     model: Model
@@ -172,14 +173,22 @@ def shard_of(rows: Rows, model: Model) -> Shard:
 def targets_of(rows: Rows, model: Model) -> Array:
     """Return targets ``(n,)`` as a solver wants them, or raise a ValueError that names the part."""
     if model.classes is None:
-        try:
-            return np.asarray(rows.y, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{rows.name}: targets must be real numbers.") from error
+        return real_targets(rows)
     try:
         return 2.0 * encode_labels(rows.y, model.classes) - 1.0
     except ValueError as error:
         raise ValueError(f"{rows.name}: {error}") from error
+
+
+def real_targets(rows: Rows) -> Array:
+    """Return real targets ``(n,)``, or raise a ValueError that names the part and the row."""
+    if rows.y.dtype.kind not in "fiub":
+        raise ValueError(f"{rows.name}: targets must be real numbers, got {rows.y.dtype}.")
+    t = np.asarray(rows.y, dtype=np.float64)
+    bad = np.flatnonzero(~np.isfinite(t))
+    if bad.size:
+        raise ValueError(f"{rows.name}: row {int(bad[0])} has the target {t[bad[0]]}.")
+    return t
 
 
 def form(rows: Rows, message: Form) -> dict[str, Any]:
@@ -210,6 +219,9 @@ def _go_on(shard: Shard, message: Form) -> None:
     shard.tried_change = None
     if message.weights is None:
         shard.history.clear()
+    if message.damping == 0.0:  # all begin again from where they are, also those that had to start from nothing
+        shard.change, shard.tried = None, shard.x
+        return
     step = np.zeros_like(shard.x) if shard.change is None else message.damping * shard.change
     for weight, (move, difference) in zip(
         message.weights if message.weights is not None else (), shard.history, strict=True
@@ -225,7 +237,7 @@ def measure(rows: Rows, message: Measure) -> dict[str, Any]:
         return shard.answer
     with np.errstate(all="ignore"):
         lost = shard.is_new(message.number)
-        after, value, refused = _matched(shard, message)
+        after, sums, refused = _matched(shard, message)
         change = after - shard.tried
         refused |= not np.all(np.isfinite(change))
         shard.tried_change = change
@@ -239,15 +251,18 @@ def measure(rows: Rows, message: Measure) -> dict[str, Any]:
         shard.answer = {
             "size": Largest(np.max(np.abs(change), initial=0.0)),
             "products": products,
-            "value": value,
+            **sums,
             "refused": int(refused),
             "lost": int(lost),
         }
     return shard.answer
 
 
-def _matched(shard: Shard, message: Measure) -> tuple[Array, float, bool]:
-    """Return the sites that match the likelihood at the cavities, in their units, and the part in the log evidence."""
+def _matched(shard: Shard, message: Measure) -> tuple[Array, dict[str, Any], bool]:
+    """Return the sites that match the likelihood at the cavities, in their units, and sums over these cases.
+
+    These are the part in the log evidence, and what `solvers.accuracy` judges rounding by.
+    """
     gram = shard.gram
     sites, share, precision, shift = shard.told()
     moments = posterior_of(shard, message)
@@ -256,10 +271,21 @@ def _matched(shard: Shard, message: Measure) -> tuple[Array, float, bool]:
     alpha = shift - precision * moments.mean
     mean = moments.mean + gram.own * alpha - variance * alpha  # 2000, eq. 19
     if not np.all(np.abs(rest) > SMALLEST_REST) or not np.all((variance > 0) | (gram.prior == 0)):
-        return shard.tried, np.nan, True
+        nothing = {"value": np.nan, "terms": np.nan, "told": np.nan, "weight": np.nan, "gap": Largest(np.inf)}
+        return shard.tried, nothing, True
     derivs = shard.likelihood.log_partition(shard.t, mean, variance)
-    value = np.sum(derivs.value - 0.5 * alpha * mean + 0.5 * np.log1p(sites.precision * variance) - 0.5 * np.log(share))
-    return shard.units.pack(match(shard.likelihood, shard.t, Cavity(mean, variance), derivs)), float(value), False
+    told = 1.0 + sites.precision * variance
+    value = np.sum(derivs.value - 0.5 * alpha * mean + 0.5 * np.log(told) - 0.5 * np.log(share))
+    sums = {
+        "value": float(value),
+        "terms": float(derivs.value @ derivs.value + 0.25 * (alpha * mean) @ (alpha * mean)),
+        "told": float(gram.prior @ np.maximum(sites.precision, 0.0)),
+        "weight": float(gram.prior @ alpha**2),
+        "gap": Largest(in_deviations(variance * (derivs.d1 - alpha), np.sqrt(np.maximum(variance / told, 0.0))))
+        if alpha.size
+        else Largest(0.0),
+    }
+    return shard.units.pack(match(shard.likelihood, shard.t, Cavity(mean, variance), derivs)), sums, False
 
 
 class Moments(NamedTuple):
@@ -294,6 +320,7 @@ class Told:
 def gradient(rows: Rows, message: Measure) -> dict[str, Any]:
     """Return the part of these cases in the gradient of the log evidence, and in the sum that K_mm needs."""
     shard = shard_of(rows, message.model)
+    lost = shard.next - 1 != message.number  # these are not the sites of that posterior
     _, _, precision, shift = shard.told()
     moments = posterior_of(shard, message)
     alpha = shift - precision * moments.mean
@@ -305,4 +332,4 @@ def gradient(rows: Rows, message: Measure) -> dict[str, Any]:
     for block, of_block in bar.of_cross():
         for name, value in shard.kernel.cross_vjp(shard.X[block], shard.gram.points, of_block).items():
             found[f"d {name}"] = found[f"d {name}"] + value
-    return found | {"square": bar.square()}
+    return found | {"square": bar.square(), "lost": int(lost)}

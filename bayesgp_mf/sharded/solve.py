@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,9 @@ from bayesgp_mf.matrices.inducing import InducingGram
 from bayesgp_mf.matrices.inducing_gradient import InducingGradient
 from bayesgp_mf.sharded.seam import Answer, Backend
 from bayesgp_mf.sharded.shard import Form, Measure, Model, Told, form, gradient, measure
+from bayesgp_mf.solvers.accuracy import LARGEST_MEAN_ERROR, LARGEST_ROUNDING, rounding_decides
 from bayesgp_mf.solvers.driver import PATIENCE, PROGRESS, SMALLEST_DAMPING
+from bayesgp_mf.solvers.refinement import EPS, SPREAD, coarseness
 from bayesgp_mf.types import Array
 
 RCOND = 1e-12
@@ -44,6 +46,21 @@ class ShardedSolution(NamedTuple):
     log_evidence: float
     info: Info
     posterior: Measure
+
+
+def _assessed(info: Info, found: Answer, value: float) -> Info:
+    """Return how well the numbers are known, as `solvers.accuracy` has it, or raise if rounding decides."""
+    of_weights = SPREAD * EPS * float(np.sqrt((1.0 + found["told"]) * found["weight"]))
+    mean_error = float(np.maximum(found["gap"], of_weights))
+    rounding = EPS * max(float(np.sqrt(found["terms"])) - abs(value), 0.0)
+    said = []
+    if not mean_error <= LARGEST_MEAN_ERROR * coarseness(info.residual):
+        said.append(f"the posterior means are known to some {mean_error:.1g} posterior standard deviations only")
+    if not rounding <= LARGEST_ROUNDING:
+        said.append(f"it moves the log evidence by some {rounding:.1g} nats")
+    if said:
+        raise rounding_decides("tap", " and ".join(said))
+    return replace(info, mean_error=mean_error, rounding=rounding)
 
 
 @dataclass
@@ -96,13 +113,14 @@ def solve(
     rounds, damping, weights, taken = _Rounds(backend, model, after), 1.0, None, False
     rank = model.points.shape[0]
     size = mark = smallest = float("inf")
-    marked, mixing = 1, True
+    marked, mixing, begins = 1, True, True
     for iteration in range(1, control.max_iterations + 1):
-        answer = rounds.form(taken, weights, 0.0 if iteration == 1 else damping)
+        answer = rounds.form(taken, weights, 0.0 if begins else damping)
+        begins = False
         posterior = _posterior(answer, rank)
         found = None if posterior is None else rounds.measure(posterior.inverse_factor, posterior.mean)
         if found is not None and found["lost"]:  # the sum that the posterior came from is no longer that of all
-            taken, weights = False, None
+            taken, weights, begins = False, None, True
             continue
         if found is None or found["refused"]:
             taken, weights, damping = False, None, damping / 2.0
@@ -115,7 +133,7 @@ def solve(
         if size <= control.tolerance:
             assert posterior is not None
             value = found["value"] - 0.5 * posterior.log_det
-            info = Info(Status.CONVERGED, iteration, size, rank)
+            info = _assessed(Info(Status.CONVERGED, iteration, size, rank), found, value)
             last = Measure(model, rounds.number, posterior.inverse_factor, posterior.mean)
             return ShardedSolution(posterior.precision, posterior.shift, value, info, last)
         if size < PROGRESS * mark:
@@ -128,11 +146,16 @@ def solve(
     raise _unsolved(Status.MAX_ITERATIONS, smallest, control.max_iterations)
 
 
-def evidence_gradient(backend: Backend, solution: ShardedSolution) -> dict[str, Array]:
-    """Return the derivatives of the log evidence in the parameters of the kernel, at fixed inducing inputs."""
+def evidence_gradient(backend: Backend, solution: ShardedSolution) -> dict[str, Array] | None:
+    """Return the derivatives of the log evidence in the parameters of the kernel, at fixed inducing inputs.
+
+    None where some shard was lost since the solution, whose sites are then no longer there.
+    """
     kernel, points = solution.posterior.model.kernel, solution.posterior.model.points
     factor = cholesky(np.asfortranarray(kernel.cross(points, points), dtype=np.float64))
     found = backend.map_reduce(gradient, solution.posterior)
+    if found.pop("lost"):
+        return None
     mean, inverse = solution.posterior.mean, solution.posterior.inverse_factor
     nothing = np.empty(0)  # no case is here
     gram = InducingGram(lambda: np.empty((0, len(points))), nothing, points, factor)

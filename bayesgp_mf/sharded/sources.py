@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayesgp_mf.inputs.tables import as_numbers
+from bayesgp_mf.inputs.tables import as_numbers, check_same_cases, feature_names
 from bayesgp_mf.types import Array
 
 
@@ -26,12 +26,14 @@ class Rows:
         Inputs; there may be no rows.
     y : (n,) array
         Labels or targets as they came.
+    order : tuple or None
+        The categories of labels that came as a Categorical.
     shard : object
         What is made of them for a model.
     """
 
-    def __init__(self, name: str, X: Array, y: NDArray[Any]) -> None:
-        self.name, self.X, self.y = name, X, y
+    def __init__(self, name: str, X: Array, y: NDArray[Any], order: tuple[Any, ...] | None = None) -> None:
+        self.name, self.X, self.y, self.order = name, X, y, order
         self.shard: Any = None
 
 
@@ -79,7 +81,7 @@ class ParquetPart:
         wanted = [*self.columns, self.target]
         try:
             frame = pd.read_parquet(self.path)
-        except (OSError, ValueError) as error:
+        except Exception as error:  # what pyarrow says of a damaged file
             raise ValueError(f"{self.path} cannot be read: {error}") from error
         return _of_frame(self.path, frame, wanted)
 
@@ -113,10 +115,6 @@ class FramePart:
             return _checked(self.name, inputs, labels, None)
         return _of_frame(self.name, found, [*self.columns, self.target])
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the partition out."""
-        return {**self.__dict__, "delayed": None}  # its worker is given the partition itself
-
 
 @dataclass(frozen=True)
 class Table:
@@ -145,9 +143,16 @@ def from_arrays(parts: Sequence[tuple[Any, Any]]) -> Table:
     ValueError
         If there is no part.
     """
-    if not len(parts):
-        raise ValueError("parts is empty: give at least one pair (X, y).")
-    return Table(tuple(ArrayPart(f"part {k}", X, y) for k, (X, y) in enumerate(parts)))
+    pairs = list(parts)
+    if not pairs or not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
+        raise ValueError("parts must be a list of pairs (X, y), with at least one.")
+    columns = [feature_names("X", X) for X, _ in pairs]
+    for k, (X, y) in enumerate(pairs):
+        check_same_cases(X, y)
+        if columns[k] != columns[0]:
+            raise ValueError(f"part {k} has columns {columns[k]}, and part 0 has {columns[0]}.")
+    names = None if columns[0] is None else tuple(columns[0])
+    return Table(tuple(ArrayPart(f"part {k}", X, y) for k, (X, y) in enumerate(pairs)), names)
 
 
 def from_parquet(pattern: str, *, target: str, columns: Sequence[str] | None = None) -> Table:
@@ -175,11 +180,13 @@ def from_parquet(pattern: str, *, target: str, columns: Sequence[str] | None = N
     paths = sorted(glob.glob(str(pattern), recursive=True))
     if not paths:
         raise ValueError(f"no file matches {pattern!r}.")
-    there = pyarrow.parquet.read_schema(paths[0]).names
-    chosen = tuple(name for name in there if name != target) if columns is None else tuple(columns)
-    missing = [name for name in [*chosen, target] if name not in there]
-    if missing:
-        raise ValueError(f"{paths[0]} has no columns {missing}; it has {there}.")
+    try:
+        schema = pyarrow.parquet.read_schema(paths[0])
+    except Exception as error:  # what pyarrow says of a damaged file, or of a folder
+        raise ValueError(f"{paths[0]} cannot be read: {error}") from error
+    index = (schema.pandas_metadata or {}).get("index_columns", [])  # which pandas takes for no columns
+    there = [name for name in schema.names if name not in index]
+    chosen = _chosen(columns, there, target, paths[0])
     return Table(tuple(ParquetPart(path, chosen, target) for path in paths), chosen, target)
 
 
@@ -205,10 +212,7 @@ def from_dask(X: Any, y: Any, columns: Sequence[str] | None = None) -> Table:
     if not isinstance(y, str):
         return _from_dask_arrays(X, y)
     there = [str(name) for name in X.columns]
-    chosen = tuple(name for name in there if name != y) if columns is None else tuple(columns)
-    missing = [name for name in [*chosen, y] if name not in there]
-    if missing:
-        raise ValueError(f"the frame has no columns {missing}; it has {there}.")
+    chosen = _chosen(columns, there, y, "the frame")
     parts = [FramePart(f"partition {k}", part, chosen, y) for k, part in enumerate(X.to_delayed())]
     return Table(tuple(parts), chosen, y)
 
@@ -229,12 +233,26 @@ def _from_dask_arrays(X: Any, y: Any) -> Table:
     return Table(tuple(FramePart(f"block {k}", pair(*both), None, None) for k, both in enumerate(pairs)))
 
 
+def _chosen(columns: Any, there: Sequence[str], target: str, name: str) -> tuple[str, ...]:
+    """Return the inputs of a table, or raise a ValueError."""
+    if isinstance(columns, str):
+        raise ValueError(f"columns must be a list of names, got {columns!r}: write [{columns!r}].")
+    chosen = tuple(each for each in there if each != target) if columns is None else tuple(columns)
+    missing = [each for each in [*chosen, target] if each not in there]
+    if missing:
+        raise ValueError(f"{name} has no columns {missing}; it has {list(there)}.")
+    if target in chosen or len(set(chosen)) < len(chosen) or not chosen:
+        raise ValueError(f"columns must be different inputs, without the target {target!r}, got {list(chosen)}.")
+    return chosen
+
+
 def _of_frame(name: str, frame: Any, wanted: list[str]) -> Rows:
-    there = [str(column) for column in frame.columns]
+    there = {str(column): column for column in frame.columns}
     missing = [column for column in wanted if column not in there]
     if missing:
-        raise ValueError(f"{name} has no columns {missing}; it has {there}.")
-    return _checked(name, frame[wanted[:-1]], frame[wanted[-1]], wanted)
+        raise ValueError(f"{name} has no columns {missing}; it has {list(there)}.")
+    inputs = frame[[there[column] for column in wanted[:-1]]]
+    return _checked(name, inputs, frame[there[wanted[-1]]], wanted)
 
 
 def _checked(name: str, X: Any, y: Any, wanted: list[str] | None) -> Rows:
@@ -255,4 +273,5 @@ def _checked(name: str, X: Any, y: Any, wanted: list[str] | None) -> Rows:
     missing = np.flatnonzero(pd.isna(labels))
     if missing.size:
         raise ValueError(f"{name}: row {int(missing[0])} has no label. Drop such rows.")
-    return Rows(name, inputs, labels)
+    categories = getattr(getattr(y, "dtype", None), "categories", None)
+    return Rows(name, inputs, labels, None if categories is None else tuple(categories))

@@ -247,3 +247,107 @@ def test_a_cluster_has_the_same_answer_and_makes_up_for_a_lost_worker(client, fi
     timer.start()
     same(fitted(sharded.from_dask(frame, "late"), client=client, control=bgp.Control(tolerance=1e-12)), expected, 1e-8)
     timer.join()
+
+
+def test_a_part_that_is_lost_before_the_gradient_is_noticed(monkeypatch):
+    from bayesgp_mf.sharded import seam
+    from bayesgp_mf.sharded.shard import gradient
+
+    ask, lost = Serial.map_reduce, []
+
+    def loses(self, function, message):
+        if function is gradient and not lost:
+            lost.append(seam._STATES.pop((self._job, 2)))  # noqa: SLF001
+        return ask(self, function, message)
+
+    whole = fitted(parts())
+    monkeypatch.setattr(Serial, "map_reduce", loses)
+    same(fitted(parts()), whole, 1e-8)
+    assert lost
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e8])
+def test_what_rounding_decides_is_refused_as_by_a_fit(scale):
+    noise = bgp.likelihoods.Gaussian(1e-10 if scale == 1.0 else 1e-2)
+    whole = {"inducing": X[:20], "draws": 1, "chains": 1}
+    with pytest.raises((bgp.NotPositiveDefiniteError, bgp.ConvergenceError)):
+        bgp.fit(X, scale * REAL, kernels.Linear(1.0), noise, **whole)
+    with pytest.raises((bgp.NotPositiveDefiniteError, bgp.ConvergenceError)):
+        fitted(parts(scale * REAL), noise, kernels.Linear(1.0), inducing=X[:20])
+
+
+def test_categories_and_columns_mean_what_they_mean_in_a_fit():
+    frame, turned = (
+        pd.DataFrame(X, columns=["a", "b", "c"]),
+        pd.Series(pd.Categorical(LABELS, categories=["yes", "no"])),
+    )
+    pairs = [(frame[a:b], turned[a:b]) for a, b in itertools.pairwise((0, 400, N))]
+    found = fitted(sharded.from_arrays(pairs))
+    assert found.stream.classes == ("yes", "no")
+    assert found.stream.features == ["a", "b", "c"]
+    np.testing.assert_allclose(
+        found.stream.predict_proba(frame), 1.0 - fitted(parts()).stream.predict_proba(X), atol=1e-9
+    )
+    with pytest.raises(ValueError, match="part 1 has columns"):
+        sharded.from_arrays([pairs[0], (pairs[1][0][["b", "a", "c"]], pairs[1][1])])
+    with pytest.raises(ValueError, match="order"):
+        sharded.from_arrays([(frame[:400], turned[:400].sample(frac=1.0, random_state=1))])
+    with pytest.raises(ValueError, match="different orders"):
+        fitted(sharded.from_arrays([pairs[0], (pairs[1][0], pairs[1][1].cat.reorder_categories(["no", "yes"]))]))
+
+
+def test_files_with_an_index_and_columns_that_make_no_sense(files):
+    for path in sorted(files.glob("*.parquet")):
+        pd.read_parquet(path).sample(frac=1.0, random_state=1).to_parquet(path)
+    pattern = f"{files}/*.parquet"
+    same(fitted(sharded.from_parquet(pattern, target="late")), fitted(parts()), 1e-8)
+    for columns, says in (
+        (["a", "late"], "different inputs"),
+        (["a", "a"], "different inputs"),
+        ("ab", "a list of names"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            sharded.from_parquet(pattern, target="late", columns=columns)
+    (files / "part0.parquet").write_bytes(b"no parquet")
+    with pytest.raises(ValueError, match=r"part0.parquet cannot be read"):
+        sharded.from_parquet(pattern, target="late")
+
+
+@pytest.mark.parametrize(("target", "says"), [(np.inf, "row 5 has the target inf"), ("1.5", "must be real numbers")])
+def test_targets_that_are_none_are_named(target, says):
+    wrong = REAL[300:600].astype(object if isinstance(target, str) else float)
+    wrong[5] = target
+    table = sharded.from_arrays([(X[:300], REAL[:300]), (X[300:600], wrong)])
+    with pytest.raises(ValueError, match=f"part 1.*{says}"):
+        fitted(table, bgp.likelihoods.Gaussian(0.1))
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"hyper": "hmc"}, "averages over kernels"),
+        ({"refine": -1}, "refine"),
+        ({"refine": True}, "refine"),
+        ({"control": bgp.Control(scheme="paper")}, "scheme"),
+    ],
+)
+def test_options_are_refused_before_the_work(given, says):
+    with pytest.raises(ValueError, match=says):
+        fitted(parts(), **given)
+
+
+def test_a_process_that_ends_is_said(monkeypatch):
+    from concurrent.futures.process import BrokenProcessPool
+
+    from bayesgp_mf.sharded.seam import Processes
+
+    class Broken:
+        def result(self):
+            raise BrokenProcessPool
+
+    pools = Processes([lambda: None, lambda: None], 2)
+    for pool in pools._pools:  # noqa: SLF001
+        monkeypatch.setattr(pool, "submit", lambda *args: Broken())
+    with pytest.raises(RuntimeError, match="__main__"):
+        pools.map_reduce(len, None)
+    pools.close()
