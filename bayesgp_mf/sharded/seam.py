@@ -124,7 +124,8 @@ class Dask:
         for k, where in enumerate(self._where):
             if where not in workers:  # at first, or because it was lost
                 self._where[k] = workers[k % len(workers)]
-        sent = client.scatter(message, broadcast=True, hash=False)
+        # a task, which is run again where a worker is lost; to scatter would wait for that worker
+        sent = client.submit(_itself, message, pure=False)
         answers = [
             client.submit(
                 _ask, self._job, k, make, function, sent, data, workers=[where], allow_other_workers=True, pure=False
@@ -142,7 +143,11 @@ class Dask:
     def close(self) -> None:
         """Let the states and the partitions go."""
         self._data = []
-        self._client.run(_release, self._job)
+        from distributed import fire_and_forget
+
+        for worker in self._client.nthreads():  # as tasks: nothing waits for a worker that is lost
+            released = self._client.submit(_release, self._job, workers=[worker], allow_other_workers=True, pure=False)
+            fire_and_forget(released)
 
 
 def tree_sum(answers: Sequence[Answer]) -> Answer:
@@ -151,6 +156,10 @@ def tree_sum(answers: Sequence[Answer]) -> Answer:
     while len(level) > 1:
         level = [_added(*level[k : k + 2]) if k + 1 < len(level) else level[k] for k in range(0, len(level), 2)]
     return level[0]
+
+
+def _itself(message: Any) -> Any:
+    return message
 
 
 def _added(one: Answer, other: Answer) -> Answer:
