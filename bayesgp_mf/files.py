@@ -17,9 +17,8 @@ def whole(path: Path) -> Iterator[Path]:
     a name that begins with a dot and ends in the number of the process, some letters and "part".
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(
-        f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part"
-    )  # which no one takes for a page or a container
+    name = f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part"  # which no one takes for a page or a container
+    part = path.with_name(name)
     try:
         yield part
         with part.open("r+b") as file:

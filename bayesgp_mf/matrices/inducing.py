@@ -102,12 +102,7 @@ class InducingGram:
         for block in blocks(own.size):
             some = self.root[block]
             own[block] -= np.einsum("ij,ij->i", some, some)
-        if not np.all(own >= -NEGATIVE * self.prior):  # false if one is NaN
-            raise NotPositiveDefiniteError(
-                f"the covariances of case {int(np.argmin(own))} with the inducing cases are larger than its variance "
-                "allows: they are those of no process. Check cross and diag of the kernel."
-            )
-        return np.maximum(own, 0.0)  # below zero there is only rounding
+        return own_part(own, self.prior, "inducing cases")
 
     @property
     def entries(self) -> Array:
@@ -272,6 +267,22 @@ class InducingGram:
         """Return the matrix on a quarter of the inducing cases, or None where these are few."""
         rank = self.rank // COARSER
         return None if started or rank < LEAST_COARSE else self.leading(rank)
+
+
+def own_part(own: Array, prior: Array, others: str) -> Array:
+    """Return what others leave of prior variances ``(n,)``, where it is below zero by rounding as nothing.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If it is below zero by more, or NaN.
+    """
+    if not np.all(own >= -NEGATIVE * prior):  # false if one is NaN
+        raise NotPositiveDefiniteError(
+            f"the covariances of case {int(np.argmin(own))} with the {others} are larger than its variance allows: "
+            "they are those of no process. Check cross and diag of the kernel."
+        )
+    return np.asarray(np.maximum(own, 0.0))
 
 
 def _first_columns(gram: InducingGram, rank: int) -> Root:

@@ -294,6 +294,15 @@ def weighted_square(root: Root, weights: Array) -> Array:
     return result
 
 
+def variances(root: Root, inverse_factor: Array) -> Array:
+    """Return the diagonal ``(n,)`` of L T'T L' for a root ``(n, r)`` and a lower triangular T ``(r, r)``."""
+    result, multiply = np.empty(root.shape[0]), blas_routine("trmm", inverse_factor)
+    for block in blocks(result.size):
+        projected = multiply(1.0, inverse_factor, root[block].T, lower=1)
+        result[block] = np.einsum("ij,ij->j", projected, projected)
+    return result
+
+
 class LowRankCorrection:
     r"""``R = (K + Omega)^{-1}`` of sites on a Gram matrix K = L L' of low rank.
 
@@ -344,11 +353,7 @@ class LowRankCorrection:
 
     @cached_property
     def _covariance_diagonal(self) -> Array:
-        result, multiply = np.empty(self.site_precision.size), blas_routine("trmm", self.inverse_factor)
-        for block in blocks(result.size):
-            projected = multiply(1.0, self.inverse_factor, self.gram.root[block].T, lower=1)
-            result[block] = np.einsum("ij,ij->j", projected, projected)
-        return result
+        return variances(self.gram.root, self.inverse_factor)
 
     def covariance_diagonal(self) -> Array:
         """Return the posterior variances ``(n,)`` under all sites, Sigma_ii."""

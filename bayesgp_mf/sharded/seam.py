@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from bayesgp_mf.matrices.blas import one_thread_if_small
@@ -51,7 +52,9 @@ class Serial:
 
     def map_reduce(self, function: Callable[[Any, Any], Answer], message: Any) -> Answer:
         """Return the sum over all shards of ``function(state, message)``."""
-        return tree_sum([_ask(self._job, k, make, function, message) for k, make in enumerate(self._makes)])
+        asked = (_ask(self._job, k, make, function, message) for k, make in enumerate(self._makes))
+        result: Answer = tree_sum([*asked])
+        return result
 
     def close(self) -> None:
         """Let the states go."""
@@ -82,13 +85,14 @@ class Processes:
             for k, (make, pool) in enumerate(zip(self._makes, pools, strict=False))
         ]
         try:
-            return tree_sum([future.result() for future in futures])
+            result: Answer = tree_sum([future.result() for future in futures])
         except BrokenProcessPool as error:
             raise RuntimeError(
                 "a process with parts of the table ended. If it never began: a script that asks for processes must do "
                 "so under `if __name__ == '__main__':`, since each of them imports it. Else it was killed, perhaps for "
                 "memory: take fewer processes or inducing cases."
             ) from error
+        return result
 
     def close(self) -> None:
         """End the processes."""
@@ -132,12 +136,7 @@ class Dask:
             )
             for k, (make, where, data) in enumerate(zip(self._makes, self._where, self._data, strict=True))
         ]
-        while len(answers) > 1:  # in pairs, in order, as `tree_sum` does
-            answers = [
-                client.submit(_added, *answers[k : k + 2], pure=False) if k + 1 < len(answers) else answers[k]
-                for k in range(0, len(answers), 2)
-            ]
-        result: Answer = answers[0].result()
+        result: Answer = tree_sum(answers, partial(client.submit, _added, pure=False)).result()
         return result
 
     def close(self) -> None:
@@ -150,20 +149,20 @@ class Dask:
             fire_and_forget(released)
 
 
-def tree_sum(answers: Sequence[Answer]) -> Answer:
+def _added(one: Answer, other: Answer) -> Answer:
+    return {name: one[name] + other[name] for name in one}
+
+
+def tree_sum(answers: Sequence[Any], add: Callable[[Any, Any], Any] = _added) -> Any:
     """Return the sum of answers, in pairs and in order, so that it is the same whoever adds."""
     level = list(answers)
     while len(level) > 1:
-        level = [_added(*level[k : k + 2]) if k + 1 < len(level) else level[k] for k in range(0, len(level), 2)]
+        level = [add(*level[k : k + 2]) if k + 1 < len(level) else level[k] for k in range(0, len(level), 2)]
     return level[0]
 
 
 def _itself(message: Any) -> Any:
     return message
-
-
-def _added(one: Answer, other: Answer) -> Answer:
-    return {name: one[name] + other[name] for name in one}
 
 
 def _ask(

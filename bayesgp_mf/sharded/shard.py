@@ -15,16 +15,14 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import blas
 
 from bayesgp_mf.inference.solution import Cavity
 from bayesgp_mf.inputs import encode_labels
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.inducing import InducingGram, inducing_gram
 from bayesgp_mf.matrices.inducing_gradient import InducingGradient
-from bayesgp_mf.matrices.low_rank import weighted_square
+from bayesgp_mf.matrices.low_rank import variances, weighted_square
 from bayesgp_mf.sharded.sources import Rows
 from bayesgp_mf.solvers.driver import MEMORY
 from bayesgp_mf.solvers.refinement import in_deviations
@@ -297,11 +295,8 @@ class Moments(NamedTuple):
 
 def posterior_of(shard: Shard, message: Measure) -> Moments:
     """Return what follows for these cases from the posterior of all."""
-    root, variance = shard.gram.root, np.empty(shard.t.size)
-    for block in blocks(variance.size):
-        projected = blas.dtrmm(1.0, message.inverse_factor, root[block].T, lower=1)
-        variance[block] = np.einsum("ij,ij->j", projected, projected)
-    return Moments(np.asarray(root @ message.mean), variance)
+    root = shard.gram.root
+    return Moments(np.asarray(root @ message.mean), variances(root, message.inverse_factor))
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from bayesgp_mf.matrices.inducing import InducingGram
 from bayesgp_mf.matrices.inducing_gradient import InducingGradient
 from bayesgp_mf.sharded.seam import Answer, Backend
 from bayesgp_mf.sharded.shard import Form, Measure, Model, Told, form, gradient, measure
-from bayesgp_mf.solvers.accuracy import LARGEST_MEAN_ERROR, LARGEST_ROUNDING, rounding_decides
+from bayesgp_mf.solvers.accuracy import rounding_decides, unknown
 from bayesgp_mf.solvers.driver import PATIENCE, PROGRESS, SMALLEST_DAMPING
-from bayesgp_mf.solvers.refinement import EPS, SPREAD, coarseness
+from bayesgp_mf.solvers.refinement import EPS, rounding_of_sums
 from bayesgp_mf.types import Array
 
 RCOND = 1e-12
@@ -50,17 +50,13 @@ class ShardedSolution(NamedTuple):
 
 def _assessed(info: Info, found: Answer, value: float) -> Info:
     """Return how well the numbers are known, as `solvers.accuracy` has it, or raise if rounding decides."""
-    of_weights = SPREAD * EPS * float(np.sqrt((1.0 + found["told"]) * found["weight"]))
-    mean_error = float(np.maximum(found["gap"], of_weights))
+    mean_error = float(np.maximum(found["gap"], rounding_of_sums(found["told"], found["weight"])))
     rounding = EPS * max(float(np.sqrt(found["terms"])) - abs(value), 0.0)
-    said = []
-    if not mean_error <= LARGEST_MEAN_ERROR * coarseness(info.residual):
-        said.append(f"the posterior means are known to some {mean_error:.1g} posterior standard deviations only")
-    if not rounding <= LARGEST_ROUNDING:
-        said.append(f"it moves the log evidence by some {rounding:.1g} nats")
+    info = replace(info, mean_error=mean_error, rounding=rounding)
+    said = unknown(info)
     if said:
         raise rounding_decides("tap", " and ".join(said))
-    return replace(info, mean_error=mean_error, rounding=rounding)
+    return info
 
 
 @dataclass

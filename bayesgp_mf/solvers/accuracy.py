@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
-from bayesgp_mf.inference.solution import Solution
+from bayesgp_mf.inference.solution import Info, Solution
 from bayesgp_mf.inference.solver import GramGradient
 from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.solvers.refinement import EPS, coarseness
@@ -95,7 +95,7 @@ def require_accurate(solution: Solution) -> Solution:
             "targets and the Gram matrix (the variance of the kernel) to a scale nearer to one.",
             Status.NO_VALID_STEP,
         )
-    found = _unknown(solution)
+    found = unknown(solution.info)
     if found:
         raise rounding_decides(solution.method, " and ".join(found))
     return solution
@@ -112,7 +112,7 @@ def rounding_decides(method: str, what: str) -> NotPositiveDefiniteError:
 
 def is_accurate(solution: Solution) -> bool:
     """Tell whether `require_accurate` would return a solution."""
-    return _is_finite(solution) and not _unknown(solution)
+    return _is_finite(solution) and not unknown(solution.info)
 
 
 def _is_finite(solution: Solution) -> bool:
@@ -120,9 +120,9 @@ def _is_finite(solution: Solution) -> bool:
     return all(bool(np.isfinite(part).all()) for part in parts)
 
 
-def _unknown(solution: Solution) -> list[str]:
+def unknown(info: Info) -> list[str]:
     """Return what is not known of a solution that is called solved, in words."""
-    info, found = solution.info, []
+    found: list[str] = []
     if info.status is not Status.CONVERGED:
         return []
     allowed = LARGEST_MEAN_ERROR * coarseness(info.residual)

@@ -12,7 +12,7 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.shifted import Shifted
-from bayesgp_mf.matrices.inducing import NEGATIVE, InducingGram
+from bayesgp_mf.matrices.inducing import InducingGram, own_part
 from bayesgp_mf.solvers.meanfield import tap
 from bayesgp_mf.solvers.sites import sites_of
 from bayesgp_mf.streams.factor import Factor
@@ -59,12 +59,7 @@ def predictive(factor: Factor, kernel: Any, X: Array) -> tuple[Array, Array, Arr
     own = prior - np.einsum("ij,ij->j", features, features)
     if not np.all(np.isfinite(prior)):
         raise NotPositiveDefiniteError(f"the prior variance of case {int(np.argmax(prior))} overflows under {kernel!r}")
-    if not np.all(own >= -NEGATIVE * prior):  # false if one is NaN
-        raise NotPositiveDefiniteError(
-            f"the covariances of case {int(np.argmin(own))} with the basis inputs are larger than its variance allows: "
-            "they are those of no process. Check cross and diag of the kernel."
-        )
-    own = np.maximum(own, 0.0)  # below zero there is only rounding
+    own = own_part(own, prior, "basis inputs")
     mean, variance = factor.moments(features)
     return features, mean, variance + own, own
 

@@ -350,7 +350,7 @@ class Stream:
             with progress_bar("learning", total, enabled=progress) as advance:
                 for k, some in enumerate(blocks(X.shape[0], size)):
                     self._learn(X[some], t[some])
-                    advance(f"{self.n_seen} cases, log score {self.log_score.mean:.4f}")
+                    advance(f"{self.n_seen} cases, log score of the last {self._scores[-1] / self._cases[-1]:.4f}")
                     if path is not None and ((k + 1) % every == 0 or k + 1 == total):
                         self.save(path)
         except BaseException as error:  # Ctrl-C too
