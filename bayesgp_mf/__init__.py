@@ -21,7 +21,8 @@ if TYPE_CHECKING:
         Status,
         UndefinedQuantityError,
     )
-    from bayesgp_mf.fitting import fit, posterior, predict
+    from bayesgp_mf.fitting import posterior, predict
+    from bayesgp_mf.front import fit
     from bayesgp_mf.inference.inducing import Inducing
     from bayesgp_mf.inference.problem import Problem
     from bayesgp_mf.inference.solution import Control, Solution
@@ -88,7 +89,8 @@ _HOMES = {
         "Status",
         "UndefinedQuantityError",
     ),
-    "fitting": ("fit", "posterior", "predict"),
+    "fitting": ("posterior", "predict"),
+    "front": ("fit",),
     "likelihoods": ("Logit", "Probit", "Softmax", "Step"),
     "methods": ("solve",),
     "processes.single": ("Posterior",),

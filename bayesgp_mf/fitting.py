@@ -87,7 +87,10 @@ def fit(
     ----------
     X : (n, d) array_like
         Inputs, finite; a data frame keeps its column names. They are used as they come: scale them to
-        suit the length scales of the kernel.
+        suit the length scales of the kernel. Or a table in parts, with ``inducing``: a Dask frame, with the name of a
+        column as ``y``; a Dask array, with another one; or a `sharded.Table`, which has its labels. It is worked on
+        where its parts are (``client``, a ``distributed.Client``, by default the one that there is; or ``processes`` of
+        this machine; ``refine``, as `sharded.fit` has it), and its container has nothing of each case.
     y : (n,) array_like
         Labels: any two distinct values. The larger, or later in the alphabet, is class 1; of a pandas Categorical the
         later category, where categories without a case are left out. With `Softmax` any number of classes, in sorted
@@ -195,8 +198,8 @@ def fit(
     """
     if hasattr(X, "to_delayed"):
         raise ValueError(
-            "X is a Dask collection, whose rows may be on many machines: use "
-            "sharded.fit(sharded.from_dask(X, y), kernel, likelihood), or pass X.compute()."
+            "X is a Dask collection, whose rows may be on many machines: fit it by bgp.fit(X, y, kernel, likelihood, "
+            "inducing=500), or pass X.compute()."
         )
     features = feature_names("X", X)
     check_same_cases(X, y)

@@ -8,7 +8,8 @@ import numpy as np
 
 from bayesgp_mf.arviz_version import arviz_major
 from bayesgp_mf.container.groups import get_group
-from bayesgp_mf.container.read import from_container
+from bayesgp_mf.container.parts import check_has_cases
+from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.inference.undefined import undefined
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def loo(
     >>> round(float(bgp.loo(idata)["se"]), 2)
     0.79
     """
+    check_has_cases(fit_group(idata), "leave-one-out prediction")
     posterior = from_container(idata, kernel, likelihood, method)
     solution = posterior.parts[0].solution
     if not solution.has_variance:

@@ -14,6 +14,7 @@ from bayesgp_mf.container.checksums import GROUPS, check_unchanged
 from bayesgp_mf.container.groups import get_group, group_names
 from bayesgp_mf.container.held import DAMAGED, kernel_of, likelihood_of, method_of, refused_as
 from bayesgp_mf.container.layout import FORMAT
+from bayesgp_mf.container.parts import is_in_parts, read_parts
 from bayesgp_mf.errors import Status
 from bayesgp_mf.inference.assembly import kernel_entries
 from bayesgp_mf.inference.problem import Problem
@@ -68,6 +69,8 @@ def from_container(
     kernel are those of the container. There is a ValueError if one is missing, not wanted, or another one.
     """
     fit = fit_group(idata)
+    if is_in_parts(fit):
+        return read_parts(idata, fit, kernel, likelihood, method)
     with refused_as(DAMAGED):
         if missing := [name for name in GROUPS if name not in group_names(idata)]:
             raise ValueError(f"the group {missing[0]} is missing")

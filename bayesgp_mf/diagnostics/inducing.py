@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bayesgp_mf.container.groups import Container
+from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.errors import Status
 from bayesgp_mf.inference.assembly import assemble_inducing
@@ -108,6 +109,7 @@ def inducing(idata: Container, *, random_seed: int | np.random.Generator | None 
     fit = fit_group(idata)
     if "inducing_input" not in fit:
         raise ValueError("this fit has no inducing cases: it worked with the Gram matrix of all. Nothing to double.")
+    check_has_cases(fit, "leave-one-out prediction to compare")
     posterior = from_container(idata, **given)
     if len(posterior.parts) > 1:
         raise ValueError(

@@ -21,6 +21,15 @@ def undefined(method: str, quantity: str) -> UndefinedQuantityError:
     )
 
 
+def without_cases(quantity: str) -> UndefinedQuantityError:
+    """Return the error to raise where something of each case is asked for, and no case is here."""
+    return UndefinedQuantityError(
+        f"this is a fit to a table in parts, whose cases stayed where the parts are: there is no {quantity}. Predict "
+        "for cases that you have, predict(idata, X_new), or fit a part of the table as a whole: "
+        "fit(X, y, kernel, inducing=...)."
+    )
+
+
 def _refused(quantity: str) -> Any:
     def refuse(self: Any) -> Any:
         raise undefined(self.method, quantity)

@@ -190,7 +190,7 @@ class InducingGram:
 
     def anew(self) -> InducingGram:
         """Return the same, with nothing known beforehand of what would be computed."""
-        return replace(self, known=None)
+        return self if self.known is None else replace(self, known=None)
 
     def in_single_precision(self) -> InducingGram | None:
         """Return the same with a root in single precision, if it is kept."""

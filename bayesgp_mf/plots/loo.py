@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.container.groups import Container
+from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.read import fit_group
 from bayesgp_mf.plots._axes import LINE, POINT, axes_or_new, legend_above, vector
 
@@ -61,7 +62,7 @@ def plot_loo(
     >>> [text.get_text() for text in ax.texts]
     ['1']
     """
-    y = vector("loo_i", fit_group(loo_i)["loo_i"].values if hasattr(loo_i, "groups") else loo_i)
+    y = vector("loo_i", _of_container(loo_i) if hasattr(loo_i, "groups") else loo_i)
     labels = list(range(y.size)) if case_names is None else list(case_names)
     if len(labels) != y.size:
         raise ValueError(f"case_names must have {y.size} names, one for each case, got {len(labels)}.")
@@ -94,3 +95,9 @@ def plot_loo(
         ax.annotate(str(labels[i]), (x[i], y[i]), offset, textcoords="offset points", ha=side, va=height, fontsize=8)
     legend_above(ax)
     return ax
+
+
+def _of_container(idata: Container) -> Any:
+    fit = fit_group(idata)
+    check_has_cases(fit, "leave-one-out prediction")
+    return fit["loo_i"].values

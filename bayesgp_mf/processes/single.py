@@ -14,6 +14,7 @@ from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import Cloud, KnownPosterior, Solver, traits_of
+from bayesgp_mf.inference.undefined import without_cases
 from bayesgp_mf.inputs import as_new_inputs
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
@@ -161,6 +162,11 @@ class Posterior:
         """Whether only the Gaussian process is known: the method has no name here, and was not given."""
         return self.solver is None and self.solution.method not in METHODS
 
+    def _check_cases(self, what: str) -> None:
+        """Raise an UndefinedQuantityError if no case is here: see `container.parts`."""
+        if not self.problem.n:
+            raise without_cases(what)
+
     @property
     def _cloud(self) -> Cloud | None:
         """The mixture of Gaussian processes that such a posterior is."""
@@ -169,6 +175,7 @@ class Posterior:
     @cached_property
     def loo(self) -> LeaveOneOut:
         """Leave-one-out predictions: latent mean and variance, log predictive density of each case."""
+        self._check_cases("leave-one-out prediction")
         others = self.method.leave_one_out(self.problem, self.solution)
         return others if self.mean is None else replace(others, mean=others.mean + self._offset)
 
@@ -286,15 +293,18 @@ class Posterior:
 
     @cached_property
     def _variance_at_training(self) -> Array:
+        self._check_cases("posterior variance of a training case")
         return _nonnegative(self._matrix.posterior_variance(self.solution.correction), self.problem.matrix.diagonal())
 
     @property
     def mean_at_training(self) -> Array:
         """Posterior mean ``(n,)`` of the latent values of the training cases."""
+        self._check_cases("posterior mean of a training case")
         return np.asarray(self.problem.matrix @ self.solution.alpha + self._offset)
 
     def mean_at_some(self, which: NDArray[np.intp]) -> Array:
         """Return the posterior mean ``(k,)`` of the latent values of the training cases with given numbers."""
+        self._check_cases("posterior mean of a training case")
         mean = self.problem.matrix.some_of_product(which, self.solution.alpha)
         return np.asarray(mean + np.broadcast_to(self._offset, (self.problem.n,))[which])
 
@@ -345,6 +355,7 @@ class Posterior:
 
         Exact draws come all at once.
         """
+        self._check_cases("draw at a training case")
         # of a Gaussian posterior the solution itself says, in `_tilt`, whether it has cavities
         check_marginals(marginals, None if self._known is None else self.method)
         if self._known is not None:

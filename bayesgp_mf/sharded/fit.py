@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 
+from bayesgp_mf.container.parts import InParts, parts_container
 from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError
 from bayesgp_mf.fitting import fit as fit_here
 from bayesgp_mf.fitting import posterior
 from bayesgp_mf.hyper import Strategy
 from bayesgp_mf.inference.assembly import check_inducing
-from bayesgp_mf.inference.inducing import in_proportion
+from bayesgp_mf.inference.inducing import Inducing, in_proportion
 from bayesgp_mf.inference.solution import Control, Info, check_control
-from bayesgp_mf.inputs import as_inputs, as_kernel, check_flags, check_positive_integers, encode_targets, warn_of_scale
-from bayesgp_mf.kernels import log_gradient, log_vector, with_log_vector
+from bayesgp_mf.inputs import (
+    as_inducing,
+    as_inputs,
+    as_kernel,
+    check_flags,
+    check_positive_integers,
+    encode_targets,
+    warn_of_scale,
+)
+from bayesgp_mf.kernels import Kernel, log_gradient, log_vector, with_log_vector
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.matrices.factors import cholesky
 from bayesgp_mf.matrices.inducing import independent_points
@@ -37,6 +46,9 @@ from bayesgp_mf.streams import Stream
 from bayesgp_mf.streams.arguments import check_hyper
 from bayesgp_mf.streams.factor import Factor
 from bayesgp_mf.types import Array
+
+if TYPE_CHECKING:
+    from bayesgp_mf.container.groups import Container
 
 FEW = 2000
 """Of these, at which the scale of the inputs is looked at."""
@@ -59,7 +71,7 @@ class ShardedFit:
     n : int
         Cases.
     info : Info
-        How the iteration went.
+        How the iteration went, and how well the numbers are known.
     """
 
     stream: Stream
@@ -67,6 +79,39 @@ class ShardedFit:
     gradient: dict[str, Array]
     n: int
     info: Info
+
+    def to_container(self, draws: int = 1000, chains: int = 4, random_seed: Any = None) -> Container:
+        """Return the fit as an ArviZ container, from which `bgp.predict` and `bgp.posterior` go on.
+
+        It has the groups ``posterior`` (draws of f at the inducing inputs), ``constant_data`` (these, X) and ``fit``
+        (what predictions need, ``log_evidence`` and its gradient ``hyper_gradient_<parameter>``, parameters of the
+        kernel, quality of the numbers; method, kernel, likelihood, status and ``n_cases`` as attributes). What there is
+        of each case in the container of `bgp.fit` on a whole table is not there.
+
+        Raises
+        ------
+        ValueError
+            If draws or chains are not positive, or the likelihood cannot be saved.
+        """
+        check_positive_integers(draws=draws, chains=chains)
+        stream = self.stream
+        factor = stream.factor
+        return parts_container(
+            InParts(
+                n_cases=self.n,
+                kernel=stream.kernel,
+                likelihood=stream.likelihood,
+                points=factor.points,
+                weights=factor.mean,
+                inverse_factor=factor.inverse_factor,
+                f=factor.draw((int(chains), int(draws)), as_generator(random_seed)),
+                log_evidence=self.log_evidence,
+                gradient=self.gradient,
+                info=self.info,
+                class_names=() if stream.classes is None else tuple(str(label) for label in stream.classes),
+                features=stream.features,
+            )
+        )
 
 
 class _Asked(NamedTuple):
@@ -108,7 +153,7 @@ def fit(
     kernel: Any,
     likelihood: Likelihood = Probit(),
     *,
-    inducing: int | ArrayLike = 500,
+    inducing: int | ArrayLike | Inducing = 500,
     hyper: str | Strategy | None = None,
     refine: int = 0,
     positive: Any = None,
@@ -128,8 +173,8 @@ def fit(
         Prior covariance; with ``hyper``, where the search starts.
     likelihood : Likelihood
         Of two classes or real targets, with latent noise.
-    inducing : int or (M, d) array_like
-        Inducing cases, drawn at random from all, or inputs.
+    inducing : int, (M, d) array_like or Inducing
+        Inducing cases, drawn at random from all, or inputs; or with options, which go by the random part.
     hyper : None, str or Strategy
         How the parameters of the kernel are chosen, on a random part of 20,000 cases (`fit` with ``inducing``).
     refine : int
@@ -181,9 +226,13 @@ def fit(
         if not seen["n"]:
             raise ValueError("the table has no rows.")
         classes, t = _targets(known, likelihood, positive)
-        start = _points(inducing, known, t, rng)
+        start = _points(inducing, known, t, kernel, table.columns, rng)
         if hyper is not None:
-            options: dict[str, Any] = {"inducing": min(len(start), t.size), "draws": 1, "chains": 1}
+            options: dict[str, Any] = {
+                "inducing": _in_search(inducing, min(len(start), t.size)),
+                "draws": 1,
+                "chains": 1,
+            }
             tuned: Any = posterior(
                 fit_here(known.X, t, kernel, likelihood, hyper=hyper, random_seed=rng, progress=progress, **options)
             )
@@ -235,8 +284,21 @@ def _targets(known: _Known, likelihood: Likelihood, positive: Any) -> tuple[tupl
     return (by_name[names[0]], by_name[names[1]]), t[len(labels) :]
 
 
-def _points(inducing: Any, known: _Known, t: Array, rng: np.random.Generator) -> Array:
+def _in_search(inducing: Any, number: int) -> Inducing:
+    """Return the inducing cases of a search on the random part."""
+    return replace(inducing if isinstance(inducing, Inducing) else Inducing(number), number=number, inputs=None)
+
+
+def _points(
+    inducing: Any, known: _Known, t: Array, kernel: Kernel, columns: Sequence[str] | None, rng: np.random.Generator
+) -> Array:
     """Return the inducing inputs: those that were given, or of random cases, the classes in proportion."""
+    if isinstance(inducing, Inducing):
+        if inducing.move:
+            raise ValueError("Inducing: move is not there for a table in parts. Leave it out.")
+        chosen = as_inducing(inducing, known.X, columns)
+        assert chosen is not None
+        return chosen.chosen(known.X, t, kernel, rng)
     if np.ndim(inducing) == 2:
         points = as_inputs("inducing", inducing)
         if points.shape[1] != known.X.shape[1]:

@@ -269,16 +269,18 @@ def _matched(shard: Shard, message: Measure) -> tuple[Array, dict[str, Any], boo
     alpha = shift - precision * moments.mean
     mean = moments.mean + gram.own * alpha - variance * alpha  # 2000, eq. 19
     if not np.all(np.abs(rest) > SMALLEST_REST) or not np.all((variance > 0) | (gram.prior == 0)):
-        nothing = {"value": np.nan, "terms": np.nan, "told": np.nan, "weight": np.nan, "gap": Largest(np.inf)}
-        return shard.tried, nothing, True
+        nothing = dict.fromkeys(("value", "n", "terms", "told", "weight", "independent"), np.nan)
+        return shard.tried, {**nothing, "gap": Largest(np.inf)}, True
     derivs = shard.likelihood.log_partition(shard.t, mean, variance)
     told = 1.0 + sites.precision * variance
     value = np.sum(derivs.value - 0.5 * alpha * mean + 0.5 * np.log(told) - 0.5 * np.log(share))
     sums = {
         "value": float(value),
+        "n": alpha.size,
         "terms": float(derivs.value @ derivs.value + 0.25 * (alpha * mean) @ (alpha * mean)),
         "told": float(gram.prior @ np.maximum(sites.precision, 0.0)),
         "weight": float(gram.prior @ alpha**2),
+        "independent": float(np.sum(np.divide(gram.own, gram.prior, out=np.zeros(alpha.size), where=gram.prior > 0))),
         "gap": Largest(in_deviations(variance * (derivs.d1 - alpha), np.sqrt(np.maximum(variance / told, 0.0))))
         if alpha.size
         else Largest(0.0),

@@ -52,7 +52,7 @@ def _assessed(info: Info, found: Answer, value: float) -> Info:
     """Return how well the numbers are known, as `solvers.accuracy` has it, or raise if rounding decides."""
     mean_error = float(np.maximum(found["gap"], rounding_of_sums(found["told"], found["weight"])))
     rounding = EPS * max(float(np.sqrt(found["terms"])) - abs(value), 0.0)
-    info = replace(info, mean_error=mean_error, rounding=rounding)
+    info = replace(info, mean_error=mean_error, rounding=rounding, independent=float(found["independent"] / found["n"]))
     said = unknown(info)
     if said:
         raise rounding_decides("tap", " and ".join(said))

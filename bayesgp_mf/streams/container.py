@@ -31,12 +31,10 @@ def to_container(
     """Return draws of the function at the basis inputs, these, and how well batches were predicted."""
     attrs = common_attrs()
     chains, draws = sizes
-    noise = rng.standard_normal((chains * draws, factor.size))
-    f = (factor.mean + noise @ factor.inverse_factor) @ factor.root.T if factor.size else noise
     names = features if features is not None else list(range(factor.points.shape[1]))
     cases = {"basis": np.arange(factor.size)}
     along = {SAMPLE_DIMS[0]: np.arange(chains), SAMPLE_DIMS[1]: np.arange(draws), **cases}
-    posterior = xr.Dataset({"f": ((*SAMPLE_DIMS, "basis"), f.reshape(chains, draws, factor.size))}, coords=along)
+    posterior = xr.Dataset({"f": ((*SAMPLE_DIMS, "basis"), factor.draw(sizes, rng))}, coords=along)
     inputs = xr.Dataset({"X": (("basis", "feature"), factor.points)}, coords={**cases, "feature": names})
     fit = xr.Dataset({name: ("batch", values) for name, values in scores.items()})
     for name, value in kernel.params.items():

@@ -94,6 +94,12 @@ class Factor:
         projected = blas.dtrmm(1.0, self.inverse_factor, features, lower=1)
         return np.asarray(features.T @ self.mean), np.einsum("ij,ij->j", projected, projected)
 
+    def draw(self, sizes: tuple[int, int], rng: np.random.Generator) -> Array:
+        """Return draws ``(chains, draws, M)`` of the function at the basis inputs."""
+        noise = rng.standard_normal((sizes[0] * sizes[1], self.size))
+        f = (self.mean + noise @ self.inverse_factor) @ self.root.T if self.size else noise
+        return np.asarray(f.reshape(*sizes, self.size))
+
     def with_points(self, kernel: Any, X: Array) -> Factor:
         """Return the same with more basis inputs ``(k, d)``, but for those that others determine up to rounding."""
         found = self._with_points(kernel, X)

@@ -251,6 +251,11 @@ class Stream:
         return self._state.factor.points.copy()
 
     @property
+    def factor(self) -> Factor:
+        """What the past says at the basis inputs; nothing is ever changed in it."""
+        return self._state.factor
+
+    @property
     def independent(self) -> float:
         """Mean part of the prior variances of the last batch that the basis inputs do not explain; NaN before it."""
         return self._state.independent

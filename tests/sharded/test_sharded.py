@@ -151,13 +151,6 @@ def test_a_slip_is_named(given, says):
         fitted(**{"table": parts(), **given})
 
 
-def test_a_fit_says_where_dask_collections_go():
-    import dask.array as da
-
-    with pytest.raises(ValueError, match=r"sharded.from_dask"):
-        bgp.fit(da.from_array(X), LABELS, KERNEL)
-
-
 @pytest.mark.filterwarnings("ignore::bayesgp_mf.BoundWarning")
 def test_hyperparameters_come_from_a_sample_and_are_refined_on_all():
     kernel = kernels.Matern32([1.0, 1.0, 1.0], 1.0)

@@ -1,0 +1,189 @@
+"""`bgp.fit` takes a table in parts, and its container predicts as that of the whole table does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import arviz as az
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayesgp_mf as bgp
+from bayesgp_mf import kernels, sharded
+
+RNG = np.random.default_rng(4)
+N = 700
+X, X_NEW = RNG.normal(size=(N, 3)), RNG.normal(size=(25, 3))
+F = np.sin(2.0 * X[:, 0]) + X[:, 1]
+LABELS, REAL = np.where(F + 0.5 * RNG.normal(size=N) > 0, "late", "early"), F + 0.3 * RNG.normal(size=N)
+NAMES = ["a", "b", "c"]
+KERNEL = kernels.Matern32([1.0, 2.0, 4.0], 2.0) + kernels.Bias()
+OPTIONS = {"inducing": X[:40], "control": bgp.Control(tolerance=1e-10), "random_seed": 1, "draws": 50, "chains": 2}
+
+
+def table(y=LABELS):
+    return sharded.from_arrays([(X[:200], y[:200]), (X[200:], y[200:])])
+
+
+def same(in_parts, whole, tolerance=1e-8):
+    for name in ("log_evidence", "independent"):
+        assert float(in_parts["fit"][name]) == pytest.approx(float(whole["fit"][name]), abs=tolerance)
+    ours, theirs = (bgp.predict(each, X_NEW, random_seed=1)["predictions"] for each in (in_parts, whole))
+    assert set(ours.data_vars) == set(theirs.data_vars)
+    for name in {"latent_mean", "latent_sd", "p"} & set(theirs.data_vars):
+        np.testing.assert_allclose(ours[name], theirs[name], atol=tolerance)
+    assert ours["f"].shape == theirs["f"].shape
+
+
+@pytest.fixture(scope="module")
+def in_parts():
+    return bgp.fit(table(), None, KERNEL, **OPTIONS)
+
+
+@pytest.mark.parametrize("likelihood", [bgp.Probit(), bgp.Logit(), bgp.likelihoods.Gaussian(0.1)], ids=repr)
+def test_a_table_has_the_container_of_the_whole(likelihood):
+    y = REAL if likelihood.targets == "real" else LABELS
+    whole = bgp.fit(X, y, KERNEL, likelihood, **OPTIONS)
+    found = bgp.fit(table(y), None, KERNEL, likelihood, **OPTIONS)
+    same(found, whole)
+    assert found["fit"].attrs["n_cases"] == N
+    for name in ("status", "evidence_kind", "class_names", "kernel", "likelihood", "method"):
+        assert found["fit"].attrs[name] == whole["fit"].attrs[name]
+    assert float(found["fit"]["mean_error"]) < 1e-5
+    assert float(found["fit"]["rounding"]) < 1e-5
+    direct = sharded.fit(
+        table(y), KERNEL, likelihood, inducing=OPTIONS["inducing"], control=OPTIONS["control"], random_seed=1
+    )
+    for name, value in direct.gradient.items():
+        np.testing.assert_allclose(found["fit"][f"hyper_gradient_{name}"], value, atol=1e-9)
+
+
+def test_draws_at_the_inducing_inputs_are_those_of_the_posterior():
+    many = bgp.fit(table(), None, KERNEL, **{**OPTIONS, "draws": 4000})
+    f = many["posterior"]["f"].values.reshape(8000, -1)
+    mean, variance = bgp.posterior(many).latent(many["constant_data"]["X"].values)
+    np.testing.assert_allclose(f.mean(axis=0), mean, atol=5.0 * np.sqrt(variance.max() / 8000))
+    np.testing.assert_allclose(f.var(axis=0), variance, rtol=0.1)
+
+
+def test_a_saved_container_predicts_in_a_new_process(in_parts, tmp_path):
+    in_parts.to_netcdf(tmp_path / "fit.nc")
+    np.save(tmp_path / "X.npy", X_NEW)
+    code = (
+        "import sys, warnings; warnings.simplefilter('ignore'); import numpy as np, arviz as az, bayesgp_mf as bgp; "
+        "idata = az.from_netcdf(sys.argv[1] + '/fit.nc'); X = np.load(sys.argv[1] + '/X.npy'); "
+        "np.save(sys.argv[1] + '/p.npy', bgp.predict(idata, X, random_seed=3)['predictions']['p'].values)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+    p = bgp.predict(in_parts, X_NEW, random_seed=3)["predictions"]["p"].values
+    np.testing.assert_array_equal(np.load(tmp_path / "p.npy"), p)
+
+
+def test_what_is_of_each_case_is_refused_in_words(in_parts):
+    posterior = bgp.posterior(in_parts)
+    asked = (
+        lambda: bgp.loo(in_parts),
+        lambda: posterior.loo,
+        lambda: posterior.at_training,
+        lambda: posterior.draw(3, np.random.default_rng(1)),
+        lambda: bgp.plots.plot_loo(in_parts),
+        lambda: bgp.diagnostics.inducing(in_parts),
+        lambda: bgp.diagnostics.importance(in_parts),
+    )
+    for ask in asked:
+        with pytest.raises(bgp.UndefinedQuantityError, match="table in parts"):
+            ask()
+
+
+def test_a_container_that_was_edited_is_refused(in_parts, tmp_path):
+    in_parts.to_netcdf(tmp_path / "fit.nc")
+    for name in ("inducing_weight", "inducing_factor", "inducing_input", "log_evidence"):
+        idata = az.from_netcdf(tmp_path / "fit.nc")
+        idata["fit"][name].values[...] *= 1.01
+        with pytest.raises(ValueError, match=f"{name} in the group fit was changed"):
+            bgp.posterior(idata)
+
+
+def test_names_of_columns_are_kept_and_held():
+    frame = pd.DataFrame(X, columns=NAMES)
+    pairs = [(frame[:300], LABELS[:300]), (frame[300:], LABELS[300:])]
+    found = bgp.fit(sharded.from_arrays(pairs), None, KERNEL, **OPTIONS)
+    assert found["constant_data"]["feature"].values.tolist() == NAMES
+    with pytest.raises(ValueError, match=r"X_new\['a', 'b', 'c'\]|has columns"):
+        bgp.predict(found, pd.DataFrame(X_NEW, columns=["b", "a", "c"]))
+
+
+def test_a_kernel_of_your_own_is_asked_for_again():
+    class Mine(kernels.Gaussian):
+        """A kernel that is not built in."""
+
+    found = bgp.fit(table(), None, Mine(1.0), **OPTIONS)
+    with pytest.raises(ValueError, match="kernel="):
+        bgp.posterior(found)
+    known, expected = bgp.posterior(found, kernel=Mine(1.0)), bgp.fit(table(), None, kernels.Gaussian(1.0), **OPTIONS)
+    np.testing.assert_allclose(known.latent_mean(X_NEW), bgp.posterior(expected).latent_mean(X_NEW), atol=1e-12)
+
+
+def test_inducing_cases_with_options_and_a_search():
+    kernel = kernels.Matern32([1.0, 1.0, 1.0], 1.0) + kernels.Bias()
+    found = bgp.fit(
+        table(), None, kernel, **{**OPTIONS, "inducing": bgp.Inducing(30, choose="kmeans")}, hyper="evidence"
+    )
+    assert found["fit"].sizes["inducing"] == 30
+    assert bgp.posterior(found).kernel != kernel
+    assert not np.isin(found["constant_data"]["X"].values[:, 0], X[:, 0]).all()  # centres are no cases
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"inducing": None}, "inducing=500"),
+        ({"inducing": bgp.Inducing(20, move=True)}, "move"),
+        ({"method": "laplace"}, "method 'tap', got 'laplace'"),
+        ({"marginals": "tilted"}, "marginals is not there"),
+        ({"priors": {"lengthscale": bgp.hyper.LogNormal(0.0, 1.0)}}, "priors is not there"),
+        ({"bounds": {"lengthscale": (1.0, 2.0)}}, "bounds is not there"),
+        ({"fixed": ["lengthscale"]}, "fixed is not there"),
+        ({"starts": 2}, "starts is not there"),
+        ({"evidence_of": "naive"}, "evidence_of is not there"),
+        ({"draws": 0}, "draws"),
+        ({"y": "soon"}, "leave y out"),
+        ({"kernel": None}, "kernel is missing"),
+        ({"client": object(), "processes": 2}, "Give one of them"),
+        ({"likelihood": bgp.Softmax()}, "several classes"),
+    ],
+)
+def test_a_slip_at_the_door_is_named(given, says):
+    with pytest.raises(ValueError, match=says):
+        bgp.fit(**{"X": table(), "kernel": KERNEL, **OPTIONS, **given})
+
+
+def test_options_of_parts_are_refused_for_data_that_are_here():
+    for name, value in (("client", object()), ("processes", 2), ("refine", 1)):
+        with pytest.raises(ValueError, match=f"{name} is for tables in parts"):
+            bgp.fit(X, LABELS, KERNEL, **{**OPTIONS, name: value})
+    with pytest.raises(TypeError, match="procesess"):
+        bgp.fit(table(), None, KERNEL, **OPTIONS, procesess=2)
+
+
+def test_dask_collections_here_and_on_the_cluster_that_there_is(in_parts, tmp_path):
+    da = pytest.importorskip("dask.array")
+    import dask.dataframe as dd
+    from distributed import Client
+
+    frame = dd.from_pandas(pd.DataFrame(X, columns=NAMES).assign(late=LABELS), npartitions=3)
+    arrays = da.from_array(X, chunks=(300, 3)), da.from_array(LABELS, chunks=300)
+    same(bgp.fit(frame, "late", KERNEL, bgp.Probit(), **OPTIONS), in_parts)
+    with Client(processes=False, dashboard_address=None, n_workers=1, threads_per_worker=1) as client:
+        before = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.transition_counter)
+        same(bgp.fit(*arrays, KERNEL, bgp.Probit(), **OPTIONS), in_parts)
+        after = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.transition_counter)
+        assert after > before  # it was there that the work was done
+        real = bgp.fit(arrays[0], da.from_array(REAL, chunks=300), KERNEL, bgp.likelihoods.Gaussian(0.1), **OPTIONS)
+        same(real, bgp.fit(X, REAL, KERNEL, bgp.likelihoods.Gaussian(0.1), **OPTIONS))
+    with pytest.raises(ValueError, match="name of a column"):
+        bgp.fit(frame[NAMES], frame["late"], KERNEL, **OPTIONS)
+    with pytest.raises(ValueError, match="y is a Dask collection"):
+        bgp.fit(X, arrays[1], KERNEL, **OPTIONS)
