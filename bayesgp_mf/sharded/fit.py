@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -15,11 +16,17 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 
 from bayesgp_mf.container.parts import InParts, parts_container
-from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError
+from bayesgp_mf.errors import (
+    ConvergenceError,
+    ConvergenceWarning,
+    InconsistentDataError,
+    NotPositiveDefiniteError,
+    Status,
+)
 from bayesgp_mf.fitting import fit as fit_here
 from bayesgp_mf.fitting import posterior
 from bayesgp_mf.hyper import Strategy
-from bayesgp_mf.inference.assembly import check_inducing
+from bayesgp_mf.inference.assembly import assemble_inducing, check_inducing
 from bayesgp_mf.inference.inducing import Inducing, in_proportion
 from bayesgp_mf.inference.solution import Control, Info, check_control
 from bayesgp_mf.inputs import (
@@ -33,6 +40,7 @@ from bayesgp_mf.inputs import (
 )
 from bayesgp_mf.kernels import Kernel, log_gradient, log_vector, with_log_vector
 from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.likelihoods.optional import known_sites
 from bayesgp_mf.matrices.factors import cholesky
 from bayesgp_mf.matrices.inducing import independent_points
 from bayesgp_mf.progress import progress_bar
@@ -50,6 +58,8 @@ from bayesgp_mf.types import Array
 if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container
 
+ROUGH = 1e-3
+"""Tolerance of the solution on the random part, from which the rounds begin."""
 FEW = 2000
 """Of these, at which the scale of the inputs is looked at."""
 SAMPLE = 20_000
@@ -241,11 +251,20 @@ def fit(
         warn_of_scale(known.X[:FEW], [kernel])
         model = Model(0, kernel, likelihood, points, classes)
         with progress_bar("solving on shards", enabled=progress) as advance:
+            after = -1
+            known_posterior = _posterior_of(known, t, model, control, progress)
             if refine:
-                model, after = _uphill(backend, model, control, int(refine), advance)
-            else:
-                after = -1
-            solution, gradient = _solved(backend, model, control, advance, after)
+                model, after = _uphill(backend, model, control, int(refine), advance, known_posterior)
+                known_posterior = None
+            solution, gradient = _solved(backend, model, control, advance, after, known_posterior)
+    if solution.info.status is not Status.CONVERGED:
+        warnings.warn(
+            f"tap on shards: {solution.info.status.value} What is returned is no solution: residual "
+            f"{solution.info.residual:.2g} after {solution.info.n_iterations} rounds, tolerance "
+            f"{control.tolerance:.2g}.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
     factor = Factor(
         points,
         cholesky(np.asfortranarray(model.kernel.cross(points, points), dtype=np.float64)),
@@ -310,12 +329,41 @@ def _points(
     return known.X[in_proportion(t, rng)[: int(inducing)]]
 
 
+def _posterior_of(
+    known: _Known, t: Array, model: Model, control: Control, progress: bool
+) -> tuple[Array, Array] | None:
+    """Return factor and mean of the posterior of the random part, from which the rounds begin, or None.
+
+    None where sites are known beforehand, and where that part has no solution of its own.
+    """
+    if known_sites(model.likelihood, t, 0.0) is not None:
+        return None
+    rough = replace(control, tolerance=max(ROUGH, control.tolerance), throw=True, progress=progress)
+    try:
+        order = np.lexsort((t, *known.X.T))  # the same sum, whatever the parts are called in which these cases are
+        problem = assemble_inducing(model.kernel, known.X[order], t[order], model.likelihood, inducing=model.points)
+        solution = tap.solve(problem, rough)
+    except (ConvergenceError, NotPositiveDefiniteError, InconsistentDataError):
+        return None
+    matrix: Any = problem.matrix
+    if matrix.rank != len(model.points):
+        return None
+    found = np.asarray(matrix.posterior_factor(solution.correction).T), np.asarray(matrix.in_features(solution.alpha))
+    return found
+
+
 def _solved(
-    backend: Backend, model: Model, control: Control, advance: Callable[[str], None], after: int
+    backend: Backend,
+    model: Model,
+    control: Control,
+    advance: Callable[[str], None],
+    after: int,
+    known: tuple[Array, Array] | None = None,
 ) -> tuple[ShardedSolution, dict[str, Array]]:
     """Return a solution and its gradient; both anew, if a part is lost between them."""
     while True:
-        solution = solve(backend, model, control, advance, after)
+        solution = solve(backend, model, control, advance, after, known)
+        known = None
         gradient = evidence_gradient(backend, solution)
         if gradient is not None:
             return solution, gradient
@@ -323,7 +371,12 @@ def _solved(
 
 
 def _uphill(
-    backend: Backend, model: Model, control: Control, steps: int, advance: Callable[[str], None]
+    backend: Backend,
+    model: Model,
+    control: Control,
+    steps: int,
+    advance: Callable[[str], None],
+    known: tuple[Array, Array] | None,
 ) -> tuple[Model, int]:
     """Return the model after some steps with the gradient on all cases, and the number of the last message."""
     best, after = (-np.inf, model), -1
@@ -334,7 +387,8 @@ def _uphill(
         models += 1
         tried = model._replace(number=models, kernel=with_log_vector(model.kernel, x))
         try:
-            solution, found = _solved(backend, tried, replace(control, tolerance=1e-6), advance, after)
+            rough = replace(control, tolerance=1e-6, throw=True)
+            solution, found = _solved(backend, tried, rough, advance, after, known if models == 1 else None)
         except (ConvergenceError, NotPositiveDefiniteError):
             if not np.isfinite(best[0]):
                 raise

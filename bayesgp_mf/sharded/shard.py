@@ -5,6 +5,13 @@ next state, and the answer is what the sites of these cases say of the inducing 
 :math:`L^T b'`, which add up. The second has the posterior that follows from all, and the answer is by how much the
 sites would change, with the products that the mixing of the next step needs (`solvers.driver` has the same steps on
 arrays).
+
+Both answers cost n M^2. While the steps are long they are taken in single precision, a block of rows at a time, at half
+the time; what is solved is solved in double precision. Before the first round the sites may be matched to a posterior
+that is known already, of a random part of all cases: after that few rounds are left.
+
+Where sites are known beforehand, as those of a Gaussian likelihood are, the equations are linear: one round solves
+them, and no cavity is asked for, whose variance small noise would leave to rounding.
 """
 
 from __future__ import annotations
@@ -20,15 +27,20 @@ from bayesgp_mf.inference.solution import Cavity
 from bayesgp_mf.inputs import encode_labels
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.optional import known_sites
+from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.inducing import InducingGram, inducing_gram
 from bayesgp_mf.matrices.inducing_gradient import InducingGradient
 from bayesgp_mf.matrices.low_rank import variances, weighted_square
+from bayesgp_mf.matrices.root import Root
 from bayesgp_mf.sharded.sources import Rows
 from bayesgp_mf.solvers.driver import MEMORY
 from bayesgp_mf.solvers.refinement import in_deviations
 from bayesgp_mf.solvers.sites import SiteUnits, State, match
 from bayesgp_mf.types import Array
 
+SINGLE_BLOCK = 4096
+"""Rows that are there in single precision at once."""
 SMALLEST_REST = 1e-6
 """One less the precision of a site times the posterior variance: below this the case is all that is known of itself."""
 
@@ -70,6 +82,8 @@ class Form(NamedTuple):
         Of the last differences; None forgets them.
     damping : float
         Of the step; 0 begins again from here.
+    single : bool
+        Whether single precision will do.
     """
 
     model: Model
@@ -77,6 +91,7 @@ class Form(NamedTuple):
     taken: bool
     weights: Array | None
     damping: float
+    single: bool = False
 
 
 class Measure(NamedTuple):
@@ -92,12 +107,34 @@ class Measure(NamedTuple):
         T, with T'T the posterior covariance of the weights of the features.
     mean : (M,) array
         Their mean.
+    single : bool
+        Whether single precision will do.
     """
 
     model: Model
     number: int
     inverse_factor: Array
     mean: Array
+    single: bool = False
+
+
+class Begin(NamedTuple):
+    """Where to begin: the message before the first round.
+
+    Attributes
+    ----------
+    model : Model
+        The model.
+    number : int
+        Of the message.
+    posterior : (Array, Array) or None
+        Factor and mean, as `Measure` has them, of some of the cases, to whose cavities the sites are matched; None lets
+        them say nothing.
+    """
+
+    model: Model
+    number: int
+    posterior: tuple[Array, Array] | None
 
 
 class Largest(float):
@@ -126,9 +163,12 @@ class Shard:
         self.kernel, self.likelihood = model.kernel, model.likelihood
         self.gram: InducingGram = inducing_gram(model.kernel, rows.X, model.points)
         self.next, self.answer = 0, dict[str, Any]()
-        self.x: Array = np.zeros(2 * self.t.size)
+        self.known = known_sites(self.likelihood, self.t, 0.0)
+        self.x: Array = self._first()
+        if before is not None and self.known is None:
+            self.x = self.units.pack(before.units.unpack(before.tried))
         if before is not None:
-            self.next, self.x = before.next, self.units.pack(before.units.unpack(before.tried))
+            self.next = before.next
         self.tried: Array = self.x
         self.change: Array | None = None
         self.tried_change: Array | None = None
@@ -139,15 +179,19 @@ class Shard:
         """Units of the sites."""
         return SiteUnits(self.likelihood, self.t, self.gram.prior)
 
-    def forget(self) -> None:
-        """Start from sites that say nothing."""
-        self.x = self.tried = np.zeros(2 * self.t.size)
+    def _first(self) -> Array:
+        """Return sites that say nothing, or those that are known."""
+        return np.zeros(2 * self.t.size) if self.known is None else self.units.pack(State(*self.known))
+
+    def forget(self, x: Array | None = None) -> None:
+        """Start from some sites, by default from those that say nothing."""
+        self.x = self.tried = self._first() if x is None else x
         self.change = self.tried_change = None
         self.history.clear()
 
     def told(self) -> tuple[State, Array, Array, Array]:
         """Return the sites that are tried, 1 + W d, and W' and b' of the shared part, ``(n,)`` each."""
-        sites = self.units.unpack(self.tried)
+        sites = self.units.unpack(self.tried) if self.known is None else State(*self.known)
         share = 1.0 + sites.precision * self.gram.own
         return sites, share, sites.precision / share, sites.shift / share
 
@@ -189,6 +233,36 @@ def real_targets(rows: Rows) -> Array:
     return t
 
 
+def begin(rows: Rows, message: Begin) -> dict[str, Any]:
+    """Match the sites to the posterior of some of the cases; those say nothing that cannot be matched."""
+    shard = shard_of(rows, message.model)
+    if message.number == shard.next - 1:
+        return shard.answer
+    with np.errstate(all="ignore"):
+        shard.is_new(message.number)
+        shard.forget()
+        if message.posterior is not None and shard.known is None:
+            after, _, refused = _matched(shard, Measure(message.model, message.number, *message.posterior, True))
+            shard.forget(None if refused or not np.all(np.isfinite(after)) else after)
+    shard.answer = {"lost": 0}
+    return shard.answer
+
+
+def _square_in_single_precision(root: Root, weights: Array) -> Array:
+    """Return what `weighted_square` does, of rows in single precision whose sum is in double precision."""
+    result = np.zeros((root.shape[1], root.shape[1]), order="F")
+    for block in blocks(weights.size, SINGLE_BLOCK):
+        result += weighted_square(root[block].astype(np.float32), weights[block])
+    return result
+
+
+def _variances_in_single_precision(root: Root, inverse_factor: Array) -> Array:
+    """Return what `variances` does, in single precision."""
+    short: Any = np.asfortranarray(inverse_factor, dtype=np.float32)
+    parts = [variances(root[block].astype(np.float32), short) for block in blocks(root.shape[0], SINGLE_BLOCK)]
+    return np.concatenate([np.empty(0), *parts])
+
+
 def form(rows: Rows, message: Form) -> dict[str, Any]:
     """Return what the sites of the next state say of the inducing values."""
     shard = shard_of(rows, message.model)
@@ -201,7 +275,9 @@ def form(rows: Rows, message: Form) -> dict[str, Any]:
         _, share, precision, shift = shard.told()
         root = shard.gram.root
         shard.answer = {
-            "precision": weighted_square(root, precision),
+            "precision": _square_in_single_precision(root, precision)
+            if message.single
+            else weighted_square(root, precision),
             "shift": np.asarray(root.T @ shift),
             "refused": int(not np.all(share > 0) or not np.all(np.isfinite(shift))),
             "lost": int(lost),
@@ -264,13 +340,15 @@ def _matched(shard: Shard, message: Measure) -> tuple[Array, dict[str, Any], boo
     gram = shard.gram
     sites, share, precision, shift = shard.told()
     moments = posterior_of(shard, message)
+    if shard.known is not None:
+        return shard.tried, _sums_of_known_sites(shard, moments), False
     rest = 1.0 - precision * moments.variance
     variance = moments.variance / rest + gram.own  # 2000, eq. 28
     alpha = shift - precision * moments.mean
     mean = moments.mean + gram.own * alpha - variance * alpha  # 2000, eq. 19
     if not np.all(np.abs(rest) > SMALLEST_REST) or not np.all((variance > 0) | (gram.prior == 0)):
         nothing = dict.fromkeys(("value", "n", "terms", "told", "weight", "independent"), np.nan)
-        return shard.tried, {**nothing, "gap": Largest(np.inf)}, True
+        return shard.tried, {**nothing, "gap": Largest(np.inf), "back": np.zeros(message.mean.size)}, True
     derivs = shard.likelihood.log_partition(shard.t, mean, variance)
     told = 1.0 + sites.precision * variance
     value = np.sum(derivs.value - 0.5 * alpha * mean + 0.5 * np.log(told) - 0.5 * np.log(share))
@@ -284,8 +362,32 @@ def _matched(shard: Shard, message: Measure) -> tuple[Array, dict[str, Any], boo
         "gap": Largest(in_deviations(variance * (derivs.d1 - alpha), np.sqrt(np.maximum(variance / told, 0.0))))
         if alpha.size
         else Largest(0.0),
+        "back": np.zeros(message.mean.size),
     }
     return shard.units.pack(match(shard.likelihood, shard.t, Cavity(mean, variance), derivs)), sums, False
+
+
+def _sums_of_known_sites(shard: Shard, moments: Moments) -> dict[str, Any]:
+    r"""Return the same sums where sites are measurements: :math:`\log N(t|L\mu, \Omega + D)`, and L' alpha.
+
+    The log evidence is the sum over cases, less (mu' mu + log det A)/2, which no difference of large numbers enters.
+    """
+    gram = shard.gram
+    sites, _, precision, shift = shard.told()
+    assert shard.known is not None
+    alpha = shift - precision * moments.mean
+    prior, zero = gram.prior, np.zeros(alpha.size)
+    value = shard.likelihood.log_partition(shard.t, moments.mean, gram.own).value
+    return {
+        "value": float(np.sum(value)),
+        "n": alpha.size,
+        "terms": float(value @ value),
+        "told": float(prior @ np.maximum(sites.precision, 0.0)),
+        "weight": float(prior @ alpha**2),
+        "independent": float(np.sum(np.divide(gram.own, prior, out=zero, where=prior > 0))),
+        "gap": Largest(0.0),
+        "back": np.asarray(gram.root.T @ alpha),
+    }
 
 
 class Moments(NamedTuple):
@@ -298,7 +400,8 @@ class Moments(NamedTuple):
 def posterior_of(shard: Shard, message: Measure) -> Moments:
     """Return what follows for these cases from the posterior of all."""
     root = shard.gram.root
-    return Moments(np.asarray(root @ message.mean), variances(root, message.inverse_factor))
+    how = _variances_in_single_precision if message.single else variances
+    return Moments(np.asarray(root @ message.mean), how(root, message.inverse_factor))
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,15 @@ import numpy as np
 
 from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.solution import Control, Info
+from bayesgp_mf.likelihoods.optional import known_sites
 from bayesgp_mf.matrices.factors import cholesky, symmetric, triangular_inverse
 from bayesgp_mf.matrices.inducing import InducingGram
 from bayesgp_mf.matrices.inducing_gradient import InducingGradient
 from bayesgp_mf.sharded.seam import Answer, Backend
-from bayesgp_mf.sharded.shard import Form, Measure, Model, Told, form, gradient, measure
+from bayesgp_mf.sharded.shard import Begin, Form, Measure, Model, Told, begin, form, gradient, measure
 from bayesgp_mf.solvers.accuracy import rounding_decides, unknown
 from bayesgp_mf.solvers.driver import PATIENCE, PROGRESS, SMALLEST_DAMPING
+from bayesgp_mf.solvers.meanfield import MOST_SINGLE, NEAR_BY_STEPS
 from bayesgp_mf.solvers.refinement import EPS, rounding_of_sums
 from bayesgp_mf.types import Array
 
@@ -48,11 +50,18 @@ class ShardedSolution(NamedTuple):
     posterior: Measure
 
 
-def _assessed(info: Info, found: Answer, value: float) -> Info:
-    """Return how well the numbers are known, as `solvers.accuracy` has it, or raise if rounding decides."""
-    mean_error = float(np.maximum(found["gap"], rounding_of_sums(found["told"], found["weight"])))
+def _assessed(info: Info, found: Answer, value: float, posterior: _Posterior) -> Info:
+    """Return how well the numbers are known, as `solvers.accuracy` has it, or raise if rounding decides.
+
+    Of known sites the equations are linear, A mu = L' b': what L' alpha is beside mu says how well they hold.
+    """
+    linear = (
+        float(np.linalg.norm(posterior.inverse_factor @ (found["back"] - posterior.mean))) if found["linear"] else 0.0
+    )
+    mean_error = float(np.max([found["gap"], linear, rounding_of_sums(found["told"], found["weight"])]))
     rounding = EPS * max(float(np.sqrt(found["terms"])) - abs(value), 0.0)
-    info = replace(info, mean_error=mean_error, rounding=rounding, independent=float(found["independent"] / found["n"]))
+    independent = float(found["independent"] / found["n"])
+    info = replace(info, mean_error=mean_error, rounding=rounding, independent=independent)
     said = unknown(info)
     if said:
         raise rounding_decides("tap", " and ".join(said))
@@ -67,16 +76,28 @@ class _Rounds:
     model: Model
     number: int
 
-    def form(self, taken: bool, weights: Array | None, damping: float) -> Answer:
+    def begin(self, known: tuple[Array, Array] | None) -> None:
+        """Let all shards match their sites to a posterior, or forget them."""
+        self._ask(begin, lambda number: Begin(self.model, number, known))
+
+    def form(self, taken: bool, weights: Array | None, damping: float, single: bool) -> Answer:
         """Let all shards form their next state; again from where they are, if one of them had to start anew."""
-        answer = self._ask(form, lambda number: Form(self.model, number, taken, weights, damping))
+        answer = self._ask(form, lambda number: Form(self.model, number, taken, weights, damping, single))
         while answer["lost"]:
-            answer = self._ask(form, lambda number: Form(self.model, number, False, None, 0.0))
+            answer = self._ask(form, lambda number: Form(self.model, number, False, None, 0.0, single))
         return answer
 
-    def measure(self, inverse_factor: Array, mean: Array) -> Answer:
+    def measure(self, posterior: _Posterior, single: bool) -> Answer:
         """Let all shards say by how much their sites would change."""
-        return self._ask(measure, lambda number: Measure(self.model, number, inverse_factor, mean))
+        factor, mean = posterior.inverse_factor, posterior.mean
+        return self._ask(measure, lambda number: Measure(self.model, number, factor, mean, single))
+
+    def both(
+        self, taken: bool, weights: Array | None, damping: float, single: bool
+    ) -> tuple[_Posterior | None, Answer | None]:
+        """Return the posterior that follows from the next state, and what all shards measure under it."""
+        posterior = _posterior(self.form(taken, weights, damping, single), self.model.points.shape[0])
+        return posterior, None if posterior is None else self.measure(posterior, single)
 
     def _ask(self, function: Callable[[Any, Any], Answer], message: Callable[[int], Any]) -> Answer:
         self.number += 1
@@ -84,7 +105,12 @@ class _Rounds:
 
 
 def solve(
-    backend: Backend, model: Model, control: Control, advance: Callable[[str], None], after: int = -1
+    backend: Backend,
+    model: Model,
+    control: Control,
+    advance: Callable[[str], None],
+    after: int = -1,
+    known: tuple[Array, Array] | None = None,
 ) -> ShardedSolution:
     """Solve TAP's equations on all shards.
 
@@ -95,51 +121,83 @@ def solve(
     model : Model
         The model.
     control : Control
-        Tolerance and largest number of rounds.
+        Tolerance and largest number of rounds, and whether to raise if they were not enough.
     advance : callable
         Told of each round.
     after : int
         Number of the last message to the same shards, so that they start from their sites.
+    known : (Array, Array), optional
+        Factor and mean of the posterior of a part of the cases, to which the sites are matched before the first round.
 
     Raises
     ------
     ConvergenceError
-        If the equations were not solved.
+        If the equations were not solved and ``control.throw``, or there is no posterior to return.
+    NotPositiveDefiniteError
+        If rounding decides.
     """
-    rounds, damping, weights, taken = _Rounds(backend, model, after), 1.0, None, False
-    rank = model.points.shape[0]
+    rounds = _Rounds(backend, model, after)
+    if known is not None:
+        rounds.begin(known)
+        try:
+            return _solve(rounds, control, advance)
+        except ConvergenceError as error:
+            if error.status is Status.MAX_ITERATIONS:
+                raise
+        rounds.begin(None)  # the straight way may lead where that did not
+    return _solve(rounds, control, advance)
+
+
+def _solve(rounds: _Rounds, control: Control, advance: Callable[[str], None]) -> ShardedSolution:
+    damping, weights, taken = 1.0, None, False
+    linear = known_sites(rounds.model.likelihood, np.zeros(1), 0.0) is not None
+    single = not linear and control.tolerance < NEAR_BY_STEPS
     size = mark = smallest = float("inf")
     marked, mixing, begins = 1, True, True
+    status, iteration = Status.MAX_ITERATIONS, 0
     for iteration in range(1, control.max_iterations + 1):
-        answer = rounds.form(taken, weights, 0.0 if begins else damping)
+        posterior, found = rounds.both(taken, weights, 0.0 if begins else damping, single)
         begins = False
-        posterior = _posterior(answer, rank)
-        found = None if posterior is None else rounds.measure(posterior.inverse_factor, posterior.mean)
         if found is not None and found["lost"]:  # the sum that the posterior came from is no longer that of all
             taken, weights, begins = False, None, True
             continue
-        if found is None or found["refused"]:
-            taken, weights, damping = False, None, damping / 2.0
+        if posterior is None or found is None or found["refused"]:
+            taken, weights = False, None
+            if single:  # which may be all that is wrong
+                single, begins = False, True
+                continue
+            damping /= 2.0
             if iteration == 1 or damping < SMALLEST_DAMPING:
-                raise _unsolved(Status.NO_VALID_STEP, smallest, iteration)
+                status = Status.NO_VALID_STEP
+                break
             continue
         taken, size = True, float(found["size"])
         smallest = min(smallest, size)
         advance(f"round {iteration}, largest change {size:.1e} (tolerance {control.tolerance:.0e})")
-        if size <= control.tolerance:
-            assert posterior is not None
-            value = found["value"] - 0.5 * posterior.log_det
-            info = _assessed(Info(Status.CONVERGED, iteration, size, rank), found, value)
-            last = Measure(model, rounds.number, posterior.inverse_factor, posterior.mean)
-            return ShardedSolution(posterior.precision, posterior.shift, value, info, last)
+        if size <= control.tolerance and not single:
+            return _solution(rounds, posterior, found, linear, Info(Status.CONVERGED, iteration, size))
         if size < PROGRESS * mark:
             mark, marked = size, iteration
         elif iteration - marked >= PATIENCE:
             if not mixing:
                 damping /= 2.0
             mixing, marked = not mixing, iteration
+        single = single and size > NEAR_BY_STEPS and iteration < MOST_SINGLE
         weights = _weights(found["products"]) if mixing else None
-    raise _unsolved(Status.MAX_ITERATIONS, smallest, control.max_iterations)
+    if not control.throw:
+        posterior, found = rounds.both(taken, None, 0.0, False)  # where the last step that was taken led
+        if posterior is not None and found is not None and not found["refused"] and not found["lost"]:
+            return _solution(rounds, posterior, found, linear, Info(status, iteration, float(found["size"])))
+    raise _unsolved(status, smallest, iteration)
+
+
+def _solution(rounds: _Rounds, posterior: _Posterior, found: Answer, linear: bool, info: Info) -> ShardedSolution:
+    value = found["value"] - 0.5 * posterior.log_det
+    if linear:
+        value -= 0.5 * float(posterior.mean @ posterior.mean)
+    info = _assessed(replace(info, rank=posterior.mean.size), found | {"linear": linear}, value, posterior)
+    last = Measure(rounds.model, rounds.number, posterior.inverse_factor, posterior.mean)
+    return ShardedSolution(posterior.precision, posterior.shift, value, info, last)
 
 
 def evidence_gradient(backend: Backend, solution: ShardedSolution) -> dict[str, Array] | None:
