@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -154,7 +155,7 @@ def _solve(rounds: _Rounds, control: Control, advance: Callable[[str], None]) ->
     single = not linear and control.tolerance < NEAR_BY_STEPS
     size = mark = smallest = float("inf")
     marked, mixing, begins = 1, True, True
-    status, iteration = Status.MAX_ITERATIONS, 0
+    status, iteration, began = Status.MAX_ITERATIONS, 0, time.monotonic()
     for iteration in range(1, control.max_iterations + 1):
         posterior, found = rounds.both(taken, weights, 0.0 if begins else damping, single)
         begins = False
@@ -173,7 +174,9 @@ def _solve(rounds: _Rounds, control: Control, advance: Callable[[str], None]) ->
             continue
         taken, size = True, float(found["size"])
         smallest = min(smallest, size)
-        advance(f"round {iteration}, largest change {size:.1e} (tolerance {control.tolerance:.0e})")
+        speed = float(found["n"]) * iteration / max(time.monotonic() - began, 1e-9)
+        told = f"largest change {size:.1e} (tolerance {control.tolerance:.0e})"
+        advance(f"round {iteration}, {told}, {speed:,.0f} cases a second")
         if size <= control.tolerance and not single:
             return _solution(rounds, posterior, found, linear, Info(Status.CONVERGED, iteration, size))
         if size < PROGRESS * mark:

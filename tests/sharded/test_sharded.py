@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import signal
 import threading
 
@@ -15,6 +16,8 @@ import bayesgp_mf as bgp
 from bayesgp_mf import kernels, sharded
 from bayesgp_mf.kernels import log_gradient, log_vector, with_log_vector
 from bayesgp_mf.sharded.seam import Serial, tree_sum
+from bayesgp_mf.sharded.shard import Model
+from bayesgp_mf.sharded.solve import solve
 
 RNG = np.random.default_rng(2)
 N = 900
@@ -344,3 +347,76 @@ def test_a_process_that_ends_is_said(monkeypatch):
     with pytest.raises(RuntimeError, match="__main__"):
         pools.map_reduce(len, None)
     pools.close()
+
+
+def test_rounds_begin_from_the_posterior_of_a_random_part():
+    def rounds(known):
+        model = Model(0, KERNEL, bgp.Probit(), Z, ("no", "yes"))
+        return solve(Serial(parts().parts), model, TIGHT, lambda said: None, known=known)
+
+    part = fitted(sharded.from_arrays([(X[:300], LABELS[:300])])).stream.factor
+    without, begun = rounds(None), rounds((part.inverse_factor, part.mean))
+    assert begun.info.n_iterations < without.info.n_iterations
+    assert begun.log_evidence == pytest.approx(without.log_evidence, abs=1e-9)
+    useless = rounds((part.inverse_factor, 1e200 * part.mean))  # no site can be matched to this
+    assert useless.log_evidence == pytest.approx(without.log_evidence, abs=1e-9)
+
+
+@pytest.mark.parametrize("noise", [1e-3, 1e-6, 1e-8])
+def test_a_gaussian_likelihood_takes_one_round_however_small_its_noise(noise):
+    """The equations are linear, and what a target leaves of its own case's variance is rounding."""
+    kernel, likelihood = kernels.Gaussian(1.5, 2.0), bgp.likelihoods.Gaussian(noise)
+    y = F - F.mean()
+    found = fitted(parts(y), likelihood, kernel)
+    assert found.info.n_iterations == 1
+    whole = bgp.fit(X, y, kernel, likelihood, inducing=Z, control=TIGHT, draws=1, chains=1)
+    assert found.log_evidence == pytest.approx(float(whole["fit"]["log_evidence"]), rel=1e-8)
+    mean, variance = bgp.posterior(whole).latent(X_NEW)
+    np.testing.assert_allclose(found.stream.latent(X_NEW)[0], mean, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(found.stream.latent(X_NEW)[1], variance, rtol=1e-6, atol=1e-8)
+    same(found, fitted(parts(y, (0, N)), likelihood, kernel), 1e-8 * abs(found.log_evidence))
+
+
+def test_a_gaussian_likelihood_has_the_density_of_the_targets():
+    """By the dense covariance of the targets, which no code of this package makes."""
+    from scipy.stats import multivariate_normal
+
+    kernel = kernels.Matern32([1.0, 2.0, 4.0], 2.0)
+    cross, gram = kernel.cross(X, Z), kernel.cross(Z, Z)
+    covariance = cross @ np.linalg.solve(gram, cross.T)
+    np.fill_diagonal(covariance, kernel.diag(X) + 0.1)
+    expected = multivariate_normal(np.zeros(N), covariance).logpdf(REAL)
+    assert fitted(parts(REAL), bgp.likelihoods.Gaussian(0.1), kernel).log_evidence == pytest.approx(expected, abs=1e-7)
+
+
+def test_what_is_not_solved_comes_back_where_that_was_asked_for():
+    given = {"control": bgp.Control(max_iterations=2, tolerance=1e-10, throw=False)}
+    with pytest.warns(bgp.ConvergenceWarning, match="after 2 rounds"):
+        found = fitted(parts(), **given)
+    assert found.info.status is bgp.Status.MAX_ITERATIONS
+    assert found.info.residual > 1e-10
+    assert found.info.mean_error > 1e-3  # and it says so
+    nearly = fitted(parts(), control=bgp.Control(tolerance=1e-3)).log_evidence
+    assert nearly == pytest.approx(fitted(parts()).log_evidence, abs=1e-3)
+    with pytest.warns(bgp.ConvergenceWarning):
+        idata = bgp.fit(parts(), None, KERNEL, inducing=Z, random_seed=1, draws=5, chains=1, **given)
+    assert idata["fit"].attrs["status"] == "MAX_ITERATIONS"
+    assert bgp.posterior(idata).solution.info.status is bgp.Status.MAX_ITERATIONS
+
+
+def test_progress_says_how_fast_it_goes(monkeypatch):
+    from contextlib import contextmanager
+
+    from bayesgp_mf.sharded import fit as module
+
+    said = []
+
+    @contextmanager
+    def bar(*args, **options):
+        yield said.append
+
+    monkeypatch.setattr(module, "progress_bar", bar)
+    found = fitted(parts())
+    assert len(said) == found.info.n_iterations
+    pattern = r"round {}, largest change \d.*\(tolerance 1e-10\), [\d,]+ cases a second"
+    assert all(re.fullmatch(pattern.format(k + 1), note) for k, note in enumerate(said)), said
