@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pandas as pd
@@ -13,6 +16,9 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.inputs.tables import as_numbers, check_same_cases, feature_names
 from bayesgp_mf.types import Array
+
+NOTHING = "__HIVE_DEFAULT_PARTITION__"
+"""What a folder is called for rows without a value."""
 
 
 class Rows:
@@ -70,11 +76,14 @@ class ParquetPart:
         Inputs, in order.
     target : str
         Column of the labels or targets.
+    folders : tuple of (str, value)
+        Columns that the folders on its path say, the same for all of its rows.
     """
 
     path: str
     columns: tuple[str, ...]
     target: str
+    folders: tuple[tuple[str, Any], ...] = ()
 
     def __call__(self) -> Rows:
         """Read it."""
@@ -83,7 +92,8 @@ class ParquetPart:
             frame = pd.read_parquet(self.path)
         except Exception as error:  # what pyarrow says of a damaged file
             raise ValueError(f"{self.path} cannot be read: {error}") from error
-        return _of_frame(self.path, frame, wanted)
+        more = {name: value for name, value in self.folders if name in wanted and name not in frame.columns}
+        return _of_frame(self.path, frame.assign(**more), wanted)
 
 
 @dataclass(frozen=True)
@@ -158,10 +168,14 @@ def from_arrays(parts: Sequence[tuple[Any, Any]]) -> Table:
 def from_parquet(pattern: str, *, target: str, columns: Sequence[str] | None = None) -> Table:
     """Return a table whose parts are Parquet files, in the order of their names.
 
+    Folders that say a column, as in ``flights/year=2013/month=1/0.parquet``, are columns of their files: numbers or, as
+    the target, labels. Those that the pattern names before its first wildcard are none.
+
     Parameters
     ----------
     pattern : str
-        Path with wildcards, such as ``"flights/*.parquet"``; all workers must see the same files under it.
+        Path with wildcards, such as ``"flights/*.parquet"``, or a folder, for all ``.parquet`` files below it; all
+        workers must see the same files under it.
     target : str
         Column of the labels or targets.
     columns : sequence of str, optional
@@ -170,14 +184,15 @@ def from_parquet(pattern: str, *, target: str, columns: Sequence[str] | None = N
     Raises
     ------
     ValueError
-        If no file matches, or the first has no such columns.
+        If no file matches, the first has no such columns, or the folders of files say different columns.
     """
     try:
         import pyarrow.parquet
     except ImportError as error:
         raise ImportError("from_parquet needs pyarrow: pip install 'bayesgp-mf[dask]'.") from error
 
-    paths = sorted(glob.glob(str(pattern), recursive=True))
+    pattern = os.path.join(pattern, "**", "*.parquet") if os.path.isdir(pattern) else str(pattern)
+    paths = sorted(glob.glob(pattern, recursive=True))
     if not paths:
         raise ValueError(f"no file matches {pattern!r}.")
     try:
@@ -185,9 +200,43 @@ def from_parquet(pattern: str, *, target: str, columns: Sequence[str] | None = N
     except Exception as error:  # what pyarrow says of a damaged file, or of a folder
         raise ValueError(f"{paths[0]} cannot be read: {error}") from error
     index = (schema.pandas_metadata or {}).get("index_columns", [])  # which pandas takes for no columns
+    folders = _folder_columns(pattern, paths)
     there = [name for name in schema.names if name not in index]
+    there += [name for name, _ in folders[0] if name not in there]
     chosen = _chosen(columns, there, target, paths[0])
-    return Table(tuple(ParquetPart(path, chosen, target) for path in paths), chosen, target)
+    parts = [ParquetPart(path, chosen, target, said) for path, said in zip(paths, folders, strict=True)]
+    return Table(tuple(parts), chosen, target)
+
+
+def _folder_columns(pattern: str, paths: list[str]) -> list[tuple[tuple[str, Any], ...]]:
+    """Return the columns that folders ``name=value`` say of each path, below what the pattern names as it is."""
+    depth = 0
+    for part in PurePath(pattern).parts:
+        if glob.has_magic(part):
+            break
+        depth += 1
+    said = [
+        [tuple(map(unquote, each.split("=", 1))) for each in PurePath(path).parts[depth:-1] if "=" in each]
+        for path in paths
+    ]
+    names = [tuple(name for name, _ in each) for each in said]
+    for path, each in zip(paths, names, strict=True):
+        if each != names[0] or len(set(each)) < len(each):
+            raise ValueError(
+                f"the folders of {path} say the columns {list(each)}, those of {paths[0]} {list(names[0])}."
+            )
+    columns = [_values([each[k][1] for each in said]) for k in range(len(names[0]))]
+    return [tuple((name, column[k]) for name, column in zip(names[0], columns, strict=True)) for k in range(len(paths))]
+
+
+def _values(texts: list[str]) -> list[Any]:
+    """Return what folders say as numbers, if all of it is numbers, else as text; nothing is NaN."""
+    for kind in (int, float, str):
+        try:
+            return [np.nan if text == NOTHING else kind(text) for text in texts]
+        except ValueError:
+            continue
+    raise AssertionError("every text is text")
 
 
 def from_dask(X: Any, y: Any, columns: Sequence[str] | None = None) -> Table:

@@ -404,19 +404,54 @@ def test_what_is_not_solved_comes_back_where_that_was_asked_for():
     assert bgp.posterior(idata).solution.info.status is bgp.Status.MAX_ITERATIONS
 
 
-def test_progress_says_how_fast_it_goes(monkeypatch):
-    from contextlib import contextmanager
-
-    from bayesgp_mf.sharded import fit as module
-
-    said = []
-
-    @contextmanager
-    def bar(*args, **options):
-        yield said.append
-
-    monkeypatch.setattr(module, "progress_bar", bar)
-    found = fitted(parts())
+def test_progress_says_how_fast_it_goes():
+    said, model = [], Model(0, KERNEL, bgp.Probit(), Z, ("no", "yes"))
+    found = solve(Serial(parts().parts), model, TIGHT, said.append)
     assert len(said) == found.info.n_iterations
-    pattern = r"round {}, largest change \d.*\(tolerance 1e-10\), [\d,]+ cases a second"
-    assert all(re.fullmatch(pattern.format(k + 1), note) for k, note in enumerate(said)), said
+    for k, note in enumerate(said):
+        assert re.fullmatch(rf"round {k + 1}, largest change \d.* \(tolerance 1e-10\), [\d,]+ cases a second", note)
+
+
+def write_by_folders(folder, names, y=LABELS):
+    """Write files into folders that say a column each, as Hive, Spark and Dask do."""
+    for k, (a, b) in enumerate(itertools.pairwise(CUTS)):
+        if a == b:
+            continue
+        here = folder / names[k % len(names)]
+        here.mkdir(parents=True, exist_ok=True)
+        pd.DataFrame(X[a:b], columns=["a", "b", "c"]).assign(late=y[a:b]).to_parquet(here / f"part{k}.parquet")
+
+
+@pytest.mark.parametrize("pattern", ["", "*/*.parquet", "**/*.parquet", "year=*/part*.parquet"])
+def test_folders_that_say_a_column_are_columns(tmp_path, pattern):
+    base = tmp_path / "run=7"  # above what was asked for, and so no column
+    base.mkdir()
+    write_by_folders(base, ["year=2013", "year=2014.5"])
+    table = sharded.from_parquet(os.path.join(base, pattern), target="late")
+    assert table.columns == ("a", "b", "c", "year")
+    rows = [part() for part in table.parts]
+    assert {value for each in rows for value in each.X[:, 3]} == {2013.0, 2014.5}
+    kernel = kernels.Matern32([1.0, 2.0, 4.0, 3000.0], 2.0)
+    points = np.column_stack([Z, np.where(np.arange(40) % 2, 2013.0, 2014.5)])
+    cut = sharded.from_arrays([(each.X, each.y) for each in rows])
+    found, expected = (fitted(each, kernel=kernel, inducing=points) for each in (table, cut))
+    assert found.log_evidence == pytest.approx(expected.log_evidence, abs=1e-9)
+    np.testing.assert_allclose(found.stream.latent(points)[0], expected.stream.latent(points)[0], atol=1e-9)
+    fewer = sharded.from_parquet(os.path.join(base, pattern), target="late", columns=["b", "a"])
+    assert fewer.parts[0]().X.shape[1] == 2
+
+
+def test_folders_that_say_no_number_or_nothing_are_said(tmp_path):
+    write_by_folders(tmp_path / "words", ["carrier=AA", "carrier=B%206"])
+    with pytest.raises(ValueError, match="carrier"):
+        fitted(sharded.from_parquet(f"{tmp_path}/words", target="late"))
+    table = sharded.from_parquet(f"{tmp_path}/words", target="carrier", columns=["a", "b", "c"])
+    assert {each for part in table.parts for each in part().y} == {"AA", "B 6"}  # as the target it may be text
+    write_by_folders(tmp_path / "mixed", ["year=2013", "month=1"])
+    with pytest.raises(ValueError, match=r"year.*month|month.*year"):
+        sharded.from_parquet(f"{tmp_path}/mixed", target="late")
+    write_by_folders(tmp_path / "none", ["year=2013", "year=__HIVE_DEFAULT_PARTITION__"])
+    with pytest.raises(ValueError, match="'year'"):
+        fitted(sharded.from_parquet(f"{tmp_path}/none", target="late"))
+    with pytest.raises(ValueError, match="no file matches"):
+        sharded.from_parquet(str(tmp_path / "words" / "carrier=AA" / "nothing"), target="late")
