@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import enum
+import inspect
+import os
+import warnings
+
+_PACKAGE = os.path.dirname(__file__) + os.sep
 
 
 class Status(enum.Enum):
@@ -66,3 +71,11 @@ class LowRankError(ValueError):
 
 class InconsistentDataError(ValueError):
     """The labels have probability zero under the model, so there is no posterior."""
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line outside this package that led here."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level + 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from bayesgp_mf.container.layout import check_parameter_names
 from bayesgp_mf.container.predictions import add_predictions
 from bayesgp_mf.container.read import from_container
 from bayesgp_mf.container.write import to_container
-from bayesgp_mf.errors import ConvergenceWarning
+from bayesgp_mf.errors import ConvergenceWarning, warn
 from bayesgp_mf.hyper import HYPER, Prior, Strategy, Target, get_strategy
 from bayesgp_mf.hyper.rounds import RECORDS, check_moves
 from bayesgp_mf.hyper.strategy import Restartable, averages, records
@@ -481,10 +480,9 @@ def _compare_with_search(solution: Solution, search: float) -> None:
     """Warn if the equations at the tuned hyperparameters, solved from the prior, have another solution."""
     value = solution.evidence.value
     if abs(value - search) > SAME_EVIDENCE:
-        warnings.warn(
+        warn(
             f"at the tuned hyperparameters the log evidence is {value:.3f} nats, but the search, which went from "
             f"solution to solution, saw {search:.3f}: the equations have several solutions there. Allow latent noise "
             "(Probit(noise_variance=...)), or compare fits at fixed hyperparameters.",
             ConvergenceWarning,
-            stacklevel=3,
         )

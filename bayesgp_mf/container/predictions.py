@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from bayesgp_mf.container.draws import draw_new
 from bayesgp_mf.container.groups import get_group, group_names, set_group
 from bayesgp_mf.container.held import DAMAGED, refused_as
 from bayesgp_mf.container.layout import SAMPLE_DIMS, Layout, common_attrs
+from bayesgp_mf.errors import warn
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.processes.mixture import Mixture
@@ -62,13 +62,12 @@ def add_predictions(
 def _say_in_blocks(idata: Container, m: int, jointly: int) -> None:
     """Warn that draws hang together within blocks only, and write it into the group."""
     set_group(idata, "predictions", get_group(idata, "predictions").assign_attrs(cases_drawn_jointly=jointly))
-    warnings.warn(
+    warn(
         f"{m} new cases are too many to be drawn jointly: several classes, or a kernel as rough as this, allow "
         f"{LARGEST_JOINT}. They are drawn in blocks of {jointly} in their order, jointly within each, and "
         "independently of the other blocks. Means, probabilities and the draws of each case are not concerned. Predict "
         f"at most {LARGEST_JOINT} cases at once, or without draws: predict(idata, X_new, draws=False).",
         UserWarning,
-        stacklevel=4,
     )
 
 

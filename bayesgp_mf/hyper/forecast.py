@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-import warnings
 from dataclasses import replace
 
 import numpy as np
 
-from bayesgp_mf.errors import LowRankError
+from bayesgp_mf.errors import LowRankError, warn
 from bayesgp_mf.hyper.objective import NO_SOLUTION
 from bayesgp_mf.hyper.strategy import Strategy, averages, solutions
 from bayesgp_mf.hyper.target import Target
@@ -39,13 +38,12 @@ def warn_if_long(target: Target, strategy: Strategy) -> None:
         return  # the strategy will say why
     if count * seconds < LONG_SECONDS:
         return
-    warnings.warn(
+    warn(
         f"n = {n}: hyper={strategy.name!r} with the dense matrix will take about {_in_words(count * seconds)}, some "
         f"{count} solutions of {_in_words(seconds)} each{_instead(target, strategy, count, some)}. A random subset of "
         "the cases takes less, as the cube of their number. So does a kernel whose Gram matrix is of low rank (smooth, "
         "with few inputs or long length scales), fewer starts, or hyper='evidence' in place of an average.",
         UserWarning,
-        stacklevel=4,
     )
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from bayesgp_mf.errors import ConvergenceWarning
+from bayesgp_mf.errors import ConvergenceWarning, warn
 from bayesgp_mf.hyper.leapfrog import Dynamics, Moved, Points, one_by_one, walk
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import START_SPREAD, no_solution
@@ -161,18 +160,16 @@ def _warn(walks: list[Moved], kept: slice) -> None:
     diverged = sum(int(np.sum(w.diverging & ~w.failed)) for w in walks)
     total = sum(w.accepted.size for w in walks)
     if failed or diverged:
-        warnings.warn(
+        warn(
             f"of {total} trajectories {failed} came to a point where the equations had no solution, and {diverged} "
             "diverged; they were rejected. Draws from nearby are missing: use a smaller step_size, bounds or priors, "
             "or allow noise in the likelihood.",
             ConvergenceWarning,
-            stacklevel=4,
         )
     rate = float(np.mean([w.accepted[kept] for w in walks]))
     if rate < FEW_ACCEPTED:
-        warnings.warn(
+        warn(
             f"only {rate:.0%} of the proposals were accepted, so that the draws are few different ones. Use a smaller "
             "step_size.",
             ConvergenceWarning,
-            stacklevel=4,
         )

@@ -12,13 +12,12 @@ References
 from __future__ import annotations
 
 import numbers
-import warnings
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from bayesgp_mf.errors import ConvergenceError, ConvergenceWarning
+from bayesgp_mf.errors import ConvergenceError, ConvergenceWarning, warn
 from bayesgp_mf.hyper.designs import central_composite, central_composite_size, product_rule
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import maximise, usual_solutions
@@ -167,12 +166,11 @@ def _scale(curvature: Array) -> Array:
     values, vectors = np.linalg.eigh(curvature)
     flat = values < LARGEST_SD**-2
     if flat.any():
-        warnings.warn(
+        warn(
             f"in {int(flat.sum())} of {values.size} directions evidence times prior has no clear summit; the nodes "
             f"there are placed as if its standard deviation in the logarithm were {LARGEST_SD:g}. Give priors, or fix "
             "what the data do not determine.",
             ConvergenceWarning,
-            stacklevel=4,
         )
     return np.asarray((vectors / np.sqrt(np.maximum(values, LARGEST_SD**-2))) @ vectors.T)
 
@@ -186,8 +184,7 @@ def _no_node(objective: Objective) -> ConvergenceError:
 
 def warn_dropped(n_failed: int, total: int) -> None:
     """Say that nodes of an average were left out; a strategy calls it from ``choose``."""
-    warnings.warn(
+    warn(
         f"at {n_failed} of {total} nodes the equations had no solution; they were left out of the average.",
         ConvergenceWarning,
-        stacklevel=4,
     )

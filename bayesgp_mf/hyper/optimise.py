@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
 
-from bayesgp_mf.errors import BoundWarning, ConvergenceError, ConvergenceWarning
+from bayesgp_mf.errors import BoundWarning, ConvergenceError, ConvergenceWarning, warn
 from bayesgp_mf.hyper.bounds import said_of_bounds
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.inference.assembly import SMALLEST
@@ -180,4 +179,4 @@ def _warn(objective: Objective, best: Run, lost: int, starts: int) -> None:
         text = f"at {lost} of {starts} starts of the search the equations had no solution; it went on from the others. "
         said.append((f"{text}The last reason: {objective.last_failure}", ConvergenceWarning))
     for text, category in said:
-        warnings.warn(text, category, stacklevel=5)
+        warn(text, category)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from bayesgp_mf.errors import warn
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inputs.tables import as_inputs, feature_names
 from bayesgp_mf.types import Array
@@ -81,10 +81,9 @@ def _checked(given: Any, X: Array, features: Sequence[str] | None) -> Array:
         )
     distinct = np.unique(inputs + 0.0, axis=0).shape[0]  # -0 is 0
     if distinct < inputs.shape[0]:
-        warnings.warn(
+        warn(
             f"{inputs.shape[0] - distinct} of the {inputs.shape[0]} inducing inputs repeat others; they add nothing "
             "and are left out.",
             UserWarning,
-            stacklevel=4,
         )
     return inputs

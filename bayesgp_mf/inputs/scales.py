@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 
 import numpy as np
 
+from bayesgp_mf.errors import warn
 from bayesgp_mf.inference.assembly import diagonal_of_cross
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.types import Array
@@ -45,11 +45,10 @@ def warn_of_scale(X: Array, kernels: Iterable[Kernel]) -> None:
             if message is None:
                 return
     if message is not None:
-        warnings.warn(
+        warn(
             f"{message} Scale the inputs, such as by (X - X.mean(axis=0)) / X.std(axis=0), or choose length scales in "
             "their units.",
             UserWarning,
-            stacklevel=3,
         )
 
 

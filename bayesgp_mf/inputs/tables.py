@@ -14,6 +14,9 @@ from bayesgp_mf.types import Array
 
 DROP = "Drop or impute those cases."
 
+APART = 0.1
+"""Part of the rows by which two slices of one table may be apart and are still meant to be the same."""
+
 
 def as_inputs(name: str, X: ArrayLike) -> Array:
     """Return inputs as a finite float64 array ``(n, d)``, or raise a ValueError that says what is wrong."""
@@ -80,7 +83,8 @@ def check_same_cases(X: Any, y: Any) -> None:
     """Raise a ValueError if the indices of pandas say that inputs and labels are not of the same cases in one order.
 
     Cases are matched by position. An index that was numbered afresh (0, 1, ...), or that shares no label with the
-    other, does not say whose rows these are.
+    other, does not say whose rows these are; but of two slices of one numbered table that are a row or so apart
+    (`X.iloc[0:100]`, `y.iloc[1:101]`) the first begins at 0 as well.
     """
     ours, theirs = getattr(X, "index", None), getattr(y, "index", None)  # of a list a method
     if not (isinstance(ours, pd.Index) and isinstance(theirs, pd.Index)) or len(ours) != len(theirs):
@@ -94,7 +98,7 @@ def check_same_cases(X: Any, y: Any) -> None:
         raise ValueError(
             f"X and y have the same index in another order, but their rows are matched by place. Pass {aligned}."
         )
-    if common and not _is_numbered(ours) and not _is_numbered(theirs):
+    if (common and not _is_numbered(ours) and not _is_numbered(theirs)) or _are_shifted(ours, theirs):
         raise ValueError(
             f"X and y are of different cases: only {len(common)} of the {len(set(ours))} index labels of X are in that "
             "of y, and rows are matched by place. Pass X.loc[both] and y.loc[both], with "
@@ -133,6 +137,15 @@ def _as_table(name: str, X: Any) -> str:
 
 def _is_numbered(index: pd.Index) -> bool:
     return bool(index.equals(pd.RangeIndex(len(index))))
+
+
+def _are_shifted(one: pd.Index, other: pd.Index) -> bool:
+    """Tell whether two indices count up by one and are apart by no more than `APART` of their length, or by one."""
+    if any(index.dtype.kind not in "iu" or isinstance(index, pd.MultiIndex) for index in (one, other)):
+        return False
+    first, second = int(one[0]), int(other[0])
+    ranges = one.equals(pd.RangeIndex(first, first + len(one))), other.equals(pd.RangeIndex(second, second + len(one)))
+    return all(ranges) and 0 < abs(first - second) <= max(1, int(APART * len(one))) < len(one)
 
 
 def _column_types(value: Any) -> list[tuple[Any, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -22,6 +21,7 @@ from bayesgp_mf.errors import (
     InconsistentDataError,
     NotPositiveDefiniteError,
     Status,
+    warn,
 )
 from bayesgp_mf.fitting import fit as fit_here
 from bayesgp_mf.fitting import posterior
@@ -258,12 +258,11 @@ def fit(
                 known_posterior = None
             solution, gradient = _solved(backend, model, control, advance, after, known_posterior)
     if solution.info.status is not Status.CONVERGED:
-        warnings.warn(
+        warn(
             f"tap on shards: {solution.info.status.value} What is returned is no solution: residual "
             f"{solution.info.residual:.2g} after {solution.info.n_iterations} rounds, tolerance "
             f"{control.tolerance:.2g}.",
             ConvergenceWarning,
-            stacklevel=2,
         )
     factor = Factor(
         points,

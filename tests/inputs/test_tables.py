@@ -178,6 +178,20 @@ def test_rows_of_other_cases_are_refused():
         quick(X=INDEXED.set_axis(twice), y=LABELS.set_axis(twice[::-1]))
 
 
+@pytest.mark.parametrize("start", [0, 1, 40])
+@pytest.mark.parametrize("apart", [1, -1])
+def test_slices_that_are_a_row_apart_are_refused(start, apart):
+    """Also where the first begins at 0, as if it had been numbered afresh."""
+    frame = INDEXED.set_axis(range(start, start + 12))
+    with pytest.raises(ValueError, match=r"only 11 of the 12 .*y\.to_numpy\(\) if the rows belong together"):
+        quick(X=frame, y=pd.Series(Y).set_axis(range(start + apart, start + apart + 12)))
+    with pytest.raises(ValueError, match="only 11 of the 12"):
+        quick(X=frame, y=pd.Series(Y).set_axis(np.arange(start + apart, start + apart + 12)))
+    shuffled = pd.Series(Y).set_axis(np.random.default_rng(1).permutation(13)[:12])
+    if start == 0:  # a random part of a table, and inputs that were numbered afresh
+        quick(X=frame, y=shuffled)
+
+
 def test_an_index_that_does_not_say_whose_rows_these_are_is_no_reason():
     reference = quick()["fit"]["alpha"].values
     for table, y in (

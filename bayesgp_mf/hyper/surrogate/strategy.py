@@ -6,7 +6,6 @@ what was learned cost next to nothing; the exact density at each of them, over t
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from bayesgp_mf.errors import ConvergenceWarning
+from bayesgp_mf.errors import ConvergenceWarning, warn
 from bayesgp_mf.hyper.default_priors import with_default_priors
 from bayesgp_mf.hyper.integrate import warn_dropped
 from bayesgp_mf.hyper.objective import Objective
@@ -208,9 +207,8 @@ def _warn_of_weights(n_kept: int, k_hat: float, ess: float) -> None:
         remedy = f"So few nodes bear a k-hat of {largest:.2f} only. Take more, Surrogate(nodes=...)."
     else:
         return
-    warnings.warn(
+    warn(
         f"the weights of {n_kept} nodes may not average out: Pareto k-hat {k_hat:.2f}, {ess:.0f} effective nodes. "
         f"{remedy}",
         ConvergenceWarning,
-        stacklevel=4,
     )
