@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import platform
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
 from pathlib import Path
 
 
@@ -14,10 +17,13 @@ def whole(path: Path) -> Iterator[Path]:
     """Give a name in the same folder to write to, and rename that file to ``path`` when all of it is on the disk.
 
     If anything goes wrong it is removed, and what was at ``path`` stays. Only a killed process leaves one behind, under
-    a name that begins with a dot and ends in the number of the process, some letters and "part".
+    a name that begins with a dot and ends in the number of the process, some letters and "part"; who writes to the same
+    path next on that machine removes it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    name = f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part"  # which no one takes for a page or a container
+    _sweep(path)
+    # which no one takes for a page or a container
+    name = f".{path.name}.{os.getpid()}-{_machine()}{secrets.token_hex(4)}.part"
     part = path.with_name(name)
     try:
         yield part
@@ -28,3 +34,30 @@ def whole(path: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
         error.add_note(f"{path} was not written; what was there before is still there.")
         raise
+
+
+def _machine() -> str:
+    """Return some letters for this machine: on a folder that several share, numbers of processes say nothing."""
+    return blake2b(platform.node().encode(), digest_size=4).hexdigest()
+
+
+def _sweep(path: Path) -> None:
+    """Remove what killed processes of this machine left of a file with this name."""
+    of_one = re.compile(rf"\.{re.escape(path.name)}\.(\d+)-{_machine()}[0-9a-f]{{8}}\.part")
+    for name in os.listdir(path.parent):
+        found = of_one.fullmatch(name)
+        if found and not _lives(int(found[1])):
+            path.with_name(name).unlink(missing_ok=True)
+
+
+def _lives(process: int) -> bool:
+    """Tell whether a process of this number is there, as far as that can be asked without ending it."""
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # of another user
+        return True
+    return True

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import threading
 from array import array
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -59,6 +61,8 @@ if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container
     from bayesgp_mf.hyper.priors import Prior
 
+P = ParamSpec("P")
+R = TypeVar("R")
 _OPTIONS = ("budget", "classes", "hyper", "first", "reservoir", "forget", "batch")
 SEARCHES = ("evidence", "loo", "scan")
 """Strategies that choose one kernel, by name."""
@@ -89,6 +93,17 @@ class LogScore(NamedTuple):
     mean: float
     batches: Array
     cases: NDArray[np.int64]
+
+
+def _alone(method: Callable[Concatenate[Stream, P], R]) -> Callable[Concatenate[Stream, P], R]:
+    """Let one thread at a time change a stream: of two that begin at one state, one would be lost."""
+
+    @functools.wraps(method)
+    def alone(self: Stream, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return alone
 
 
 class Stream:
@@ -150,6 +165,9 @@ class Stream:
     The equations are those of THEORY, section 11 (Csato & Opper, 2002; Bui, Nguyen & Turner, 2017). Without a budget,
     and with batches of one, it is `online.update`; with all cases in one batch, `fit` with ``inducing``.
 
+    Several threads may update one stream: they take turns, in no order that is promised. Predictions go on meanwhile,
+    from the state after the last whole batch.
+
     Examples
     --------
     >>> import bayesgp_mf as bgp
@@ -195,6 +213,7 @@ class Stream:
         self._control = control
         self._entropy = int(as_generator(random_seed).integers(2**63))
         self._features: list[str] | None = None
+        self._lock = threading.RLock()
         self._scores, self._cases = array("d"), array("q")
         start = as_kernel(kernel)
         self._state = State(start, nothing(0), 0, 0, self._hyper is None, np.empty((0, 0)), np.empty(0))
@@ -275,6 +294,7 @@ class Stream:
         return self._budget
 
     @budget.setter
+    @_alone
     def budget(self, value: int | None) -> None:
         budget = as_budget(value)
         if budget is not None:
@@ -290,6 +310,7 @@ class Stream:
         total = float(scores.sum())
         return LogScore(total, total / float(cases.sum()) if cases.size else math.nan, scores, cases)
 
+    @_alone
     def update(
         self,
         X: ArrayLike,
@@ -401,6 +422,7 @@ class Stream:
             raise UndefinedQuantityError("real targets have no class; use latent(X_new).")
         return self._likelihood.predict_proba(*self.latent(X_new))
 
+    @_alone
     def retune(
         self,
         hyper: str | Strategy = "evidence",
@@ -533,7 +555,15 @@ class Stream:
         other = object.__new__(Stream)
         vars(other).update(vars(self))
         other._scores, other._cases = array("d", self._scores), array("q", self._cases)
+        other._lock = threading.RLock()
         return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._lock = threading.RLock()
 
     def __repr__(self) -> str:
         state, score = self._state, self.log_score
