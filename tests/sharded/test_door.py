@@ -176,7 +176,7 @@ def test_dask_collections_here_and_on_the_cluster_that_there_is(in_parts, tmp_pa
     frame = dd.from_pandas(pd.DataFrame(X, columns=NAMES).assign(late=LABELS), npartitions=3)
     arrays = da.from_array(X, chunks=(300, 3)), da.from_array(LABELS, chunks=300)
     same(bgp.fit(frame, "late", KERNEL, bgp.Probit(), **OPTIONS), in_parts)
-    with Client(processes=False, dashboard_address=None, n_workers=1, threads_per_worker=1) as client:
+    with Client(processes=False, dashboard_address=":0", n_workers=1, threads_per_worker=1) as client:
         before = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.transition_counter)
         same(bgp.fit(*arrays, KERNEL, bgp.Probit(), **OPTIONS), in_parts)
         after = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.transition_counter)
