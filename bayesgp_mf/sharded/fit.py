@@ -27,8 +27,8 @@ from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.matrices.factors import cholesky
 from bayesgp_mf.matrices.inducing import independent_points
 from bayesgp_mf.progress import progress_bar
+from bayesgp_mf.seam import Backend, Dask, Processes, Serial
 from bayesgp_mf.seeds import as_generator
-from bayesgp_mf.sharded.seam import Backend, Dask, Processes, Serial
 from bayesgp_mf.sharded.shard import Model, real_targets
 from bayesgp_mf.sharded.solve import ShardedSolution, evidence_gradient, solve
 from bayesgp_mf.sharded.sources import Rows, Table

@@ -14,7 +14,7 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf import kernels, sharded
 from bayesgp_mf.kernels import log_gradient, log_vector, with_log_vector
-from bayesgp_mf.sharded.seam import Serial, tree_sum
+from bayesgp_mf.seam import Serial, tree_sum
 
 RNG = np.random.default_rng(2)
 N = 900
@@ -190,7 +190,7 @@ def test_a_sum_is_the_same_tree_whoever_adds():
 
 def test_a_part_that_is_lost_starts_from_nothing_and_the_answer_is_the_same(monkeypatch):
     """What a lost worker does, without a worker: the states of two parts vanish in the middle, twice."""
-    from bayesgp_mf.sharded import seam
+    from bayesgp_mf.seam import backends
 
     calls = iter(range(10**6))
     ask = Serial.map_reduce
@@ -198,7 +198,7 @@ def test_a_part_that_is_lost_starts_from_nothing_and_the_answer_is_the_same(monk
     def loses(self, function, message):
         if next(calls) in (5, 8):
             for number in (2, 4):
-                seam._STATES.pop((self._job, number))  # noqa: SLF001
+                backends._STATES.pop((self._job, number))  # noqa: SLF001
         return ask(self, function, message)
 
     whole = fitted(parts())
@@ -250,14 +250,14 @@ def test_a_cluster_has_the_same_answer_and_makes_up_for_a_lost_worker(client, fi
 
 
 def test_a_part_that_is_lost_before_the_gradient_is_noticed(monkeypatch):
-    from bayesgp_mf.sharded import seam
+    from bayesgp_mf.seam import backends
     from bayesgp_mf.sharded.shard import gradient
 
     ask, lost = Serial.map_reduce, []
 
     def loses(self, function, message):
         if function is gradient and not lost:
-            lost.append(seam._STATES.pop((self._job, 2)))  # noqa: SLF001
+            lost.append(backends._STATES.pop((self._job, 2)))  # noqa: SLF001
         return ask(self, function, message)
 
     whole = fitted(parts())
@@ -339,7 +339,7 @@ def test_options_are_refused_before_the_work(given, says):
 def test_a_process_that_ends_is_said(monkeypatch):
     from concurrent.futures.process import BrokenProcessPool
 
-    from bayesgp_mf.sharded.seam import Processes
+    from bayesgp_mf.seam import Processes
 
     class Broken:
         def result(self):
