@@ -1,45 +1,46 @@
-"""The one seam between an algorithm and the machines it runs on: a function, shards, a message, and a sum.
+"""The one seam between an algorithm and the machines it runs on, with two verbs.
 
-Each shard has a state that lives where its rows live and is made when it is first asked there. A round sends a message
-to all shards; each answers with numbers, which are added up as a tree in the order of the shards. So the result does
-not depend on who computed what, to the last bit.
+``map_reduce`` sends a message to shards. Each has a state that lives where its rows live and is made when it is first
+asked there; each answers with numbers, which are added up as a tree in the order of the shards. ``map`` does tasks that
+know nothing of each other. Neither result depends on who computed what, to the last bit.
 """
 
 from __future__ import annotations
 
 import itertools
-import multiprocessing
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import replace
-from functools import partial
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any, Protocol
 
-from bayesgp_mf.matrices.blas import one_thread_if_small
+from bayesgp_mf.seam.cluster import Dask
+from bayesgp_mf.seam.processes import Processes
+from bayesgp_mf.seam.states import Make, ask, release
+from bayesgp_mf.seam.sums import Answer, tree_sum
 
-Make: TypeAlias = Callable[[], Any]
-"""Makes the state of a shard, where it will live."""
-Answer: TypeAlias = dict[str, Any]
-"""Numbers and arrays by name, which are added up name by name."""
-
-_STATES: dict[tuple[str, int], Any] = {}  # of this process
-_CLOSED: set[str] = set()
 _JOBS = itertools.count()
 
 
 class Backend(Protocol):
-    """Where shards live."""
+    """Where shards live and tasks are done."""
 
     def map_reduce(self, function: Callable[[Any, Any], Answer], message: Any) -> Answer:
         """Return the sum over all shards of ``function(state, message)``."""
+
+    def map(
+        self, function: Callable[[Any, Any], Any], items: Iterable[Any], common: Any = None, *, ordered: bool = True
+    ) -> Generator[Any, None, None]:
+        """Yield ``function(common, item)`` for each item, in their order, or as they are ready.
+
+        ``common`` is sent to each worker once. Few tasks are in flight, and items are taken as they are begun. An error
+        in a task is raised here. Closing the generator, and Ctrl-C, cancel what is in flight; a worker that is lost is
+        made up for.
+        """
 
     def close(self) -> None:
         """Let the states go."""
 
 
 class Serial:
-    """All shards in this process.
+    """All shards and tasks in this process; tasks with as many BLAS threads as whoever asks has.
 
     Parameters
     ----------
@@ -47,138 +48,41 @@ class Serial:
         Each makes the state of a shard.
     """
 
-    def __init__(self, makes: Sequence[Make]) -> None:
+    def __init__(self, makes: Sequence[Make] = ()) -> None:
         self._makes, self._job = list(makes), f"serial-{next(_JOBS)}"
 
     def map_reduce(self, function: Callable[[Any, Any], Answer], message: Any) -> Answer:
         """Return the sum over all shards of ``function(state, message)``."""
-        asked = (_ask(self._job, k, make, function, message) for k, make in enumerate(self._makes))
+        asked = (ask(self._job, k, make, function, message) for k, make in enumerate(self._makes))
         result: Answer = tree_sum([*asked])
         return result
 
+    def map(
+        self, function: Callable[[Any, Any], Any], items: Iterable[Any], common: Any = None, *, ordered: bool = True
+    ) -> Generator[Any, None, None]:
+        """Yield ``function(common, item)`` for each item, in their order."""
+        return (function(common, item) for item in items)
+
     def close(self) -> None:
         """Let the states go."""
-        _release(self._job)
+        release(self._job)
 
 
-class Processes:
-    """Shards in processes of this machine, each always in the same one, with one BLAS thread.
+def backend(processes: int = 1, client: Any = None, makes: Sequence[Make] = ()) -> Backend:
+    """Return where to compute: on a Dask cluster, without one in processes of this machine, and for one process here.
 
-    Parameters
-    ----------
-    makes : sequence of callable
-        Each makes the state of a shard; they and all messages are pickled.
-    processes : int
-        How many processes.
+    Raises
+    ------
+    ValueError
+        If ``client`` is no client of Dask.
     """
-
-    def __init__(self, makes: Sequence[Make], processes: int) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._makes, self._job = list(makes), f"processes-{next(_JOBS)}"
-        self._pools = [ProcessPoolExecutor(1, context) for _ in range(min(processes, len(self._makes)))]
-
-    def map_reduce(self, function: Callable[[Any, Any], Answer], message: Any) -> Answer:
-        """Return the sum over all shards of ``function(state, message)``."""
-        pools = itertools.cycle(self._pools)
-        futures = [
-            pool.submit(_ask, self._job, k, make, function, message)
-            for k, (make, pool) in enumerate(zip(self._makes, pools, strict=False))
-        ]
-        try:
-            result: Answer = tree_sum([future.result() for future in futures])
-        except BrokenProcessPool as error:
-            raise RuntimeError(
-                "a process with parts of the table ended. If it never began: a script that asks for processes must do "
-                "so under `if __name__ == '__main__':`, since each of them imports it. Else it was killed, perhaps for "
-                "memory: take fewer processes or inducing cases."
-            ) from error
-        return result
-
-    def close(self) -> None:
-        """End the processes."""
-        for pool in self._pools:
-            pool.shutdown(wait=False, cancel_futures=True)
+    check_client(client)
+    if client is not None:
+        return Dask(makes, client)
+    return Processes(makes, processes) if processes > 1 else Serial(makes)
 
 
-class Dask:
-    """Shards on the workers of a Dask cluster.
-
-    Parameters
-    ----------
-    makes : sequence of callable
-        Each makes the state of a shard, on its worker. If a worker is lost, its shards are made again on another one.
-    client : distributed.Client
-        The cluster.
-    """
-
-    def __init__(self, makes: Sequence[Make], client: Any) -> None:
-        self._makes: list[Any] = list(makes)
-        self._client, self._job = client, f"dask-{id(self)}-{next(_JOBS)}"
-        self._where: list[str | None] = [None] * len(self._makes)
-        # partitions of a Dask frame stay on its workers
-        makes = self._makes
-        self._data = [client.compute(make.delayed) if hasattr(make, "delayed") else None for make in makes]
-        self._makes = [replace(make, delayed=None) if hasattr(make, "delayed") else make for make in makes]
-
-    def map_reduce(self, function: Callable[[Any, Any], Answer], message: Any) -> Answer:
-        """Return the sum over all shards of ``function(state, message)``."""
-        client = self._client
-        client.wait_for_workers(1)
-        workers = sorted(client.nthreads())
-        for k, where in enumerate(self._where):
-            if where not in workers:  # at first, or because it was lost
-                self._where[k] = workers[k % len(workers)]
-        # a task, which is run again where a worker is lost; to scatter would wait for that worker
-        sent = client.submit(_itself, message, pure=False)
-        answers = [
-            client.submit(
-                _ask, self._job, k, make, function, sent, data, workers=[where], allow_other_workers=True, pure=False
-            )
-            for k, (make, where, data) in enumerate(zip(self._makes, self._where, self._data, strict=True))
-        ]
-        result: Answer = tree_sum(answers, partial(client.submit, _added, pure=False)).result()
-        return result
-
-    def close(self) -> None:
-        """Let the states and the partitions go."""
-        self._data = []
-        from distributed import fire_and_forget
-
-        for worker in self._client.nthreads():  # as tasks: nothing waits for a worker that is lost
-            released = self._client.submit(_release, self._job, workers=[worker], allow_other_workers=True, pure=False)
-            fire_and_forget(released)
-
-
-def _added(one: Answer, other: Answer) -> Answer:
-    return {name: one[name] + other[name] for name in one}
-
-
-def tree_sum(answers: Sequence[Any], add: Callable[[Any, Any], Any] = _added) -> Any:
-    """Return the sum of answers, in pairs and in order, so that it is the same whoever adds."""
-    level = list(answers)
-    while len(level) > 1:
-        level = [add(*level[k : k + 2]) if k + 1 < len(level) else level[k] for k in range(0, len(level), 2)]
-    return level[0]
-
-
-def _itself(message: Any) -> Any:
-    return message
-
-
-def _ask(
-    job: str, number: int, make: Any, function: Callable[[Any, Any], Answer], message: Any, data: Any = None
-) -> Answer:
-    with one_thread_if_small(0):  # a core for each worker
-        key = job, number
-        state = _STATES.get(key)
-        if state is None:
-            state = make() if data is None else make(data)
-            if job not in _CLOSED:  # as it may be when a slow first reading ends
-                _STATES[key] = state
-        return function(state, message)
-
-
-def _release(job: str) -> None:
-    _CLOSED.add(job)
-    for key in [key for key in _STATES if key[0] == job]:
-        del _STATES[key]
+def check_client(client: Any) -> None:
+    """Raise a ValueError if what should be a client of Dask is none."""
+    if client is not None and not (hasattr(client, "submit") and hasattr(client, "nthreads")):
+        raise ValueError(f"client must be a distributed.Client, connected to a Dask cluster, or None, got {client!r}.")
