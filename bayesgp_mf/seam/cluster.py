@@ -63,10 +63,15 @@ class Dask:
         self, function: Callable[[Any, Any], Any], items: Iterable[Any], common: Any = None, *, ordered: bool = True
     ) -> Generator[Any, None, None]:
         """Yield ``function(common, item)`` for each item, of two at a time for each thread of the workers."""
-        client = self._client
-        client.wait_for_workers(1)
-        sent, submit = self._sent(common), partial(client.submit, alone, function, pure=False)
-        return pulled(lambda item: submit(sent, item), items, _Hands(client), client.cancel, ordered=ordered)
+        self._client.wait_for_workers(1)
+        crew, sent = _Crew(self._client), self._sent(common)
+        return pulled(
+            lambda item: crew.submit(alone, function, sent, item),
+            items,
+            crew.hands,
+            self._client.cancel,
+            ordered=ordered,
+        )
 
     def close(self) -> None:
         """Let the states and the partitions go."""
@@ -91,17 +96,36 @@ class Dask:
             return self._client.submit(_itself, message, pure=False)
 
 
-class _Hands:
-    """How many tasks may be in flight: workers come and go."""
+class _Crew:
+    """The workers, which come and go, and what each has to do.
+
+    Where a task goes is said here: Dask would give all to the worker that has what they share, until others steal some.
+    """
 
     def __init__(self, client: Any) -> None:
-        self._client, self._seen, self._number = client, -LOOK_SECONDS, 1
+        self._client, self._seen = client, -LOOK_SECONDS
+        self._threads: dict[str, int] = {}
+        self._given: dict[str, list[Any]] = {}
 
-    def __call__(self) -> int:
+    def hands(self) -> int:
+        """Return how many tasks may be in flight."""
         now = time.monotonic()
         if now - self._seen >= LOOK_SECONDS:
-            self._seen, self._number = now, max(1, IN_FLIGHT * sum(self._client.nthreads().values()))
-        return self._number
+            self._seen, self._threads = now, dict(self._client.nthreads())
+        return max(1, IN_FLIGHT * sum(self._threads.values()))
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Begin a task on the worker with the least to do, or on another if that one is lost."""
+        for worker in self._threads:
+            self._given[worker] = [future for future in self._given.get(worker, ()) if not future.done()]
+        least = min(self._threads, key=lambda worker: len(self._given[worker]) / self._threads[worker], default=None)
+        where = None if least is None else [least]
+        future = self._client.submit(
+            function, *arguments, workers=where, allow_other_workers=where is not None, pure=False
+        )
+        if least is not None:
+            self._given[least].append(future)
+        return future
 
 
 def _itself(message: Any) -> Any:

@@ -123,7 +123,6 @@ class _Worker:
 
     def _exchange(self, message: bytes) -> bytes:
         if self._process is None:
-            self._heard = -1
             self._process = _started()
             if self._closed:  # just now
                 self._kill()
@@ -137,7 +136,7 @@ class _Worker:
         return answer
 
     def _end(self) -> int | None:
-        process, self._process = self._process, None
+        process, self._process, self._heard = self._process, None, -1
         if process is None:
             return None
         process.kill()

@@ -212,7 +212,7 @@ def test_a_part_that_is_lost_starts_from_nothing_and_the_answer_is_the_same(monk
 def client():
     distributed = pytest.importorskip("distributed")
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
@@ -334,20 +334,3 @@ def test_targets_that_are_none_are_named(target, says):
 def test_options_are_refused_before_the_work(given, says):
     with pytest.raises(ValueError, match=says):
         fitted(parts(), **given)
-
-
-def test_a_process_that_ends_is_said(monkeypatch):
-    from concurrent.futures.process import BrokenProcessPool
-
-    from bayesgp_mf.seam import Processes
-
-    class Broken:
-        def result(self):
-            raise BrokenProcessPool
-
-    pools = Processes([lambda: None, lambda: None], 2)
-    for pool in pools._pools:  # noqa: SLF001
-        monkeypatch.setattr(pool, "submit", lambda *args: Broken())
-    with pytest.raises(RuntimeError, match="__main__"):
-        pools.map_reduce(len, None)
-    pools.close()
