@@ -151,7 +151,8 @@ class _Worker:
 def _started() -> subprocess.Popen[bytes]:
     # not to be interrupted by the Ctrl-C that ends it from here; modules are found where they are found here
     begin = (
-        f"import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); sys.path[:] = {sys.path!r}; "
+        f"import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+        f"sys.path[:], sys.argv[:] = {sys.path!r}, {sys.argv!r}; "
         "from bayesgp_mf.seam.worker import serve; serve()"
     )
     return subprocess.Popen(
