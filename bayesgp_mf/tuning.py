@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +15,7 @@ from bayesgp_mf.hyper.forecast import warn_if_long
 from bayesgp_mf.hyper.objective import NO_SOLUTION
 from bayesgp_mf.hyper.result import HyperResult, Record
 from bayesgp_mf.hyper.rounds import choose_on_inducing
+from bayesgp_mf.hyper.strategy import workers
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Solution
@@ -104,13 +107,15 @@ def tune(
     target = replace(target, settings=len(kernels))
     with progress_bar("solving at each of them", total=len(kernels), enabled=progress) as advance:
         parts: list[Process] = []
-        for kernel in kernels:
-            problem = target.problem_at(kernel, solver)
-            if not parts and inducing is None:
-                check_memory(target.t.size, len(kernels), problem.matrix.rank, target.n_classes)
-            solution = _solve(target, kernel, problem, solver, control)
-            parts.append(make_process(kernel, target.X, problem, solution, solver))
-            advance(f"{len(parts)} of {len(kernels)}")
+        with (
+            closing(workers(strategy)) as hands,
+            closing(hands.map(_solved, kernels, _At(target, solver, control))) as solved,
+        ):
+            for kernel, (problem, solution) in zip(kernels, solved, strict=True):
+                if not parts and inducing is None:
+                    check_memory(target.t.size, len(kernels), problem.matrix.rank, target.n_classes)
+                parts.append(make_process(kernel, target.X, problem, solution, solver))
+                advance(f"{len(parts)} of {len(kernels)}")
     if len(result.kernels) == 1:
         node = np.zeros((chains, draws), dtype=np.intp)
         return Tuned(parts[0], node, {}, result.record, target.names, result.log_evidence)
@@ -138,6 +143,21 @@ def _spread(result: HyperResult, chains: int, draws: int, rng: np.random.Generat
     chosen = np.searchsorted(ends, levels, side="right")
     last = int(np.flatnonzero(result.weights)[-1])  # where the sum of the weights is rounded to less than one
     return np.minimum(chosen, last).reshape(chains, draws)
+
+
+class _At(NamedTuple):
+    """What the solutions at several kernels share."""
+
+    target: Target
+    solver: Solver
+    control: Control
+
+
+def _solved(at: _At, kernel: Kernel) -> tuple[Problem, Solution]:
+    """Return problem and solution at a kernel that was chosen, which know nothing of those at others."""
+    target = at.target.apart()
+    problem = target.problem_at(kernel, at.solver)
+    return problem, _solve(target, kernel, problem, at.solver, at.control)
 
 
 def _solve(target: Target, kernel: Kernel, problem: Problem, solver: Solver, control: Control) -> Solution:

@@ -23,6 +23,7 @@ HELP = {
     "cases": "how many are fitted",
     "chain_files": "folder of the chains",
     "chains": "how many are drawn",
+    "client": "address of a Dask scheduler, tcp://..., whose workers do the tasks instead",
     "cores": "chains that run at once",
     "draws": "draws of each chain",
     "output": "what to write to",
@@ -88,7 +89,7 @@ class Command:
             if default is False:
                 parser.add_argument(flag, action="store_true", help=text)
             else:
-                text += f" (default: {default})"
+                text += f" (default: {default or None})"
                 parser.add_argument(flag, type=type(default), default=default, choices=CHOICES.get(name), help=text)
         options = parser.parse_args(arguments)
         options.names = list(dict.fromkeys(getattr(options, "names", ())))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Generator
+from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,9 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.inference.solver import GramGradient
 from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.multiclass.gram import times_gram
+from bayesgp_mf.seam import Backend, Serial
 from bayesgp_mf.types import Array
 
 LARGEST_LOG = 150.0
@@ -40,6 +43,25 @@ class _Solved(NamedTuple):
     gram_gradient: Callable[[], GramGradient] | None  # without
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Here:
+    """Where each of some points is solved from: what they share, wherever they are computed."""
+
+    target: Target
+    score: Score
+    from_prior: bool
+    last: Solution | None
+    slopes: bool
+
+
+class _There(NamedTuple):
+    """What came of one of them."""
+
+    value: float
+    gradient: Array | None
+    failure: Exception | None  # then there is no value
+
+
 class Objective:
     """Score plus log prior at log parameters: a function of these alone, whatever points came before.
 
@@ -55,6 +77,8 @@ class Objective:
         What is wanted of a solution.
     from_prior : bool
         Solve every point from the prior even where the likelihood is log-concave: for points far from each other.
+    last : Solution, optional
+        Where the first point is solved from, if not from the prior.
 
     Attributes
     ----------
@@ -64,13 +88,13 @@ class Objective:
         The reason of the last one.
     """
 
-    def __init__(self, target: Target, score: Score, *, from_prior: bool = False) -> None:
+    def __init__(self, target: Target, score: Score, *, from_prior: bool = False, last: Solution | None = None) -> None:
         self.target, self.score = target, score
         # a point that was not solved has no score, whatever the last solution may be
         self._control = replace(score.control(target), throw=True, progress=False)
         self._from_prior = from_prior or not target.likelihood.log_concave
-        self._last: Solution | None = None
-        self._any_solved = False
+        self._last = last
+        self._any_solved = last is not None
         self.n_evaluations = 0
         self.n_failures = 0
         self.last_failure: Exception | None = None
@@ -113,14 +137,41 @@ class Objective:
         told = float(np.max(target.kernel_at(log_free).diag(target.X))) * float(np.max(np.abs(curvature), initial=0.0))
         return 0.0 < told < NOTHING  # a step knows no scale
 
-    def at_nodes(self, nodes: Array, advance: Callable[[str], None], noun: str = "node") -> Array:
+    def at_nodes(
+        self, nodes: Array, advance: Callable[[str], None], workers: Backend = Serial(), noun: str = "node"
+    ) -> Array:
         """Return the values ``(k,)`` at nodes ``(k, p)``, -inf where there is no solution, telling of each."""
         values = np.empty(len(nodes))
-        for k, node in enumerate(nodes):
-            value = self.value(node)
-            values[k] = -np.inf if value is None else value
-            advance(f"{noun} {k + 1} of {len(nodes)}")
+        with closing(self._each(nodes, workers, slopes=False)) as found:
+            for k, there in enumerate(found):
+                values[k] = -np.inf if there is None else there.value
+                advance(f"{noun} {k + 1} of {len(nodes)}")
         return values
+
+    def with_gradients(self, points: Array, workers: Backend) -> list[tuple[float, Array] | None]:
+        """Return for each of points ``(k, p)`` what a call does; no point knows of another."""
+        with closing(self._each(points, workers, slopes=True)) as found:
+            return [
+                None if there is None or there.gradient is None else (there.value, there.gradient) for there in found
+            ]
+
+    def _each(self, points: Array, workers: Backend, *, slopes: bool) -> Generator[_There | None, None, None]:
+        """Yield what came of each point, None without a solution: all from the last solution before them, none other.
+
+        So it does not matter who computes them, nor in which order.
+        """
+        here = _Here(self.target, self.score, self._from_prior, self._last, slopes)
+        with one_thread_if_small(self.target.t.size), closing(workers.map(_solved_there, points, here)) as answers:
+            for there in answers:
+                failed = there.failure is not None
+                if failed:
+                    if isinstance(there.failure, TOO_LARGE) and not self._any_solved:
+                        raise there.failure
+                    self.last_failure = there.failure
+                self._any_solved |= not failed
+                self.n_evaluations += 1
+                self.n_failures += failed
+                yield None if failed else there
 
     def failed(self, message: str) -> ConvergenceError:
         """Return the error that says so, with the last reason."""
@@ -199,3 +250,15 @@ class Objective:
                 return None
             slopes.append((ahead.value - behind.value) / (2.0 * DIFFERENCE))
         return np.array(slopes)
+
+
+def _solved_there(here: _Here, log_free: Array) -> _There:
+    """Return the value at a point, with the gradient if it is asked for, by an objective that knows of no other."""
+    objective = Objective(here.target.apart(), here.score, from_prior=here.from_prior, last=here.last)
+    try:
+        found = objective(log_free) if here.slopes else objective.value(log_free)
+    except TOO_LARGE as reason:  # whether others had a solution is known where all answers come
+        return _There(-np.inf, None, reason)
+    if found is None:
+        return _There(-np.inf, None, objective.last_failure)
+    return _There(*found, None) if isinstance(found, tuple) else _There(found, None, None)

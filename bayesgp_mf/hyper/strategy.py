@@ -8,6 +8,7 @@ import numpy as np
 
 from bayesgp_mf.hyper.result import Advance, HyperResult
 from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.seam import Backend, backend
 
 
 @runtime_checkable
@@ -15,9 +16,9 @@ class Strategy(Protocol):
     """A way to choose hyperparameters.
 
     It may have more attributes: ``averages``, True if it ends in many kernels, with draws of its own or weights to draw
-    by; ``records``, the names of dimensions of its own, which parameters of a kernel must not have then; and
+    by; ``records``, the names of dimensions of its own, which parameters of a kernel must not have then;
     ``solutions``, which returns how many solutions it will take for a target, about, so that a user is told before how
-    long it will be.
+    long it will be; and ``processes`` and ``client``, where solutions that know nothing of each other are computed.
     """
 
     @property
@@ -50,3 +51,8 @@ def solutions(strategy: Strategy, target: Target) -> int | None:
 def records(strategy: Strategy) -> tuple[str, ...]:
     """Return the names of the dimensions of a strategy's record that are its own; one that names none has none."""
     return tuple(getattr(strategy, "records", ()))
+
+
+def workers(strategy: Strategy) -> Backend:
+    """Return where a strategy has its solutions computed; of one that does not say, here."""
+    return backend(getattr(strategy, "processes", 1), getattr(strategy, "client", None))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -174,6 +175,12 @@ class Target:
         except MemoryError:
             # unless the Gram matrix is of low rank: at the start, and so at kernels nearby
             check_memory(self.t.size, settings, self.problem_at(self.kernel).matrix.rank, self.n_classes)
+
+    def apart(self) -> Target:
+        """Return the same target, which remembers the last Gram matrix so far, and on its own from here."""
+        twin = copy(self)
+        object.__setattr__(twin, "_pivots", [*self._pivots])
+        return twin
 
     def problem_at(self, kernel: Kernel, solver: Solver | None = None) -> Problem:
         """Return the inference problem under a kernel, for the target's own solver or for another one.

@@ -168,7 +168,7 @@ def inside(target: Target) -> Array:
 def _log_target(objective: Objective, draws: Array, advance: Advance) -> Array:
     """Return log evidence plus log prior at each draw; the backends report it with other terms, by other names."""
     moved = np.append(True, np.any(draws[1:] != draws[:-1], axis=1))  # else the step was rejected
-    values = objective.at_nodes(draws[moved], advance, "log target at draw")
+    values = objective.at_nodes(draws[moved], advance, noun="log target at draw")
     return np.asarray(values[np.cumsum(moved) - 1])
 
 

@@ -44,8 +44,9 @@ from bayesgp_mf.likelihoods.optional import known_sites
 from bayesgp_mf.matrices.factors import cholesky
 from bayesgp_mf.matrices.inducing import independent_points
 from bayesgp_mf.progress import progress_bar
+from bayesgp_mf.seam import Backend
+from bayesgp_mf.seam import backend as place
 from bayesgp_mf.seeds import as_generator
-from bayesgp_mf.sharded.seam import Backend, Dask, Processes, Serial
 from bayesgp_mf.sharded.shard import Model, real_targets
 from bayesgp_mf.sharded.solve import ShardedSolution, evidence_gradient, solve
 from bayesgp_mf.sharded.sources import Rows, Table
@@ -231,7 +232,7 @@ def fit(
         check_hyper(hyper)
     rng = as_generator(random_seed)
     kernel = as_kernel(kernel, tuned=hyper is not None)
-    with closing(_backend(table, client, int(processes))) as backend:
+    with closing(place(int(processes) if len(table.parts) > 1 else 1, client, table.parts)) as backend:
         seed = int(rng.integers(2**62))
         seen = backend.map_reduce(look, _Asked(seed, SAMPLE, likelihood.targets == "binary"))
         known: _Known = seen["known"]
@@ -277,14 +278,6 @@ def fit(
         factor, model.kernel, likelihood, n_seen=int(seen["n"]), classes=classes, features=features, X=known.X, t=t
     )
     return ShardedFit(stream, solution.log_evidence, gradient, int(seen["n"]), solution.info)
-
-
-def _backend(table: Table, client: Any, processes: int) -> Backend:
-    if client is not None:
-        return Dask(table.parts, client)
-    if processes > 1 and len(table.parts) > 1:
-        return Processes(table.parts, processes)
-    return Serial(table.parts)
 
 
 def _targets(known: _Known, likelihood: Likelihood, positive: Any) -> tuple[tuple[Any, Any] | None, Array]:

@@ -15,7 +15,7 @@ from bayesgp_mf.likelihoods.optional import known_sites
 from bayesgp_mf.matrices.factors import cholesky, symmetric, triangular_inverse
 from bayesgp_mf.matrices.inducing import InducingGram
 from bayesgp_mf.matrices.inducing_gradient import InducingGradient
-from bayesgp_mf.sharded.seam import Answer, Backend
+from bayesgp_mf.seam import Answer, Backend
 from bayesgp_mf.sharded.shard import Begin, Form, Measure, Model, Told, begin, form, gradient, measure
 from bayesgp_mf.solvers.accuracy import rounding_decides, unknown
 from bayesgp_mf.solvers.driver import PATIENCE, PROGRESS, SMALLEST_DAMPING

@@ -15,7 +15,7 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf import kernels, sharded
 from bayesgp_mf.kernels import log_gradient, log_vector, with_log_vector
-from bayesgp_mf.sharded.seam import Serial, tree_sum
+from bayesgp_mf.seam import Serial, tree_sum
 from bayesgp_mf.sharded.shard import Model
 from bayesgp_mf.sharded.solve import solve
 
@@ -186,7 +186,7 @@ def test_a_sum_is_the_same_tree_whoever_adds():
 
 def test_a_part_that_is_lost_starts_from_nothing_and_the_answer_is_the_same(monkeypatch):
     """What a lost worker does, without a worker: the states of two parts vanish in the middle, twice."""
-    from bayesgp_mf.sharded import seam
+    from bayesgp_mf.seam import states
 
     calls = iter(range(10**6))
     ask = Serial.map_reduce
@@ -194,7 +194,7 @@ def test_a_part_that_is_lost_starts_from_nothing_and_the_answer_is_the_same(monk
     def loses(self, function, message):
         if next(calls) in (5, 8):
             for number in (2, 4):
-                seam._STATES.pop((self._job, number))  # noqa: SLF001
+                states._STATES.pop((self._job, number))  # noqa: SLF001
         return ask(self, function, message)
 
     whole = fitted(parts())
@@ -208,7 +208,7 @@ def test_a_part_that_is_lost_starts_from_nothing_and_the_answer_is_the_same(monk
 def client():
     distributed = pytest.importorskip("distributed")
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
@@ -246,14 +246,14 @@ def test_a_cluster_has_the_same_answer_and_makes_up_for_a_lost_worker(client, fi
 
 
 def test_a_part_that_is_lost_before_the_gradient_is_noticed(monkeypatch):
-    from bayesgp_mf.sharded import seam
+    from bayesgp_mf.seam import states
     from bayesgp_mf.sharded.shard import gradient
 
     ask, lost = Serial.map_reduce, []
 
     def loses(self, function, message):
         if function is gradient and not lost:
-            lost.append(seam._STATES.pop((self._job, 2)))  # noqa: SLF001
+            lost.append(states._STATES.pop((self._job, 2)))  # noqa: SLF001
         return ask(self, function, message)
 
     whole = fitted(parts())
@@ -330,23 +330,6 @@ def test_targets_that_are_none_are_named(target, says):
 def test_options_are_refused_before_the_work(given, says):
     with pytest.raises(ValueError, match=says):
         fitted(parts(), **given)
-
-
-def test_a_process_that_ends_is_said(monkeypatch):
-    from concurrent.futures.process import BrokenProcessPool
-
-    from bayesgp_mf.sharded.seam import Processes
-
-    class Broken:
-        def result(self):
-            raise BrokenProcessPool
-
-    pools = Processes([lambda: None, lambda: None], 2)
-    for pool in pools._pools:  # noqa: SLF001
-        monkeypatch.setattr(pool, "submit", lambda *args: Broken())
-    with pytest.raises(RuntimeError, match="__main__"):
-        pools.map_reduce(len, None)
-    pools.close()
 
 
 def test_rounds_begin_from_the_posterior_of_a_random_part():

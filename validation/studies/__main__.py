@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -40,7 +41,7 @@ ABOUT = "Hold the approximations against exact truths, or go on where that was s
 def main(arguments: Sequence[str] | None = None, studies: Sequence[Study] = STUDIES) -> int:
     """Run the studies, or those named, and return 0, or 1 if a check or a task failed."""
     names = [study.name for study in studies]
-    command = Command("validation.studies", ABOUT, OUTPUT, {"processes": 2}, names, "study")
+    command = Command("validation.studies", ABOUT, OUTPUT, {"processes": 2, "client": ""}, names, "study")
     return command.run(partial(_run, studies), arguments)
 
 
@@ -52,8 +53,8 @@ def _run(studies: Sequence[Study], options: Namespace) -> int:
     known = sum(len(study.tasks) for study in chosen)
     say(f"{known - total} of {known} results are there from before; {total} to compute.")
     try:
-        with progress_bar("studies", total=total) as advance:
-            failures = run_missing(chosen, store, options.processes, advance)
+        with _cluster(options.client) as client, progress_bar("studies", total=total) as advance:
+            failures = run_missing(chosen, store, options.processes, advance, client)
     except KeyboardInterrupt:
         complain("Stopped. What was computed is kept: the same command goes on from here.")
         return INTERRUPTED
@@ -69,6 +70,16 @@ def _run(studies: Sequence[Study], options: Namespace) -> int:
     page = write_text(options.output / "validation.html", _page(found, failures, len(chosen), code))
     say(*written(page, write_json(options.output / "validation.json", _to_dict(found, chosen, store, code))))
     return 0 if not failures and all(passed(findings.checks) for _, findings in found) else 1
+
+
+def _cluster(address: str) -> AbstractContextManager[Any]:
+    """Return a client of the cluster at an address; of none if there is no address."""
+    if not address:
+        return nullcontext()
+    from distributed import Client
+
+    client: AbstractContextManager[Any] = Client(address)
+    return client
 
 
 def _page(found: Sequence[tuple[Study, Findings]], failures: Sequence[str], known: int, code: str) -> str:

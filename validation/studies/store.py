@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ def versions() -> dict[str, str | None]:
     return versions_of(PACKAGES)
 
 
+@cache
 def code_digest() -> str:
     """Return a hash of all that results depend on but their arguments: the sources here, and the versions."""
     digest = hashlib.sha256(json.dumps(versions(), sort_keys=True).encode())
@@ -47,14 +49,14 @@ class Store:
     """
 
     def __init__(self, folder: Path, code: str) -> None:
-        self._folder, self._code = folder, code
+        self._folder, self.code = folder, code
         folder.mkdir(parents=True, exist_ok=True)
 
     def _path(self, task: Task) -> Path:
-        return self._folder / f"{task.digest(self._code)}.result"
+        return self._folder / f"{task.digest(self.code)}.result"
 
     def _checksum(self, task: Task, text: str) -> str:
-        return hashlib.sha256(f"{task.digest(self._code)}\n{text}".encode()).hexdigest()
+        return hashlib.sha256(f"{task.digest(self.code)}\n{text}".encode()).hexdigest()
 
     def _read(self, task: Task) -> str | None:
         """Return the result of a task as JSON, or None if there is none that is whole."""
@@ -81,7 +83,15 @@ class Store:
             raise ValueError(f"there is no whole result of the task {task.name!r} in {self._folder}: run it first.")
         return json.loads(text)
 
-    def run(self, task: Task) -> None:
-        """Do a task and keep its result; whoever stops this in the middle leaves no half of a file."""
-        text = json.dumps(task.function(**task.arguments), allow_nan=False)
+    def keep(self, task: Task, text: str) -> None:
+        """Keep the result of a task, from `result_of`; whoever stops this in the middle leaves no half of a file."""
         write_text(self._path(task), f"{self._checksum(task, text)}\n{text}")
+
+    def run(self, task: Task) -> None:
+        """Do a task and keep its result."""
+        self.keep(task, result_of(task))
+
+
+def result_of(task: Task) -> str:
+    """Do a task, and return its result as JSON."""
+    return json.dumps(task.function(**task.arguments), allow_nan=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from bayesgp_mf.likelihoods.softmax_tilted import tilted_probabilities
 from bayesgp_mf.methods import MULTICLASS, get_method
 from bayesgp_mf.one_vs_rest import fit_one_vs_rest
 from bayesgp_mf.processes.several_classes import make_process
+from bayesgp_mf.seam import backend
 from bayesgp_mf.types import Array
 from validation.glass.compare import Compared, compare
 from validation.glass.recorded_softmax import RecordedSoftmax, read
@@ -151,49 +153,64 @@ class AllFolds(NamedTuple):
         return int(np.sum(self.predicted[method] != self.codes))
 
 
-def run(advance: Callable[[str], None], folds: Sequence[int] = FOLDS) -> AllFolds:
+class OneFold(NamedTuple):
+    """What `AllFolds` is of, of one."""
+
+    predicted: dict[str, NDArray[np.int64]]
+    codes: NDArray[np.int64]
+    seconds: dict[str, float]
+    accepted: float
+    class_names: tuple[str, ...]
+
+
+def run(advance: Callable[[str], None], folds: Sequence[int] = FOLDS, processes: int = 2) -> AllFolds:
     """Predict every fold from the other nine by every method."""
-    predicted: dict[str, list[NDArray[np.int64]]] = {name: [] for name in (LAPLACE, SHARED, HMC, TAP, REST)}
-    seconds, accepted, codes = dict.fromkeys(predicted, 0.0), [], []
+    done: list[OneFold] = []
+    with closing(backend(processes)) as workers, closing(workers.map(_one_fold, folds)) as answers:
+        for number, one in zip(folds, answers, strict=True):
+            done.append(one)
+            advance(f"fold {number}")
+    joined = {name: np.concatenate([one.predicted[name] for one in done]) for name in done[0].predicted}
+    seconds = {name: sum(one.seconds[name] for one in done) for name in joined}
+    accepted = float(np.mean([one.accepted for one in done]))
+    return AllFolds(joined, np.concatenate([one.codes for one in done]), seconds, accepted, done[0].class_names)
 
-    def timed(name: str, make: Callable[[], Array]) -> None:
-        started = time.process_time()
-        predicted[name].append(np.argmax(make(), axis=1).astype(np.int64))
-        seconds[name] += time.process_time() - started
 
-    for number in folds:
-        fold = load_fold(number)
-        found: list[Kernel] = []
+def _one_fold(_: None, number: int) -> OneFold:
+    fold = load_fold(number)
+    predicted: dict[str, NDArray[np.int64]] = {}
+    seconds: dict[str, float] = {}
+    found: list[Kernel] = []
+    accepted: list[float] = []
 
-        def at_maximum(fold: Fold = fold, found: list[Kernel] = found) -> Array:
-            found.append(most_probable(target_at(fold, start(fold))))
-            return probabilities(fold, found[0])
+    def at_maximum() -> Array:
+        found.append(most_probable(target_at(fold, start(fold))))
+        return probabilities(fold, found[0])
 
-        def at_shared(fold: Fold = fold) -> Array:
-            return probabilities(fold, most_probable(target_at(fold, start(fold, shared=True))))
+    def at_shared() -> Array:
+        return probabilities(fold, most_probable(target_at(fold, start(fold, shared=True))))
 
-        def by_sampling(fold: Fold = fold, found: list[Kernel] = found, number: int = number) -> Array:
-            average, share = sampled_probabilities(fold, found[0], number)
-            accepted.append(share)
-            return average
+    def by_sampling() -> Array:
+        average, share = sampled_probabilities(fold, found[0], number)
+        accepted.append(share)
+        return average
 
-        steps: dict[str, Callable[[], Array]] = {
-            LAPLACE: at_maximum,
-            SHARED: at_shared,
-            TAP: lambda fold=fold, found=found: probabilities(fold, found[0], "tap"),  # type: ignore[misc]
-            REST: lambda fold=fold: one_vs_rest(fold),  # type: ignore[misc]
-            HMC: by_sampling,
-        }
-        for name, make in steps.items():
-            with warnings.catch_warnings():
-                # points that were not solved are rejections, or places the search turned back from
-                warnings.simplefilter("ignore", bgp.ConvergenceWarning)
-                warnings.simplefilter("ignore", bgp.BoundWarning)
-                timed(name, make)
-            advance(f"fold {number}, {name}")
-        codes.append(fold.codes_test)
-    joined = {name: np.concatenate(parts) for name, parts in predicted.items()}
-    return AllFolds(joined, np.concatenate(codes), seconds, float(np.mean(accepted)), fold.class_names)
+    steps: dict[str, Callable[[], Array]] = {
+        LAPLACE: at_maximum,
+        SHARED: at_shared,
+        HMC: by_sampling,
+        TAP: lambda: probabilities(fold, found[0], "tap"),
+        REST: lambda: one_vs_rest(fold),
+    }
+    for name, predict in steps.items():
+        with warnings.catch_warnings():
+            # points that were not solved are rejections, or places the search turned back from
+            warnings.simplefilter("ignore", bgp.ConvergenceWarning)
+            warnings.simplefilter("ignore", bgp.BoundWarning)
+            started = time.process_time()
+            predicted[name] = np.argmax(predict(), axis=1).astype(np.int64)
+            seconds[name] = time.process_time() - started
+    return OneFold(predicted, fold.codes_test, seconds, accepted[0], fold.class_names)
 
 
 def make(advance: Callable[[str], None]) -> PaperTable:

@@ -14,6 +14,7 @@ from bayesgp_mf.hyper.scores import KNOWN, EvidenceScore
 from bayesgp_mf.hyper.surrogate.process import fit_process
 from bayesgp_mf.hyper.surrogate.walk import SurrogateWalk
 from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.seam import Backend, Serial
 from bayesgp_mf.types import Array
 
 WALKERS = 64
@@ -78,6 +79,11 @@ class _Recorder(Objective):
             self.seen.append((log_free.copy(), *answer))
         return answer
 
+    def with_gradients(self, points: Array, workers: Backend) -> list[tuple[float, Array] | None]:
+        answers = super().with_gradients(points, workers)
+        self.seen.extend((x.copy(), *answer) for x, answer in zip(points, answers, strict=True) if answer is not None)
+        return answers
+
     def keep_highest(self, most: int, lowest: float) -> None:
         """Forget all points but the ``most`` highest, and those that are below ``lowest``."""
         by_height = sorted(range(len(self.seen)), key=lambda k: -self.seen[k][1])
@@ -89,7 +95,9 @@ class _Recorder(Objective):
         return np.array(x), np.array(value), np.array(gradient)
 
 
-def learn(target: Target, training: int, rng: np.random.Generator, advance: Advance) -> Learned:
+def learn(
+    target: Target, training: int, rng: np.random.Generator, advance: Advance, workers: Backend = Serial()
+) -> Learned:
     """Learn the surrogate of log evidence plus log prior, from at most ``training`` solutions with gradient."""
     objective = _Recorder(target)
     mode = descend(objective, target.start, advance)
@@ -118,9 +126,8 @@ def learn(target: Target, training: int, rng: np.random.Generator, advance: Adva
             return Learned(walk(wide), walkers, x, value, np.array(errors), *counts)
         centre, sd = walkers.mean(axis=0), walkers.std(axis=0) * wider**0.5
         left -= n_new  # with a solution or without
-        for walker in walkers[:n_new]:
-            objective.forget()  # the last one is far away, the prior is nearer
-            objective(walker)
+        objective.forget()  # the last one is far away, the prior is nearer
+        objective.with_gradients(walkers[:n_new], workers)
         if len(objective.seen) > value.size:
             new, exact, _ = objective.arrays(value.size)
             errors.append(float(np.std(exact - surrogate(new)[0])))

@@ -6,8 +6,9 @@ what was learned cost next to nothing; the exact density at each of them, over t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +21,12 @@ from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import no_solution, usual_solutions
 from bayesgp_mf.hyper.result import Advance, HyperResult
 from bayesgp_mf.hyper.scores import EvidenceScore
+from bayesgp_mf.hyper.strategy import workers
 from bayesgp_mf.hyper.surrogate.learning import Learned, learn
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inputs import check_positive_integers
 from bayesgp_mf.pareto import FEWEST_WEIGHTS, LARGEST_K, largest_k, smooth
+from bayesgp_mf.seam import check_client
 from bayesgp_mf.types import Array
 
 PER_PARAMETER, FEWEST = 25, 60
@@ -55,6 +58,12 @@ class Surrogate:
     training : int, optional
         Largest number of solutions with gradient that are learned from. By default 25 for each parameter, but at least
         60, and at most as many as make 4000 values and derivatives.
+    processes : int
+        Nodes, and points of a batch to learn from, that are solved at the same time, each in a process of its own with
+        one BLAS thread: for cases by the thousand, since to start them takes some seconds.
+    client : distributed.Client, optional
+        A Dask cluster whose workers solve them instead. Up to 1000 cases the result is the same to the last bit whoever
+        computes; beyond, one process has more BLAS threads, and rounds differently.
 
     Raises
     ------
@@ -97,9 +106,12 @@ class Surrogate:
     records: ClassVar[tuple[str, ...]] = ("training", "batch")
     nodes: int = 500
     training: int | None = None
+    processes: int = 1
+    client: Any = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_positive_integers(nodes=self.nodes)
+        check_positive_integers(nodes=self.nodes, processes=self.processes)
+        check_client(self.client)
         if self.nodes < FEWEST_WEIGHTS:
             raise ValueError(
                 f"nodes must be at least {FEWEST_WEIGHTS}, from whose weights one can tell whether they average out, "
@@ -134,10 +146,11 @@ class Surrogate:
         training = self._training(target.start.size)
         target.check_memory(self.nodes)
         target, by_default = with_default_priors(target)
-        learned = learn(target, training, rng, advance)
-        nodes, log_density, times = draw(learned, self.nodes, rng)
-        objective = Objective(target, EvidenceScore(KNOWN_FOR_WEIGHTS), from_prior=True)
-        values = objective.at_nodes(nodes, advance)
+        with closing(workers(self)) as hands:
+            learned = learn(target, training, rng, advance, hands)
+            nodes, log_density, times = draw(learned, self.nodes, rng)
+            objective = Objective(target, EvidenceScore(KNOWN_FOR_WEIGHTS), from_prior=True)
+            values = objective.at_nodes(nodes, advance, hands)
         kept = np.isfinite(values)
         if not kept.any():
             raise no_solution(objective, f"any of {len(nodes)} draws from the surrogate")

@@ -1,0 +1,152 @@
+"""Shards and tasks on the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from bayesgp_mf.seam.pulling import pulled
+from bayesgp_mf.seam.states import Make, ask, release
+from bayesgp_mf.seam.sums import Answer, added, tree_sum
+from bayesgp_mf.seam.worker import alone
+
+IN_FLIGHT = 2
+"""Tasks for each thread of a worker, so that none waits for the next one to come."""
+LOOK_SECONDS = 1.0
+"""Between two looks at how many workers there are."""
+_JOBS = itertools.count()
+
+
+class Dask:
+    """Shards and tasks on the workers of a Dask cluster.
+
+    Parameters
+    ----------
+    makes : sequence of callable
+        Each makes the state of a shard, on its worker. If a worker is lost, its shards are made again on another one.
+    client : distributed.Client
+        The cluster.
+    """
+
+    def __init__(self, makes: Sequence[Make], client: Any) -> None:
+        self._makes: list[Any] = list(makes)
+        self._client, self._job = client, f"dask-{id(self)}-{next(_JOBS)}"
+        self._where: list[str | None] = [None] * len(self._makes)
+        # partitions of a Dask frame stay on its workers
+        makes = self._makes
+        self._data = [client.compute(make.delayed) if hasattr(make, "delayed") else None for make in makes]
+        self._makes = [replace(make, delayed=None) if hasattr(make, "delayed") else make for make in makes]
+
+    def map_reduce(self, function: Callable[[Any, Any], Answer], message: Any) -> Answer:
+        """Return the sum over all shards of ``function(state, message)``.
+
+        Each shard is asked where its state is, and nowhere else: Dask would let workers with nothing to do steal it,
+        and its state be made again. If a worker is lost meanwhile, all are asked again, its shards elsewhere.
+        """
+        client = self._client
+        while True:
+            client.wait_for_workers(1)
+            workers = sorted(client.nthreads())
+            for k, where in enumerate(self._where):
+                if where not in workers:  # at first, or because it was lost
+                    self._where[k] = workers[k % len(workers)]
+            sent = self._sent(message)
+            answers = [
+                client.submit(ask, self._job, k, make, function, sent, data, workers=[where], pure=False)
+                for k, (make, where, data) in enumerate(zip(self._makes, self._where, self._data, strict=True))
+            ]
+            total = tree_sum(answers, partial(client.submit, added, pure=False))
+            if self._is_there(total):
+                result: Answer = total.result()
+                return result
+            client.cancel([sent, total, *answers])
+
+    def _is_there(self, total: Any) -> bool:
+        """Wait for a sum; return whether it came, and not that a worker was lost whose shards it waits for."""
+        from distributed import wait
+
+        while True:
+            with suppress(TimeoutError):
+                wait(total, timeout=LOOK_SECONDS)
+            if total.done():
+                return True
+            workers = self._client.nthreads()
+            if any(where not in workers for where in self._where):
+                return False
+
+    def map(
+        self, function: Callable[[Any, Any], Any], items: Iterable[Any], common: Any = None, *, ordered: bool = True
+    ) -> Generator[Any, None, None]:
+        """Yield ``function(common, item)`` for each item, of two at a time for each thread of the workers."""
+        self._client.wait_for_workers(1)
+        crew, sent = _Crew(self._client), self._sent(common)
+        return pulled(
+            lambda item: crew.submit(alone, function, sent, item),
+            items,
+            crew.hands,
+            self._client.cancel,
+            ordered=ordered,
+        )
+
+    def close(self) -> None:
+        """Let the states and the partitions go."""
+        self._data = []
+        if not self._makes:
+            return
+        from distributed import fire_and_forget
+
+        for worker in self._client.nthreads():  # as tasks: nothing waits for a worker that is lost
+            released = self._client.submit(release, self._job, workers=[worker], allow_other_workers=True, pure=False)
+            fire_and_forget(released)
+
+    def _sent(self, message: Any) -> Any:
+        """Return a message that travels to each worker once.
+
+        It is a task, which is run again where a worker is lost; to scatter would wait for that worker.
+        """
+        import dask
+
+        # Dask warns of large graphs, as of data that were better read by the workers; these are nowhere but here
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
+            return self._client.submit(_itself, message, pure=False)
+
+
+class _Crew:
+    """The workers, which come and go, and what each has to do.
+
+    Where a task goes is said here: Dask would give all to the worker that has what they share, until others steal some.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client, self._seen = client, -LOOK_SECONDS
+        self._threads: dict[str, int] = {}
+        self._given: dict[str, list[Any]] = {}
+
+    def hands(self) -> int:
+        """Return how many tasks may be in flight."""
+        now = time.monotonic()
+        if now - self._seen >= LOOK_SECONDS:
+            self._seen, self._threads = now, dict(self._client.nthreads())
+        return max(1, IN_FLIGHT * sum(self._threads.values()))
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Begin a task on the worker with the least to do, or on another if that one is lost."""
+        for worker in self._threads:
+            self._given[worker] = [future for future in self._given.get(worker, ()) if not future.done()]
+        least = min(self._threads, key=lambda worker: len(self._given[worker]) / self._threads[worker], default=None)
+        where = None if least is None else [least]
+        future = self._client.submit(
+            function, *arguments, workers=where, allow_other_workers=where is not None, pure=False
+        )
+        if least is not None:
+            self._given[least].append(future)
+        return future
+
+
+def _itself(message: Any) -> Any:
+    return message

@@ -1,0 +1,64 @@
+"""Tasks that are pulled: so many at a time as there are hands, the next when one is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from queue import SimpleQueue
+from typing import Any
+
+AHEAD = 8
+"""Results for each hand that may wait for one before them; then no further task is begun."""
+
+
+def pulled(
+    submit: Callable[[Any], Any],
+    items: Iterable[Any],
+    hands: Callable[[], int],
+    cancel: Callable[[list[Any]], None],
+    *,
+    ordered: bool,
+) -> Generator[Any, None, None]:
+    """Yield the results of tasks, in the order of the items or as they are ready.
+
+    Parameters
+    ----------
+    submit : callable
+        Begins the task of an item, and returns a future with ``add_done_callback`` and ``result``.
+    items : iterable
+        Is gone through as tasks are begun, never far ahead.
+    hands : callable
+        Returns how many tasks may be in flight now.
+    cancel : callable
+        Is given the futures that are in flight when an error, Ctrl-C or ``close()`` ends this.
+    ordered : bool
+        Whether the results come in the order of the items. An error then comes in its place too, so that it is the
+        same one whoever computes.
+    """
+    ready: SimpleQueue[int] = SimpleQueue()
+    running: dict[int, Any] = {}
+    done: dict[int, Any] = {}
+    left, following = enumerate(items), 0
+
+    def begin() -> None:
+        while len(running) < hands() and len(done) < AHEAD * hands():
+            number, item = next(left, (-1, None))
+            if number < 0:
+                return
+            running[number] = future = submit(item)
+            future.add_done_callback(lambda _, number=number: ready.put(number))
+
+    try:
+        begin()
+        while running:
+            number = ready.get()
+            done[number] = running.pop(number)
+            begin()  # before the result is used: no hand waits for that
+            if not ordered:
+                yield done.pop(number).result()
+            while ordered and following in done:
+                yield done.pop(following).result()
+                following += 1
+                begin()
+    finally:
+        if running:
+            cancel([*running.values()])

@@ -1,0 +1,93 @@
+"""What runs in a process of the seam: calls come from its standard input, answers go to its standard output.
+
+A call is a pickled function with its arguments, an answer whether it went well, with the result or the error. What is
+printed on the way goes to where errors go.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import struct
+import threading
+import traceback
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import IO, Any
+
+import cloudpickle
+
+from bayesgp_mf.matrices.blas import one_thread_if_small
+
+_LENGTH = struct.Struct("<Q")
+_COMMON: dict[int, Any] = {}  # what the tasks of a map share: that of the last one
+
+
+def send(stream: IO[bytes], message: bytes) -> None:
+    """Write a message, its length before it."""
+    stream.write(_LENGTH.pack(len(message)))
+    stream.write(message)
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> bytes | None:
+    """Read a message; None where the other side has ended."""
+    head = stream.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        return None
+    length = _LENGTH.unpack(head)[0]
+    message = stream.read(length)
+    return message if len(message) == length else None
+
+
+def share(number: int, common: Any) -> None:
+    """Keep what the tasks of a map share."""
+    _COMMON.clear()
+    _COMMON[number] = common
+
+
+def task(number: int, function: Callable[[Any, Any], Any], item: Any) -> Any:
+    """Return the result of a task, with what it shares with others."""
+    return alone(function, _COMMON[number], item)
+
+
+def alone(function: Callable[[Any, Any], Any], common: Any, item: Any) -> Any:
+    """Return the result of a task, computed with one BLAS thread."""
+    with one_thread_if_small(0):  # a core for each worker
+        return function(common, item)
+
+
+def serve() -> None:
+    """Answer calls until whoever sends them closes the pipe or is gone, in the middle of a task too."""
+    calls, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    waiting: SimpleQueue[bytes] = SimpleQueue()
+    threading.Thread(target=_listen, args=(calls, waiting), daemon=True).start()
+    while True:
+        send(answers, _answer(waiting.get()))
+
+
+def _listen(calls: IO[bytes], waiting: SimpleQueue[bytes]) -> None:
+    while (call := receive(calls)) is not None:
+        waiting.put(call)
+    os._exit(0)
+
+
+def _answer(call: bytes) -> bytes:
+    try:
+        function, arguments = pickle.loads(call)
+        return _pickled(True, function(*arguments), "")
+    except BaseException as error:  # one that asks to exit too: somebody waits for the answer
+        said = traceback.format_exc()
+        try:
+            answer = _pickled(False, error, said)
+            pickle.loads(answer)
+        except Exception:  # an error that cannot travel
+            return _pickled(False, RuntimeError(f"{type(error).__name__}: {error}"), said)
+        return answer
+
+
+def _pickled(*answer: Any) -> bytes:
+    message: bytes = cloudpickle.dumps(answer)
+    return message

@@ -1,0 +1,112 @@
+"""Tasks for the tests of the seam, which other processes import, and a small cluster."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bayesgp_mf as bgp
+from bayesgp_mf.methods import METHODS
+
+
+def times(common, item):
+    """Return the product, and note nothing."""
+    return common * item
+
+
+def sums(common, item):
+    """Return sums whose last bits hang on the order, and on the number of BLAS threads."""
+    rng = np.random.default_rng(item)
+    return common @ rng.normal(size=(common.shape[1], 7))
+
+
+def noted(folder, item):
+    """Note on disk that a task was begun, and take a moment."""
+    Path(folder, f"{item}.{os.getpid()}.{time.monotonic_ns()}").touch()
+    time.sleep(0.1)
+    return item
+
+
+def begun(folder):
+    return sorted(int(path.name.partition(".")[0]) for path in Path(folder).iterdir())
+
+
+def slow_first(_, item):
+    """Return the item, the first one last."""
+    time.sleep(1.0 if item == 0 else 0.0)
+    return item
+
+
+def fails_at_three(_, item):
+    if item == 3:
+        raise ArithmeticError(f"no answer to {item}")
+    return item
+
+
+class Untravelled(Exception):  # noqa: N818
+    """An error that pickle cannot make again."""
+
+    def __init__(self, one, other):
+        super().__init__(f"{one} and {other}")
+
+
+def fails_untravelled(_, item):
+    raise Untravelled("this", item)
+
+
+def dies_once(folder, item):
+    """End the process in the middle of one task, the first time that it is done."""
+    mark = Path(folder, "died")
+    if item == 2 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return item, os.getpid()
+
+
+def dies(_, item):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class DiesOnce:
+    """TAP that ends its process in the middle of a solve, once; but not this one."""
+
+    mark: str
+    here: int
+    name: str = "dies"
+    gram_gradient, leave_one_out = METHODS["tap"].gram_gradient, METHODS["tap"].leave_one_out
+
+    def solve(self, problem, control=bgp.Control(), start=None):
+        if os.getpid() != self.here and not os.path.exists(self.mark):
+            open(self.mark, "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return METHODS["tap"].solve(problem, control, start)
+
+
+def moments(seed, mark):
+    """Return some numbers; end the process once, if there is a name for a file that says that it did."""
+    if mark and seed == 3 and not os.path.exists(mark):
+        open(mark, "w").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+    if seed < 0:
+        raise ArithmeticError(f"no numbers of {seed}")
+    draws = np.random.default_rng(seed).normal(size=(40, 40))
+    return {"values": np.linalg.eigvalsh(draws @ draws.T).tolist()}
+
+
+@contextmanager
+def cluster():
+    """Yield a client of two workers on this machine."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as found,
+        distributed.Client(found) as client,
+    ):
+        yield client
