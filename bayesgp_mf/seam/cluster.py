@@ -5,13 +5,12 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from bayesgp_mf.seam.pulling import pulled
-from bayesgp_mf.seam.states import Make, ask, release
+from bayesgp_mf.seam.states import Make, ask, has_state, release
 from bayesgp_mf.seam.sums import Answer, added, tree_sum
 from bayesgp_mf.seam.worker import alone
 
@@ -45,8 +44,9 @@ class Dask:
     def map_reduce(self, function: Callable[[Any, Any], Answer], message: Any) -> Answer:
         """Return the sum over all shards of ``function(state, message)``.
 
-        Each shard is asked where its state is, and nowhere else: Dask would let workers with nothing to do steal it,
-        and its state be made again. If a worker is lost meanwhile, all are asked again, its shards elsewhere.
+        A shard is asked where its state is. If Dask gives that task to another worker, because one had nothing to do
+        or is lost, that one does not make the state again but says so, and all are asked once more; those that have
+        answered a message have the answer ready.
         """
         client = self._client
         while True:
@@ -57,27 +57,24 @@ class Dask:
                     self._where[k] = workers[k % len(workers)]
             sent = self._sent(message)
             answers = [
-                client.submit(ask, self._job, k, make, function, sent, data, workers=[where], pure=False)
+                client.submit(
+                    _ask_at,
+                    where,
+                    self._job,
+                    k,
+                    make,
+                    function,
+                    sent,
+                    data,
+                    workers=[where],
+                    allow_other_workers=True,
+                    pure=False,
+                )
                 for k, (make, where, data) in enumerate(zip(self._makes, self._where, self._data, strict=True))
             ]
-            total = tree_sum(answers, partial(client.submit, added, pure=False))
-            if self._is_there(total):
-                result: Answer = total.result()
+            result: Answer | None = tree_sum(answers, partial(client.submit, _added_if_all, pure=False)).result()
+            if result is not None:
                 return result
-            client.cancel([sent, total, *answers])
-
-    def _is_there(self, total: Any) -> bool:
-        """Wait for a sum; return whether it came, and not that a worker was lost whose shards it waits for."""
-        from distributed import wait
-
-        while True:
-            with suppress(TimeoutError):
-                wait(total, timeout=LOOK_SECONDS)
-            if total.done():
-                return True
-            workers = self._client.nthreads()
-            if any(where not in workers for where in self._where):
-                return False
 
     def map(
         self, function: Callable[[Any, Any], Any], items: Iterable[Any], common: Any = None, *, ordered: bool = True
@@ -146,6 +143,19 @@ class _Crew:
         if least is not None:
             self._given[least].append(future)
         return future
+
+
+def _ask_at(where: str, job: str, number: int, *rest: Any) -> Answer | None:
+    """Return the answer of a shard, or None if its state is not here and belongs elsewhere."""
+    from distributed import get_worker
+
+    if get_worker().address != where and not has_state(job, number):
+        return None
+    return ask(job, number, *rest)
+
+
+def _added_if_all(one: Answer | None, other: Answer | None) -> Answer | None:
+    return None if one is None or other is None else added(one, other)
 
 
 def _itself(message: Any) -> Any:

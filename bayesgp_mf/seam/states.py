@@ -29,6 +29,11 @@ def ask(
         return function(state, message)
 
 
+def has_state(job: str, number: int) -> bool:
+    """Return whether the state of a shard is here."""
+    return (job, number) in _STATES
+
+
 def release(job: str) -> None:
     """Let the states of a job go."""
     _CLOSED.add(job)
