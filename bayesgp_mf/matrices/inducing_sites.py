@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -122,6 +122,14 @@ class InducingCorrection:
     def covariance_diagonal(self) -> Array:
         """Return the posterior variances ``(n,)`` under all sites: of what is a case's own, and of the shared part."""
         return np.asarray(self.gram.own / self._share + self._shared.covariance_diagonal() / self._share**2)
+
+    def covariance_rows(self, which: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], Array]]:
+        """Yield rows ``(k, n)`` of the posterior covariance, some at a time, with their numbers ``(k,)``."""
+        variance = self.covariance_diagonal()
+        for rows, shared in self._shared.covariance_rows(which):
+            found = shared / np.multiply.outer(self._share[rows], self._share)
+            found[np.arange(rows.size), rows] = variance[rows]
+            yield rows, found
 
     def covariance(self, cavity_variance: Array, left_out: Callable[[], float]) -> None:
         """Return None: by a part of the inducing cases Newton's step saves 2 of 12 others, and takes as long as 3."""

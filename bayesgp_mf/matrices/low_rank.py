@@ -19,7 +19,7 @@ accuracy.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -377,6 +377,13 @@ class LowRankCorrection:
             return np.asarray(np.einsum("ij,ij->i", root @ inner, root) - own * vector)
 
         return Covariance(lambda vector: np.asarray(root @ (root.T @ vector)), squared_times, rank == self.gram.rank)
+
+    def covariance_rows(self, which: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], Array]]:
+        """Yield rows ``(k, n)`` of the posterior covariance, some at a time, with their numbers ``(k,)``."""
+        root, inverse = self.gram.root, self.inverse_factor
+        for block in blocks(which.size, max(1, AT_ONCE // root.shape[0])):
+            rows = which[block]
+            yield rows, np.asarray(root @ (inverse.T @ (inverse @ root[rows].T)), dtype=np.float64).T
 
     def covariance_times(self, vectors: Array) -> Array:
         """Return Sigma times ``vectors``, ``(n,)`` or ``(n, m)``."""

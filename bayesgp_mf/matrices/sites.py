@@ -5,7 +5,7 @@ Nothing here inverts K, which may be singular, and nothing adds jitter.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from typing import ClassVar
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas
 
+from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.corrections import Covariance, site_variance
 from bayesgp_mf.matrices.factors import (
     blas_routine,
@@ -30,6 +31,8 @@ CANCELLATION = 1e-3
 """Where site precision times prior variance is below this, 1/R_ii - omega_i would lose over 3 digits."""
 
 
+ROWS = 256
+"""Rows of a covariance that are yielded together."""
 SQUARES_KEPT = 1000
 """Cases up to which the squared entries of the covariance are kept beside it."""
 
@@ -270,6 +273,36 @@ class SiteCorrection:
         squared = covariance**2
         squared.ravel(order="K")[:: cavity_variance.size + 1] = 0.0
         return Covariance(partial(symmetric_times, covariance), partial(symmetric_times, squared), is_whole=True)
+
+    def covariance_rows(self, which: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], Array]]:
+        r"""Yield rows ``(k, n)`` of the posterior covariance, some at a time, with their numbers ``(k,)``.
+
+        Off the diagonal :math:`\Sigma_{ij} = -R_{ij} / (W_i W_j)`, unless sites say so little that a difference from K
+        is the better way.
+        """
+        variance, precision = self.covariance_diagonal(), self.site_precision
+        by_sites = bool(self._informative.all())
+        at_once = by_sites and self._removed is None and 4 * which.size > precision.size
+        if at_once:  # half the work of rows one by one
+            every = symmetric(gram_of_lower(self._inverse_factor * (1.0 / self._root_precision)))
+        for block in blocks(which.size, ROWS):
+            rows = which[block]
+            if at_once:
+                found = -every[rows]
+            elif by_sites:
+                found = self.rows(rows) / -np.multiply.outer(precision[rows], precision)
+            else:
+                found = self._gram[rows] - self._reduced(rows)
+            found[np.arange(rows.size), rows] = variance[rows]
+            yield rows, found
+
+    def _reduced(self, rows: NDArray[np.intp]) -> Array:
+        """Return rows ``(k, n)`` of K R K."""
+        half = self._half()
+        result = (half @ self._gram[:, rows]).T @ (half @ self._gram)
+        if self._removed is not None:
+            result -= (self._removed.T @ self._gram[:, rows]).T @ (self._removed.T @ self._gram)
+        return np.asarray(result)
 
     def covariance_lower(self, cavity_variance: Array) -> Array:
         """Return the lower triangle ``(n, n)`` of the posterior covariance; zeros are above it.
