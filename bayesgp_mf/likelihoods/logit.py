@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from scipy.special import expit, log_expit
 
-from bayesgp_mf.likelihoods.moments import from_moments
 from bayesgp_mf.likelihoods.logistic_normal import FINE, Rule, by_rule, discretise, rules
+from bayesgp_mf.likelihoods.moments import from_moments
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
 

@@ -214,8 +214,8 @@ class Probit:
 
         From the derivatives of Z, :math:`Z^{(k)} = (1 - 2\kappa)(-1)^{k-1} He_{k-1}(z)\, \phi(z)`. Where nearly all of
         u's weight lies in the tail beyond zero these would cancel; there its moments about zero do not:
-        :math:`M_k = \int_0^\infty u^k \phi(u - z) du` have the ratios :math:`M_k / M_{k-1} = k / (x + M_{k+1}/M_k)`, x =
-        -z, a continued fraction.
+        :math:`M_k = \int_0^\infty u^k \phi(u - z) du` have the ratios :math:`M_k / M_{k-1} = k / (x + M_{k+1}/M_k)`,
+        x = -z, a continued fraction.
         """
         log_right = np.log1p(-2.0 * self.flip) + log_ndtr(z)
         with np.errstate(divide="ignore"):

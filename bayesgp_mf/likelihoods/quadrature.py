@@ -295,7 +295,7 @@ class _Averages:
 
     def _sum(self, values: Array) -> Array:
         sums = np.sum(self.nodes.weight * values, axis=1)
-        return np.bincount(self.nodes.case, sums, minlength=self._size)
+        return np.asarray(np.bincount(self.nodes.case, sums, minlength=self._size), dtype=np.float64)
 
 
 def _partition(function: _Density, t: Array, mean: Array, scale: Array, step: float) -> tuple[Array, Array, Array]:

@@ -102,8 +102,8 @@ class Sites(Correction, Protocol):
         None where Newton's step, which asks for them, would take as long as several others.
         """
 
-    def covariance_rows(self, which: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], Array]]:
-        """Yield rows ``(k, n)`` of Sigma, some at a time, with their numbers ``(k,)``; all those asked for, in order."""
+    def covariance_with(self, which: NDArray[np.intp]) -> Iterator[tuple[slice, Array]]:
+        """Yield posterior covariances ``(k, m)`` of all cases, some at a time, with those of given numbers ``(m,)``."""
 
     def gradient(self, left: Array, right: Array) -> Any:
         """Return ``(left right' + right left' - R) / 2`` as `Matrix.pull_back` takes it, for ``(n,)`` arrays."""

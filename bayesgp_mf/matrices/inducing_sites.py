@@ -123,13 +123,17 @@ class InducingCorrection:
         """Return the posterior variances ``(n,)`` under all sites: of what is a case's own, and of the shared part."""
         return np.asarray(self.gram.own / self._share + self._shared.covariance_diagonal() / self._share**2)
 
-    def covariance_rows(self, which: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], Array]]:
-        """Yield rows ``(k, n)`` of the posterior covariance, some at a time, with their numbers ``(k,)``."""
-        variance = self.covariance_diagonal()
-        for rows, shared in self._shared.covariance_rows(which):
-            found = shared / np.multiply.outer(self._share[rows], self._share)
-            found[np.arange(rows.size), rows] = variance[rows]
-            yield rows, found
+    def covariance_with(self, which: NDArray[np.intp]) -> Iterator[tuple[slice, Array]]:
+        """Yield posterior covariances ``(k, m)`` of all cases, some at a time, with those of given numbers ``(m,)``."""
+        own = self.gram.own[which] / self._share[which]
+        place = np.argsort(which)
+        for block, found in self._shared.covariance_with(which):
+            found /= self._share[block][:, None]
+            found /= self._share[which]
+            first, last = np.searchsorted(which[place], (block.start, block.stop))
+            here = place[first:last]  # those of the given cases that are in the block
+            found[which[here] - block.start, here] += own[here]
+            yield block, found
 
     def covariance(self, cavity_variance: Array, left_out: Callable[[], float]) -> None:
         """Return None: by a part of the inducing cases Newton's step saves 2 of 12 others, and takes as long as 3."""

@@ -378,12 +378,12 @@ class LowRankCorrection:
 
         return Covariance(lambda vector: np.asarray(root @ (root.T @ vector)), squared_times, rank == self.gram.rank)
 
-    def covariance_rows(self, which: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], Array]]:
-        """Yield rows ``(k, n)`` of the posterior covariance, some at a time, with their numbers ``(k,)``."""
+    def covariance_with(self, which: NDArray[np.intp]) -> Iterator[tuple[slice, Array]]:
+        """Yield posterior covariances ``(k, m)`` of all cases, some at a time, with those of given numbers ``(m,)``."""
         root, inverse = self.gram.root, self.inverse_factor
-        for block in blocks(which.size, max(1, AT_ONCE // root.shape[0])):
-            rows = which[block]
-            yield rows, np.asarray(root @ (inverse.T @ (inverse @ root[rows].T)), dtype=np.float64).T
+        after = inverse.T @ (inverse @ np.asarray(root[which], dtype=np.float64).T)
+        for block in blocks(root.shape[0], max(1, AT_ONCE // which.size)):
+            yield block, np.asarray(root[block] @ after, dtype=np.float64)
 
     def covariance_times(self, vectors: Array) -> Array:
         """Return Sigma times ``vectors``, ``(n,)`` or ``(n, m)``."""

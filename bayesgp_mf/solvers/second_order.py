@@ -22,7 +22,6 @@ two cases leave out what no pair has, and it is of the size of the next terms of
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import factorial
 from typing import NamedTuple
 
@@ -36,8 +35,10 @@ from bayesgp_mf.likelihoods.moments import gauss_rule
 from bayesgp_mf.likelihoods.optional import known_sites, of_cases
 from bayesgp_mf.types import Array
 
-ORDERS = (3, 4, 5, 6)
-"""Of the series; the first is the correction."""
+ORDERS = (3, 4)
+"""Of the series, summed over all pairs; the first is the correction."""
+HIGHEST = 6
+"""Those up to this are summed over the largest pairs, which have all but nothing of them."""
 NODES = 6
 """Of the rule that integrates over one case of a pair."""
 PAIRS = 4
@@ -45,9 +46,9 @@ PAIRS = 4
 LOOKED_AT = 16_384
 """Entries of rows by which it is judged which are large."""
 WHOLE = 4000
-"""Cases up to which all rows of the covariance are summed; beyond, as many rows as ..."""
-ROWS = 1000
-"""... this, at random, with probabilities by their skewness."""
+"""Cases up to which all pairs are summed; beyond, those of each with as many at random as ..."""
+FEW = (200, 1000)
+"""... half the columns of the root, but at least and at most so many, the more skewed the sooner."""
 
 
 class SecondOrder(NamedTuple):
@@ -77,39 +78,43 @@ def second_order(problem: Problem, solution: Solution) -> SecondOrder | None:
 
     Notes
     -----
-    O(n^2) time beside the posterior covariance, whose rows are made some at a time. From 4000 cases on the sums are over
-    1000 rows at random (the same ones each time), and what that may be off by (two standard errors) adds to what is
-    left.
+    O(n^2) time beside the posterior covariance. Above 4000 cases the sums are over the pairs of all with some at
+    random (the same ones each time), and what that may be off by (two standard errors) adds to what is left.
     """
     if solution.evidence.kind != "ep" or problem.likelihood.targets == "classes":
         return None
     if known_sites(problem.likelihood, problem.t, 0.0) is not None:
         return SecondOrder(0.0, 0.0)  # tilted distributions are Gaussian
     cases = _Cases(problem, solution)
-    rows, chance = _rows(cases.cumulants[0])
-    is_whole = rows.size == problem.n
-    sums = np.zeros((len(ORDERS), rows.size))
+    few, chance = _some_cases(cases.cumulants[0], problem.matrix.width)
+    is_whole = few.size == problem.n
+    sums = np.zeros((len(ORDERS), few.size))
     pairs = _LargestPairs()
-    done = 0
-    for which, correlation in solution.correction.covariance_rows(rows):
-        here = slice(done, done + which.size)
-        done += which.size
-        correlation /= cases.sd[which][:, None]
-        correlation /= cases.sd
-        correlation[np.arange(which.size), which] = 0.0
+    for block, correlation in solution.correction.covariance_with(few):  # type: ignore[attr-defined]
+        correlation /= cases.sd[block][:, None]
+        correlation /= cases.sd[few]
+        numbers = np.arange(block.start, block.stop)
+        itself = slice(*np.searchsorted(few, (block.start, block.stop)))
+        correlation[few[itself] - block.start, np.arange(few.size)[itself]] = 0.0
         power = correlation**2
         for k, order in enumerate(ORDERS):
             power *= correlation
-            weight = cases.cumulants[k] / factorial(order)
-            sums[k, here] = 0.5 * cases.cumulants[k, which] * (power @ weight)
-            if order == ORDERS[0]:
+            weight = cases.cumulants[k, few] / factorial(order)
+            sums[k] += 0.5 * weight * (cases.cumulants[k, block] @ power)
+            if k == 0:
                 term = power * weight
-                term *= cases.cumulants[k, which][:, None]
-                pairs.look(which, chance[here], correlation, term, each_once=is_whole)
-    totals = np.sum(sums / chance, axis=1)
-    left_of_pairs = pairs.sum(cases.log_pair_average)
-    sampling = 0.0 if is_whole else 2.0 * float(np.std(sums[0] / chance) * np.sqrt(rows.size))
-    return SecondOrder(float(totals[0]), abs(left_of_pairs) + float(np.sum(np.abs(totals[1:]))) + sampling)
+                term *= cases.cumulants[k, block][:, None]
+                pairs.look(numbers, few, chance, correlation, term, each_once=is_whole)
+    correction, fourth = np.sum(sums / chance, axis=1)
+    one, other, c, term, weight = pairs.found()
+    left_of_pairs = float(weight @ (cases.log_pair_average(one, other, c) - term))
+    higher = [
+        float(weight @ (cases.cumulants[k, one] * cases.cumulants[k, other] * c ** (k + 3))) / factorial(k + 3)
+        for k in range(len(ORDERS), HIGHEST - 2)
+    ]
+    sampling = 0.0 if is_whole else 2.0 * float(np.std(sums[0] / chance) * np.sqrt(few.size))
+    remaining = abs(left_of_pairs) + abs(float(fourth)) + float(np.sum(np.abs(higher))) + sampling
+    return SecondOrder(float(correction), remaining)
 
 
 class _Cases:
@@ -123,15 +128,17 @@ class _Cases:
         self.sd = np.sqrt(variance / (1.0 + solution.correction.site_precision * variance))  # type: ignore[attr-defined]
         self.latent = mean + variance * solution.alpha
         self.all_cumulants = tilted_cumulants(problem.likelihood, problem.t, mean, variance, 2 * NODES - 1)
-        self.cumulants = self.all_cumulants[: len(ORDERS)]
+        self.cumulants = self.all_cumulants[: HIGHEST - 2]
 
     def log_pair_average(self, one: NDArray[np.intp], other: NDArray[np.intp], c: Array) -> Array:
         r"""Return log <F_i F_j> ``(k,)`` of pairs with correlations c, by a rule for the tilted distribution of i.
 
-        Given f_i at x standard deviations from its mean, f_j is Gaussian with mean :math:`\mu_j + c\, s_j x` and variance
-        :math:`s_j^2 (1 - c^2)`. Times the likelihood and without its own site, whose product with the cavity
+        Given f_i at x standard deviations from its mean, f_j is Gaussian with mean :math:`\mu_j + c\, s_j x` and
+        variance :math:`s_j^2 (1 - c^2)`. Times the likelihood and without its own site, whose product with the cavity
         (m, lambda) is the posterior, that is log Z_j at another cavity and the norm of three Gaussians.
         """
+        if not one.size:
+            return np.zeros(0)
         asked, one = np.unique(one, return_inverse=True)
         nodes, weights = gauss_rule(self.all_cumulants[:, asked], NODES)
         x, s = nodes[:, one], self.sd[other]
@@ -159,39 +166,47 @@ class _LargestPairs:
     def __init__(self) -> None:
         self._found: list[tuple[NDArray[np.intp], NDArray[np.intp], Array, Array, Array]] = []
 
-    def look(self, rows: NDArray[np.intp], chance: Array, correlation: Array, term: Array, *, each_once: bool) -> None:
-        """Take the largest of some rows, whose chance of being there is given."""
-        size = np.abs(term)
-        if each_once:
-            size[np.arange(size.shape[1]) <= rows[:, None]] = 0.0
-        flat = size.ravel()
+    def look(
+        self,
+        numbers: NDArray[np.intp],
+        few: NDArray[np.intp],
+        chance: Array,
+        correlation: Array,
+        term: Array,
+        *,
+        each_once: bool,
+    ) -> None:
+        """Take the largest of the pairs of some cases with few, whose chance of being there is given."""
+        flat = np.abs(term).ravel()
         step = max(flat.size // LOOKED_AT, 1)
         some = flat[::step]  # what the largest are is judged by some: it need not be known to the last pair
-        most = PAIRS * rows.size // (1 if each_once else 2)
-        least = np.partition(some, -most // step)[-most // step] if most < flat.size else 0.0
+        most = max((2 if each_once else 1) * PAIRS * numbers.size // step, 1)
+        least = np.partition(some, -most)[-most] if most < some.size else 0.0
         (first,) = np.nonzero(flat > least)
-        which, other = np.divmod(first, size.shape[1])
-        weight = (1.0 if each_once else 0.5) / chance[which]
-        self._found.append((rows[which], other, correlation.ravel()[first], term.ravel()[first], weight))
+        other, one = np.divmod(first, few.size)
+        if each_once:
+            before = few[one] < numbers[other]
+            first, other, one = first[before], other[before], one[before]
+        weight = (1.0 if each_once else 0.5) / chance[one]
+        self._found.append((few[one], numbers[other], correlation.ravel()[first], term.ravel()[first], weight))
 
-    def sum(self, log_average: Callable[[NDArray[np.intp], NDArray[np.intp], Array], Array]) -> float:
-        """Return the sum over pairs of the log of their average less their term."""
+    def found(self) -> tuple[NDArray[np.intp], NDArray[np.intp], Array, Array, Array]:
+        """Return of each pair the two cases, their correlation, the term, and how many pairs it stands for."""
         one, other, correlation, term, weight = (np.concatenate(part) for part in zip(*self._found, strict=True))
-        if not one.size:
-            return 0.0
-        return float(np.sum(weight * (log_average(one, other, correlation) - term)))
+        return one, other, correlation, term, weight
 
 
-def _rows(skewness: Array) -> tuple[NDArray[np.intp], Array]:
-    """Return the rows that are summed, and the chance that each of them had to be among them."""
+def _some_cases(skewness: Array, width: int) -> tuple[NDArray[np.intp], Array]:
+    """Return numbers of the cases whose pairs are summed, and the chance that each of them had to be among them."""
     n = skewness.size
+    most = int(np.clip(width // 2, *FEW))
     if n <= WHOLE:
         return np.arange(n), np.ones(n)
     size = np.abs(skewness)
-    chance = np.minimum(ROWS * (0.5 / n + 0.5 * size / max(float(np.sum(size)), np.finfo(float).tiny)), 1.0)
+    chance = np.minimum(most * (0.5 / n + 0.5 * size / max(float(np.sum(size)), np.finfo(float).tiny)), 1.0)
     # at equal steps along the sum of the chances, from a random place, in a random order of the cases
     rng = np.random.default_rng(n)
     order = rng.permutation(n)
-    ends = np.cumsum(chance[order]) + rng.random()
-    taken = np.sort(order[np.diff(np.floor(ends), prepend=np.floor(ends[0] - chance[order[0]])) > 0])
+    ends = np.concatenate([[0.0], np.cumsum(chance[order])]) + rng.random()
+    taken = np.sort(order[np.diff(np.floor(ends)) > 0])
     return taken, chance[taken]
