@@ -42,8 +42,9 @@ from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.methods import check_marginals, get_method
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process, make_process
-from bayesgp_mf.processes.single import Marginals
+from bayesgp_mf.processes.single import Marginals, Posterior
 from bayesgp_mf.seeds import as_generator
+from bayesgp_mf.solvers.second_order import second_order
 from bayesgp_mf.tuning import Tuned, tune
 from bayesgp_mf.types import Array
 
@@ -252,6 +253,7 @@ def fit(
             attrs = {"hyper": strategy.name, "hyper_judged_by": judge.name}
             if judge is solver and found.log_evidence is not None:
                 _compare_with_search(found.posterior.parts[0].solution, found.log_evidence)
+        found = _with_correction(found)
         warn_of_scale(X, [kernel, *(part.kernel for part in found.posterior.parts)])
         return to_container(
             found.posterior,
@@ -266,6 +268,18 @@ def fit(
             marginals=marginals,
             sampled=found.sampled,
         )
+
+
+def _with_correction(found: Tuned) -> Tuned:
+    """Return a fit with the second-order correction of its evidence, where there is one: at one setting, by TAP."""
+    part = found.posterior
+    if not isinstance(part, Posterior):
+        return found
+    known = second_order(part.problem, part.solution)
+    if known is None:
+        return found
+    evidence = replace(part.solution.evidence, correction=known.correction, remaining=known.remaining)
+    return replace(found, posterior=replace(part, solution=replace(part.solution, evidence=evidence)))
 
 
 def predict(

@@ -23,6 +23,7 @@ from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.memory import available_bytes, check_memory
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process
+from bayesgp_mf.solvers.second_order import second_order
 
 TOLERANCE = 1e-6
 """Relative, of means and variances that are computed again, with the prior's standard deviation as their scale."""
@@ -32,6 +33,8 @@ LOO_TOLERANCE = 1e-5
 """The same of leave-one-out predictions, in which more cancels."""
 EVIDENCE_TOLERANCE = 1e-6
 """In nats for each nat of an evidence, and of each case."""
+CORRECTION_TOLERANCE = 1e-3
+"""In nats, of the correction of an evidence and of what is left, in which pairs are taken or not."""
 _OF_ALL_SETTINGS = ("latent_mean", "latent_sd", "cavity_mean", "cavity_sd", "loo_i")
 _FINITE = {"fit": ("alpha", "node_weight"), "observed_data": ("y",), "constant_data": ("X",)}
 
@@ -149,9 +152,10 @@ def _check_evidences(parts: Iterable[Process]) -> None:
         if stored.info.status is not Status.CONVERGED:
             continue
         try:
-            again = part.method.solve(problem, Control(throw=False), stored).evidence
+            solved = part.method.solve(problem, Control(throw=False), stored)
         except (ConvergenceError, NotPositiveDefiniteError):  # what is not computed now is held against nothing
             continue
+        again = solved.evidence
         for name, said, found in (
             ("evidence_kind", stored.evidence.kind, again.kind),
             ("evidence_bound", stored.evidence.bound, again.bound),
@@ -162,6 +166,11 @@ def _check_evidences(parts: Iterable[Process]) -> None:
         _check_same("log_evidence", stored.evidence.value, again.value, EVIDENCE_TOLERANCE, scale, rest)
         error = stored.evidence.standard_error, again.standard_error
         _check_same("log_evidence_se", *error, EVIDENCE_TOLERANCE, 1.0, rest)
+        if stored.evidence.correction is not None:
+            known = second_order(problem, solved)
+            for name in ("correction", "remaining"):
+                value, now = getattr(stored.evidence, name), np.nan if known is None else getattr(known, name)
+                _check_same(f"log_evidence_{name}", value, now, CORRECTION_TOLERANCE, 1.0, rest)
 
 
 def nodes_of_draws(recorded: xr.DataArray, posterior: Mixture, drawn: xr.Dataset) -> NDArray[np.intp]:

@@ -156,7 +156,11 @@ def _read_solution(node: xr.Dataset, problem: Problem, alpha: Array, attrs: dict
     if kind == "none":
         return Solution(method, alpha, UndefinedCorrection(method), UndefinedEvidence(method), None, info)
     value, error = float(node["log_evidence"]), float(node["log_evidence_se"])
-    evidence = Evidence(value, kind, None if bound == "none" else bound, error)
+    names = ("log_evidence_correction", "log_evidence_remaining")
+    correction, remaining = (float(node[name]) if name in node else None for name in names)
+    if (correction is None) != (remaining is None) or not 0.0 <= (remaining or 0.0) < np.inf:
+        raise ValueError(f"log_evidence_correction and log_evidence_remaining are {correction} and {remaining}")
+    evidence = Evidence(value, kind, None if bound == "none" else bound, error, correction, remaining)
     return Solution(method, alpha, _read_correction(node, problem), evidence, None, info)
 
 

@@ -174,6 +174,9 @@ def _setting(part: Process) -> dict[str, NDArray[Any]]:
         arrays |= solution.correction.stored()
         arrays["log_evidence"] = np.array(solution.evidence.value)
         arrays["log_evidence_se"] = np.array(solution.evidence.standard_error)
+        if solution.evidence.correction is not None:
+            arrays["log_evidence_correction"] = np.array(solution.evidence.correction)
+            arrays["log_evidence_remaining"] = np.array(solution.evidence.remaining)
     return arrays
 
 

@@ -98,12 +98,33 @@ class Evidence:
         Whether the value is a guaranteed bound on the true log evidence.
     standard_error : float
         Monte-Carlo standard error in nats; 0 for deterministic methods.
+    correction : float or None
+        What the second-order correction adds to TAP's value, in nats (`solvers.second_order`); None where it was not
+        computed, or there is none.
+    remaining : float or None
+        The size of what is left out after that, in nats.
     """
 
     value: float
     kind: EvidenceKind
     bound: Literal["lower"] | None = None
     standard_error: float = 0.0
+    correction: float | None = None
+    remaining: float | None = None
+
+    @property
+    def corrected(self) -> float:
+        """The value with its correction, where there is one."""
+        return self.value if self.correction is None else self.value + self.correction
+
+    def __str__(self) -> str:
+        if self.correction is None or self.remaining is None:
+            error = f" ± {self.standard_error:.2g}" if self.standard_error else ""
+            return f"log evidence {self.value:.2f}{error}"
+        places = _places(self.remaining)
+        return (
+            f"log evidence {self.value:.{places}f}, corrected {self.corrected:.{places}f} ± {self.remaining:.{places}f}"
+        )
 
 
 class Cavity(NamedTuple):
@@ -255,6 +276,11 @@ def check_start(start: object) -> None:
     """Raise a ValueError if ``start`` is neither a solution nor None."""
     if start is not None and not isinstance(start, Solution):
         raise ValueError(f"start must be a Solution, as solve returns it, or None, got {start!r}.")
+
+
+def _places(error: float) -> int:
+    """Return how many decimals show an error to its first digit, but two at least and six at most."""
+    return int(np.clip(-np.floor(np.log10(error)), 2, 6)) if error > 0 else 2
 
 
 def _count(shape: tuple[int, ...]) -> list[str]:

@@ -80,6 +80,10 @@ class Gaussian:
         precision = np.full(t.shape, 1.0 / (self.noise_variance + noise))
         return precision, t * precision
 
+    def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Array:
+        """Return zeros ``(order - 2, n)``: the product of two Gaussians is one."""
+        return np.zeros((order - 2, np.size(mean)))
+
     def predict_proba(self, mean: Array, variance: Array) -> Array:
         """Raise: a real target has no class probability."""
         raise UndefinedQuantityError(

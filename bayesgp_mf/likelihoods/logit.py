@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import expit, log_expit
 
 from bayesgp_mf.likelihoods.logistic_normal import FINE, Rule, by_rule, discretise, rules
+from bayesgp_mf.likelihoods.moments import from_moments
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
 
@@ -95,6 +96,22 @@ class Logit:
             return None
         slope = np.tanh(0.5 * mean)
         return -derivs.d2 * slope, derivs.d2 * (slope**2 + 2.0 * derivs.d2)
+
+    def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Array:
+        """Return what `cumulants.tilted_cumulants` does, for variances ``(n,)`` above zero, by the rules of log Z."""
+        z = t * mean
+        found = np.empty((order - 2, z.size))
+        for rule, rows in by_rule(np.sqrt(variance), _RULES):
+            for some in (rows[part] for part in blocks(rows.size, max(1, _ENTRIES // rule.points))):
+                density = discretise(z[some], variance[some], rule)
+                offset = density.offset - _average(density.weight, density.offset)[:, None]
+                scaled = offset / np.sqrt(_average(density.weight, offset**2))[:, None]
+                moments, powers = np.empty((order, scaled.shape[0])), density.weight
+                for k in range(order):
+                    powers = powers * scaled
+                    moments[k] = np.sum(powers, axis=1)
+                found[:, some] = from_moments(moments)[2:]
+        return np.asarray(found * (t ** np.arange(3, order + 1)[:, None]))
 
     def predict_proba(self, mean: Array, variance: Array) -> Array:
         """Return P(t = +1) when f ~ N(mean, variance); elementwise."""

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bayesgp_mf.likelihoods.base import Likelihood
 from bayesgp_mf.types import Array, Derivs
 
@@ -87,6 +90,25 @@ def closed_tilted_values(
     """
     ask = getattr(likelihood, "tilted_values", None)
     return None if ask is None else ask(t, mean, variance, scores)
+
+
+def closed_cumulants(likelihood: Likelihood, t: Array, mean: Array, variance: Array, order: int) -> Array | None:
+    """Return what `cumulants.tilted_cumulants` does for variances above zero, where it has a closed form.
+
+    The method ``tilted_cumulants(t, mean, variance, order)``, which may return None as well; None without it.
+    """
+    ask = getattr(likelihood, "tilted_cumulants", None)
+    return None if ask is None else ask(t, mean, variance, order)
+
+
+def of_cases(likelihood: Likelihood, which: NDArray[np.intp]) -> Likelihood:
+    """Return the likelihood of some cases, where it is not the same for all.
+
+    The method ``of_cases(which)``, with the numbers of the cases; without it, it is the likelihood itself.
+    """
+    ask = getattr(likelihood, "of_cases", None)
+    found: Likelihood = likelihood if ask is None else ask(which)
+    return found
 
 
 def parameters(likelihood: Likelihood) -> Mapping[str, float]:

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.special import expit
 
 from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.likelihoods.moments import from_moments
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
 
@@ -154,6 +155,19 @@ class Quadrature:
             )
         return Derivs(*(row.reshape(shape) for row in result))
 
+    def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Array:
+        """Return what `cumulants.tilted_cumulants` does, for variances ``(n,)`` above zero."""
+        moments = np.empty((order, mean.size))
+        for block in blocks(mean.size, _BLOCK):
+            tilted = _Tilted(self.log_density, t[block], mean[block], np.sqrt(variance[block]))
+            mode, peak = _mode(tilted)
+            average = _Averages(_integrate(tilted, mode, peak), mode.size)
+            case, distance = average.nodes.case, average.nodes.distance
+            distance = distance - average(distance)[case][:, None]
+            scaled = distance / np.sqrt(average(distance**2))[case][:, None]
+            moments[:, block] = [average(scaled**k) for k in range(1, order + 1)]
+        return from_moments(moments)[2:]
+
     def predict_proba(self, mean: Array, variance: Array) -> Array:
         """Return P(t = +1) when f ~ N(mean, variance), normalised over the two labels; elementwise.
 
@@ -268,32 +282,44 @@ class _Nodes(NamedTuple):
     weight: Array
 
 
+class _Averages:
+    """Averages over the tilted densities of ``size`` cases, by the nodes of an integral."""
+
+    def __init__(self, nodes: _Nodes, size: int) -> None:
+        self.nodes, self._size = nodes, size
+        self.mass = self._sum(np.ones_like(nodes.weight))
+
+    def __call__(self, values: Array) -> Array:
+        """Return the averages ``(size,)`` of values at the nodes."""
+        return np.asarray(self._sum(values) / self.mass)
+
+    def _sum(self, values: Array) -> Array:
+        sums = np.sum(self.nodes.weight * values, axis=1)
+        return np.asarray(np.bincount(self.nodes.case, sums, minlength=self._size), dtype=np.float64)
+
+
 def _partition(function: _Density, t: Array, mean: Array, scale: Array, step: float) -> tuple[Array, Array, Array]:
     """Return log Z and its derivatives in mean, ``(k,)`` each, for scale > 0."""
     tilted = _Tilted(function, t, mean, scale)
     mode, peak = _mode(tilted)
     nodes = _integrate(tilted, mode, peak)
-
-    def average(values: Array, total: Array | float = 1.0) -> Array:
-        sums = np.sum(nodes.weight * values, axis=1)
-        return np.asarray(np.bincount(nodes.case, sums, minlength=mode.size) / total)
-
-    mass = average(np.ones_like(nodes.weight))
-    offset = average(nodes.distance, mass)
-    spread = average((nodes.distance - offset[nodes.case][:, None]) ** 2, mass)
-    value = peak + np.log(mass) - 0.5 * np.log(2.0 * np.pi)
+    average = _Averages(nodes, mode.size)
+    offset = average(nodes.distance)
+    spread = average((nodes.distance - offset[nodes.case][:, None]) ** 2)
+    value = peak + np.log(average.mass) - 0.5 * np.log(2.0 * np.pi)
     d1, d2 = (mode + offset) / scale, (spread - 1.0) / scale**2
     narrow = scale < step
     if narrow.any():
         # moments of x would be a difference quotient over less than the step
         inside = narrow[nodes.case]
         nodes = _Nodes(*(part[inside] for part in nodes))
+        average = _Averages(nodes, mode.size)
         f = tilted.take(nodes.case).latent(mode[nodes.case][:, None] + nodes.distance)
         targets = np.repeat(t[nodes.case], f.shape[1])
         _, first, second = (part.reshape(f.shape) for part in _differences(function, targets, f.ravel(), step))
-        safe = np.where(narrow, mass, 1.0)
-        slope = average(first, safe)
-        bend = average(second + (first - slope[nodes.case][:, None]) ** 2, safe)
+        with np.errstate(invalid="ignore"):  # of those that are not narrow there are no nodes
+            slope = average(first)
+            bend = average(second + (first - slope[nodes.case][:, None]) ** 2)
         d1, d2 = np.where(narrow, slope, d1), np.where(narrow, bend, d2)
     return value, d1, d2
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods import optional
@@ -101,6 +102,14 @@ class Shifted:
     def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> tuple[Array, Array] | None:
         """Return the third and fourth derivative of `log_partition`, where the likelihood has a form of them."""
         return optional.closed_higher_derivatives(self.likelihood, t, self._shift(mean), variance, derivs)
+
+    def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Array | None:
+        """Return what `cumulants.tilted_cumulants` does, where the likelihood has a form of it."""
+        return optional.closed_cumulants(self.likelihood, t, self._shift(mean), variance, order)
+
+    def of_cases(self, which: NDArray[np.intp]) -> Shifted:
+        """Return the likelihood of the deviations of some cases."""
+        return Shifted(optional.of_cases(self.likelihood, which), self.offset[which])
 
     def tilted_values(self, t: Array, mean: Array, variance: Array, scores: Array) -> tuple[Array, Array] | None:
         """Return what `processes.tilted.tilted_values` does, where the likelihood has a form of it."""

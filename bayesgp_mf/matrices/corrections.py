@@ -11,7 +11,7 @@ with :math:`R = (K + \Omega)^{-1}` when each example acts as a measurement with 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -101,6 +101,9 @@ class Sites(Correction, Protocol):
 
         None where Newton's step, which asks for them, would take as long as several others.
         """
+
+    def covariance_with(self, which: NDArray[np.intp]) -> Iterator[tuple[slice, Array]]:
+        """Yield posterior covariances ``(k, m)`` of all cases, some at a time, with those of given numbers ``(m,)``."""
 
     def gradient(self, left: Array, right: Array) -> Any:
         """Return ``(left right' + right left' - R) / 2`` as `Matrix.pull_back` takes it, for ``(n,)`` arrays."""

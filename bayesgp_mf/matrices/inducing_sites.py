@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -122,6 +122,18 @@ class InducingCorrection:
     def covariance_diagonal(self) -> Array:
         """Return the posterior variances ``(n,)`` under all sites: of what is a case's own, and of the shared part."""
         return np.asarray(self.gram.own / self._share + self._shared.covariance_diagonal() / self._share**2)
+
+    def covariance_with(self, which: NDArray[np.intp]) -> Iterator[tuple[slice, Array]]:
+        """Yield posterior covariances ``(k, m)`` of all cases, some at a time, with those of given numbers ``(m,)``."""
+        own = self.gram.own[which] / self._share[which]
+        place = np.argsort(which)
+        for block, found in self._shared.covariance_with(which):
+            found /= self._share[block][:, None]
+            found /= self._share[which]
+            first, last = np.searchsorted(which[place], (block.start, block.stop))
+            here = place[first:last]  # those of the given cases that are in the block
+            found[which[here] - block.start, here] += own[here]
+            yield block, found
 
     def covariance(self, cavity_variance: Array, left_out: Callable[[], float]) -> None:
         """Return None: by a part of the inducing cases Newton's step saves 2 of 12 others, and takes as long as 3."""

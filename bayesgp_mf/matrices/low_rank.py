@@ -19,7 +19,7 @@ accuracy.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -377,6 +377,13 @@ class LowRankCorrection:
             return np.asarray(np.einsum("ij,ij->i", root @ inner, root) - own * vector)
 
         return Covariance(lambda vector: np.asarray(root @ (root.T @ vector)), squared_times, rank == self.gram.rank)
+
+    def covariance_with(self, which: NDArray[np.intp]) -> Iterator[tuple[slice, Array]]:
+        """Yield posterior covariances ``(k, m)`` of all cases, some at a time, with those of given numbers ``(m,)``."""
+        root, inverse = self.gram.root, self.inverse_factor
+        after = inverse.T @ (inverse @ np.asarray(root[which], dtype=np.float64).T)
+        for block in blocks(root.shape[0], max(1, AT_ONCE // which.size)):
+            yield block, np.asarray(root[block] @ after, dtype=np.float64)
 
     def covariance_times(self, vectors: Array) -> Array:
         """Return Sigma times ``vectors``, ``(n,)`` or ``(n, m)``."""

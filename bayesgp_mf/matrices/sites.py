@@ -5,7 +5,7 @@ Nothing here inverts K, which may be singular, and nothing adds jitter.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from typing import ClassVar
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas
 
+from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.corrections import Covariance, site_variance
 from bayesgp_mf.matrices.factors import (
     blas_routine,
@@ -30,6 +31,8 @@ CANCELLATION = 1e-3
 """Where site precision times prior variance is below this, 1/R_ii - omega_i would lose over 3 digits."""
 
 
+AT_ONCE = 2**18
+"""Entries of a covariance that are yielded together."""
 SQUARES_KEPT = 1000
 """Cases up to which the squared entries of the covariance are kept beside it."""
 
@@ -270,6 +273,33 @@ class SiteCorrection:
         squared = covariance**2
         squared.ravel(order="K")[:: cavity_variance.size + 1] = 0.0
         return Covariance(partial(symmetric_times, covariance), partial(symmetric_times, squared), is_whole=True)
+
+    def covariance_with(self, which: NDArray[np.intp]) -> Iterator[tuple[slice, Array]]:
+        r"""Yield posterior covariances ``(k, m)`` of all cases, some at a time, with those of given numbers ``(m,)``.
+
+        Off the diagonal :math:`\Sigma_{ij} = -R_{ij} / (W_i W_j)`, unless sites say so little that a difference from K
+        is the better way.
+        """
+        variance, precision = self.covariance_diagonal(), self.site_precision
+        by_sites = bool(self._informative.all())
+        if not by_sites:
+            found = self._gram[:, which] - self._reduced(which)
+        elif self._removed is None and np.array_equal(which, np.arange(precision.size)):  # half the work
+            found = symmetric(gram_of_lower(self._inverse_factor * (1.0 / self._root_precision))).T
+            np.negative(found, out=found)
+        else:
+            found = self.rows(which).T / -np.multiply.outer(precision, precision[which])
+        found[which, np.arange(which.size)] = variance[which]
+        for block in blocks(variance.size, max(1, AT_ONCE // which.size)):
+            yield block, found[block]
+
+    def _reduced(self, which: NDArray[np.intp]) -> Array:
+        """Return columns ``(n, m)`` of K R K."""
+        half = self._half()
+        result = (half @ self._gram).T @ (half @ self._gram[:, which])
+        if self._removed is not None:
+            result -= (self._removed.T @ self._gram).T @ (self._removed.T @ self._gram[:, which])
+        return np.asarray(result)
 
     def covariance_lower(self, cavity_variance: Array) -> Array:
         """Return the lower triangle ``(n, n)`` of the posterior covariance; zeros are above it.

@@ -1,0 +1,42 @@
+r"""Cumulants of tilted distributions: how a case's own target bends what the others say of its latent value.
+
+The tilted distribution of a case is its cavity times the likelihood, p(t|f) N(f | m, lambda) / Z. From the third on its
+cumulants are :math:`c_l = \lambda^l\, \partial^l \log Z / \partial m^l` (JMLR 14, 2857, section 3.2). Here they are in
+units of its own standard deviation: skewness, excess kurtosis and so on. A Gaussian has none of them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayesgp_mf.likelihoods.base import Likelihood
+from bayesgp_mf.likelihoods.optional import closed_cumulants
+from bayesgp_mf.likelihoods.quadrature import Quadrature
+from bayesgp_mf.types import Array
+
+
+def tilted_cumulants(likelihood: Likelihood, t: Array, mean: Array, variance: Array, order: int) -> Array:
+    """Return the cumulants of order 3 to ``order`` of the tilted distributions, in units of their standard deviations.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        p(t | f), of two classes or of real targets.
+    t, mean, variance : (n,) array
+        Targets, means and variances of the cavities.
+    order : int
+        The highest cumulant, at least 3.
+
+    Returns
+    -------
+    (order - 2, n) array
+        By a closed form where the likelihood has one (`optional.closed_cumulants`), else by adaptive quadrature. Zero
+        where a variance is zero.
+    """
+    uncertain = variance > 0
+    spread = np.where(uncertain, variance, 1.0)
+    found = closed_cumulants(likelihood, t, mean, spread, order)
+    if found is None:
+        rule = Quadrature(lambda targets, f: likelihood.log_prob(targets, f).value, targets="real")
+        found = rule.tilted_cumulants(t, mean, spread, order)
+    return np.where(uncertain, found, 0.0)

@@ -1,0 +1,83 @@
+"""Moments and cumulants of distributions of one variable, and the Gauss rules that moments make."""
+
+from __future__ import annotations
+
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesgp_mf.types import Array
+
+ROUNDING = 1e-13
+"""Part of a moment below which what is left of it in the factor is rounding."""
+
+
+def from_moments(moments: Array) -> Array:
+    r"""Return cumulants ``(order, ...)``, the first in place 0, from raw moments of the same orders.
+
+    .. math:: \kappa_n = m_n - \sum_{k=1}^{n-1} \binom{n-1}{k-1} \kappa_k\, m_{n-k}
+    """
+    cumulants = np.array(moments)
+    for n in range(2, len(moments) + 1):
+        for k in range(1, n):
+            cumulants[n - 1] -= comb(n - 1, k - 1) * cumulants[k - 1] * moments[n - k - 1]
+    return cumulants
+
+
+def to_moments(cumulants: Array) -> Array:
+    """Return raw moments ``(order, ...)`` from cumulants: the way back of `from_moments`."""
+    moments = np.array(cumulants)
+    for n in range(2, len(cumulants) + 1):
+        for k in range(1, n):
+            moments[n - 1] += comb(n - 1, k - 1) * cumulants[k - 1] * moments[n - k - 1]
+    return moments
+
+
+def gauss_rule(cumulants: Array, most: int) -> tuple[Array, Array]:
+    """Return nodes and weights ``(most, n)`` that integrate polynomials over distributions of mean 0 and variance 1.
+
+    Parameters
+    ----------
+    cumulants : (k, n) array
+        From the third on, up to order ``2 * most - 1`` or more.
+    most : int
+        Nodes of a rule. Where rounding leaves fewer, the others weigh nothing.
+
+    Notes
+    -----
+    The Cholesky factor of the matrix of moments holds the recurrence of the orthogonal polynomials, whose tridiagonal
+    matrix has the nodes as eigenvalues (Golub and Welsch, Mathematics of Computation 23, 1969, section 4).
+    """
+    n = cumulants.shape[1]
+    known = np.concatenate([np.zeros((1, n)), np.ones((1, n)), cumulants[: 2 * most - 3]])
+    along, beside, count = _recurrence(np.concatenate([np.ones((1, n)), to_moments(known)]), most)
+    nodes, weights = np.zeros((most, n)), np.zeros((most, n))
+    for k in np.unique(count):
+        these = np.flatnonzero(count == k)
+        jacobi = np.zeros((these.size, k, k))
+        jacobi[:, range(k), range(k)] = along[:k, these].T
+        jacobi[:, range(1, k), range(k - 1)] = beside[: k - 1, these].T
+        values, vectors = np.linalg.eigh(jacobi)
+        nodes[:k, these], weights[:k, these] = values.T, vectors[:, 0, :].T ** 2
+    return nodes, weights
+
+
+def _recurrence(moments: Array, most: int) -> tuple[Array, Array, NDArray[np.intp]]:
+    """Return the diagonals ``(most, n)`` and ``(most - 1, n)`` of Jacobi matrices, and how many rows of each are known.
+
+    ``moments (2 * most, n)`` are raw ones, from the zeroth on.
+    """
+    n = moments.shape[1]
+    upper = np.zeros((most, most + 1, n))
+    count = np.full(n, most)
+    for row in range(most):
+        for column in range(row, most + 1):
+            upper[row, column] = moments[row + column] - np.sum(upper[:row, row] * upper[:row, column], axis=0)
+        lost = ~(upper[row, row] > ROUNDING * moments[2 * row])
+        count[lost & (count == most)] = row
+        upper[row] /= np.sqrt(np.where(lost, 1.0, upper[row, row]))
+    ratio = np.array([upper[k, k + 1] / upper[k, k] for k in range(most)])
+    along = np.diff(ratio, axis=0, prepend=0.0)
+    beside = np.array([upper[k + 1, k + 1] / upper[k, k] for k in range(most - 1)])
+    return along, beside, count

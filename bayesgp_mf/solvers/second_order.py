@@ -1,0 +1,212 @@
+r"""What TAP's evidence leaves out, to second order, and the size of what is left after that.
+
+TAP takes the other cases for Gaussian where they meet a case's own target. The exact evidence is that of TAP times the
+average of a product, over cases, of the ratio of the tilted distribution and its Gaussian. Expanded in the cumulants
+of the tilted distributions, the log of that average has as its leading term (Opper, Paquet & Winther 2008; JMLR 14,
+2857, 2013, eq. 24)
+
+.. math:: \tfrac12 \sum_{i \ne j} \sum_{l \ge 3} T_l(i, j), \qquad
+          T_l(i, j) = \frac{\kappa_{l,i}\, \kappa_{l,j}}{l!}\, C_{ij}^l,
+
+with C the posterior correlations and :math:`\kappa_l` the cumulants in units of standard deviations. The correction is
+the term l = 3. With the next one the error grows where many cases are strongly correlated.
+
+What is left has two parts. Pairs of cases leave out the rest of their series and what is nonlinear in them: for a pair
+the average is one integral, :math:`A_{ij} = \langle F_i F_j \rangle`, so that :math:`\log A_{ij} - T_3(i, j)` is what
+the correction leaves out of it. It is taken for the pairs of the largest terms, which have nearly all of it. More than
+two cases leave out what no pair has, and it is of the size of the next terms of the series, taken without signs.
+
+.. math:: \text{remaining} = \Bigl|\sum_{\text{pairs}} \log A_{ij} - T_3(i, j)\Bigr|
+          + \sum_{l=4}^{6} \Bigl|\tfrac12 \sum_{i \ne j} T_l(i, j)\Bigr|.
+"""
+
+from __future__ import annotations
+
+from math import factorial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import Solution
+from bayesgp_mf.likelihoods.cumulants import tilted_cumulants
+from bayesgp_mf.likelihoods.moments import gauss_rule
+from bayesgp_mf.likelihoods.optional import known_sites, of_cases
+from bayesgp_mf.types import Array
+
+ORDERS = (3, 4)
+"""Of the series, summed over all pairs; the first is the correction."""
+HIGHEST = 6
+"""Those up to this are summed over the largest pairs, which have all but nothing of them."""
+NODES = 6
+"""Of the rule that integrates over one case of a pair."""
+PAIRS = 4
+"""Pairs that are integrated, for each case."""
+LOOKED_AT = 16_384
+"""Entries of rows by which it is judged which are large."""
+WHOLE = 4000
+"""Cases up to which all pairs are summed; beyond, those of each with as many at random as ..."""
+FEW = (200, 1000)
+"""... half the columns of the root, but at least and at most so many, the more skewed the sooner."""
+
+
+class SecondOrder(NamedTuple):
+    """The correction of a log evidence, in nats.
+
+    Attributes
+    ----------
+    correction : float
+        What is added.
+    remaining : float
+        The size of what is left out after that.
+    """
+
+    correction: float
+    remaining: float
+
+
+def second_order(problem: Problem, solution: Solution) -> SecondOrder | None:
+    """Return the correction of TAP's log evidence, and the size of what it leaves; None where it is not known.
+
+    Parameters
+    ----------
+    problem : Problem
+        Targets and likelihood.
+    solution : Solution
+        TAP's, of two classes or real targets.
+
+    Notes
+    -----
+    O(n^2) time beside the posterior covariance. Above 4000 cases the sums are over the pairs of all with some at
+    random (the same ones each time), and what that may be off by (two standard errors) adds to what is left.
+    """
+    if solution.evidence.kind != "ep" or problem.likelihood.targets == "classes":
+        return None
+    if known_sites(problem.likelihood, problem.t, 0.0) is not None:
+        return SecondOrder(0.0, 0.0)  # tilted distributions are Gaussian
+    cases = _Cases(problem, solution)
+    few, chance = _some_cases(cases.cumulants[0], problem.matrix.width)
+    is_whole = few.size == problem.n
+    sums = np.zeros((len(ORDERS), few.size))
+    pairs = _LargestPairs()
+    for block, correlation in solution.correction.covariance_with(few):  # type: ignore[attr-defined]
+        correlation /= cases.sd[block][:, None]
+        correlation /= cases.sd[few]
+        numbers = np.arange(block.start, block.stop)
+        itself = slice(*np.searchsorted(few, (block.start, block.stop)))
+        correlation[few[itself] - block.start, np.arange(few.size)[itself]] = 0.0
+        power = correlation**2
+        for k, order in enumerate(ORDERS):
+            power *= correlation
+            weight = cases.cumulants[k, few] / factorial(order)
+            sums[k] += 0.5 * weight * (cases.cumulants[k, block] @ power)
+            if k == 0:
+                term = power * weight
+                term *= cases.cumulants[k, block][:, None]
+                pairs.look(numbers, few, chance, correlation, term, each_once=is_whole)
+    correction, fourth = np.sum(sums / chance, axis=1)
+    one, other, c, term, weight = pairs.found()
+    left_of_pairs = float(weight @ (cases.log_pair_average(one, other, c) - term))
+    higher = [
+        float(weight @ (cases.cumulants[k, one] * cases.cumulants[k, other] * c ** (k + 3))) / factorial(k + 3)
+        for k in range(len(ORDERS), HIGHEST - 2)
+    ]
+    sampling = 0.0 if is_whole else 2.0 * float(np.std(sums[0] / chance) * np.sqrt(few.size))
+    remaining = abs(left_of_pairs) + abs(float(fourth)) + float(np.sum(np.abs(higher))) + sampling
+    return SecondOrder(float(correction), remaining)
+
+
+class _Cases:
+    """What is known of each case."""
+
+    def __init__(self, problem: Problem, solution: Solution) -> None:
+        assert solution.cavity is not None
+        mean, variance = solution.cavity
+        self.problem, self.cavity = problem, solution.cavity
+        self.log_z = problem.likelihood.log_partition(problem.t, mean, variance).value
+        self.sd = np.sqrt(variance / (1.0 + solution.correction.site_precision * variance))  # type: ignore[attr-defined]
+        self.latent = mean + variance * solution.alpha
+        self.all_cumulants = tilted_cumulants(problem.likelihood, problem.t, mean, variance, 2 * NODES - 1)
+        self.cumulants = self.all_cumulants[: HIGHEST - 2]
+
+    def log_pair_average(self, one: NDArray[np.intp], other: NDArray[np.intp], c: Array) -> Array:
+        r"""Return log <F_i F_j> ``(k,)`` of pairs with correlations c, by a rule for the tilted distribution of i.
+
+        Given f_i at x standard deviations from its mean, f_j is Gaussian with mean :math:`\mu_j + c\, s_j x` and
+        variance :math:`s_j^2 (1 - c^2)`. Times the likelihood and without its own site, whose product with the cavity
+        (m, lambda) is the posterior, that is log Z_j at another cavity and the norm of three Gaussians.
+        """
+        if not one.size:
+            return np.zeros(0)
+        asked, one = np.unique(one, return_inverse=True)
+        nodes, weights = gauss_rule(self.all_cumulants[:, asked], NODES)
+        x, s = nodes[:, one], self.sd[other]
+        mean, variance = self.cavity.mean[other], self.cavity.variance[other]
+        latent = self.latent[other]
+        rest = 1.0 - np.minimum(c * c, 1.0 - 1e-12)  # of two cases that are one only rounding is left
+        told = variance * (c / s) * (c / rest) / s  # what i tells of j, in units of what the cavity does
+        shift = mean - latent + variance * (c / (s * rest)) * x
+        inner = shift / (1.0 + told)
+        likelihood = of_cases(self.problem.likelihood, other)
+        value = likelihood.log_partition(
+            np.broadcast_to(self.problem.t[other], x.shape),
+            latent + inner,
+            np.broadcast_to(variance / (1.0 + told), x.shape),
+        ).value
+        norm = 0.5 * (shift * inner - (mean - latent) ** 2) / variance - 0.5 * (c * x) ** 2 / rest
+        with np.errstate(divide="ignore"):  # nodes that a rule does not have
+            terms = np.log(weights[:, one]) + value - self.log_z[other] + norm
+        return np.asarray(np.logaddexp.reduce(terms, axis=0) - 0.5 * np.log((1.0 + told) * rest))
+
+
+class _LargestPairs:
+    """The pairs with the largest terms, some `PAIRS` for each case, found in rows that come some at a time."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[NDArray[np.intp], NDArray[np.intp], Array, Array, Array]] = []
+
+    def look(
+        self,
+        numbers: NDArray[np.intp],
+        few: NDArray[np.intp],
+        chance: Array,
+        correlation: Array,
+        term: Array,
+        *,
+        each_once: bool,
+    ) -> None:
+        """Take the largest of the pairs of some cases with few, whose chance of being there is given."""
+        flat = np.abs(term).ravel()
+        step = max(flat.size // LOOKED_AT, 1)
+        some = flat[::step]  # what the largest are is judged by some: it need not be known to the last pair
+        most = max((2 if each_once else 1) * PAIRS * numbers.size // step, 1)
+        least = np.partition(some, -most)[-most] if most < some.size else 0.0
+        (first,) = np.nonzero(flat > least)
+        other, one = np.divmod(first, few.size)
+        if each_once:
+            before = few[one] < numbers[other]
+            first, other, one = first[before], other[before], one[before]
+        weight = (1.0 if each_once else 0.5) / chance[one]
+        self._found.append((few[one], numbers[other], correlation.ravel()[first], term.ravel()[first], weight))
+
+    def found(self) -> tuple[NDArray[np.intp], NDArray[np.intp], Array, Array, Array]:
+        """Return of each pair the two cases, their correlation, the term, and how many pairs it stands for."""
+        one, other, correlation, term, weight = (np.concatenate(part) for part in zip(*self._found, strict=True))
+        return one, other, correlation, term, weight
+
+
+def _some_cases(skewness: Array, width: int) -> tuple[NDArray[np.intp], Array]:
+    """Return numbers of the cases whose pairs are summed, and the chance that each of them had to be among them."""
+    n = skewness.size
+    most = int(np.clip(width // 2, *FEW))
+    if n <= WHOLE:
+        return np.arange(n), np.ones(n)
+    size = np.abs(skewness)
+    chance = np.minimum(most * (0.5 / n + 0.5 * size / max(float(np.sum(size)), np.finfo(float).tiny)), 1.0)
+    # at equal steps along the sum of the chances, from a random place, in a random order of the cases
+    rng = np.random.default_rng(n)
+    order = rng.permutation(n)
+    ends = np.concatenate([[0.0], np.cumsum(chance[order])]) + rng.random()
+    taken = np.sort(order[np.diff(np.floor(ends)) > 0])
+    return taken, chance[taken]
