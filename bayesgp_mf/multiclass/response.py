@@ -109,8 +109,18 @@ def own_sites(problem: Problem, correction: ClassCorrection) -> OwnSites:
 
 
 def without_own_site(sigma: Array, through: Array, remaining: Array) -> Array:
-    """Return (Sigma^-1 - F F')^-1 ``(n, C, C)``, without a difference, given Sigma F and I - F' Sigma F."""
-    covariance = sigma + through @ np.linalg.solve(remaining, np.swapaxes(through, 1, 2))
+    """Return (Sigma^-1 - F F')^-1 ``(n, C, C)``, without a difference, given Sigma F and I - F' Sigma F.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If a site says all that is known of its case, but for rounding.
+    """
+    try:
+        told = np.linalg.solve(remaining, np.swapaxes(through, 1, 2))
+    except np.linalg.LinAlgError as error:
+        raise NotPositiveDefiniteError("a site says all that is known of its case, but for rounding") from error
+    covariance = sigma + through @ told
     return np.asarray(0.5 * (covariance + np.swapaxes(covariance, 1, 2)))
 
 

@@ -8,6 +8,7 @@ from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.methods import METHODS, get_method
 from bayesgp_mf.multiclass.correction import SoftmaxCorrection
 from bayesgp_mf.multiclass.laplace import multiclass_laplace
+from bayesgp_mf.multiclass.response import without_own_site
 from bayesgp_mf.multiclass.star_tap import StarTap, star_tap, star_weights
 from tests.multiclass.cases import softmax_problem
 from tests.multiclass.reference_tap import multiclass_tap
@@ -140,3 +141,10 @@ def test_advice_for_several_classes_is_not_that_for_two():
         star_tap.solve(softmax_problem(8, 3), bgp.Control(max_iterations=2))
     assert "Probit" not in str(error.value)
     assert error.value.status.name == "MAX_ITERATIONS"
+
+
+def test_a_site_that_says_all_is_refused_in_words_and_not_by_lapack():
+    """A search at large variances came to such a matrix, and ended in NumPy's LinAlgError."""
+    sigma = np.eye(3)[None]
+    with pytest.raises(NotPositiveDefiniteError, match="says all that is known"):
+        without_own_site(sigma, np.ones((1, 3, 2)), np.zeros((1, 2, 2)))
