@@ -23,10 +23,11 @@ from bayesgp_mf.hyper.designs import central_composite, central_composite_size, 
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import maximise, usual_solutions
 from bayesgp_mf.hyper.result import Advance, HyperResult
-from bayesgp_mf.hyper.scores import EvidenceScore
+from bayesgp_mf.hyper.scores import score_of_evidence
 from bayesgp_mf.hyper.search import record_of_search
 from bayesgp_mf.hyper.strategy import workers
 from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.inference.solution import check_flag
 from bayesgp_mf.inputs import check_positive_integers
 from bayesgp_mf.seam import check_client
 from bayesgp_mf.types import Array
@@ -57,6 +58,8 @@ class Integrate:
         Nodes along each axis, for one or two parameters.
     reach : float
         f_0 > 1 of the central composite design: its nodes are f_0 sqrt(p) standard deviations from the mode.
+    corrected : bool
+        Weigh by TAP's log evidence with its second-order correction (`solvers.second_order`), on a dense matrix.
     processes : int
         Nodes that are solved at the same time, each in a process of its own with one BLAS thread: for cases by the
         thousand, since to start them takes some seconds.
@@ -83,12 +86,14 @@ class Integrate:
     starts: int = 3
     points: int = 7
     reach: float = 1.1
+    corrected: bool = False
     processes: int = 1
     client: Any = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_positive_integers(starts=self.starts, points=self.points, processes=self.processes)
         check_client(self.client)
+        check_flag("corrected", self.corrected)
         if not isinstance(self.reach, numbers.Real) or not 1 < self.reach < np.inf:
             raise ValueError(f"reach must be a number > 1, got {self.reach!r}.")
 
@@ -115,7 +120,7 @@ class Integrate:
             As `optimise.maximise` does; if the target has no summit in some direction; if nodes were dropped.
         """
         self._check_size(target)
-        objective = Objective(target, EvidenceScore())
+        objective = Objective(target, score_of_evidence(0.0, corrected=self.corrected))
         best, runs = maximise(objective, starts=self.starts, rng=rng, advance=advance)
         scale = _scale(_curvature(objective, best.end, advance))
         p = target.start.size

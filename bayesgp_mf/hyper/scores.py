@@ -13,6 +13,8 @@ from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Solution
 from bayesgp_mf.inference.solver import GramGradient, Solver, traits_of
+from bayesgp_mf.solvers.second_order import WHOLE, second_order
+from bayesgp_mf.solvers.second_order_gradient import correction_with_gradient
 
 SITES = 1e-6
 """Tolerance of the sites: the log evidence is stationary there, with errors of the order of the square."""
@@ -77,6 +79,48 @@ class EvidenceScore:
                 f"method {solver.name!r} has no evidence to maximise; use hyper='scan', or evidence_of='naive'."
             )
         return Scored(solution.evidence.value, lambda: solver.gram_gradient(problem, solution))
+
+
+class CorrectedScore:
+    """TAP's log evidence with its second-order correction (`solvers.second_order`)."""
+
+    noun: ClassVar[str] = "corrected log evidence"
+
+    def control(self, target: Target) -> Control:
+        """Return what was asked for, on a dense matrix: the correction is not stationary in the sites.
+
+        Raises
+        ------
+        ValueError
+            If there is no correction of the target's evidence, or none with a gradient.
+        """
+        n = target.t.size
+        if target.inducing is not None or n > WHOLE or target.likelihood.targets == "classes":
+            raise ValueError(
+                "corrected=True needs two classes or real targets, a dense Gram matrix and at most "
+                f"{WHOLE} cases, for its gradient; here are {n} cases"
+                f"{' on inducing cases' if target.inducing is not None else ''}. Leave it out: the fit then "
+                "states the correction at the kernel that was chosen."
+            )
+        return replace(target.control, gram="dense")
+
+    def __call__(self, solver: Solver, problem: Problem, solution: Solution) -> Scored:
+        """Return the corrected log evidence, with its exact gradient."""
+        known = second_order(problem, solution)
+        if known is None:
+            raise ValueError(
+                f"corrected=True is for TAP's evidence, and method {solver.name!r} has one of the kind "
+                f"{solution.evidence.kind!r}. Use method='tap', or leave it out."
+            )
+        return Scored(
+            solution.evidence.value + known.correction,
+            lambda: solver.gram_gradient(problem, solution) + correction_with_gradient(problem, solution).gram_gradient,
+        )
+
+
+def score_of_evidence(known: float, *, corrected: bool) -> Score:
+    """Return the score of a strategy that goes by the log evidence, known to so many nats, or by the corrected one."""
+    return CorrectedScore() if corrected else EvidenceScore(known)
 
 
 class LooScore:

@@ -10,8 +10,9 @@ import numpy as np
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import Run, maximise, usual_solutions
 from bayesgp_mf.hyper.result import Advance, HyperResult, Record
-from bayesgp_mf.hyper.scores import KNOWN_IN_SEARCH, EvidenceScore, LooScore, Score
+from bayesgp_mf.hyper.scores import KNOWN_IN_SEARCH, LooScore, Score, score_of_evidence
 from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.inference.solution import check_flag
 from bayesgp_mf.inputs import check_positive_integers
 
 
@@ -19,7 +20,6 @@ from bayesgp_mf.inputs import check_positive_integers
 class _Search:
     """The highest value of a score found by L-BFGS-B on the logarithms, plus their log prior."""
 
-    score: ClassVar[Score]
     recorded_as: ClassVar[str]
     for_evidence: ClassVar[bool] = False
     records: ClassVar[tuple[str, ...]] = ("start", "iteration")
@@ -27,6 +27,16 @@ class _Search:
 
     def __post_init__(self) -> None:
         check_positive_integers(starts=self.starts)
+
+    @property
+    def is_evidence(self) -> bool:
+        """Whether the score is the log evidence of a solution as it states it."""
+        return self.for_evidence
+
+    @property
+    def score(self) -> Score:
+        """What is highest."""
+        raise NotImplementedError
 
     def with_starts(self, starts: int) -> Self:
         """Return the same search with another number of descents."""
@@ -45,10 +55,11 @@ class _Search:
             np.ones(1),
             stats={"lp": np.array([best.value])},
             record=record,
-            log_evidence=best.value - target.log_prior(best.end)[0] if self.for_evidence else None,
+            log_evidence=best.value - target.log_prior(best.end)[0] if self.is_evidence else None,
         )
 
 
+@dataclass(frozen=True, slots=True)
 class Evidence(_Search):
     """The highest log evidence of the method, by L-BFGS-B with exact gradients.
 
@@ -58,18 +69,45 @@ class Evidence(_Search):
     ----------
     starts : int
         Descents; all but the first start at random around the kernel.
+    corrected : bool
+        Go by TAP's log evidence with its second-order correction (`solvers.second_order`), on a dense matrix: each
+        point takes about as long as one of ``hyper="loo"``.
 
     Raises
     ------
     ValueError
-        If ``starts`` is not a positive integer; on use, if the method has no evidence.
+        If ``starts`` is not a positive integer or ``corrected`` not True or False; on use, if the method has no
+        evidence, or none that can be corrected.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> from bayesgp_mf.hyper import Evidence
+    >>> toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 4.0), n=40, random_seed=1)
+    >>> idata = bgp.fit(toy.X, toy.y, bgp.kernels.Gaussian(1.0, 4.0), hyper=Evidence(starts=1, corrected=True),
+    ...     draws=1, chains=1, random_seed=1, progress=False)
+    >>> bool(idata["fit"]["log_evidence_remaining"] < 0.05)
+    True
     """
 
-    __slots__ = ()
     name: ClassVar[str] = "evidence"
-    score: ClassVar[Score] = EvidenceScore(KNOWN_IN_SEARCH)
     recorded_as: ClassVar[str] = "hyper_log_evidence"
     for_evidence: ClassVar[bool] = True
+    corrected: bool = False
+
+    def __post_init__(self) -> None:
+        _Search.__post_init__(self)  # not by super(): slots make this another class
+        check_flag("corrected", self.corrected)
+
+    @property
+    def is_evidence(self) -> bool:
+        """Whether it goes by the evidence without its correction."""
+        return not self.corrected
+
+    @property
+    def score(self) -> Score:
+        """The log evidence, or the corrected one."""
+        return score_of_evidence(KNOWN_IN_SEARCH, corrected=self.corrected)
 
 
 class LeaveOneOut(_Search):
@@ -92,8 +130,12 @@ class LeaveOneOut(_Search):
 
     __slots__ = ()
     name: ClassVar[str] = "loo"
-    score: ClassVar[Score] = LooScore()
     recorded_as: ClassVar[str] = "hyper_loo"
+
+    @property
+    def score(self) -> Score:
+        """The sum of leave-one-out log densities."""
+        return LooScore()
 
 
 def record_of_search(target: Target, best: Run, runs: list[Run], score_name: str) -> Record:

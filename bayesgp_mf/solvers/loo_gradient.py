@@ -68,34 +68,96 @@ def loo_gram_gradient(
     -----
     O(n^3), about as much as ten steps of the solver.
     """
-    own = _own_cavity(problem, solution)
-    posterior = _posterior(problem, solution, others.variance)
+    fixed_point = FixedPoint(problem, solution, others.variance)
     log_z = problem.likelihood.log_partition(problem.t, others.mean, others.variance)
-    # what L says of mu and nu; mu = f - nu alpha
-    mean_bar = log_z.d1
-    nu_bar = 0.5 * (log_z.d2 + log_z.d1**2) - log_z.d1 * solution.alpha
-    f_bar, alpha_bar = mean_bar, -others.variance * mean_bar
-    if pull_back is None:
+    # what L says of the predictions
+    bars = CavityBars(log_z.d1, 0.5 * (log_z.d2 + log_z.d1**2))
+    return fixed_point.pull_back(bars) if pull_back is None else fixed_point.pull_back_with(bars, pull_back)
+
+
+class CavityBars(NamedTuple):
+    """What a number says of the means and variances of cavities, ``(n,)`` each: its derivatives at fixed K."""
+
+    mean: Array
+    variance: Array
+
+
+class FixedPoint:
+    """The fixed point of a method, which moves with K: what a number says of its quantities, said of K.
+
+    Parameters
+    ----------
+    problem : Problem
+        What was solved.
+    solution : Solution
+        Its solution.
+    variance : (n,) array
+        nu, of the leave-one-out predictions; for TAP also the variance of its cavities.
+    """
+
+    def __init__(self, problem: Problem, solution: Solution, variance: Array) -> None:
+        self._problem, self._alpha, self._variance = problem, solution.alpha, variance
+        self._own = _own_cavity(problem, solution)
+        self._posterior = _posterior(problem, solution, variance)
+
+    @property
+    def covariance(self) -> Array:
+        """Sigma ``(n, n)``."""
+        return self._posterior.covariance
+
+    def pull_back(self, bars: CavityBars, covariance_bar: Array | None = None) -> Array:
+        """Return what a number of TAP's cavities, and of Sigma ``(n, n)``, says of K ``(n, n)``, symmetric.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            If the linearised equations are singular.
+        """
+        own, posterior = self._own, self._posterior
+        f_bar, alpha_bar, nu_bar = self._of_posterior(bars)
+        direct = np.zeros(self._problem.n)
+        if covariance_bar is not None:  # d Sigma = P dK P' - Sigma dW Sigma
+            inner = posterior.covariance @ covariance_bar
+            direct = -np.einsum("ij,ji->i", inner, posterior.covariance)
         # lambda is nu: what the sites say of lambda comes back to nu
-        loop = _site_response(own, posterior, solution.alpha) @ posterior.reaction.T
-        lambda_bar = _through_lambda(own, posterior, f_bar, alpha_bar)
+        response = _site_response(own, posterior, self._alpha)
+        lambda_bar = _through_lambda(own, posterior, f_bar, alpha_bar) + response @ direct
         try:
-            closed = np.linalg.solve(np.eye(problem.n) + loop, nu_bar + lambda_bar)
+            closed = np.linalg.solve(np.eye(self._problem.n) + response @ posterior.reaction.T, nu_bar + lambda_bar)
         except np.linalg.LinAlgError as error:
             raise NotPositiveDefiniteError("the mean-field equations are singular here") from error
         nu_bar = np.asarray(closed, dtype=np.float64)
-    site_bar = -posterior.reaction.T @ nu_bar
-    m_bar = -(own.g**2) * own.d3 * site_bar
-    f_bar, alpha_bar = f_bar + m_bar, alpha_bar - own.variance * m_bar
-    half = posterior.projection.T @ f_bar - posterior.correction @ alpha_bar
-    outer = np.outer(half, solution.alpha)
-    weight = nu_bar * posterior.gamma**2
-    gradient = 0.5 * (outer + outer.T) + (posterior.projection.T * weight) @ posterior.projection
-    if pull_back is None:
-        return np.asarray(gradient)
-    lambda_bar = own.g**2 * own.d2_by_variance_less_square * -site_bar - solution.alpha * m_bar
-    lambda_bar = lambda_bar + _through_lambda(own, posterior, f_bar, alpha_bar)
-    return np.asarray(gradient + pull_back(problem.dense_gram, own.variance, lambda_bar))
+        gradient = self._of_sites(f_bar, alpha_bar, nu_bar, direct - posterior.reaction.T @ nu_bar)[0]
+        if covariance_bar is not None:
+            gradient += posterior.projection.T @ covariance_bar @ posterior.projection
+        return gradient
+
+    def pull_back_with(self, bars: CavityBars, pull_back: PullBack) -> Array:
+        """Return what leave-one-out predictions say of K, where a method's cavity variances follow from K alone."""
+        own, posterior = self._own, self._posterior
+        f_bar, alpha_bar, nu_bar = self._of_posterior(bars)
+        site_bar = -posterior.reaction.T @ nu_bar
+        gradient, f_bar, alpha_bar, m_bar = self._of_sites(f_bar, alpha_bar, nu_bar, site_bar)
+        lambda_bar = own.g**2 * own.d2_by_variance_less_square * -site_bar - self._alpha * m_bar
+        lambda_bar = lambda_bar + _through_lambda(own, posterior, f_bar, alpha_bar)
+        return np.asarray(gradient + pull_back(self._problem.dense_gram, own.variance, lambda_bar))
+
+    def _of_posterior(self, bars: CavityBars) -> tuple[Array, Array, Array]:
+        """Return what is said of f, alpha and nu: mu = f - nu alpha."""
+        return bars.mean, -self._variance * bars.mean, bars.variance - self._alpha * bars.mean
+
+    def _of_sites(
+        self, f_bar: Array, alpha_bar: Array, nu_bar: Array, site_bar: Array
+    ) -> tuple[Array, Array, Array, Array]:
+        """Return what follows for K once all is said of nu and W; with it, what is said of f, alpha and m."""
+        own, posterior = self._own, self._posterior
+        m_bar = -(own.g**2) * own.d3 * site_bar
+        f_bar, alpha_bar = f_bar + m_bar, alpha_bar - own.variance * m_bar
+        half = posterior.projection.T @ f_bar - posterior.correction @ alpha_bar
+        outer = np.outer(half, self._alpha)
+        weight = nu_bar * posterior.gamma**2
+        gradient = 0.5 * (outer + outer.T) + (posterior.projection.T * weight) @ posterior.projection
+        return np.asarray(gradient), f_bar, alpha_bar, m_bar
 
 
 class _Own(NamedTuple):

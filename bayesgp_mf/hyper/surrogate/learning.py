@@ -10,7 +10,7 @@ from bayesgp_mf.hyper.leapfrog import reflect
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import descend, no_solution
 from bayesgp_mf.hyper.result import Advance
-from bayesgp_mf.hyper.scores import KNOWN, EvidenceScore
+from bayesgp_mf.hyper.scores import Score
 from bayesgp_mf.hyper.surrogate.process import fit_process
 from bayesgp_mf.hyper.surrogate.walk import SurrogateWalk
 from bayesgp_mf.hyper.target import Target
@@ -69,8 +69,8 @@ class Learned:
 class _Recorder(Objective):
     """An objective that keeps the points that it was asked for, with its answers."""
 
-    def __init__(self, target: Target) -> None:
-        super().__init__(target, EvidenceScore(KNOWN))
+    def __init__(self, target: Target, score: Score) -> None:
+        super().__init__(target, score)
         self.seen: list[tuple[Array, float, Array]] = []
 
     def __call__(self, log_free: Array) -> tuple[float, Array] | None:
@@ -96,10 +96,15 @@ class _Recorder(Objective):
 
 
 def learn(
-    target: Target, training: int, rng: np.random.Generator, advance: Advance, workers: Backend = Serial()
+    target: Target,
+    score: Score,
+    training: int,
+    rng: np.random.Generator,
+    advance: Advance,
+    workers: Backend = Serial(),
 ) -> Learned:
-    """Learn the surrogate of log evidence plus log prior, from at most ``training`` solutions with gradient."""
-    objective = _Recorder(target)
+    """Learn the surrogate of a log evidence plus log prior, from at most ``training`` solutions with gradient."""
+    objective = _Recorder(target, score)
     mode = descend(objective, target.start, advance)
     if not np.isfinite(mode.value):
         raise no_solution(objective, "the starting point")

@@ -20,10 +20,11 @@ from bayesgp_mf.hyper.integrate import warn_dropped
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import no_solution, usual_solutions
 from bayesgp_mf.hyper.result import Advance, HyperResult
-from bayesgp_mf.hyper.scores import EvidenceScore
+from bayesgp_mf.hyper.scores import KNOWN, Score, score_of_evidence
 from bayesgp_mf.hyper.strategy import workers
 from bayesgp_mf.hyper.surrogate.learning import Learned, learn
 from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.inference.solution import check_flag
 from bayesgp_mf.inputs import check_positive_integers
 from bayesgp_mf.pareto import FEWEST_WEIGHTS, LARGEST_K, largest_k, smooth
 from bayesgp_mf.seam import check_client
@@ -58,6 +59,8 @@ class Surrogate:
     training : int, optional
         Largest number of solutions with gradient that are learned from. By default 25 for each parameter, but at least
         60, and at most as many as make 4000 values and derivatives.
+    corrected : bool
+        Weigh by TAP's log evidence with its second-order correction (`solvers.second_order`), on a dense matrix.
     processes : int
         Nodes, and points of a batch to learn from, that are solved at the same time, each in a process of its own with
         one BLAS thread: for cases by the thousand, since to start them takes some seconds.
@@ -106,12 +109,14 @@ class Surrogate:
     records: ClassVar[tuple[str, ...]] = ("training", "batch")
     nodes: int = 500
     training: int | None = None
+    corrected: bool = False
     processes: int = 1
     client: Any = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_positive_integers(nodes=self.nodes, processes=self.processes)
         check_client(self.client)
+        check_flag("corrected", self.corrected)
         if self.nodes < FEWEST_WEIGHTS:
             raise ValueError(
                 f"nodes must be at least {FEWEST_WEIGHTS}, from whose weights one can tell whether they average out, "
@@ -119,6 +124,9 @@ class Surrogate:
             )
         if self.training is not None:
             check_positive_integers(training=self.training)
+
+    def _score(self, known: float) -> Score:
+        return score_of_evidence(known, corrected=self.corrected)
 
     def solutions(self, target: Target) -> int:
         """Return how many solutions it will take, about: the search, the points to learn from, the nodes."""
@@ -147,9 +155,9 @@ class Surrogate:
         target.check_memory(self.nodes)
         target, by_default = with_default_priors(target)
         with closing(workers(self)) as hands:
-            learned = learn(target, training, rng, advance, hands)
+            learned = learn(target, self._score(KNOWN), training, rng, advance, hands)
             nodes, log_density, times = draw(learned, self.nodes, rng)
-            objective = Objective(target, EvidenceScore(KNOWN_FOR_WEIGHTS), from_prior=True)
+            objective = Objective(target, self._score(KNOWN_FOR_WEIGHTS), from_prior=True)
             values = objective.at_nodes(nodes, advance, hands)
         kept = np.isfinite(values)
         if not kept.any():
