@@ -125,7 +125,8 @@ class _Cases:
         mean, variance = solution.cavity
         self.problem, self.cavity = problem, solution.cavity
         self.log_z = problem.likelihood.log_partition(problem.t, mean, variance).value
-        self.sd = np.sqrt(variance / (1.0 + solution.correction.site_precision * variance))  # type: ignore[attr-defined]
+        sd = np.sqrt(variance / (1.0 + solution.correction.site_precision * variance))  # type: ignore[attr-defined]
+        self.sd = np.where(variance > 0, sd, np.inf)  # what is certain is correlated with nothing
         self.latent = mean + variance * solution.alpha
         self.all_cumulants = tilted_cumulants(problem.likelihood, problem.t, mean, variance, 2 * NODES - 1)
         self.cumulants = self.all_cumulants[: HIGHEST - 2]
