@@ -10,7 +10,7 @@ from bayesgp_mf.hyper.leapfrog import reflect
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import descend, no_solution
 from bayesgp_mf.hyper.result import Advance
-from bayesgp_mf.hyper.scores import Score
+from bayesgp_mf.hyper.scores import KNOWN, EvidenceScore, Score
 from bayesgp_mf.hyper.surrogate.process import fit_process
 from bayesgp_mf.hyper.surrogate.walk import SurrogateWalk
 from bayesgp_mf.hyper.target import Target
@@ -97,11 +97,11 @@ class _Recorder(Objective):
 
 def learn(
     target: Target,
-    score: Score,
     training: int,
     rng: np.random.Generator,
     advance: Advance,
     workers: Backend = Serial(),
+    score: Score = EvidenceScore(KNOWN),
 ) -> Learned:
     """Learn the surrogate of a log evidence plus log prior, from at most ``training`` solutions with gradient."""
     objective = _Recorder(target, score)

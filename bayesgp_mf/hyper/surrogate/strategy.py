@@ -155,7 +155,7 @@ class Surrogate:
         target.check_memory(self.nodes)
         target, by_default = with_default_priors(target)
         with closing(workers(self)) as hands:
-            learned = learn(target, self._score(KNOWN), training, rng, advance, hands)
+            learned = learn(target, training, rng, advance, hands, self._score(KNOWN))
             nodes, log_density, times = draw(learned, self.nodes, rng)
             objective = Objective(target, self._score(KNOWN_FOR_WEIGHTS), from_prior=True)
             values = objective.at_nodes(nodes, advance, hands)
