@@ -11,7 +11,8 @@ since mixing can spoil a step that is Newton's, then by shorter and shorter ones
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -22,7 +23,8 @@ from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.types import Array
 
 MEMORY = 5  # differences kept for mixing; more only adds rounding here
-STAGES = ((True, 1.0), (False, 1.0), *((True, 2.0**-k) for k in range(1, 6)))  # mixing or not, damping
+Stages: TypeAlias = Sequence[tuple[bool, float]]
+STAGES: Stages = ((True, 1.0), (False, 1.0), *((True, 2.0**-k) for k in range(1, 6)))  # mixing or not, damping
 PATIENCE = 25  # steps without progress before the next stage ...
 PROGRESS = 0.9  # ... which is a largest change below this part of the former; less is rounding that falls well
 SMALLEST_DAMPING = 2.0**-10  # where even plain steps lead nowhere
@@ -39,6 +41,7 @@ def fixed_point(
     newton: Callable[[Array, Array], Array | None] | None = None,
     enough: Callable[[Array], bool] | None = None,
     done: int = 0,
+    stages: Stages = STAGES,
 ) -> tuple[Array, Info]:
     """Iterate ``x = update(x)`` until no entry would change by more than ``control.tolerance``.
 
@@ -59,6 +62,8 @@ def fixed_point(
         will do although changes are above the tolerance.
     done : int
         Updates before the first one here, which count; one is made however many there were.
+    stages : sequence of (bool, float)
+        Ways to go on, each where nothing improves in the one before: whether steps are mixed, and how long they are.
 
     Returns
     -------
@@ -68,7 +73,7 @@ def fixed_point(
         Status, updates used and the largest change that another update would make.
     """
     with progress_bar("solving", enabled=control.progress) as advance:
-        return _iterate(update, start, control, newton, enough or _never, done, advance)
+        return _iterate(update, start, control, newton, enough or _never, done, stages, advance)
 
 
 def require_solved(name: str, problem: Problem, info: Info, control: Control) -> None:
@@ -103,6 +108,7 @@ def _iterate(
     newton: Callable[[Array, Array], Array | None] | None,
     enough: Callable[[Array], bool],
     done: int,
+    ways: Stages,
     advance: Callable[[str], None],
 ) -> tuple[Array, Info]:
     x = best = start
@@ -111,7 +117,7 @@ def _iterate(
         return start, Info(Status.NO_VALID_STEP, done + 1, float("inf"))
     size = _largest(change)
     best_change, smallest, history = change, size, deque[tuple[Array, Array]](maxlen=MEMORY)
-    stages = iter(STAGES)
+    stages = iter(ways)
     mixing, damping = next(stages)
     mark = size
     marked = iteration = done + 1
