@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgp_mf.errors import ConvergenceError
+from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError
 from bayesgp_mf.hyper import Strategy, Target
 from bayesgp_mf.hyper.forecast import warn_if_long
 from bayesgp_mf.hyper.objective import NO_SOLUTION
@@ -104,12 +104,13 @@ def tune(
             result, points = choose_on_inducing(target, strategy, inducing, rng, advance)
             target = replace(target, inducing=points)
     kernels, part_of = _distinct(result.kernels)
+    found = result.solution if solver is target.solver else None
     target = replace(target, settings=len(kernels))
     with progress_bar("solving at each of them", total=len(kernels), enabled=progress) as advance:
         parts: list[Process] = []
         with (
             closing(workers(strategy)) as hands,
-            closing(hands.map(_solved, kernels, _At(target, solver, control))) as solved,
+            closing(hands.map(_solved, kernels, _At(target, solver, control, found))) as solved,
         ):
             for kernel, (problem, solution) in zip(kernels, solved, strict=True):
                 if not parts and inducing is None:
@@ -151,20 +152,28 @@ class _At(NamedTuple):
     target: Target
     solver: Solver
     control: Control
+    found: Solution | None
 
 
 def _solved(at: _At, kernel: Kernel) -> tuple[Problem, Solution]:
     """Return problem and solution at a kernel that was chosen, which know nothing of those at others."""
     target = at.target.apart()
     problem = target.problem_at(kernel, at.solver)
-    return problem, _solve(target, kernel, problem, at.solver, at.control)
+    return problem, _solve(target, kernel, problem, at)
 
 
-def _solve(target: Target, kernel: Kernel, problem: Problem, solver: Solver, control: Control) -> Solution:
-    """Return the solution at a kernel that was chosen: from the prior, or as a search comes there, step by step."""
+def _solve(target: Target, kernel: Kernel, problem: Problem, at: _At) -> Solution:
+    """Return the solution at a kernel that was chosen: from the prior, or from where a search was, or as it came there.
+
+    What a search has solved is solved once more from its own solution.
+    """
+    solver, control = at.solver, at.control
     try:
         return solver.solve(problem, control)
-    except ConvergenceError as reason:
+    except (ConvergenceError, NotPositiveDefiniteError) as reason:
+        if at.found is not None:
+            with suppress(*NO_SOLUTION):
+                return solver.solve(problem, control, at.found)
         begin, end = target.start, target.free_logarithms(kernel)
         last: Solution | None = None
         try:

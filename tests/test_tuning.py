@@ -8,6 +8,7 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.hyper import HybridMonteCarlo, Integrate, LogNormal, Scan
+from bayesgp_mf.methods import METHODS
 from bayesgp_mf.processes.mixture import Mixture
 
 TOY = bgp.datasets.make_toy(bgp.kernels.Gaussian(0.8, 4.0), n=25, random_seed=4)
@@ -80,3 +81,31 @@ def test_fixed_and_bounded_parameters_stay_where_they_must():
     with pytest.warns(bgp.BoundWarning, match="lengthscale"):
         bounded = get_group(quick(hyper="evidence", bounds={"lengthscale": (0.9, 1.1)}), "fit")
     assert 0.9 <= float(bounded["lengthscale"]) <= 1.1
+
+
+class Lame:
+    """TAP that comes nowhere from the prior but at the kernel where searches begin, and nowhere from far away."""
+
+    name, gram_gradient = "lame", METHODS["tap"].gram_gradient
+    traits = METHODS["tap"].traits
+    leave_one_out = METHODS["tap"].leave_one_out
+
+    def __init__(self, begin):
+        self.begin, self.starts = begin, []
+
+    def solve(self, problem, control=bgp.Control(), start=None):
+        if start is None and not np.allclose(problem.matrix.dense(), self.begin):
+            raise bgp.ConvergenceError("too far from the prior", bgp.Status.STALLED)
+        self.starts.append(start)
+        return METHODS["tap"].solve(problem, control, start)
+
+
+def test_what_a_search_has_solved_is_solved_from_there():
+    """It was solved from the prior, or by steps from the first kernel, which could fail where the search had not."""
+    lame = Lame(bgp.kernels.Gaussian(1.0, 2.0).gram(TOY.X))
+    fit = quick(hyper="evidence", method=lame, starts=1, priors=PRIORS)["fit"]
+    assert float(fit["lengthscale"]) != 1.0
+    np.testing.assert_allclose(lame.starts[-1].alpha, fit["alpha"].values, atol=1e-5)
+    assert float(fit["log_evidence"]) == pytest.approx(
+        float(quick(hyper="evidence", starts=1, priors=PRIORS)["fit"]["log_evidence"])
+    )

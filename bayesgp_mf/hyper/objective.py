@@ -98,6 +98,13 @@ class Objective:
         self.n_evaluations = 0
         self.n_failures = 0
         self.last_failure: Exception | None = None
+        self._highest: tuple[float, Array, Solution] | None = None
+
+    def solution_at(self, log_free: Array) -> Solution | None:
+        """Return the solution that was found at a point, if no point was higher than that; else None."""
+        if self._highest is None or not np.array_equal(self._highest[1], log_free):
+            return None
+        return self._highest[2]
 
     def forget(self) -> None:
         """Start the next solution from the prior instead of from the last one."""
@@ -226,6 +233,8 @@ class Objective:
         self._last, self._any_solved = solution, True
         value = scored.value + log_prior
         if np.isfinite(value):
+            if self._highest is None or value > self._highest[0]:
+                self._highest = value, np.array(log_free), solution
             return _Solved(kernel, problem, solution, value, scored.gram_gradient)
         self.last_failure = ArithmeticError(f"the {self.score.noun} is {value}.")
         return None

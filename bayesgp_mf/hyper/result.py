@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.types import Array
 
@@ -42,6 +43,8 @@ class HyperResult:
         How it went: for each name its dimensions and values. The dimension ``hyper`` is that of ``Target.names``.
     log_evidence : float, optional
         Of the one kernel, as a search for the highest saw it last: `fit` warns if it finds another.
+    solution : Solution, optional
+        At the one kernel, as the search found it: where another start leads nowhere, this one does not.
     """
 
     kernels: tuple[Kernel, ...]
@@ -51,6 +54,7 @@ class HyperResult:
     stats: dict[str, Array] = field(default_factory=dict)
     record: Record = field(default_factory=dict)
     log_evidence: float | None = None
+    solution: Solution | None = None
 
     def __post_init__(self) -> None:
         k = len(self.kernels)

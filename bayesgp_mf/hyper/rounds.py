@@ -98,7 +98,7 @@ def _in_rounds(
         "hyper_round_end": (("round", "hyper"), np.array(ends)),
         "hyper_round_score": (("round",), np.array(scores)),
     }
-    return replace(result, record=record, log_evidence=None)  # which was that of a part of the cases
+    return replace(result, record=record, log_evidence=None, solution=None)  # which were those of a part of the cases
 
 
 def _some(target: Target, cases: int, rng: np.random.Generator) -> NDArray[np.intp] | slice:

@@ -48,7 +48,8 @@ class _Search:
 
     def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
         """Return the kernel at the highest point found; `optimise.maximise` says what is raised and warned of."""
-        best, runs = maximise(Objective(target, self.score), starts=self.starts, rng=rng, advance=advance)
+        objective = Objective(target, self.score)
+        best, runs = maximise(objective, starts=self.starts, rng=rng, advance=advance)
         record = record_of_search(target, best, runs, self.recorded_as)
         return HyperResult(
             (target.kernel_at(best.end),),
@@ -56,6 +57,7 @@ class _Search:
             stats={"lp": np.array([best.value])},
             record=record,
             log_evidence=best.value - target.log_prior(best.end)[0] if self.is_evidence else None,
+            solution=objective.solution_at(best.end),
         )
 
 
