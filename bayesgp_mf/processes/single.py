@@ -279,7 +279,9 @@ class Posterior:
         >>> problem = bgp.Problem(kernel.gram(X), t, bgp.Step())
         >>> posterior = bgp.Posterior(kernel, X, problem, bgp.solve(problem.gram, t, bgp.Step()))
         >>> posterior.predict_proba([[0.5]]).round(4)
+        array([0.355])
         >>> posterior.predict_proba([[0.5]], corrected=True).round(4)
+        array([0.3786])
         """
         if not corrected:
             return self.predictive(X_new)[2]
