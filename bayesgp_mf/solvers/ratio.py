@@ -15,8 +15,8 @@ shifts,
                     + \Delta \sum_i [\log Z_i - \log Z_i^{\text{site}}].
 
 Newton's steps (`newton`, here as dense matrices) on the sites of the cases that answer most, and of the new one. What
-the other cases add is taken to fourth order in the change of their cavities, where their sites match the likelihood to
-second. If that is not small, more cases are let answer.
+the other cases add is taken to third order in the change of their cavities, up to which their answer does not count. If
+that is not small, more cases are let answer.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from bayesgp_mf.types import Array
 ANSWERING = (64, 128, 256)
 """Cases whose sites answer to a label: as many as this, then more where the others would answer as well."""
 REST = 4e-3
-"""What the others may add to the log of the odds, in nats; about a fourth of it is left when it is added."""
+"""What the others may add to the log of the odds, in nats; what is left when it is added is of that size or less."""
 TOLERANCE = 1e-5
 """Change of a site, in units of the standard deviation of its latent value, below which it is settled."""
 MOST_STEPS = 100
@@ -116,10 +116,9 @@ class OneLabelMore:
         self._variance = np.diagonal(self._covariance).copy()
         self._cavity = self._variance / (1.0 - self._precision * self._variance)
         self._cavity_mean = self._mean - self._cavity * solution.alpha
-        value, d1, d2 = problem.likelihood.log_partition(t, self._cavity_mean, self._cavity)
+        value, _, d2 = problem.likelihood.log_partition(t, self._cavity_mean, self._cavity)
         cumulants = tilted_cumulants(problem.likelihood, t, self._cavity_mean, self._cavity, 4)
-        self._d1 = d1
-        self._d3, self._d4 = _higher(cumulants, self._cavity, d2)
+        self._d3, _ = _higher(cumulants, self._cavity, d2)
         self._skewness = cumulants[0] / self._variance**1.5
         self._bent = np.abs(cumulants[0]) + 0.5 * np.abs(cumulants[1])
         self._term = value - _log_site(self._precision, self._shift, self._cavity_mean, self._cavity)
@@ -249,10 +248,9 @@ class OneLabelMore:
         cavity = variance / (1.0 - precision * variance)
         dm = mean - cavity * (self._shift[out] - precision * mean) - self._cavity_mean[out]
         dv = cavity - self._cavity[out]
-        d1, d3, d4 = self._d1[out], self._d3[out], self._d4[out]
-        # the terms of the Taylor series of log Z in mean and variance that its site does not have, by the heat equation
-        own = d3 * dm * (dm**2 / 6.0 + 0.5 * dv) + d4 * (dm**4 / 24.0 + 0.25 * dm**2 * dv + 0.125 * dv**2)
-        own += 0.5 * d1 * d3 * dv * (dm**2 + dv)
+        # of the Taylor series of log Z in mean and variance, its third order (by the heat equation), which the site has
+        # not; what answering would add is of fourth order
+        own = self._d3[out] * dm * (dm**2 / 6.0 + 0.5 * dv)
         skewness = self._skewness[out]
         pairs = (skewness @ _cube(new)) @ settled.skewness[i] - (skewness @ _cube(columns)) @ old
         return float(np.sum(own)), float(pairs) / 6.0
