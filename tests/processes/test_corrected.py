@@ -10,6 +10,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.diagnostics import log_orthant_probability
 from bayesgp_mf.likelihoods import Gaussian, Logit
+from bayesgp_mf.likelihoods.shifted import Shifted
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.solvers import ratio
 from bayesgp_mf.solvers.second_order import second_order
@@ -160,6 +161,28 @@ def test_one_case(likelihood):
     p = posterior.predict_proba([[0.5, 0.0]], corrected=True)
     assert p == pytest.approx(expit(each[0] - each[1]), abs=1e-6)
     assert p != pytest.approx(posterior.predict_proba([[0.5, 0.0]]), abs=1e-6)
+
+
+@pytest.mark.parametrize("likelihood", [bgp.Probit(0.5), Logit()], ids=str)
+def test_a_prior_mean(likelihood):
+    kernel, X, t, X_new = data(10, 1, 4, 0.5, 22, m=2)
+
+    def mean(at):
+        return 0.5 + at[:, 0]
+
+    def solved(X, t):
+        problem = bgp.Problem(kernel.gram(X), t, Shifted(likelihood, mean(X)))
+        solution = bgp.solve(problem.gram, t, problem.likelihood, control=bgp.Control(tolerance=1e-9))
+        return Posterior(kernel, X, problem, solution, mean=mean)
+
+    posterior = solved(X, t)
+    each = np.array(
+        [[corrected_evidence(solved(np.vstack([X, x]), np.append(t, label))) for label in (1, -1)] for x in X_new]
+    )
+    p = posterior.predict_proba(X_new, corrected=True)
+    np.testing.assert_allclose(p, expit(each[:, 0] - each[:, 1]), atol=1e-6)
+    others = solved(X[1:], t[1:]).predict_proba(X[:1], corrected=True)
+    assert np.exp(posterior.corrected_loo[0]) == pytest.approx(others if t[0] > 0 else 1.0 - others, abs=1e-6)
 
 
 def test_container_says_that_it_is_corrected():
