@@ -9,8 +9,10 @@ import numpy as np
 from bayesgp_mf.arviz_version import arviz_major
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.container.parts import check_has_cases
+from bayesgp_mf.container.predictions import corrected_part
 from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.inference.undefined import undefined
+from bayesgp_mf.inputs import check_flags
 
 if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container
@@ -19,7 +21,12 @@ if TYPE_CHECKING:
 
 
 def loo(
-    idata: Container, *, kernel: Any = None, likelihood: Likelihood | None = None, method: Solver | None = None
+    idata: Container,
+    *,
+    kernel: Any = None,
+    likelihood: Likelihood | None = None,
+    method: Solver | None = None,
+    corrected: bool = False,
 ) -> Any:
     """Return the analytic leave-one-out estimate of a fit as ArviZ's ``ELPDData``.
 
@@ -32,6 +39,9 @@ def loo(
         What `fit` returned, or the same loaded from a file.
     kernel, likelihood, method : optional
         As for `predict`: those of the fit, if the container does not hold them.
+    corrected : bool
+        Correct TAP's densities for most of what its approximation leaves out, as `predict` does: each is then the
+        ratio of the evidences with and without the label. For two classes and one setting of the hyperparameters.
 
     Returns
     -------
@@ -42,9 +52,16 @@ def loo(
     Raises
     ------
     ValueError
-        If the container was not made by this package, or one of those is missing, not wanted, or another one.
+        If the container was not made by this package, or one of those is missing, not wanted, or another one; or if
+        ``corrected``, and the fit is not by TAP, of two classes (or Gaussian targets), at one setting of the
+        hyperparameters, with a dense Gram matrix.
     UndefinedQuantityError
         If the method has no predictive density (a support-vector machine).
+
+    Warns
+    -----
+    ConvergenceWarning
+        If some of the densities could not be corrected.
 
     Examples
     --------
@@ -55,12 +72,15 @@ def loo(
     >>> round(float(bgp.loo(idata)["se"]), 2)
     0.79
     """
+    check_flags(corrected=corrected)
     check_has_cases(fit_group(idata), "leave-one-out prediction")
     posterior = from_container(idata, kernel, likelihood, method)
     solution = posterior.parts[0].solution
     if not solution.has_variance:
         raise undefined(solution.method, "predictive density, whose leave-one-out estimate this is")
     pointwise = get_group(idata, "fit")["loo_i"]
+    if corrected:
+        pointwise = pointwise.copy(data=corrected_part(posterior).corrected_loo)
     values, n = pointwise.values, pointwise.size
     se = float(np.sqrt(n * np.var(values)))
     common = {"se": se, "n_samples": 1, "n_data_points": n, "warning": False, "scale": "log"}

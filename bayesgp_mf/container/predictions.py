@@ -17,9 +17,10 @@ from bayesgp_mf.container.layout import SAMPLE_DIMS, Layout, common_attrs
 from bayesgp_mf.errors import warn
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
+from bayesgp_mf.processes.corrected import check_corrected, nothing_to_correct
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process
-from bayesgp_mf.processes.single import LARGEST_JOINT
+from bayesgp_mf.processes.single import LARGEST_JOINT, Posterior
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
@@ -29,12 +30,20 @@ FEWER_NEW_DRAWS = "Predict without them, predict(idata, X_new, draws=False), in 
 
 
 def add_predictions(
-    idata: Container, posterior: Process | Mixture, X_new: Array, *, draws: bool, rng: np.random.Generator
+    idata: Container,
+    posterior: Process | Mixture,
+    X_new: Array,
+    *,
+    draws: bool,
+    rng: np.random.Generator,
+    corrected: bool = False,
 ) -> Container:
     """Add to a container what its posterior says of each new case, and with ``draws`` as many as it has at training.
 
-    Each draw is of the same setting of the hyperparameters as that at training.
+    Each draw is of the same setting of the hyperparameters as that at training. The probabilities are ``corrected`` if
+    that is asked for.
     """
+    one = corrected_part(posterior) if corrected else None
     node = np.zeros((0, 0), dtype=np.intp)
     if draws and posterior.parts[0].solution.has_variance:
         there = get_group(idata, "posterior")
@@ -52,11 +61,38 @@ def add_predictions(
     with one_thread_if_small(size):
         values = _moments(posterior, X_new)
     class_names = tuple(json.loads(get_group(idata, "fit").attrs["class_names"]))
+    said: dict[str, Any] = {}
+    if one is not None and "p" in values:
+        with one_thread_if_small(size):
+            found = one.corrected_at(X_new)
+        values["p"] = found.p
+        said = {
+            "corrected": int(np.sum(found.settled)),
+            "largest_sum_error": found.largest_sum_error,
+            "draws_of": "the Gaussian posterior: f and y are not tilted to the corrected p",
+        }
     features = get_group(idata, "constant_data")["feature"].values
     set_predictions(idata, X_new, values, drawn, class_names, features)
+    if said:
+        set_group(idata, "predictions", get_group(idata, "predictions").assign_attrs(said))
     if jointly < len(X_new):
         _say_in_blocks(idata, len(X_new), jointly)
     return idata
+
+
+def corrected_part(posterior: Process | Mixture) -> Posterior:
+    """Return the posterior process whose predictions can be corrected, or raise a ValueError that says what to do."""
+    if isinstance(posterior, Mixture):
+        raise ValueError(
+            "corrected=True is for one setting of the hyperparameters, and this fit is an average over "
+            f"{len(posterior.parts)}. Ask its parts, [part.predict_proba(X_new, corrected=True) for part in "
+            "bgp.posterior(idata).parts], and average them with its weights; or fit with hyper='evidence'."
+        )
+    if not isinstance(posterior, Posterior):
+        raise ValueError("corrected=True is for two classes, and this fit has several. Leave it out.")
+    if not nothing_to_correct(posterior.problem):
+        check_corrected(posterior.problem, posterior.solution)
+    return posterior
 
 
 def _say_in_blocks(idata: Container, m: int, jointly: int) -> None:

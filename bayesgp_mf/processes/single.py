@@ -24,6 +24,7 @@ from bayesgp_mf.matrices.corrections import Correction
 from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.methods import METHODS, check_cavities, check_marginals, get_method
+from bayesgp_mf.processes.corrected import Corrected, CorrectedProba, nothing_to_correct
 from bayesgp_mf.processes.paths import TooRoughError, cover, draw_weights, training_basis, values
 from bayesgp_mf.processes.tilted import tilted_values
 from bayesgp_mf.types import Array, Derivs
@@ -246,17 +247,62 @@ class Posterior:
     def _features(self, X_new: Array) -> Array:
         return self._matrix.features(self.kernel, self.X, X_new)
 
-    def predict_proba(self, X_new: ArrayLike) -> Array:
+    def predict_proba(self, X_new: ArrayLike, *, corrected: bool = False) -> Array:
         """Return the probability ``(m,)`` of the second class (t = +1) at new cases (2000, eq. 12).
+
+        Parameters
+        ----------
+        X_new : (m, d) array_like
+            Inputs.
+        corrected : bool
+            Correct TAP's probabilities for most of what its approximation leaves out (`solvers.ratio`): each is then
+            the ratio of the evidences with and without the new label.
 
         Raises
         ------
         ValueError
-            If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
+            If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs; or if ``corrected``, and
+            the solution is not TAP's of two classes with a dense Gram matrix.
         UndefinedQuantityError
             If the likelihood has no classes, or the method no variance.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If some of the probabilities could not be corrected.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import bayesgp_mf as bgp
+        >>> X, t, kernel = np.array([[0.0], [0.2], [1.0]]), np.array([-1.0, -1.0, 1.0]), bgp.kernels.Gaussian()
+        >>> problem = bgp.Problem(kernel.gram(X), t, bgp.Step())
+        >>> posterior = bgp.Posterior(kernel, X, problem, bgp.solve(problem.gram, t, bgp.Step()))
+        >>> posterior.predict_proba([[0.5]]).round(4)
+        array([0.355])
+        >>> posterior.predict_proba([[0.5]], corrected=True).round(4)
+        array([0.3786])
         """
-        return self.predictive(X_new)[2]
+        if not corrected:
+            return self.predictive(X_new)[2]
+        return self.corrected_at(self.new_inputs(X_new)).p
+
+    def corrected_at(self, X: Array) -> CorrectedProba:
+        """Return the corrected probabilities of `predict_proba`, and how good they are, at inputs that were checked."""
+        mean, variance, proba = self.predictive_at(X)
+        prior = np.broadcast_to(self._prior_mean(X), mean.shape)
+        return self._corrected.new(self.kernel, self.X, X, (mean - prior, variance), prior, proba)
+
+    @property
+    def corrected_loo(self) -> Array:
+        """Log predictive density ``(n,)`` of each case given the others, corrected as in `predict_proba`."""
+        uncorrected = self.loo.log_density
+        return uncorrected if nothing_to_correct(self.problem) else self._corrected.left_out(uncorrected)
+
+    @cached_property
+    def _corrected(self) -> Corrected:
+        self._check_cases("corrected prediction")
+        return Corrected(self.problem, self.solution)
 
     def predictive(self, X_new: ArrayLike) -> tuple[Array, Array, Array]:
         """Return the mean and variance of `latent`, and the probability of `predict_proba`, ``(m,)`` each, at one go.
