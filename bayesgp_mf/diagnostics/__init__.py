@@ -10,6 +10,7 @@ from __future__ import annotations
 from bayesgp_mf.container.quality import Quality
 from bayesgp_mf.diagnostics.agreement import Agreement, Compared, agreement
 from bayesgp_mf.diagnostics.class_scores import ClassScores, class_scores
+from bayesgp_mf.diagnostics.compare import ModelComparison
 from bayesgp_mf.diagnostics.importance import Importance, importance
 from bayesgp_mf.diagnostics.inducing import InducingCheck, inducing
 from bayesgp_mf.diagnostics.orthant import LogProbability, log_orthant_probability, sample_orthant
@@ -26,6 +27,7 @@ __all__ = [
     "Importance",
     "InducingCheck",
     "LogProbability",
+    "ModelComparison",
     "Quality",
     "agreement",
     "calibration_table",
