@@ -100,7 +100,7 @@ def compare(fits: Mapping[str, Container] | Container, *more: Container) -> Mode
     >>> straight = bgp.fit(X, y, bgp.kernels.Linear() + bgp.kernels.Bias(), bgp.Probit(), **options)
     >>> found = bgp.compare({"wavy": wavy, "straight": straight})
     >>> found.table["log_bayes_factor"].round(1).to_dict()
-    {'wavy': 0.0, 'straight': -12.4}
+    {'wavy': 0.0, 'straight': -12.3}
     >>> print(found.sentence)
     Both the evidence and leave-one-out prefer wavy.
     """
