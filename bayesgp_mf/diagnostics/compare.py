@@ -101,8 +101,8 @@ def compare(fits: Mapping[str, Container] | Container, *more: Container) -> Mode
     >>> found = bgp.compare({"wavy": wavy, "straight": straight})
     >>> found.table["log_bayes_factor"].round(1).to_dict()
     {'wavy': 0.0, 'straight': -12.3}
-    >>> print(found.sentence)
-    Both the evidence and leave-one-out prefer wavy.
+    >>> found.sentence.startswith("Both the evidence and leave-one-out prefer wavy, by 12 nats")
+    True
     """
     named = _named(fits, more)
     groups = {name: fit_group(idata) for name, idata in named.items()}
@@ -204,7 +204,11 @@ def _by_both(table: pd.DataFrame) -> str:
     factor, left = -next_best["log_bayes_factor"], next_best["log_bayes_factor_left"]
     unsure = " That is less than what the evidences leave out." if factor <= left else ""
     if best == first:
-        return f"Both the evidence and leave-one-out prefer {best}.{unsure}"
+        second = table.iloc[1]
+        return (
+            f"Both the evidence and leave-one-out prefer {best}, by {factor:.2g} nats and by "
+            f"{-second['elpd_difference']:.2g}, with a standard error of {second['dse']:.2g}.{unsure}"
+        )
     row = table.loc[first]
     of_first, off = -row["log_bayes_factor"], table.loc[best]
     within = "less" if -off["elpd_difference"] <= 2.0 * off["dse"] else "more"

@@ -58,7 +58,10 @@ def test_the_numbers_are_those_of_the_fits(fits):
 
 def test_it_says_what_both_prefer(fits):
     found = bgp.compare(some(fits, "line", "smooth"))
-    assert found.sentence == "Both the evidence and leave-one-out prefer smooth."
+    off = found.table.loc["line"]
+    assert found.sentence.startswith("Both the evidence and leave-one-out prefer smooth, by")
+    for value in (-off["log_bayes_factor"], -off["elpd_difference"], off["dse"]):
+        assert f"{value:.2g}" in found.sentence
     assert str(found).endswith(found.sentence)
     assert "line" in str(found)
 
