@@ -66,6 +66,16 @@ def test_cases_that_do_not_know_of_each_other_need_none():
     assert found == pytest.approx((0.0, 0.0), abs=1e-12)
 
 
+def test_a_case_without_prior_variance_changes_nothing():
+    X, kernel, t = toy(6, variance=9.0)
+    gram = np.zeros((7, 7))
+    gram[:6, :6] = kernel.gram(X)
+    found = corrected(gram, np.append(t, 1.0), bgp.Probit())[1]
+    expected = corrected(gram[:6, :6], t, bgp.Probit())[1]
+    assert found.correction == pytest.approx(expected.correction, rel=1e-9)
+    assert found.remaining == pytest.approx(expected.remaining, rel=0.03)
+
+
 @pytest.mark.parametrize("method", ["naive", "laplace", "variational", "exact"])
 def test_it_is_of_the_evidence_of_tap_alone(method):
     X, kernel, t = toy(4)
