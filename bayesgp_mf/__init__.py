@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bayesgp_mf import datasets, diagnostics, hyper, kernels, likelihoods, online, plots, pymc, sharded, streams
     from bayesgp_mf.container.loo import loo
+    from bayesgp_mf.diagnostics.compare import compare
     from bayesgp_mf.errors import (
         BoundWarning,
         ConvergenceError,
@@ -49,6 +50,7 @@ __all__ = [
     "Status",
     "Step",
     "UndefinedQuantityError",
+    "compare",
     "datasets",
     "diagnostics",
     "fit",
@@ -80,6 +82,7 @@ _SUBPACKAGES = {
 }
 _HOMES = {
     "container.loo": ("loo",),
+    "diagnostics.compare": ("compare",),
     "errors": (
         "BoundWarning",
         "ConvergenceError",

@@ -15,6 +15,7 @@ from bayesgp_mf.container.draws import draw_training
 from bayesgp_mf.container.groups import make_container
 from bayesgp_mf.container.held import describe_kernel, describe_likelihood, describe_method
 from bayesgp_mf.container.layout import FORMAT, SAMPLE_DIMS, Layout, common_attrs, versions
+from bayesgp_mf.container.quality import quality_of_fit
 from bayesgp_mf.errors import Status
 from bayesgp_mf.hyper.result import Record
 from bayesgp_mf.processes.mixture import Mixture
@@ -77,6 +78,7 @@ def to_container(
         attrs=_fit_attrs(first, [part.solution.info.status for part in posterior.parts])
         | {"marginals": marginals, "class_names": json.dumps(class_names), **attrs},
     )
+    groups["fit"] = groups["fit"].assign_attrs(quality=quality_of_fit(groups["fit"], problem.n).sentence)
     groups = with_checksums(groups)
     return make_container({name: dataset.assign_attrs(common_attrs()) for name, dataset in groups.items()})
 

@@ -2,17 +2,20 @@
 
 Against another posterior of the same model (`agreement`), against the exact one by importance weights (`importance`),
 exact probabilities and draws for models whose labels are signs; and from arrays: leave-one-out by refits, error counts,
-log scores and calibration.
+log scores and calibration. `quality` says it all in a sentence.
 """
 
 from __future__ import annotations
 
+from bayesgp_mf.container.quality import Quality
 from bayesgp_mf.diagnostics.agreement import Agreement, Compared, agreement
 from bayesgp_mf.diagnostics.class_scores import ClassScores, class_scores
+from bayesgp_mf.diagnostics.compare import ModelComparison
 from bayesgp_mf.diagnostics.importance import Importance, importance
 from bayesgp_mf.diagnostics.inducing import InducingCheck, inducing
 from bayesgp_mf.diagnostics.orthant import LogProbability, log_orthant_probability, sample_orthant
 from bayesgp_mf.diagnostics.orthant_chains import sample_orthant_chains
+from bayesgp_mf.diagnostics.quality import quality
 from bayesgp_mf.diagnostics.refits import exact_loo
 from bayesgp_mf.diagnostics.scores import CalibrationTable, calibration_table, error_count, mean_log_score
 
@@ -24,6 +27,8 @@ __all__ = [
     "Importance",
     "InducingCheck",
     "LogProbability",
+    "ModelComparison",
+    "Quality",
     "agreement",
     "calibration_table",
     "class_scores",
@@ -33,6 +38,7 @@ __all__ = [
     "inducing",
     "log_orthant_probability",
     "mean_log_score",
+    "quality",
     "sample_orthant",
     "sample_orthant_chains",
 ]

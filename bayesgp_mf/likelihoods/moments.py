@@ -76,7 +76,8 @@ def _recurrence(moments: Array, most: int) -> tuple[Array, Array, NDArray[np.int
             upper[row, column] = moments[row + column] - np.sum(upper[:row, row] * upper[:row, column], axis=0)
         lost = ~(upper[row, row] > ROUNDING * moments[2 * row])
         count[lost & (count == most)] = row
-        upper[row] /= np.sqrt(np.where(lost, 1.0, upper[row, row]))
+        upper[row, row, lost] = 1.0  # nothing is asked of what follows, but that it is a number
+        upper[row] /= np.sqrt(upper[row, row])
     ratio = np.array([upper[k, k + 1] / upper[k, k] for k in range(most)])
     along = np.diff(ratio, axis=0, prepend=0.0)
     beside = np.array([upper[k + 1, k + 1] / upper[k, k] for k in range(most - 1)])

@@ -125,8 +125,8 @@ class _Cases:
         mean, variance = solution.cavity
         self.problem, self.cavity = problem, solution.cavity
         self.log_z = problem.likelihood.log_partition(problem.t, mean, variance).value
-        sd = np.sqrt(variance / (1.0 + solution.correction.site_precision * variance))  # type: ignore[attr-defined]
-        self.sd = np.where(variance > 0, sd, np.inf)  # what is certain is correlated with nothing
+        self.sd = np.sqrt(variance / (1.0 + solution.correction.site_precision * variance))  # type: ignore[attr-defined]
+        self.sd[variance == 0.0] = 1.0  # of what is known without a label: its covariances and cumulants are zero
         self.latent = mean + variance * solution.alpha
         self.all_cumulants = tilted_cumulants(problem.likelihood, problem.t, mean, variance, 2 * NODES - 1)
         self.cumulants = self.all_cumulants[: HIGHEST - 2]

@@ -133,6 +133,27 @@ def test_kernels_and_likelihoods_survive_the_file(tmp_path):
     np.testing.assert_array_equal(process.solution.alpha, idata["fit"]["alpha"].values)
 
 
+def test_a_file_keeps_the_correction_of_the_evidence(tmp_path):
+    X, file = np.linspace(-2, 2, 15)[:, None], tmp_path / "a.nc"
+    idata = bgp.fit(X, X[:, 0] > 0.3, bgp.kernels.Gaussian(variance=9.0), bgp.Probit(), draws=4, random_seed=1)
+    idata.to_netcdf(str(file))
+    loaded = az.from_netcdf(str(file))
+    saved, known = bgp.posterior(loaded).solution.evidence, bgp.posterior(idata).solution.evidence
+    assert saved == known
+    assert saved.correction > 1e-3
+    assert saved.remaining > 1e-5
+    assert saved.corrected == saved.value + saved.correction
+    fit = get_group(loaded, "fit")
+    assert float(fit["log_evidence"]) == saved.value  # that of TAP, as ever
+    # without checksums, as another tool may write it, they are held against what the rest of it says
+    for name in ("log_evidence_correction", "log_evidence_remaining"):
+        changed = fit.assign({name: 1.5 * fit[name] + 0.01})
+        del changed.attrs["checksums"]
+        groups = {name: get_group(loaded, name) for name in group_names(loaded)} | {"fit": changed}
+        with pytest.raises(ValueError, match=rf"damaged.*{name}"):
+            bgp.posterior(make_container(groups))
+
+
 @pytest.mark.parametrize("hyper", [None, "integrate"])
 def test_a_parameter_may_be_called_weight(hyper):
     X = np.random.default_rng(0).standard_normal((12, 2))

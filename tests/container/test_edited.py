@@ -102,6 +102,8 @@ def test_every_number_of_the_fit_is_refused_by_name(groups):
                     bgp.posterior(with_group(groups, group, changed))
                 edited += 1
     assert edited > 40
+    if groups["fit"].attrs["evidence_kind"] == "ep" and "node_weight" not in groups["fit"]:
+        assert {"log_evidence_correction", "log_evidence_remaining"} <= set(groups["fit"])
 
 
 def test_every_attribute_of_the_fit_is_refused_by_name(groups):

@@ -118,6 +118,24 @@ def test_diagonal_of_the_posterior_covariance(negative, weak):
     np.testing.assert_allclose(SiteCorrection(gram, precision).covariance_diagonal(), expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("negative", [0, 2])
+@pytest.mark.parametrize("weak", [False, True])
+@pytest.mark.parametrize(
+    "which", [np.arange(8), np.array([1, 4, 7]), np.array([6, 2])], ids=["all", "some", "unsorted"]
+)
+def test_covariances_with_some_cases(negative, weak, which):
+    n = 8
+    gram = random_gram(4, n, 8)
+    precision = site_precisions(5, n, gram, negative)
+    if not weak:
+        precision[:6] = np.abs(precision[:6]) + 0.1
+    expected = np.linalg.solve(np.eye(n) + gram * precision, gram)[:, which]
+    found = np.full((n, which.size), np.nan)
+    for block, rows in SiteCorrection(gram, precision).covariance_with(which):
+        found[block] = rows
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
+
+
 def test_sites_that_leave_no_posterior_are_refused():
     gram = np.array([[1.0, 0.5], [0.5, 1.0]])
     correction = SiteCorrection(gram, np.array([0.0, -1.5]))  # not asked for anything yet

@@ -128,6 +128,12 @@ class TestGram:
             ]:
                 expected = getattr(dense, name)(*arguments)
                 np.testing.assert_allclose(getattr(ours, name)(*arguments), expected, atol=1e-10, err_msg=name)
+            for which in (np.arange(N), some, some[::-1]):
+                found, expected = np.full((2, N, which.size), np.nan)
+                for each, into in ((ours, found), (dense, expected)):
+                    for block, rows in each.covariance_with(which):
+                        into[block] = rows
+                np.testing.assert_allclose(found, expected, atol=1e-9)
             np.testing.assert_array_equal(ours.dense(), ours.dense().T)
             features = gram.features(kernel, X, RNG.uniform(-3.0, 3.0, (9, 2)))
             cross = gram.root @ features

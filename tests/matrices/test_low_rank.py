@@ -211,6 +211,15 @@ class TestLowRankCorrection:
             np.testing.assert_allclose(found.times(vector), expected.times(vector), atol=tolerance)
             np.testing.assert_allclose(found.squared_times(vector), expected.squared_times(vector), atol=tolerance)
 
+    @pytest.mark.parametrize("negative", [0, 20])
+    @pytest.mark.parametrize("which", [np.arange(N), np.array([3, 17, 200])], ids=["all", "some"])
+    def test_covariances_are_those_of_the_dense_one(self, negative, which):
+        _, sparse, dense = corrections(negative=negative)
+        ours, expected = (np.concatenate([rows for _, rows in each.covariance_with(which)]) for each in (sparse, dense))
+        assert ours.shape == (N, which.size)
+        np.testing.assert_allclose(ours, expected, atol=1e-8)
+        np.testing.assert_allclose(ours[which, np.arange(which.size)], dense.covariance_diagonal()[which], atol=1e-8)
+
     def test_sites_that_leave_no_posterior_are_refused(self):
         gram, _, _ = corrections()
         with pytest.raises(NotPositiveDefiniteError):

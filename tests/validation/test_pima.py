@@ -60,6 +60,10 @@ def test_a_good_run_passes_and_leaves_its_files(capsys, tmp_path, outcome):
         assert name in printed
     page = check_self_contained((tmp_path / "reports" / "pima.html").read_text(encoding="utf-8"))
     assert f"For the {M} test cases" in page.text
+    evidence = bgp.posterior(outcome.tap).solution.evidence
+    assert page.text.count(str(evidence)) == 2  # at the head, and among the evidences
+    assert get_group(outcome.tap, "fit").attrs["quality"] in page.text
+    assert f"{evidence.corrected:.4f}" in page.text
     assert "FAIL" not in page.text
     assert page.tags.count("figcaption") == page.tags.count("table") + page.tags.count("img")
     numbers = json.loads((tmp_path / "reports" / "pima.json").read_text())

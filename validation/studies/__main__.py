@@ -17,7 +17,16 @@ from validation.reporting.checks import count, passed, verdict, verdict_table
 from validation.reporting.files import write_json, write_text
 from validation.reporting.page import Section, Table, render
 from validation.stress import study as stress
-from validation.studies import averages, calibration, evidence_map, exact_posterior, leave_one_out, perceptron, streams
+from validation.studies import (
+    averages,
+    calibration,
+    corrected,
+    evidence_map,
+    exact_posterior,
+    leave_one_out,
+    perceptron,
+    streams,
+)
 from validation.studies.running import run_missing
 from validation.studies.store import Store, code_digest, versions
 from validation.studies.study import Findings, Study
@@ -25,6 +34,7 @@ from validation.studies.study import Findings, Study
 STUDIES: tuple[Study, ...] = (
     exact_posterior.STUDY,
     evidence_map.STUDY,
+    corrected.STUDY,
     leave_one_out.STUDY,
     calibration.STUDY,
     averages.STUDY,

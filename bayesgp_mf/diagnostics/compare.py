@@ -1,0 +1,221 @@
+"""Fits of several models to the same cases side by side: by evidence, and by what each case says of the others."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayesgp_mf.arviz_version import arviz_major
+from bayesgp_mf.container.groups import Container, get_group
+from bayesgp_mf.container.loo import loo
+from bayesgp_mf.container.quality import evidence_of_fit
+from bayesgp_mf.container.read import fit_group
+from bayesgp_mf.inference.solution import Evidence
+
+_SAME = {"ep": "exact"}
+"""Evidences that estimate one number, and so can be held against each other."""
+_WORDS = {
+    "ep": "TAP's",
+    "exact": "exact",
+    "laplace": "Laplace's",
+    "lower_bound": "a lower bound",
+    "naive": "naive mean field's",
+    "online": "of a sweep",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelComparison:
+    """Models side by side; ``print`` shows the table and the sentence.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        A row for each model, those of the highest elpd first: ``log_evidence``, corrected where that is known,
+        ``evidence_left``, the size of what it still leaves out, or its standard error, ``evidence_kind``,
+        ``log_bayes_factor`` against the highest evidence that it can be compared with (0 or less), and
+        ``log_bayes_factor_left``; then ArviZ's ``rank``, ``elpd``, ``se``, ``elpd_difference`` from the highest (0 or
+        less), its standard error ``dse``, and ``weight``. All but ``rank`` and ``weight`` in nats; NaN where something
+        is not known.
+    sentence : str
+        Which model is ahead by each, and what cannot be compared.
+    """
+
+    table: pd.DataFrame
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.table.to_string(float_format='{:.3f}'.format)}\n{self.sentence}"
+
+
+def compare(fits: Mapping[str, Container] | Container, *more: Container) -> ModelComparison:
+    """Compare models of the same cases by their evidence and by ArviZ's leave-one-out comparison [1]_.
+
+    The evidence asks how probable the data were before any was seen, and so also whether a prior was needlessly wide;
+    leave-one-out asks how well a case is predicted from all others. Where they disagree, the sentence says so.
+
+    Parameters
+    ----------
+    fits : mapping of str to container, or container
+        What `fit` returned, by names of the models; or several containers one after the other, which are numbered.
+    *more : container
+        The others, if they have no names.
+
+    Returns
+    -------
+    ModelComparison
+        With ``table``, a data frame, and ``sentence``.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two models, their cases have other targets, or one was not made by this package.
+    UndefinedQuantityError
+        If a model has no predictive density (a support-vector machine).
+
+    Notes
+    -----
+    Evidences are comparable if they are of one kind; TAP's and exact ones estimate the same number. An average over
+    hyperparameters has no evidence here. Where hyperparameters were chosen by the evidence it is that of the best
+    ones, and flatters the model with more of them.
+
+    References
+    ----------
+    .. [1] Vehtari, A., Gelman, A., & Gabry, J. (2017). Practical Bayesian model evaluation using leave-one-out
+       cross-validation and WAIC. Statistics and Computing 27, 1413-1432.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> X = np.linspace(-2, 2, 40)[:, None]
+    >>> y = np.sin(3 * X[:, 0]) > 0
+    >>> options = {"draws": 50, "random_seed": 1}
+    >>> wavy = bgp.fit(X, y, bgp.kernels.Gaussian(0.7, 4.0), bgp.Probit(), **options)
+    >>> straight = bgp.fit(X, y, bgp.kernels.Linear() + bgp.kernels.Bias(), bgp.Probit(), **options)
+    >>> found = bgp.compare({"wavy": wavy, "straight": straight})
+    >>> found.table["log_bayes_factor"].round(1).to_dict()
+    {'wavy': 0.0, 'straight': -12.3}
+    >>> found.sentence.startswith("Both the evidence and leave-one-out prefer wavy, by 12 nats")
+    True
+    """
+    named = _named(fits, more)
+    groups = {name: fit_group(idata) for name, idata in named.items()}
+    _check_same_cases(named)
+    table = _evidences({name: _evidence(fit) for name, fit in groups.items()}).join(_elpd(named))
+    table = table.sort_values("rank")
+    return ModelComparison(table, _sentence(table))
+
+
+def _named(fits: Mapping[str, Container] | Container, more: tuple[Container, ...]) -> dict[str, Container]:
+    if isinstance(fits, Mapping) and not hasattr(fits, "groups"):  # containers are mappings too
+        if more:
+            raise ValueError("give either one mapping of names to containers, or containers one after the other.")
+        named = {str(name): idata for name, idata in fits.items()}
+    else:
+        named = {f"model {k}": idata for k, idata in enumerate((fits, *more), 1)}
+    if len(named) < 2:
+        raise ValueError(f"compare needs two models at least, got {len(named)}.")
+    return named
+
+
+def _check_same_cases(named: Mapping[str, Container]) -> None:
+    """Raise a ValueError unless all models are of the same targets, in the same order."""
+    (first, idata), *others = named.items()
+    expected = get_group(idata, "observed_data")["y"]
+    for name, other in others:
+        y = get_group(other, "observed_data")["y"]
+        same = y.shape == expected.shape and np.array_equal(y.values, expected.values)
+        if not same or y.attrs.get("class_names") != expected.attrs.get("class_names"):
+            raise ValueError(
+                f"{name} was fitted to other data than {first}: y differs ({y.size} cases and {expected.size}). Only "
+                "models of the same targets in the same order can be compared."
+            )
+
+
+def _evidence(fit: Any) -> Evidence | None:
+    """Return the evidence at one setting of the hyperparameters; None for an average over several."""
+    return None if "node_weight" in fit or "log_evidence" not in fit else evidence_of_fit(fit)
+
+
+def _evidences(found: Mapping[str, Evidence | None]) -> pd.DataFrame:
+    rows = {}
+    for name, evidence in found.items():
+        if evidence is None:
+            rows[name] = (np.nan, np.nan, "none")
+            continue
+        left = evidence.standard_error if evidence.kind == "exact" else evidence.remaining
+        rows[name] = (evidence.corrected, np.nan if left is None else left, evidence.kind)
+    columns = ["log_evidence", "evidence_left", "evidence_kind"]
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+    for _, part in table[table["evidence_kind"] != "none"].groupby(table["evidence_kind"].replace(_SAME)):
+        best = part["log_evidence"].idxmax()
+        factor = part["log_evidence"] - part["log_evidence"][best]
+        left = (part["evidence_left"] + part["evidence_left"][best]).where(part.index != best, 0.0)
+        table.loc[part.index, "log_bayes_factor"] = factor
+        table.loc[part.index, "log_bayes_factor_left"] = left
+    return table.reindex(columns=[*columns, "log_bayes_factor", "log_bayes_factor_left"])
+
+
+def _elpd(named: Mapping[str, Container]) -> pd.DataFrame:
+    """Return ArviZ's comparison, with the names and the sign that its later generation has."""
+    import arviz
+
+    old = arviz_major() < 1
+    estimates = {name: loo(idata) for name, idata in named.items()}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The inplace keyword in")  # ArviZ 0.23 with pandas 3.1
+        found = arviz.compare(estimates, **({} if old else {"round_to": "none"}))
+    elpd = found["elpd_loo" if old else "elpd"].astype(float)
+    columns = {"rank": found["rank"], "elpd": elpd, "se": found["se"], "elpd_difference": elpd - elpd.max()}
+    return pd.DataFrame(columns | {"dse": found["dse"], "weight": found["weight"]}).astype(float).astype({"rank": int})
+
+
+def _sentence(table: pd.DataFrame) -> str:
+    known = table[table["evidence_kind"] != "none"]
+    kinds = sorted(set(known["evidence_kind"].replace(_SAME)))
+    said = []
+    if len(known) < len(table):
+        missing = ", ".join(table.index[table["evidence_kind"] == "none"])
+        said.append(f"There is no evidence of {missing}, an average over hyperparameters.")
+    if len(kinds) > 1:
+        of = "; ".join(f"{name}: {_WORDS[kind]}" for name, kind in known["evidence_kind"].items())
+        said.append(f"These log evidences are of kinds that cannot be compared ({of}).")
+    if said or len(known) < 2:
+        return " ".join([*said, _by_loo(table)])
+    return _by_both(table)
+
+
+def _by_loo(table: pd.DataFrame) -> str:
+    first, second = table.index[0], table.iloc[1]
+    ahead, error = -second["elpd_difference"], second["dse"]
+    return f"Leave-one-out prefers {first}, by {ahead:.2g} nats with a standard error of {error:.2g}."
+
+
+def _by_both(table: pd.DataFrame) -> str:
+    best, first = table["log_bayes_factor"].idxmax(), table.index[0]
+    others = table.drop(best)
+    next_best = others.loc[others["log_bayes_factor"].idxmax()]
+    factor, left = -next_best["log_bayes_factor"], next_best["log_bayes_factor_left"]
+    unsure = " That is less than what the evidences leave out." if factor <= left else ""
+    if best == first:
+        second = table.iloc[1]
+        return (
+            f"Both the evidence and leave-one-out prefer {best}, by {factor:.2g} nats and by "
+            f"{-second['elpd_difference']:.2g}, with a standard error of {second['dse']:.2g}.{unsure}"
+        )
+    row = table.loc[first]
+    of_first, off = -row["log_bayes_factor"], table.loc[best]
+    within = "less" if -off["elpd_difference"] <= 2.0 * off["dse"] else "more"
+    left = row["log_bayes_factor_left"]
+    known = "" if np.isnan(left) else f" ± {left:.2g}"
+    return (
+        f"They disagree: the evidence prefers {best} to {first} by {of_first:.2g}{known} nats, and leave-one-out "
+        f"{first} by {-off['elpd_difference']:.2g} nats, {within} than two standard errors ({off['dse']:.2g}). The "
+        "evidence also counts against a prior that is wider than needed; leave-one-out asks for predictions alone."
+    )

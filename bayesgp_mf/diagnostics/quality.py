@@ -1,0 +1,79 @@
+"""How good a fit is, in one table and one sentence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from bayesgp_mf.container.groups import Container, get_group, group_names
+from bayesgp_mf.container.parts import CASES
+from bayesgp_mf.container.quality import Quality, quality_of_fit
+from bayesgp_mf.container.read import fit_group, has_random_kernels
+from bayesgp_mf.diagnostics.importance import importance
+from bayesgp_mf.pareto import FEWEST_WEIGHTS
+
+MOST_VALUES = 10**7
+"""Drawn latent values up to which they are weighed as well, in less than a second."""
+
+
+def quality(idata: Container) -> Quality:
+    r"""Say what of a fit may be trusted, to how much, and what to do if that is not enough.
+
+    By what the second-order correction of TAP's log evidence adds and what it leaves [1]_, the Pareto k-hat of the
+    draws, and how well the equations are solved. The error of a predictive probability is of first order where the
+    correction is of second, so that :math:`\sqrt{(|\text{correction}| + \text{remaining}) / n}`, and 0.005 at least, is
+    the scale of the largest: a rule, calibrated against exact probabilities, and no bound.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+        What `fit` returned, or the same loaded from a file.
+
+    Returns
+    -------
+    Quality
+        The numbers, ``verdict``, a word, and ``sentence``; ``print`` shows them. ``good``: the log evidence is within
+        0.1 nats without its correction and probabilities within 0.03; ``off``: 0.25 nats or 0.04 and more; ``fair``
+        between them. ``exact``, ``unsolved``, and ``unknown`` where the method does not say what it leaves out.
+
+    Raises
+    ------
+    ValueError
+        If the container was not made by this package.
+
+    Notes
+    -----
+    More than 10 million drawn values are not weighed; `importance` does it.
+
+    References
+    ----------
+    .. [1] Opper, M., Paquet, U., & Winther, O. (2013). Perturbative corrections for approximate inference in Gaussian
+       latent variable models. Journal of Machine Learning Research 14, 2857-2898.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> X = np.linspace(-2, 2, 20)[:, None]
+    >>> idata = bgp.fit(X, X[:, 0] > 0, bgp.kernels.Gaussian(), bgp.Probit(), random_seed=1)
+    >>> found = bgp.diagnostics.quality(idata)
+    >>> found.verdict
+    'good'
+    >>> step = bgp.fit(X, X[:, 0] > 0, bgp.kernels.Gaussian(0.5), bgp.Step(), random_seed=1)
+    >>> bgp.diagnostics.quality(step).verdict
+    'off'
+    """
+    fit = fit_group(idata)
+    if CASES in fit.attrs:
+        return quality_of_fit(fit, int(fit.attrs[CASES]))
+    found = quality_of_fit(fit, fit.sizes["obs_id"])
+    if "sample_stats" not in group_names(idata) or has_random_kernels(fit):
+        return found
+    stats = get_group(idata, "sample_stats")
+    log_weights = (stats["log_p"] - stats["log_q"]).values
+    if log_weights.size < FEWEST_WEIGHTS or get_group(idata, "posterior")["f"].size > MOST_VALUES:
+        return found
+    if not np.any(log_weights > -np.inf):  # each draw contradicts some label
+        return replace(found, pareto_k=np.inf)
+    return replace(found, pareto_k=importance(idata).pareto_k)

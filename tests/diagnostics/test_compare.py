@@ -1,0 +1,125 @@
+"""Models side by side: evidence and leave-one-out, each as it stands in the fits, and what cannot be compared."""
+
+from __future__ import annotations
+
+import arviz as az
+import numpy as np
+import pytest
+
+import bayesgp_mf as bgp
+from bayesgp_mf.arviz_version import arviz_major
+
+pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword")  # ArviZ 0.2x under pandas 3
+FEW = {"draws": 20, "chains": 2, "random_seed": 1, "progress": False}
+X = np.linspace(-2.0, 2.0, 30)[:, None]
+Y = np.sin(3.0 * X[:, 0]) > 0
+
+
+def fit(kernel, y=Y, likelihood=bgp.Probit(), **options):
+    return bgp.fit(X, y, kernel, likelihood, **FEW, **options)
+
+
+@pytest.fixture(scope="module")
+def fits():
+    gaussian, matern = bgp.kernels.Gaussian(0.7, 4.0), bgp.kernels.Matern32(0.7, 4.0)
+    return {
+        "line": fit(bgp.kernels.Linear() + bgp.kernels.Bias()),
+        "smooth": fit(gaussian),
+        "rough": fit(matern),
+        "laplace": fit(gaussian, method="laplace"),
+    }
+
+
+def some(fits, *names):
+    return {name: fits[name] for name in names}
+
+
+def test_the_numbers_are_those_of_the_fits(fits):
+    found = bgp.compare(some(fits, "line", "smooth", "rough")).table
+    evidence = {name: bgp.posterior(fits[name]).solution.evidence for name in found.index}
+    best = max(evidence, key=lambda name: evidence[name].corrected)
+    for name, known in evidence.items():
+        row = found.loc[name]
+        assert row["log_evidence"] == known.corrected != known.value
+        assert row["evidence_left"] == known.remaining
+        assert row["log_bayes_factor"] == known.corrected - evidence[best].corrected
+        left = 0.0 if name == best else known.remaining + evidence[best].remaining
+        assert row["log_bayes_factor_left"] == pytest.approx(left)
+        loo = bgp.loo(fits[name])
+        assert row["elpd"] == pytest.approx(float(loo["elpd_loo"] if arviz_major() < 1 else loo.elpd))
+    whole = {} if arviz_major() < 1 else {"round_to": "none"}
+    theirs = az.compare({name: bgp.loo(fits[name]) for name in found.index}, **whole)
+    assert list(found.index) == list(theirs.index)
+    for name in ("weight", "dse", "rank"):
+        np.testing.assert_allclose(found[name], theirs[name].astype(float))
+    np.testing.assert_allclose(np.abs(found["elpd_difference"]), np.abs(theirs["elpd_diff"].astype(float)), atol=1e-9)
+    assert found["elpd_difference"].max() == 0.0
+
+
+def test_it_says_what_both_prefer(fits):
+    found = bgp.compare(some(fits, "line", "smooth"))
+    off = found.table.loc["line"]
+    assert found.sentence.startswith("Both the evidence and leave-one-out prefer smooth, by")
+    for value in (-off["log_bayes_factor"], -off["elpd_difference"], off["dse"]):
+        assert f"{value:.2g}" in found.sentence
+    assert str(found).endswith(found.sentence)
+    assert "line" in str(found)
+
+
+def test_it_says_where_they_disagree():
+    """A prior much wider than needed costs evidence, and no prediction; a narrow one costs some of those."""
+    noisy = X[:, 0] + np.random.default_rng(0).standard_normal(30) > 0
+    wide, narrow = (fit(bgp.kernels.Linear(variance), noisy) for variance in (1e4, 0.2))
+    found = bgp.compare({"wide": wide, "narrow": narrow})
+    assert found.sentence.startswith("They disagree: the evidence prefers narrow to wide by")
+    assert "two standard errors" in found.sentence
+
+
+def test_containers_without_names_are_numbered_and_their_order_does_not_matter(fits):
+    one, other = bgp.compare(fits["line"], fits["smooth"]), bgp.compare(fits["smooth"], fits["line"])
+    assert set(one.table.index) == {"model 1", "model 2"}
+    numbers = [each.table.select_dtypes("number").to_numpy() for each in (one, other)]
+    np.testing.assert_allclose(*numbers, atol=1e-9)
+
+
+def test_evidences_of_other_kinds_are_not_held_against_each_other(fits):
+    found = bgp.compare(some(fits, "smooth", "laplace"))
+    assert "cannot be compared (" in found.sentence
+    assert "laplace: Laplace's" in found.sentence
+    assert "Leave-one-out prefers" in found.sentence
+    np.testing.assert_array_equal(found.table["log_bayes_factor"], 0.0)
+    assert np.isnan(found.table.loc["laplace", "evidence_left"])
+
+
+def test_an_average_over_hyperparameters_has_no_evidence(fits):
+    priors = {"lengthscale": bgp.hyper.LogNormal(0.5, 0.5)}
+    averaged = fit(
+        bgp.kernels.Gaussian(0.7, 4.0), hyper="integrate", priors=priors, fixed=("variance",), method="laplace"
+    )
+    found = bgp.compare({"averaged": averaged, "smooth": fits["smooth"]})
+    assert "no evidence of averaged" in found.sentence
+    assert np.isnan(found.table.loc["averaged", "log_evidence"])
+    assert np.isfinite(found.table["elpd"]).all()
+
+
+def test_an_exact_evidence_and_taps_are_of_one_number():
+    few = slice(0, 30, 6)
+    kernel = bgp.kernels.Gaussian(0.7, 4.0)
+    tap, exact = (bgp.fit(X[few], Y[few], kernel, bgp.Probit(), method=m, **FEW) for m in ("tap", "exact"))
+    table = bgp.compare({"tap": tap, "exact": exact}).table
+    off = table.loc["tap", "log_evidence"] - table.loc["exact", "log_evidence"]
+    assert table["log_bayes_factor"].min() == pytest.approx(-abs(off))
+    assert abs(off) < 2.0 * table["log_bayes_factor_left"].max() + 1e-4
+
+
+def test_other_data_and_fewer_than_two_models_are_refused(fits):
+    with pytest.raises(ValueError, match="other was fitted to other data than smooth"):
+        bgp.compare({"smooth": fits["smooth"], "other": fit(bgp.kernels.Gaussian(), ~Y)})
+    with pytest.raises(ValueError, match="needs two models at least, got 1"):
+        bgp.compare(fits["smooth"])
+    with pytest.raises(ValueError, match="either one mapping"):
+        bgp.compare(fits, fits["smooth"])
+    with pytest.raises(ValueError, match="expected an ArviZ container"):
+        bgp.compare({"smooth": fits["smooth"], "no fit": 3})
+    with pytest.raises(bgp.UndefinedQuantityError, match="predictive density"):
+        bgp.compare({"smooth": fits["smooth"], "svm": fit(bgp.kernels.Gaussian(), likelihood=bgp.Step(), method="svm")})

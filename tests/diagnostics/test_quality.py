@@ -1,0 +1,135 @@
+"""The verdict on a fit: right where the truth is known, silent where nothing is, and the same in the file."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import bayesgp_mf as bgp
+from bayesgp_mf.container.groups import get_group
+from bayesgp_mf.diagnostics import log_orthant_probability, quality
+
+FEW = {"draws": 50, "chains": 2, "random_seed": 1, "progress": False}
+KERNEL = bgp.kernels.Gaussian(1.0, 2.0)
+RNG = np.random.default_rng(4)
+X = RNG.standard_normal((20, 2))
+Y = X[:, 0] + 0.3 * RNG.standard_normal(20) > 0
+
+
+@pytest.fixture(scope="module")
+def pima():
+    data = bgp.datasets.load_pima()
+    return (data.X - data.X.mean(axis=0)) / data.X.std(axis=0), data.y
+
+
+def test_it_is_content_where_tap_is_and_says_so_where_it_is_off(pima):
+    good = quality(bgp.fit(*pima, bgp.kernels.Gaussian(6.4, 3.9), bgp.Probit(), **FEW))
+    assert good.verdict == "good"
+    assert "marginals" not in good.sentence
+    assert good.left_out < 0.01
+    hard = quality(bgp.fit(*pima, bgp.kernels.Gaussian(1.5, 100.0), bgp.Probit(), **FEW))
+    assert hard.verdict == "off"
+    toy = bgp.datasets.make_toy(KERNEL, bgp.Step(), n=30, random_seed=1)
+    step = quality(bgp.fit(toy.X, toy.y, KERNEL, bgp.Step(), **FEW))
+    assert step.verdict == "off"
+    for way in ("tilted", "importance", "exact", "bgp.pymc"):
+        assert way in hard.sentence
+        assert way in step.sentence
+
+
+def test_the_numbers_are_those_of_the_fit_and_the_sentence_stands_in_it():
+    idata = bgp.fit(X, Y, KERNEL, bgp.Probit(), **FEW)
+    found, fit = quality(idata), get_group(idata, "fit")
+    for ours, theirs in (
+        ("log_evidence", "log_evidence"),
+        ("correction", "log_evidence_correction"),
+        ("remaining", "log_evidence_remaining"),
+        ("residual", "residual"),
+        ("mean_error", "mean_error"),
+        ("rounding", "rounding"),
+    ):
+        assert getattr(found, ours) == float(fit[theirs])
+    assert fit.attrs["quality"] == found.sentence
+    assert found.pareto_k == bgp.diagnostics.importance(idata).pareto_k
+    shown = str(found)
+    assert shown.endswith(found.sentence)
+    assert f"{found.log_evidence:.4f}" in shown
+    assert json.loads(json.dumps(found.to_dict()))["verdict"] == found.verdict
+
+
+@pytest.mark.parametrize(
+    ("options", "verdict", "word"),
+    [
+        ({"method": "laplace"}, "unknown", "Laplace"),
+        ({"method": "naive"}, "unknown", "naive mean field"),
+        ({"method": "variational"}, "unknown", "lower bound"),
+        ({"method": "exact"}, "exact", "standard error"),
+        ({"hyper": "integrate", "method": "laplace"}, "unknown", "average"),
+        ({"inducing": 8}, "good", "inducing cases"),
+    ],
+    ids=str,
+)
+def test_other_methods_say_what_is_known_and_what_not(options, verdict, word):
+    kernel = KERNEL + bgp.kernels.White(0.3) if options.get("method") == "variational" else KERNEL
+    cases = slice(0, 6) if options.get("method") == "exact" else slice(None)
+    found = quality(bgp.fit(X[cases], Y[cases], kernel, bgp.Probit(), **FEW, **options))
+    assert found.verdict == verdict
+    assert word in found.sentence
+    assert (found.left_out is None) == (verdict != "good")
+
+
+def test_a_machine_has_nothing_to_judge_and_gaussian_noise_nothing_left_out():
+    machine = quality(bgp.fit(X, Y, KERNEL, bgp.Step(), method="svm", **FEW))
+    assert machine.verdict == "unknown"
+    assert "no probabilities" in machine.sentence
+    assert "k-hat of the draws" not in str(machine)
+    gaussian = quality(bgp.fit(X, X[:, 0], KERNEL, bgp.likelihoods.Gaussian(0.1), **FEW))
+    assert gaussian.verdict == "good"
+    assert gaussian.probability_error == 0.0
+    assert "nothing left out" in gaussian.sentence
+
+
+@pytest.mark.filterwarnings("ignore::bayesgp_mf.ConvergenceWarning")
+def test_what_was_not_solved_is_called_so():
+    idata = bgp.fit(X, Y, KERNEL, bgp.Probit(), control=bgp.Control(max_iterations=1, throw=False), **FEW)
+    assert quality(idata).verdict == "unsolved"
+    assert get_group(idata, "fit").attrs["quality"].startswith("unsolved")
+
+
+def test_draws_that_contradict_every_label_have_no_tail_to_weigh():
+    labels = np.random.default_rng(0).random(20) < 0.5
+    found = quality(bgp.fit(X, labels, KERNEL, bgp.Step(), **FEW))
+    assert found.pareto_k == np.inf
+
+
+def test_a_table_in_parts_says_that_its_correction_was_not_computed():
+    table = bgp.sharded.from_arrays([(X[:10], Y[:10]), (X[10:], Y[10:])])
+    found = quality(bgp.fit(table, kernel=KERNEL, likelihood=bgp.Probit(), inducing=6, draws=4, random_seed=1))
+    assert (found.verdict, found.n) == ("unknown", 20)
+    assert "not computed" in found.sentence
+
+
+def test_what_is_not_ours_is_refused():
+    with pytest.raises(ValueError, match="expected an ArviZ container"):
+        quality(3)
+
+
+@pytest.mark.parametrize(("noise", "seed"), [(1.0, 0), (0.1, 4), (0.0, 2)])
+def test_errors_of_probabilities_are_within_their_scale(noise, seed):
+    """P(t*|t) is a ratio of two exact evidences; a tenth of the scale would be too little somewhere."""
+    rng = np.random.default_rng(seed)
+    inputs, kernel, n = rng.standard_normal((18, 2)), bgp.kernels.Gaussian(0.8, 6.0), 12
+    gram = kernel.gram(inputs) + 1e-6 * np.eye(18)
+    t = np.sign(np.linalg.cholesky(gram + noise * np.eye(18)) @ rng.standard_normal(18))[:n]
+    idata = bgp.fit(inputs[:n], t, kernel, bgp.Probit(noise) if noise else bgp.Step(), **FEW)
+    said = bgp.predict(idata, inputs[n:], draws=False)["predictions"]["p"].values
+    exact = []
+    for i in range(n, 18):
+        which = [*range(n), i]
+        both = gram[np.ix_(which, which)] + noise * np.eye(n + 1)
+        log_p = [log_orthant_probability(both, np.append(t, label)).value for label in (-1.0, 1.0)]
+        exact.append(1.0 / (1.0 + np.exp(log_p[0] - log_p[1])))
+    off, scale = np.abs(said - exact).max(), quality(idata).probability_error
+    assert 0.02 * scale < off < scale
