@@ -158,7 +158,7 @@ class Quality:
         if self.averaged:
             return "of an average over hyperparameters what the approximation leaves out is not computed"
         if self.kind != "ep":
-            return _KINDS[self.kind]
+            return _KINDS.get(self.kind, f"method {self.method!r} does not say what it leaves out")
         return "the correction of the evidence is not known for this likelihood, or was not computed for this fit"
 
     def __str__(self) -> str:

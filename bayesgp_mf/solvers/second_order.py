@@ -83,6 +83,8 @@ def second_order(problem: Problem, solution: Solution) -> SecondOrder | None:
     """
     if solution.evidence.kind != "ep" or problem.likelihood.targets == "classes":
         return None
+    if solution.cavity is None or not hasattr(solution.correction, "covariance_with"):  # a method of one's own
+        return None
     if known_sites(problem.likelihood, problem.t, 0.0) is not None:
         return SecondOrder(0.0, 0.0)  # tilted distributions are Gaussian
     cases = _Cases(problem, solution)
@@ -90,7 +92,7 @@ def second_order(problem: Problem, solution: Solution) -> SecondOrder | None:
     is_whole = few.size == problem.n
     sums = np.zeros((len(ORDERS), few.size))
     pairs = _LargestPairs()
-    for block, correlation in solution.correction.covariance_with(few):  # type: ignore[attr-defined]
+    for block, correlation in solution.correction.covariance_with(few):
         correlation /= cases.sd[block][:, None]
         correlation /= cases.sd[few]
         numbers = np.arange(block.start, block.stop)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.diagnostics import log_orthant_probability, quality
+from bayesgp_mf.methods import METHODS
 
 FEW = {"draws": 50, "chains": 2, "random_seed": 1, "progress": False}
 KERNEL = bgp.kernels.Gaussian(1.0, 2.0)
@@ -133,3 +135,26 @@ def test_errors_of_probabilities_are_within_their_scale(noise, seed):
         exact.append(1.0 / (1.0 + np.exp(log_p[0] - log_p[1])))
     off, scale = np.abs(said - exact).max(), quality(idata).probability_error
     assert 0.02 * scale < off < scale
+
+
+class Counted:
+    """A method of one's own, whose evidence is of a kind of its own, or called that of TAP without its cavities."""
+
+    name, gram_gradient = "counted", METHODS["tap"].gram_gradient
+
+    def __init__(self, kind):
+        self.kind = kind
+
+    def solve(self, problem, control=bgp.Control(), start=None):
+        found = METHODS["tap"].solve(problem, control)
+        return replace(found, method=self.name, evidence=replace(found.evidence, kind=self.kind), cavity=None)
+
+    def leave_one_out(self, problem, solution):
+        return METHODS["tap"].leave_one_out(problem, METHODS["tap"].solve(problem))
+
+
+@pytest.mark.parametrize("kind", ["counted", "ep"])
+def test_a_method_of_ones_own_is_not_judged(kind):
+    idata = bgp.fit(X, Y, KERNEL, method=Counted(kind), **FEW)
+    assert quality(idata).verdict == "unknown"
+    assert "log_evidence_correction" not in get_group(idata, "fit")
