@@ -26,8 +26,9 @@ _PASSED = ("hyper", "positive", "control", "progress")
 
 
 @functools.wraps(fit_here)
-def fit(X: Any, y: Any = None, *args: Any, **options: Any) -> Container:
+def fit(X: Any, *rest: Any, **options: Any) -> Container:
     """Fit what is here by `fitting.fit`, and a table in parts by `sharded.fit`."""
+    y, *args = rest or (options.pop("y", None),)
     if isinstance(X, Table) or hasattr(X, "__dask_graph__"):
         return _fit_in_parts(X, y, *args, **options)
     if hasattr(y, "__dask_graph__"):
@@ -132,3 +133,4 @@ def _signature() -> inspect.Signature:
 
 
 fit.__signature__ = _signature()  # type: ignore[attr-defined]
+del fit.__wrapped__  # whose source has not all of these arguments, which Sphinx looks for there
