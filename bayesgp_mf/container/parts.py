@@ -35,9 +35,10 @@ from bayesgp_mf.container.layout import (
     variable_dims,
     versions,
 )
+from bayesgp_mf.container.quality import evidence_of_fit
 from bayesgp_mf.errors import Status
 from bayesgp_mf.inference.problem import Problem
-from bayesgp_mf.inference.solution import Evidence, Info, Solution
+from bayesgp_mf.inference.solution import Info, Solution
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inference.undefined import without_cases
 from bayesgp_mf.kernels import Kernel
@@ -212,9 +213,7 @@ def _posterior(
     stated = {name: float(fit[name]) if name in fit else None for name in ("independent", "mean_error", "rounding")}
     status, steps, residual = Status[fit.attrs["status"]], int(fit["n_iterations"]), float(fit["residual"])
     info = Info(status, steps, residual, rank=points.shape[0], **stated)
-    bound = fit.attrs["evidence_bound"]
-    evidence = Evidence(float(fit["log_evidence"]), fit.attrs["evidence_kind"], None if bound == "none" else bound)
-    solution = Solution(tap.name, nothing, correction, evidence, None, info)
+    solution = Solution(tap.name, nothing, correction, evidence_of_fit(fit, fit.attrs), None, info)
     names = None if features.dtype.kind in "iu" else features.tolist()  # numbered where they had no names
     problem = Problem(gram, nothing, likelihood)
     return Posterior(kernel, X, problem, solution, solver, feature_names=names)

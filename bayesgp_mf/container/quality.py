@@ -13,9 +13,9 @@ six errors was below it in all; the floor was chosen on these.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from math import isfinite, sqrt
+from math import inf, isfinite, sqrt
 from typing import Any, Literal
 
 import xarray as xr
@@ -221,17 +221,21 @@ def quality_of_fit(fit: xr.Dataset, n: int) -> Quality:
     )
 
 
-def evidence_of_fit(fit: xr.Dataset) -> Evidence:
-    """Return the log evidence of the group ``fit`` at one setting of the hyperparameters, with what is known of it."""
-    known = {
-        short: float(fit[f"log_evidence_{short}"])
-        for short in ("correction", "remaining")
-        if f"log_evidence_{short}" in fit
-    }
-    bound = fit.attrs["evidence_bound"]
+def evidence_of_fit(fit: xr.Dataset, attrs: Mapping[str, Any]) -> Evidence:
+    """Return the log evidence of the group ``fit`` at one setting of the hyperparameters, with what is known of it.
+
+    Raises
+    ------
+    ValueError
+        If its correction and the size of what is left do not belong together.
+    """
+    names = ("log_evidence_correction", "log_evidence_remaining")
+    correction, remaining = (float(fit[name]) if name in fit else None for name in names)
+    if (correction is None) != (remaining is None) or not 0.0 <= (remaining or 0.0) < inf:
+        raise ValueError(f"log_evidence_correction and log_evidence_remaining are {correction} and {remaining}")
+    kind, bound = attrs["evidence_kind"], attrs["evidence_bound"]
     error = float(fit["log_evidence_se"]) if "log_evidence_se" in fit else 0.0
-    value = float(fit["log_evidence"])
-    return Evidence(value, fit.attrs["evidence_kind"], None if bound == "none" else bound, error, **known)
+    return Evidence(float(fit["log_evidence"]), kind, None if bound == "none" else bound, error, correction, remaining)
 
 
 def _shown(value: float | None, form: str) -> str:

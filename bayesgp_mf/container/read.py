@@ -15,10 +15,11 @@ from bayesgp_mf.container.groups import get_group, group_names
 from bayesgp_mf.container.held import DAMAGED, kernel_of, likelihood_of, method_of, refused_as
 from bayesgp_mf.container.layout import FORMAT
 from bayesgp_mf.container.parts import is_in_parts, read_parts
+from bayesgp_mf.container.quality import evidence_of_fit
 from bayesgp_mf.errors import Status
 from bayesgp_mf.inference.assembly import kernel_entries
 from bayesgp_mf.inference.problem import Problem
-from bayesgp_mf.inference.solution import Evidence, Info, Solution
+from bayesgp_mf.inference.solution import Info, Solution
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inference.undefined import UndefinedCorrection, UndefinedEvidence
 from bayesgp_mf.kernels import Kernel
@@ -152,15 +153,9 @@ def _read_solution(node: xr.Dataset, problem: Problem, alpha: Array, attrs: dict
         rank=problem.matrix.rank,
         independent=float(node["independent"]) if "independent" in node else None,
     )
-    kind, bound = attrs["evidence_kind"], attrs["evidence_bound"]
-    if kind == "none":
+    if attrs["evidence_kind"] == "none":
         return Solution(method, alpha, UndefinedCorrection(method), UndefinedEvidence(method), None, info)
-    value, error = float(node["log_evidence"]), float(node["log_evidence_se"])
-    names = ("log_evidence_correction", "log_evidence_remaining")
-    correction, remaining = (float(node[name]) if name in node else None for name in names)
-    if (correction is None) != (remaining is None) or not 0.0 <= (remaining or 0.0) < np.inf:
-        raise ValueError(f"log_evidence_correction and log_evidence_remaining are {correction} and {remaining}")
-    evidence = Evidence(value, kind, None if bound == "none" else bound, error, correction, remaining)
+    evidence = evidence_of_fit(node, attrs)
     return Solution(method, alpha, _read_correction(node, problem), evidence, None, info)
 
 

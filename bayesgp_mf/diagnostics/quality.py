@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from bayesgp_mf.container.groups import Container, get_group, group_names
-from bayesgp_mf.container.parts import CASES
+from bayesgp_mf.container.parts import CASES, is_in_parts
 from bayesgp_mf.container.quality import Quality, quality_of_fit
 from bayesgp_mf.container.read import fit_group, has_random_kernels
 from bayesgp_mf.diagnostics.importance import importance
@@ -65,7 +65,7 @@ def quality(idata: Container) -> Quality:
     'off'
     """
     fit = fit_group(idata)
-    if CASES in fit.attrs:
+    if is_in_parts(fit):
         return quality_of_fit(fit, int(fit.attrs[CASES]))
     found = quality_of_fit(fit, fit.sizes["obs_id"])
     if "sample_stats" not in group_names(idata) or has_random_kernels(fit):

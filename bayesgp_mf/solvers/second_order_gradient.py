@@ -62,7 +62,7 @@ def correction_with_gradient(problem: Problem, solution: Solution) -> Correction
     response = (square * correlation) @ skewness / 6.0  # what T says of the skewness of each case
     value = 0.5 * float(skewness @ response)
     # skewness = lambda^3 d3 / v^(3/2); C_ij = Sigma_ij / sqrt(v_i v_j)
-    by_v = -1.5 * skewness * response / v - 1.5 * skewness * response / v
+    by_v = -3.0 * skewness * response / v  # half of it by the skewness itself, half by the correlations
     unit = variance**3 / v**1.5
     mean_bar = response * unit * d4 + by_v * variance**2 * d3
     by_variance = 3.0 * skewness / variance + unit * (0.5 * d5 + d1 * d4 + 3.0 * d2 * d3)
