@@ -213,7 +213,7 @@ def _posterior(
     stated = {name: float(fit[name]) if name in fit else None for name in ("independent", "mean_error", "rounding")}
     status, steps, residual = Status[fit.attrs["status"]], int(fit["n_iterations"]), float(fit["residual"])
     info = Info(status, steps, residual, rank=points.shape[0], **stated)
-    solution = Solution(tap.name, nothing, correction, evidence_of_fit(fit, fit.attrs), None, info)
+    solution = Solution(tap.name, nothing, correction, evidence_of_fit(fit), None, info)
     names = None if features.dtype.kind in "iu" else features.tolist()  # numbered where they had no names
     problem = Problem(gram, nothing, likelihood)
     return Posterior(kernel, X, problem, solution, solver, feature_names=names)

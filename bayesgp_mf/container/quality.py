@@ -221,8 +221,10 @@ def quality_of_fit(fit: xr.Dataset, n: int) -> Quality:
     )
 
 
-def evidence_of_fit(fit: xr.Dataset, attrs: Mapping[str, Any]) -> Evidence:
+def evidence_of_fit(fit: xr.Dataset, attrs: Mapping[str, Any] | None = None) -> Evidence:
     """Return the log evidence of the group ``fit`` at one setting of the hyperparameters, with what is known of it.
+
+    ``attrs`` are those of the whole group, where ``fit`` is one setting of several, and has none.
 
     Raises
     ------
@@ -233,6 +235,7 @@ def evidence_of_fit(fit: xr.Dataset, attrs: Mapping[str, Any]) -> Evidence:
     correction, remaining = (float(fit[name]) if name in fit else None for name in names)
     if (correction is None) != (remaining is None) or not 0.0 <= (remaining or 0.0) < inf:
         raise ValueError(f"log_evidence_correction and log_evidence_remaining are {correction} and {remaining}")
+    attrs = fit.attrs if attrs is None else attrs
     kind, bound = attrs["evidence_kind"], attrs["evidence_bound"]
     error = float(fit["log_evidence_se"]) if "log_evidence_se" in fit else 0.0
     return Evidence(float(fit["log_evidence"]), kind, None if bound == "none" else bound, error, correction, remaining)

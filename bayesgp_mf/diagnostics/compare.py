@@ -140,7 +140,7 @@ def _check_same_cases(named: Mapping[str, Container]) -> None:
 
 def _evidence(fit: Any) -> Evidence | None:
     """Return the evidence at one setting of the hyperparameters; None for an average over several."""
-    return None if "node_weight" in fit or "log_evidence" not in fit else evidence_of_fit(fit, fit.attrs)
+    return None if "node_weight" in fit or "log_evidence" not in fit else evidence_of_fit(fit)
 
 
 def _evidences(found: Mapping[str, Evidence | None]) -> pd.DataFrame:
