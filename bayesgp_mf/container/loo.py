@@ -9,10 +9,10 @@ import numpy as np
 from bayesgp_mf.arviz_version import arviz_major
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.container.parts import check_has_cases
-from bayesgp_mf.container.predictions import corrected_part
 from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.inference.undefined import undefined
 from bayesgp_mf.inputs import check_flags
+from bayesgp_mf.processes.mixture import with_corrections
 
 if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container
@@ -80,7 +80,7 @@ def loo(
         raise undefined(solution.method, "predictive density, whose leave-one-out estimate this is")
     pointwise = get_group(idata, "fit")["loo_i"]
     if corrected:
-        pointwise = pointwise.copy(data=corrected_part(posterior).corrected_loo)
+        pointwise = pointwise.copy(data=with_corrections(posterior).corrected_loo)
     values, n = pointwise.values, pointwise.size
     se = float(np.sqrt(n * np.var(values)))
     common = {"se": se, "n_samples": 1, "n_data_points": n, "warning": False, "scale": "log"}

@@ -17,10 +17,9 @@ from bayesgp_mf.container.layout import SAMPLE_DIMS, Layout, common_attrs
 from bayesgp_mf.errors import warn
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
-from bayesgp_mf.processes.corrected import check_corrected, nothing_to_correct
-from bayesgp_mf.processes.mixture import Mixture
+from bayesgp_mf.processes.mixture import Mixture, with_corrections
 from bayesgp_mf.processes.several_classes import Process
-from bayesgp_mf.processes.single import LARGEST_JOINT, Posterior
+from bayesgp_mf.processes.single import LARGEST_JOINT
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def add_predictions(
     Each draw is of the same setting of the hyperparameters as that at training. The probabilities are ``corrected`` if
     that is asked for.
     """
-    one = corrected_part(posterior) if corrected else None
+    one = with_corrections(posterior) if corrected else None
     node = np.zeros((0, 0), dtype=np.intp)
     if draws and posterior.parts[0].solution.has_variance:
         there = get_group(idata, "posterior")
@@ -78,21 +77,6 @@ def add_predictions(
     if jointly < len(X_new):
         _say_in_blocks(idata, len(X_new), jointly)
     return idata
-
-
-def corrected_part(posterior: Process | Mixture) -> Posterior:
-    """Return the posterior process whose predictions can be corrected, or raise a ValueError that says what to do."""
-    if isinstance(posterior, Mixture):
-        raise ValueError(
-            "corrected=True is for one setting of the hyperparameters, and this fit is an average over "
-            f"{len(posterior.parts)}. Ask its parts, [part.predict_proba(X_new, corrected=True) for part in "
-            "bgp.posterior(idata).parts], and average them with its weights; or fit with hyper='evidence'."
-        )
-    if not isinstance(posterior, Posterior):
-        raise ValueError("corrected=True is for two classes, and this fit has several. Leave it out.")
-    if not nothing_to_correct(posterior.problem):
-        check_corrected(posterior.problem, posterior.solution)
-    return posterior
 
 
 def _say_in_blocks(idata: Container, m: int, jointly: int) -> None:

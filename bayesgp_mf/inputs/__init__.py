@@ -6,7 +6,14 @@ from bayesgp_mf.inputs.inducing import as_inducing
 from bayesgp_mf.inputs.labels import check_no_missing, encode_labels, encode_targets
 from bayesgp_mf.inputs.options import as_kernel, as_names, check_flags, check_positive_integers
 from bayesgp_mf.inputs.scales import warn_of_scale
-from bayesgp_mf.inputs.tables import as_inputs, as_new_inputs, check_same_cases, check_same_features, feature_names
+from bayesgp_mf.inputs.tables import (
+    as_inputs,
+    as_new_inputs,
+    as_values_of_cases,
+    check_same_cases,
+    check_same_features,
+    feature_names,
+)
 
 __all__ = [
     "as_inducing",
@@ -14,6 +21,7 @@ __all__ = [
     "as_kernel",
     "as_names",
     "as_new_inputs",
+    "as_values_of_cases",
     "check_flags",
     "check_no_missing",
     "check_positive_integers",

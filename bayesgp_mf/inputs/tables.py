@@ -194,3 +194,21 @@ def _refuse_column(name: str, entries: NDArray[Any], columns: list[str] | None) 
                 f"{name} must hold numbers, but column {column!r} has entries such as {entry!r}. Encode it as "
                 "numbers, such as 0 and 1 for each of its values, or drop it."
             )
+
+
+def as_values_of_cases(values: ArrayLike, m: int) -> Array:
+    """Return latent values as an array ``(m, q)``: the same q for each of m cases, or those of each.
+
+    Raises
+    ------
+    ValueError
+        If they are not numbers, not finite, or of another shape.
+    """
+    given = as_float_array("f", values)
+    if given.ndim not in (1, 2) or (given.ndim == 2 and given.shape[0] != m):
+        raise ValueError(
+            f"f must have shape (q,), the same values for all cases, or ({m}, q), those of each of the {m} cases of "
+            f"X_new; got {given.shape}."
+        )
+    check_finite("f", given)
+    return np.broadcast_to(given, (m, given.shape[-1]))

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.matrices.factors import triangular_inverse
+from bayesgp_mf.matrices.posterior_covariance import PosteriorCovariance
 from bayesgp_mf.types import Array
 
 Product: TypeAlias = Callable[[Array], Array]
@@ -104,6 +105,9 @@ class Sites(Correction, Protocol):
 
     def covariance_with(self, which: NDArray[np.intp]) -> Iterator[tuple[slice, Array]]:
         """Yield posterior covariances ``(k, m)`` of all cases, some at a time, with those of given numbers ``(m,)``."""
+
+    def posterior_covariance(self) -> PosteriorCovariance:
+        """Return Sigma, of which a few entries can be asked for."""
 
     def gradient(self, left: Array, right: Array) -> Any:
         """Return ``(left right' + right left' - R) / 2`` as `Matrix.pull_back` takes it, for ``(n,)`` arrays."""

@@ -16,6 +16,7 @@ from bayesgp_mf.matrices.corrections import site_variance
 from bayesgp_mf.matrices.factors import symmetric
 from bayesgp_mf.matrices.inducing_gradient import InducingGradient, RootAndOwn
 from bayesgp_mf.matrices.low_rank import LowRankCorrection
+from bayesgp_mf.matrices.posterior_covariance import FactorCovariance
 from bayesgp_mf.matrices.sampling import Drawn
 from bayesgp_mf.types import Array
 
@@ -134,6 +135,11 @@ class InducingCorrection:
             here = place[first:last]  # those of the given cases that are in the block
             found[which[here] - block.start, here] += own[here]
             yield block, found
+
+    def posterior_covariance(self) -> FactorCovariance:
+        """Return Sigma, of which a few entries can be asked for."""
+        factor = np.asarray(self.gram.root @ self.inverse_factor.T, dtype=np.float64) / self._share[:, None]
+        return FactorCovariance(factor, self.gram.own / self._share, self.inverse_factor)
 
     def covariance(self, cavity_variance: Array, left_out: Callable[[], float]) -> None:
         """Return None: by a part of the inducing cases Newton's step saves 2 of 12 others, and takes as long as 3."""

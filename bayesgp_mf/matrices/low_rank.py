@@ -33,6 +33,7 @@ from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.corrections import Covariance, Sites, site_variance
 from bayesgp_mf.matrices.factors import blas_routine, cholesky, lapack_routine, symmetric, triangular_inverse
 from bayesgp_mf.matrices.matrix import HasPullBack
+from bayesgp_mf.matrices.posterior_covariance import FactorCovariance
 from bayesgp_mf.matrices.root import Root, features_of
 from bayesgp_mf.matrices.sampling import RootSampler
 from bayesgp_mf.types import Array
@@ -384,6 +385,11 @@ class LowRankCorrection:
         after = inverse.T @ (inverse @ np.asarray(root[which], dtype=np.float64).T)
         for block in blocks(root.shape[0], max(1, AT_ONCE // which.size)):
             yield block, np.asarray(root[block] @ after, dtype=np.float64)
+
+    def posterior_covariance(self) -> FactorCovariance:
+        """Return Sigma, of which a few entries can be asked for."""
+        factor = np.asarray(self.gram.root @ self.inverse_factor.T, dtype=np.float64)
+        return FactorCovariance(factor, np.zeros(factor.shape[0]), self.inverse_factor)
 
     def covariance_times(self, vectors: Array) -> Array:
         """Return Sigma times ``vectors``, ``(n,)`` or ``(n, m)``."""

@@ -25,6 +25,7 @@ from bayesgp_mf.matrices.factors import (
     times,
     triangular_inverse,
 )
+from bayesgp_mf.matrices.posterior_covariance import WholeCovariance
 from bayesgp_mf.types import Array
 
 CANCELLATION = 1e-3
@@ -292,6 +293,12 @@ class SiteCorrection:
         found[which, np.arange(which.size)] = variance[which]
         for block in blocks(variance.size, max(1, AT_ONCE // which.size)):
             yield block, found[block]
+
+    def posterior_covariance(self) -> WholeCovariance:
+        """Return Sigma, of which a few entries can be asked for."""
+        everything = np.arange(self.site_precision.size)
+        matrix = np.concatenate([block for _, block in self.covariance_with(everything)])
+        return WholeCovariance(matrix, self._gram, self.dense(), self.site_precision, self._informative)
 
     def _reduced(self, which: NDArray[np.intp]) -> Array:
         """Return columns ``(n, m)`` of K R K."""

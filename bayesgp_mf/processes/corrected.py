@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit
+from scipy.stats import norm
 
 from bayesgp_mf.errors import ConvergenceWarning, warn
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
-from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods.optional import known_sites
+from bayesgp_mf.likelihoods.optional import known_sites, unshifted
 from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.solvers.ratio import OneLabelMore, Ratios
+from bayesgp_mf.solvers.ratio import OneMore, Ratios
 from bayesgp_mf.types import Array
 
+Features: TypeAlias = Callable[[NDArray[np.intp]], Array]
+"""Returns those of new cases with given numbers."""
+NODES = np.linspace(-7.0, 7.0, 57)
+"""Latent values over which is averaged, in standard deviations from the mean."""
 LARGEST = 2**23
 """Covariances of new with training cases that are in memory at once."""
 
@@ -41,13 +45,22 @@ class CorrectedProba(NamedTuple):
     settled: NDArray[np.bool_]
 
 
+def together(weights: Array, parts: Sequence[CorrectedProba]) -> CorrectedProba:
+    """Return the probabilities averaged over settings of the hyperparameters, which have weights ``(k,)``."""
+    return CorrectedProba(
+        np.asarray(sum(weight * part.p for weight, part in zip(weights, parts, strict=True))),
+        max(part.largest_sum_error for part in parts),
+        np.all([part.settled for part in parts], axis=0),
+    )
+
+
 class Corrected:
     """Corrected predictions of one solution.
 
     Parameters
     ----------
     problem, solution
-        Of two classes by TAP, with a dense Gram matrix.
+        Of two classes by TAP.
 
     Raises
     ------
@@ -57,31 +70,72 @@ class Corrected:
 
     def __init__(self, problem: Problem, solution: Solution) -> None:
         check_corrected(problem, solution)
-        self._more = OneLabelMore(problem, solution)
+        self._more = OneMore(problem, solution)
         self._problem = problem
 
-    def new(
-        self, kernel: Kernel, X: Array, X_new: Array, latent: tuple[Array, Array], offset: Array, uncorrected: Array
-    ) -> CorrectedProba:
+    def new(self, features: Features, latent: tuple[Array, Array], offset: Array, uncorrected: Array) -> CorrectedProba:
         """Return the probabilities of new cases, of which TAP says mean and variance less the prior mean, and p."""
         mean, variance = latent
         uncertain = variance > 0  # a value that is known has one probability
 
         def ask(rows: NDArray[np.intp]) -> Ratios:
-            return self._more.new_cases(kernel.cross(X, X_new[rows]), mean[rows], variance[rows], offset[rows])
+            return self._more.new_cases(features(rows), mean[rows], variance[rows], offset[rows])
 
-        odds, total, settled = _in_blocks(ask, np.flatnonzero(uncertain), X_new.shape[0], X.shape[0])
+        odds, total, settled = _in_blocks(ask, np.flatnonzero(uncertain), mean.size, self._problem.n)
+        p = np.where(settled, expit(odds), uncorrected)
+        again = np.flatnonzero(uncertain & ~settled)
+        if again.size:  # where a label contradicts those that there are, its evidence is that of a problem without one
+            p[again], settled[again] = self._by_density(features, latent, offset, uncorrected, again)
         settled |= ~uncertain
-        _say_unsettled(settled, "new")
-        p = np.where(settled & uncertain, expit(odds), uncorrected)
-        sums = total[settled & uncertain]
+        _say_unsettled(settled, "probabilities of", "new")
+        sums = total[np.isfinite(total)]
         return CorrectedProba(p, float(np.max(np.abs(sums - 1.0), initial=0.0)), settled)
+
+    def _by_density(
+        self,
+        features: Features,
+        latent: tuple[Array, Array],
+        offset: Array,
+        uncorrected: Array,
+        which: NDArray[np.intp],
+    ) -> tuple[Array, NDArray[np.bool_]]:
+        """Return the probabilities of some cases as averages over the latent value, and where its density is right."""
+        mean, sd = latent[0][which], np.sqrt(latent[1][which])
+        values = mean[:, None] + sd[:, None] * NODES
+        likelihood = unshifted(self._problem.likelihood)
+        given = np.exp(likelihood.log_prob(np.ones(values.size), (values + offset[which][:, None]).ravel()).value)
+        density, settled = self._densities(lambda rows: features(which[rows]), (mean, sd**2), values)
+        right = np.all(settled, axis=1)
+        average = np.sum(density * given.reshape(values.shape), axis=1) / np.sum(density, axis=1)
+        return np.where(right, average, uncorrected[which]), right
+
+    def density(self, features: Features, latent: tuple[Array, Array], values: Array) -> Array:
+        """Return the densities ``(m, q)`` of values ``(m, q)`` of new cases, all less the prior mean."""
+        density, settled = self._densities(features, latent, values)
+        _say_unsettled(np.all(settled, axis=1), "densities at", "new")
+        return density
+
+    def _densities(
+        self, features: Features, latent: tuple[Array, Array], values: Array
+    ) -> tuple[Array, NDArray[np.bool_]]:
+        mean, variance = latent
+        density = norm.pdf(values, mean[:, None], np.sqrt(variance)[:, None])
+        settled = np.zeros(values.shape, dtype=bool)
+        case = np.repeat(np.arange(mean.size), values.shape[1])
+        for part in blocks(case.size, max(1, LARGEST // max(self._problem.n, 1))):
+            which = case[part]
+            log_density, right = self._more.log_density(
+                features(which), mean[which], variance[which], values.ravel()[part]
+            )
+            settled.ravel()[part] = right
+            density.ravel()[part][right] = np.exp(log_density[right])
+        return density, settled
 
     def left_out(self, uncorrected: Array) -> Array:
         """Return the log probability ``(n,)`` of each label given the others, where TAP's own is ``uncorrected``."""
         n = self._problem.n
         odds, _, settled = _in_blocks(self._more.left_out, np.arange(n), n, n)
-        _say_unsettled(settled, "training")
+        _say_unsettled(settled, "probabilities of", "training")
         return np.where(settled, log_expit(self._problem.t * odds), uncorrected)
 
 
@@ -96,11 +150,6 @@ def check_corrected(problem: Problem, solution: Solution) -> None:
         raise ValueError(
             f"corrected=True is for two classes, and {type(problem.likelihood).__name__} has "
             f"{'several' if problem.likelihood.targets == 'classes' else 'real targets'}. Leave it out."
-        )
-    if problem.matrix.rank is not None:
-        raise ValueError(
-            "corrected=True needs the dense Gram matrix, and this fit has one of low rank or on inducing cases. Fit "
-            "without inducing and with control=bgp.Control(gram='dense'), or leave out corrected."
         )
 
 
@@ -119,11 +168,11 @@ def _in_blocks(
     return odds, total, settled
 
 
-def _say_unsettled(settled: NDArray[np.bool_], which: str) -> None:
-    if not settled.all():
+def _say_unsettled(settled: NDArray[np.bool_], what: str, which: str) -> None:
+    if not np.all(settled):
         warn(
-            f"the probabilities of {int(np.sum(~settled))} of {settled.size} {which} cases are not corrected but TAP's "
-            "own: more cases answer to their labels than are let answer, or the equations did not settle. Fewer "
-            "training cases, a shorter length scale or more latent noise make them fewer.",
+            f"the {what} {int(np.sum(~settled))} of {settled.size} {which} cases are not corrected but TAP's own: more "
+            "cases answer to their labels than are let answer, or the equations did not settle. Fewer training cases, "
+            "a shorter length scale or more latent noise make them fewer.",
             ConvergenceWarning,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,7 +12,10 @@ from scipy.special import logsumexp
 
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import ClassLeaveOneOut, LeaveOneOut
+from bayesgp_mf.processes.correctable import correctable
+from bayesgp_mf.processes.corrected import CorrectedProba, together
 from bayesgp_mf.processes.several_classes import Process
+from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.types import Array
 
 SHOWN = 6
@@ -83,12 +86,28 @@ class Mixture:
         """Return what `latent` does at inputs that were checked."""
         return self._moments(lambda part, _: part.latent_at(X))
 
-    def predict_proba(self, X_new: ArrayLike) -> Array:
+    def predict_proba(self, X_new: ArrayLike, *, corrected: bool = False) -> Array:
         """Return the probability ``(m,)`` of the second class, averaged over the settings (1996, eq. 9).
 
-        Of several classes, the probabilities ``(m, C)`` of all.
+        Of several classes, the probabilities ``(m, C)`` of all. Those of two are ``corrected`` for what TAP leaves out
+        as in `Posterior.predict_proba`.
         """
-        return self.predictive(X_new)[2]
+        if not corrected:
+            return self.predictive(X_new)[2]
+        return self.corrected_at(self.new_inputs(X_new)).p
+
+    def corrected_at(self, X: Array) -> CorrectedProba:
+        """Return corrected probabilities, and how good they are, at inputs that were checked."""
+        return together(self.weights, [part.corrected_at(X) for part in correctable(self.parts)])
+
+    def density(self, X_new: ArrayLike, f: ArrayLike) -> Array:
+        """Return the marginal densities ``(m, q)`` of single latent values: see `Posterior.density`."""
+        return self._average(lambda part: correctable([part])[0].density(X_new, f))
+
+    @property
+    def corrected_loo(self) -> Array:
+        """Log predictive density ``(n,)`` of each case given the others, corrected, by the formula of `loo`."""
+        return -self._without_cases([part.corrected_loo for part in correctable(self.parts)])[1]
 
     def predictive(self, X_new: ArrayLike) -> tuple[Array, Array, Array]:
         """Return mean, variance and probability ``(m,)`` at new cases at one go, over the settings."""
@@ -139,9 +158,7 @@ class Mixture:
         with each p_k the free estimate of its method, and mean and variance are averaged with those weights.
         """
         parts = [part.loo for part in self.parts]
-        with np.errstate(divide="ignore"):  # a setting may have no weight
-            log_weights = np.log(self.weights)[:, None] - np.array([loo.log_density for loo in parts])
-        total = logsumexp(log_weights, axis=0)
+        log_weights, total = self._without_cases([loo.log_density for loo in parts])
         shares = np.exp(log_weights - total)
         means = np.array([loo.mean for loo in parts])
         mean = np.einsum("ki,ki...->i...", shares, means)
@@ -151,6 +168,12 @@ class Mixture:
         if each:
             return ClassLeaveOneOut(mean, variance, -total, np.einsum("ki,ki...->i...", shares, np.array(each)))
         return LeaveOneOut(mean, variance, -total)
+
+    def _without_cases(self, log_densities: Sequence[Array]) -> tuple[Array, Array]:
+        """Return the logs of the weights ``(k, n)`` without each case, times a constant, and of their sums."""
+        with np.errstate(divide="ignore"):  # a setting may have no weight
+            log_weights = np.log(self.weights)[:, None] - np.array(log_densities)
+        return log_weights, np.asarray(logsumexp(log_weights, axis=0))
 
     def new_inputs(self, X_new: ArrayLike) -> Array:
         """Return new inputs as an array ``(m, d)``, or raise a ValueError that says why they do not fit the others."""
@@ -170,3 +193,9 @@ class Mixture:
                 mean = mean + (weight / total) * change
                 spread = spread + weight * (variance + change * (here - mean))
         return mean, spread / total
+
+
+def with_corrections(process: Process | Mixture) -> Posterior | Mixture:
+    """Return a process whose predictions can be corrected, or raise a ValueError that says what to do."""
+    found = correctable(process.parts)
+    return process if isinstance(process, Mixture) else found[0]

@@ -9,13 +9,14 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import norm
 
-from bayesgp_mf.errors import NotPositiveDefiniteError
+from bayesgp_mf.errors import NotPositiveDefiniteError, UndefinedQuantityError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import Cloud, KnownPosterior, Solver, traits_of
 from bayesgp_mf.inference.undefined import without_cases
-from bayesgp_mf.inputs import as_new_inputs
+from bayesgp_mf.inputs import as_new_inputs, as_values_of_cases
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import unshifted
@@ -262,7 +263,7 @@ class Posterior:
         ------
         ValueError
             If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs; or if ``corrected``, and
-            the solution is not TAP's of two classes with a dense Gram matrix.
+            the solution is not TAP's of two classes.
         UndefinedQuantityError
             If the likelihood has no classes, or the method no variance.
 
@@ -291,7 +292,61 @@ class Posterior:
         """Return the corrected probabilities of `predict_proba`, and how good they are, at inputs that were checked."""
         mean, variance, proba = self.predictive_at(X)
         prior = np.broadcast_to(self._prior_mean(X), mean.shape)
-        return self._corrected.new(self.kernel, self.X, X, (mean - prior, variance), prior, proba)
+        return self._corrected.new(lambda rows: self._features(X[rows]), (mean - prior, variance), prior, proba)
+
+    def density(self, X_new: ArrayLike, f: ArrayLike) -> Array:
+        """Return the marginal densities of single latent values, corrected as in `predict_proba`.
+
+        Each is the ratio of the evidences with and without the value known (`solvers.ratio`). It need not be a
+        Gaussian one. It integrates to one but for what is left of the error; that it does is a check.
+
+        Parameters
+        ----------
+        X_new : (m, d) array_like
+            Inputs. As in `latent`, a row that equals a training input is a new case.
+        f : (q,) or (m, q) array_like
+            Latent values: the same for all cases, or those of each.
+
+        Returns
+        -------
+        (m, q) array
+            Densities, per latent unit.
+
+        Raises
+        ------
+        ValueError
+            If ``X_new`` or ``f`` has another shape or is not finite; or if the solution is not TAP's of two classes.
+        UndefinedQuantityError
+            If a variance is zero: then the value is known, and has no density.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If some of the densities could not be corrected, and are the Gaussian's.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import bayesgp_mf as bgp
+        >>> X, t, kernel = np.array([[0.0], [0.2], [1.0]]), np.array([-1.0, -1.0, 1.0]), bgp.kernels.Gaussian()
+        >>> problem = bgp.Problem(kernel.gram(X), t, bgp.Step())
+        >>> posterior = bgp.Posterior(kernel, X, problem, bgp.solve(problem.gram, t, bgp.Step()))
+        >>> posterior.density([[0.5]], [-1.0, -0.5, 0.0, 0.5]).round(3)
+        array([[0.063, 0.529, 1.316, 0.158]])
+        """
+        X = self.new_inputs(X_new)
+        values = as_values_of_cases(f, X.shape[0])
+        mean, variance = self.latent_at(X)
+        if not variance.all():
+            raise UndefinedQuantityError(
+                f"the latent value of case {int(np.argmin(variance))} of X_new is known: it has no density."
+            )
+        if nothing_to_correct(self.problem):
+            return np.asarray(norm.pdf(values, mean[:, None], np.sqrt(variance)[:, None]))
+        prior = np.broadcast_to(self._prior_mean(X), mean.shape)
+        return self._corrected.density(
+            lambda rows: self._features(X[rows]), (mean - prior, variance), values - prior[:, None]
+        )
 
     @property
     def corrected_loo(self) -> Array:
