@@ -286,7 +286,8 @@ class SiteCorrection:
         if not by_sites:
             found = self._gram[:, which] - self._reduced(which)
         elif self._removed is None and np.array_equal(which, np.arange(precision.size)):  # half the work
-            found = symmetric(gram_of_lower(self._inverse_factor * (1.0 / self._root_precision))).T
+            found = symmetric(gram_of_lower(self._inverse_factor * (1.0 / self._root_precision)))
+            found = found if found.flags.c_contiguous else found.T  # it is the same, and rows are asked for
             np.negative(found, out=found)
         else:
             found = self.rows(which).T / -np.multiply.outer(precision, precision[which])

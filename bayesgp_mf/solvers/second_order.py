@@ -42,7 +42,9 @@ HIGHEST = 6
 NODES = 6
 """Of the rule that integrates over one case of a pair."""
 PAIRS = 4
-"""Pairs that are integrated, for each case."""
+"""Pairs that are integrated, for each case ..."""
+MOST_PAIRS = 2000
+"""... but at most so many: of 4000 the largest 2000 have nine tenths of what is left of them."""
 LOOKED_AT = 16_384
 """Entries of rows by which it is judged which are large."""
 WHOLE = 4000
@@ -91,7 +93,7 @@ def second_order(problem: Problem, solution: Solution) -> SecondOrder | None:
     few, chance = _some_cases(cases.cumulants[0], problem.matrix.width)
     is_whole = few.size == problem.n
     sums = np.zeros((len(ORDERS), few.size))
-    pairs = _LargestPairs()
+    pairs = _LargestPairs(min(PAIRS, MOST_PAIRS / problem.n))
     for block, correlation in solution.correction.covariance_with(few):
         correlation /= cases.sd[block][:, None]
         correlation /= cases.sd[few]
@@ -164,9 +166,10 @@ class _Cases:
 
 
 class _LargestPairs:
-    """The pairs with the largest terms, some `PAIRS` for each case, found in rows that come some at a time."""
+    """The pairs with the largest terms, so many for each case, found in rows that come some at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, each: float) -> None:
+        self._each = each
         self._found: list[tuple[NDArray[np.intp], NDArray[np.intp], Array, Array, Array]] = []
 
     def look(
@@ -183,7 +186,7 @@ class _LargestPairs:
         flat = np.abs(term).ravel()
         step = max(flat.size // LOOKED_AT, 1)
         some = flat[::step]  # what the largest are is judged by some: it need not be known to the last pair
-        most = max((2 if each_once else 1) * PAIRS * numbers.size // step, 1)
+        most = max(int((2 if each_once else 1) * self._each * numbers.size) // step, 1)
         least = np.partition(some, -most)[-most] if most < some.size else 0.0
         (first,) = np.nonzero(flat > least)
         other, one = np.divmod(first, few.size)
