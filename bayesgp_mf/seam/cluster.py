@@ -72,7 +72,13 @@ class Dask:
                 )
                 for k, (make, where, data) in enumerate(zip(self._makes, self._where, self._data, strict=True))
             ]
-            result: Answer | None = tree_sum(answers, partial(client.submit, _added_if_all, pure=False)).result()
+            total = tree_sum(answers, partial(client.submit, _added_if_all, pure=False))
+            try:
+                result: Answer | None = total.result()
+            finally:
+                # an error that is raised holds this frame, and the client the error, as long as it knows of the futures
+                for future in {sent, total, *answers}:
+                    future.release()
             if result is not None:
                 return result
 
