@@ -10,7 +10,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bayesgp_mf import datasets, diagnostics, hyper, kernels, likelihoods, online, plots, pymc, sharded, streams
+    from bayesgp_mf import (
+        datasets,
+        diagnostics,
+        hyper,
+        kernels,
+        likelihoods,
+        one_vs_rest,
+        online,
+        plots,
+        pymc,
+        sharded,
+        streams,
+    )
     from bayesgp_mf.container.loo import loo
     from bayesgp_mf.diagnostics.compare import compare
     from bayesgp_mf.errors import (
@@ -58,6 +70,7 @@ __all__ = [
     "kernels",
     "likelihoods",
     "loo",
+    "one_vs_rest",
     "online",
     "plots",
     "posterior",
@@ -74,6 +87,7 @@ _SUBPACKAGES = {
     "hyper",
     "kernels",
     "likelihoods",
+    "one_vs_rest",
     "online",
     "plots",
     "pymc",

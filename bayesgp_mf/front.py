@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,22 @@ def fit(X: Any, *rest: Any, **options: Any) -> Container:
             f"{given[0]} is for tables in parts (a Dask frame, a pair of Dask arrays, sharded.from_parquet(...)), and "
             f"X is of type {type(X).__name__}. Leave it out, or cut the table: sharded.from_arrays([(X1, y1), ...])."
         )
+    _check_here(X, y)
     return fit_here(X, y, *args, **options)
+
+
+def _check_here(X: Any, y: Any) -> None:
+    """Raise a ValueError for the name of a folder as X, or of a column as y, which tables in parts have."""
+    if isinstance(X, str | os.PathLike):
+        raise ValueError(
+            f"X must be inputs (n, d), got the path {str(X)!r}. Parquet files are fitted as a table in parts: "
+            f"fit(sharded.from_parquet({str(X)!r}, target=...), None, kernel, likelihood, inducing=500)."
+        )
+    if isinstance(y, str):
+        raise ValueError(
+            f"y must be labels (n,), got {y!r}: the name of a column goes with a Dask frame. Of a frame that is here "
+            f"pass X.drop(columns={y!r}) and X[{y!r}]."
+        )
 
 
 def _fit_in_parts(X: Any, y: Any, kernel: Any = None, likelihood: Likelihood = Probit(), **options: Any) -> Container:

@@ -35,7 +35,7 @@ from bayesgp_mf.container.layout import (
     variable_dims,
     versions,
 )
-from bayesgp_mf.container.quality import evidence_of_fit
+from bayesgp_mf.container.quality import evidence_of_fit, quality_of_fit
 from bayesgp_mf.errors import Status
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Info, Solution
@@ -150,6 +150,8 @@ def parts_container(found: InParts) -> Container:
         "constant_data": xr.Dataset({"X": layout.along(("inducing", "feature"), found.points)}),
         "fit": xr.Dataset(variables, attrs=attrs),
     }
+    quality = quality_of_fit(groups["fit"], found.n_cases, in_parts=True).sentence
+    groups["fit"] = groups["fit"].assign_attrs(quality=quality)
     groups = with_checksums(groups)
     return make_container({name: dataset.assign_attrs(common_attrs()) for name, dataset in groups.items()})
 

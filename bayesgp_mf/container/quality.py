@@ -67,6 +67,10 @@ class Quality:
         Of the equations, as in the container.
     independent : float or None
         The part of the prior variances that inducing cases leave to each case.
+    averaged : bool
+        Whether it is of an average over hyperparameters.
+    in_parts : bool
+        Whether it is of a table in parts, whose cases are elsewhere.
     pareto_k : float or None
         Of the draws weighed by the exact posterior; None where it was not computed.
     """
@@ -85,6 +89,7 @@ class Quality:
     independent: float | None
     averaged: bool = False
     pareto_k: float | None = None
+    in_parts: bool = False
 
     @property
     def left_out(self) -> float | None:
@@ -133,6 +138,11 @@ class Quality:
             )
         if verdict == "exact":
             return f"the model is integrated, with a standard error of {self.log_evidence_error or 0.0:.2g} nats."
+        if verdict == "unknown" and self.in_parts:
+            return (
+                "of a table in parts what the approximation leaves out is not computed. To know, fit some thousand "
+                "cases of it that are here, at these hyperparameters: fit(X, y, posterior(idata).kernel, inducing=...)."
+            )
         if verdict == "unknown":
             return f"{self._why_unknown()}. To know, fit with method='tap' at these hyperparameters, or use {_BETTER}."
         assert self.left_out is not None
@@ -193,8 +203,11 @@ class Quality:
         return asdict(self) | more
 
 
-def quality_of_fit(fit: xr.Dataset, n: int) -> Quality:
-    """Return what the group ``fit`` of a container says of ``n`` cases; the largest of what there is of several."""
+def quality_of_fit(fit: xr.Dataset, n: int, in_parts: bool = False) -> Quality:
+    """Return what the group ``fit`` of a container says of ``n`` cases; the largest of what there is of several.
+
+    ``in_parts`` says that they are those of a table in parts.
+    """
     kind = fit.attrs["evidence_kind"]
     averaged = "node_weight" in fit
 
@@ -218,6 +231,7 @@ def quality_of_fit(fit: xr.Dataset, n: int) -> Quality:
         rounding=largest("rounding"),
         independent=largest("independent"),
         averaged=averaged,
+        in_parts=in_parts,
     )
 
 

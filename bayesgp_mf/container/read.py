@@ -46,6 +46,11 @@ def fit_group(idata: Container) -> xr.Dataset:
         raise ValueError(f"expected an ArviZ container, got {type(idata).__name__}. {advice}")
     names = group_names(idata)
     if "fit" not in names or "bayesgp_mf_format" not in get_group(idata, "fit").attrs:
+        if "fit" in names and get_group(idata, "fit").attrs.get("method") == "stream":
+            raise ValueError(
+                "this is the container of a stream, which has draws at its basis inputs and no more. Predict with the "
+                "stream itself, stream.predict_proba(X_new), and keep it by stream.save(path)."
+            )
         raise ValueError(f"this container was not made by bayesgp_mf (its groups: {names}). {advice}")
     fit = get_group(idata, "fit")
     if str(fit.attrs["bayesgp_mf_format"]) != str(FORMAT):

@@ -13,6 +13,7 @@ import pandas as pd
 from bayesgp_mf.arviz_version import arviz_major
 from bayesgp_mf.container.groups import Container, get_group
 from bayesgp_mf.container.loo import loo
+from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.quality import evidence_of_fit
 from bayesgp_mf.container.read import fit_group
 from bayesgp_mf.inference.solution import Evidence
@@ -106,6 +107,8 @@ def compare(fits: Mapping[str, Container] | Container, *more: Container) -> Mode
     """
     named = _named(fits, more)
     groups = {name: fit_group(idata) for name, idata in named.items()}
+    for fit in groups.values():
+        check_has_cases(fit, "leave-one-out prediction to compare")
     _check_same_cases(named)
     table = _evidences({name: _evidence(fit) for name, fit in groups.items()}).join(_elpd(named))
     table = table.sort_values("rank")

@@ -66,7 +66,7 @@ def quality(idata: Container) -> Quality:
     """
     fit = fit_group(idata)
     if is_in_parts(fit):
-        return quality_of_fit(fit, int(fit.attrs[CASES]))
+        return quality_of_fit(fit, int(fit.attrs[CASES]), in_parts=True)
     found = quality_of_fit(fit, fit.sizes["obs_id"])
     if "sample_stats" not in group_names(idata) or has_random_kernels(fit):
         return found

@@ -72,7 +72,12 @@ class Dask:
                 )
                 for k, (make, where, data) in enumerate(zip(self._makes, self._where, self._data, strict=True))
             ]
-            result: Answer | None = tree_sum(answers, partial(client.submit, _added_if_all, pure=False)).result()
+            total = tree_sum(answers, partial(client.submit, _added_if_all, pure=False))
+            try:
+                result: Answer | None = _taken(total)
+            finally:
+                for future in (sent, *answers):
+                    future.release()
             if result is not None:
                 return result
 
@@ -88,6 +93,7 @@ class Dask:
             crew.hands,
             self._client.cancel,
             ordered=ordered,
+            take=_taken,
         )
 
     def close(self) -> None:
@@ -143,6 +149,18 @@ class _Crew:
         if least is not None:
             self._given[least].append(future)
         return future
+
+
+def _taken(future: Any) -> Any:
+    """Return the result of a future, and let it go.
+
+    As long as a client knows of one that failed it holds its error, and that holds all frames it went through, with the
+    futures and the data in these.
+    """
+    try:
+        return future.result()
+    finally:
+        future.release()
 
 
 def _ask_at(where: str, job: str, number: int, *rest: Any) -> Answer | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
+from operator import methodcaller
 from queue import SimpleQueue
 from typing import Any
 
@@ -17,6 +18,7 @@ def pulled(
     cancel: Callable[[list[Any]], None],
     *,
     ordered: bool,
+    take: Callable[[Any], Any] = methodcaller("result"),
 ) -> Generator[Any, None, None]:
     """Yield the results of tasks, in the order of the items or as they are ready.
 
@@ -33,6 +35,8 @@ def pulled(
     ordered : bool
         Whether the results come in the order of the items. An error then comes in its place too, so that it is the
         same one whoever computes.
+    take : callable
+        Returns the result of a future that is done, or raises its error.
     """
     ready: SimpleQueue[int] = SimpleQueue()
     running: dict[int, Any] = {}
@@ -54,9 +58,9 @@ def pulled(
             done[number] = running.pop(number)
             begin()  # before the result is used: no hand waits for that
             if not ordered:
-                yield done.pop(number).result()
+                yield take(done.pop(number))
             while ordered and following in done:
-                yield done.pop(following).result()
+                yield take(done.pop(following))
                 following += 1
                 begin()
     finally:

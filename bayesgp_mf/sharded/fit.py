@@ -6,7 +6,6 @@ import zlib
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -31,7 +30,6 @@ from bayesgp_mf.inference.inducing import Inducing, in_proportion
 from bayesgp_mf.inference.solution import Control, Info, check_control
 from bayesgp_mf.inputs import (
     as_inducing,
-    as_inputs,
     as_kernel,
     check_flags,
     check_positive_integers,
@@ -153,7 +151,7 @@ class _Known:
 def look(rows: Rows, asked: _Asked) -> dict[str, Any]:
     """Return what is to be known of some cases beforehand."""
     y = rows.y.astype(object) if rows.y.dtype.kind not in "fiub" else rows.y
-    rng = np.random.default_rng([asked.seed, zlib.crc32(PurePath(rows.name).name.encode())])
+    rng = np.random.default_rng([asked.seed, zlib.crc32(rows.label.encode())])
     if not asked.labels:
         y = real_targets(rows)
     labels = set(pd.unique(y).tolist()) if asked.labels else set()
@@ -287,11 +285,20 @@ def _targets(known: _Known, likelihood: Likelihood, positive: Any) -> tuple[tupl
     labels = (
         sorted(known.labels, key=str) if any(isinstance(label, str) for label in known.labels) else sorted(known.labels)
     )
-    if len(known.orders) > 1:
-        raise ValueError(f"parts have their categories in different orders: {sorted(map(str, known.orders))[:2]}.")
+    # a part with cases of one class alone may have that one category: only orders of all classes say which is the later
+    orders = {
+        order
+        for order in (tuple(filter(known.labels.__contains__, each)) for each in known.orders)
+        if len(order) == len(labels)
+    }
+    if len(orders) > 1 and positive is None:
+        raise ValueError(
+            f"parts have their categories in different orders: {sorted(map(str, orders))[:2]}. Say which class is the "
+            f"positive one, such as positive={labels[-1]!r}, or write all parts with the same categories."
+        )
     every: Any = np.array([*labels, *known.y.tolist()], dtype=object)
-    if known.orders:
-        every = pd.Categorical(every, categories=[each for each in next(iter(known.orders)) if each in known.labels])
+    if len(orders) == 1:
+        every = pd.Categorical(every, categories=[*orders.pop()])
     t, names = encode_targets(every, len(every), likelihood, positive)
     by_name = {str(label): label for label in labels}
     return (by_name[names[0]], by_name[names[1]]), t[len(labels) :]
@@ -306,17 +313,12 @@ def _points(
     inducing: Any, known: _Known, t: Array, kernel: Kernel, columns: Sequence[str] | None, rng: np.random.Generator
 ) -> Array:
     """Return the inducing inputs: those that were given, or of random cases, the classes in proportion."""
-    if isinstance(inducing, Inducing):
-        if inducing.move:
-            raise ValueError("Inducing: move is not there for a table in parts. Leave it out.")
+    if isinstance(inducing, Inducing) or np.ndim(inducing) == 2:
         chosen = as_inducing(inducing, known.X, columns)
         assert chosen is not None
+        if chosen.move:
+            raise ValueError("Inducing: move is not there for a table in parts. Leave it out.")
         return chosen.chosen(known.X, t, kernel, rng)
-    if np.ndim(inducing) == 2:
-        points = as_inputs("inducing", inducing)
-        if points.shape[1] != known.X.shape[1]:
-            raise ValueError(f"inducing must have {known.X.shape[1]} columns, as the table, got {points.shape[1]}.")
-        return points
     check_positive_integers(inducing=inducing)
     if inducing > t.size:
         raise ValueError(f"inducing={inducing} cases are to be drawn from {t.size}. Give fewer.")

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from bayesgp_mf.fitting import posterior
 from bayesgp_mf.matrices.blas import one_thread_if_small
+from bayesgp_mf.processes.mixture import Mixture
+from bayesgp_mf.processes.single import Posterior
+from bayesgp_mf.sharded.fit import ShardedFit
 from bayesgp_mf.streams import Stream
+from bayesgp_mf.types import Array
+
+if TYPE_CHECKING:
+    from bayesgp_mf.container.groups import Container
 
 
-def predict(stream: Stream, frame: Any) -> Any:
+def predict(stream: Stream | ShardedFit | Posterior | Mixture | Container, frame: Any) -> Any:
     """Return predictions for the rows of a Dask frame, lazily.
 
     Parameters
     ----------
-    stream : Stream
-        A posterior, such as `ShardedFit.stream`.
+    stream : Stream, ShardedFit, Posterior, Mixture, InferenceData or DataTree
+        A posterior: a stream, what `sharded.fit` or `bgp.fit` returned, or `bgp.posterior` of that; of two classes or
+        real targets.
     frame : dask.dataframe.DataFrame
         New cases; columns that are no inputs are left out.
 
@@ -31,25 +41,60 @@ def predict(stream: Stream, frame: Any) -> Any:
     Raises
     ------
     ValueError
-        If the frame lacks inputs of the stream.
+        If ``stream`` is no such posterior, or the frame lacks inputs of it.
     """
     if not hasattr(frame, "map_partitions"):
-        raise ValueError(f"frame must be a Dask frame, got {type(frame).__name__}; a stream predicts others itself.")
-    names = list(frame.columns) if stream.features is None else stream.features
+        raise ValueError(
+            f"frame must be a Dask frame, got {type(frame).__name__}; others are predicted by "
+            "bgp.predict(idata, X_new) and stream.predict_proba(X_new)."
+        )
+    known = _known(stream)
+    names = list(frame.columns) if known.features is None else list(known.features)
     missing = [name for name in names if name not in list(frame.columns)]
     if missing:
         raise ValueError(f"the frame lacks columns {missing} of the inputs {names}.")
-    columns = ["latent_mean", "latent_sd", *(["p"] if stream.likelihood.targets == "binary" else [])]
+    columns = ["latent_mean", "latent_sd", *(["p"] if known.has_classes else [])]
     meta = pd.DataFrame({name: np.empty(0) for name in columns})
-    return frame[names].map_partitions(partial(_predicted, stream, columns), meta=meta)
+    return frame[names].map_partitions(partial(_predicted, known, columns), meta=meta)
 
 
-def _predicted(stream: Stream, columns: list[str], part: pd.DataFrame) -> pd.DataFrame:
+class _Known(NamedTuple):
+    """What predictions take: the names of the inputs, and mean, sd and (of two classes) the probability at new ones."""
+
+    features: Sequence[str] | None
+    has_classes: bool
+    at: Callable[[Any], tuple[Array, ...]]
+
+
+def _known(given: Any) -> _Known:
+    """Return what predictions take of a posterior, or raise a ValueError if it is none."""
+    if isinstance(given, ShardedFit):
+        given = given.stream
+    if isinstance(given, Stream):
+        has_classes = given.likelihood.targets == "binary"
+        return _Known(given.features, has_classes, partial(_of_stream, given))
+    process = posterior(given) if hasattr(given, "groups") else given
+    parts: Any = process.parts if isinstance(process, Posterior | Mixture) else ()
+    targets = parts[0].problem.likelihood.targets if parts else None
+    if targets not in ("binary", "real"):
+        raise ValueError(
+            "stream must be a Stream, what sharded.fit or bgp.fit returned, or bgp.posterior(idata), of two classes or "
+            f"real targets, got {type(given).__name__}."
+        )
+    has_classes = targets == "binary"
+    return _Known(parts[0].feature_names, has_classes, process.predictive if has_classes else process.latent)
+
+
+def _of_stream(stream: Stream, X: Any) -> tuple[Array, ...]:
+    mean, variance = stream.latent(X)
+    if stream.likelihood.targets == "real":
+        return mean, variance
+    return mean, variance, stream.likelihood.predict_proba(mean, variance)
+
+
+def _predicted(known: _Known, columns: list[str], part: pd.DataFrame) -> pd.DataFrame:
     if not len(part):
         return pd.DataFrame({name: np.empty(0) for name in columns}, index=part.index)
     with one_thread_if_small(0):  # a core for each worker
-        mean, variance = stream.latent(part)
-        found = {"latent_mean": mean, "latent_sd": np.sqrt(variance)}
-        if "p" in columns:
-            found["p"] = stream.likelihood.predict_proba(mean, variance)
-    return pd.DataFrame(found, index=part.index)
+        mean, variance, *proba = known.at(part)
+    return pd.DataFrame(dict(zip(columns, [mean, np.sqrt(variance), *proba], strict=True)), index=part.index)

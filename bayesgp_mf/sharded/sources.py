@@ -19,6 +19,8 @@ from bayesgp_mf.types import Array
 
 NOTHING = "__HIVE_DEFAULT_PARTITION__"
 """What a folder is called for rows without a value."""
+TRUTH = {"false": False, "true": True, "False": False, "True": True}
+"""How Arrow and Spark, and how pandas and Dask, write truth values as names of folders."""
 
 
 class Rows:
@@ -34,12 +36,15 @@ class Rows:
         Labels or targets as they came.
     order : tuple or None
         The categories of labels that came as a Categorical.
+    label : str
+        What tells the part from the others of its table, wherever that lies: its random numbers go by it.
     shard : object
         What is made of them for a model.
     """
 
     def __init__(self, name: str, X: Array, y: NDArray[Any], order: tuple[Any, ...] | None = None) -> None:
         self.name, self.X, self.y, self.order = name, X, y, order
+        self.label = name
         self.shard: Any = None
 
 
@@ -76,6 +81,8 @@ class ParquetPart:
         Inputs, in order.
     target : str
         Column of the labels or targets.
+    label : str
+        Its path from the folder that all files of the table are in.
     folders : tuple of (str, value)
         Columns that the folders on its path say, the same for all of its rows.
     """
@@ -83,6 +90,7 @@ class ParquetPart:
     path: str
     columns: tuple[str, ...]
     target: str
+    label: str
     folders: tuple[tuple[str, Any], ...] = ()
 
     def __call__(self) -> Rows:
@@ -93,7 +101,9 @@ class ParquetPart:
         except Exception as error:  # what pyarrow says of a damaged file
             raise ValueError(f"{self.path} cannot be read: {error}") from error
         more = {name: value for name, value in self.folders if name in wanted and name not in frame.columns}
-        return _of_frame(self.path, frame.assign(**more), wanted)
+        rows = _of_frame(self.path, frame.assign(**more), wanted)
+        rows.label = self.label
+        return rows
 
 
 @dataclass(frozen=True)
@@ -165,15 +175,15 @@ def from_arrays(parts: Sequence[tuple[Any, Any]]) -> Table:
     return Table(tuple(ArrayPart(f"part {k}", X, y) for k, (X, y) in enumerate(pairs)), names)
 
 
-def from_parquet(pattern: str, *, target: str, columns: Sequence[str] | None = None) -> Table:
+def from_parquet(pattern: str | os.PathLike[str], *, target: str, columns: Sequence[str] | None = None) -> Table:
     """Return a table whose parts are Parquet files, in the order of their names.
 
-    Folders that say a column, as in ``flights/year=2013/month=1/0.parquet``, are columns of their files: numbers or, as
-    the target, labels. Those that the pattern names before its first wildcard are none.
+    Folders that say a column, as in ``flights/year=2013/month=1/0.parquet``, are columns of their files: numbers, truth
+    values or, as the target, labels. Those that the pattern names before its first wildcard are none.
 
     Parameters
     ----------
-    pattern : str
+    pattern : str or os.PathLike
         Path with wildcards, such as ``"flights/*.parquet"``, or a folder, for all ``.parquet`` files below it; all
         workers must see the same files under it.
     target : str
@@ -184,14 +194,20 @@ def from_parquet(pattern: str, *, target: str, columns: Sequence[str] | None = N
     Raises
     ------
     ValueError
-        If no file matches, the first has no such columns, or the folders of files say different columns.
+        If it is no path, no file matches, the first has no such columns, or the folders of files say different columns.
     """
     try:
         import pyarrow.parquet
     except ImportError as error:
         raise ImportError("from_parquet needs pyarrow: pip install 'bayesgp-mf[dask]'.") from error
 
-    pattern = os.path.join(pattern, "**", "*.parquet") if os.path.isdir(pattern) else str(pattern)
+    if not isinstance(pattern, str | os.PathLike):
+        raise ValueError(
+            f"pattern must be a path with wildcards, or a folder, got {type(pattern).__name__}. Name several files by "
+            "what they have in common, such as 'flights/2013*.parquet'."
+        )
+    pattern = os.path.expanduser(pattern)
+    pattern = os.path.join(pattern, "**", "*.parquet") if os.path.isdir(pattern) else pattern
     paths = sorted(glob.glob(pattern, recursive=True))
     if not paths:
         raise ValueError(f"no file matches {pattern!r}.")
@@ -204,7 +220,11 @@ def from_parquet(pattern: str, *, target: str, columns: Sequence[str] | None = N
     there = [name for name in schema.names if name not in index]
     there += [name for name, _ in folders[0] if name not in there]
     chosen = _chosen(columns, there, target, paths[0])
-    parts = [ParquetPart(path, chosen, target, said) for path, said in zip(paths, folders, strict=True)]
+    base = os.path.commonpath([os.path.dirname(path) for path in paths])
+    parts = [
+        ParquetPart(path, chosen, target, PurePath(os.path.relpath(path, base or ".")).as_posix(), said)
+        for path, said in zip(paths, folders, strict=True)
+    ]
     return Table(tuple(parts), chosen, target)
 
 
@@ -230,11 +250,11 @@ def _folder_columns(pattern: str, paths: list[str]) -> list[tuple[tuple[str, Any
 
 
 def _values(texts: list[str]) -> list[Any]:
-    """Return what folders say as numbers, if all of it is numbers, else as text; nothing is NaN."""
-    for kind in (int, float, str):
+    """Return what folders say as numbers or truth values, if all of it is such, else as text; nothing is NaN."""
+    for kind in (int, float, TRUTH.__getitem__, str):
         try:
             return [np.nan if text == NOTHING else kind(text) for text in texts]
-        except ValueError:
+        except (KeyError, ValueError):
             continue
     raise AssertionError("every text is text")
 
@@ -271,15 +291,33 @@ def _from_dask_arrays(X: Any, y: Any) -> Table:
 
     rows = getattr(X, "chunks", None), getattr(y, "chunks", None)
     if rows[0] is None or rows[1] is None or len(rows[0]) != 2 or len(rows[1]) != 1:
-        raise ValueError("X and y must be Dask arrays (n, d) and (n,), or a frame and the name of a column.")
+        raise ValueError(
+            "X and y must be Dask arrays (n, d) and (n,), or a frame and the name of a column, got "
+            f"{_called(X)} and {_called(y)}. Labels that are here become an array by dask.array.from_array(y, "
+            "chunks=X.chunks[0])."
+        )
     if len(rows[0][1]) != 1 or rows[0][0] != rows[1][0]:
         raise ValueError(
             f"X and y must have blocks of the same rows, and X all columns in one, got chunks {rows[0]} and {rows[1]}. "
-            "Rechunk them: X.rechunk({1: -1}), y.rechunk(X.chunks[0])."
+            + _rechunked(X, y)
         )
     pairs = zip(X.to_delayed().ravel(), y.to_delayed().ravel(), strict=True)
     pair = dask.delayed(lambda inputs, labels: (inputs, labels), pure=True)
     return Table(tuple(FramePart(f"block {k}", pair(*both), None, None) for k, both in enumerate(pairs)))
+
+
+def _called(array: Any) -> str:
+    shape = getattr(array, "shape", None)
+    return type(array).__name__ if shape is None else f"{type(array).__name__} of shape {shape}"
+
+
+def _rechunked(X: Any, y: Any) -> str:
+    """Return what to do about blocks that do not go together."""
+    if np.isnan([*X.shape, *y.shape]).any():
+        return "Where blocks have unknown sizes, first X.compute_chunk_sizes(), and likewise y."
+    if X.shape[0] != y.shape[0]:
+        return f"There are {X.shape[0]} rows of X, and {y.shape[0]} of y: are these the labels of X?"
+    return "Rechunk them: X.rechunk({1: -1}), y.rechunk((X.chunks[0],))."
 
 
 def _chosen(columns: Any, there: Sequence[str], target: str, name: str) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import threading
 import time
 from contextlib import closing
+from functools import partial
 
 import numpy as np
 import pytest
@@ -191,6 +193,28 @@ def test_no_process_is_left_after_ctrl_c_nor_a_kill(tmp_path, how):
     while any(alive(pid) for pid in pids) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(alive(pid) for pid in pids)
+
+
+def test_nothing_is_left_on_a_cluster_by_an_error(client):
+    place = backend(1, client, [partial(np.full, 3, k) for k in range(3)])
+    with closing(place), pytest.raises(ValueError, match="shard 2 says no") as raised:
+        place.map_reduce(work.refused_at_two, np.ones(3))
+    del raised
+    with pytest.raises(ArithmeticError, match="3"):
+        list(backend(1, client).map(work.fails_at_three, range(6)))
+    until = time.monotonic() + 10.0
+    while client.futures and time.monotonic() < until:  # they are let go of a moment later
+        gc.collect()  # of what pytest made of the error
+        time.sleep(0.05)
+    assert list(client.futures) == []
+
+
+def test_a_closed_client_is_refused():
+    distributed = pytest.importorskip("distributed")
+    with distributed.Client(processes=False, dashboard_address=":0", n_workers=1, threads_per_worker=1) as client:
+        pass
+    with pytest.raises(ValueError, match="client is closed"):
+        backend(1, client)
 
 
 @pytest.mark.parametrize("client", ["tcp://here:8786", 3, dict])

@@ -38,6 +38,13 @@ def begun(folder):
     return sorted(int(path.name.partition(".")[0]) for path in Path(folder).iterdir())
 
 
+def refused_at_two(state, _):
+    """Return the sum of a shard, but not of the third."""
+    if state[0] == 2:
+        raise ValueError("shard 2 says no")
+    return {"sum": state.sum()}
+
+
 def slow_first(_, item):
     """Return the item, the first one last."""
     time.sleep(1.0 if item == 0 else 0.0)

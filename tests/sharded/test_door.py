@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import subprocess
 import sys
 
@@ -91,6 +92,7 @@ def test_what_is_of_each_case_is_refused_in_words(in_parts):
         lambda: bgp.plots.plot_loo(in_parts),
         lambda: bgp.diagnostics.inducing(in_parts),
         lambda: bgp.diagnostics.importance(in_parts),
+        lambda: bgp.compare(in_parts, in_parts),
     )
     for ask in asked:
         with pytest.raises(bgp.UndefinedQuantityError, match="table in parts"):
@@ -158,6 +160,62 @@ def test_inducing_cases_with_options_and_a_search():
 def test_a_slip_at_the_door_is_named(given, says):
     with pytest.raises(ValueError, match=says):
         bgp.fit(**{"X": table(), "kernel": KERNEL, **OPTIONS, **given})
+
+
+def test_inducing_inputs_with_names_are_in_the_order_of_the_table():
+    frame = pd.DataFrame(X, columns=NAMES)
+    parts = sharded.from_arrays([(frame[:200], LABELS[:200]), (frame[200:], LABELS[200:])])
+    same(bgp.fit(parts, None, KERNEL, **{**OPTIONS, "inducing": frame[:40]}), bgp.fit(frame, LABELS, KERNEL, **OPTIONS))
+    for given in (frame[["c", "b", "a"]][:40], bgp.Inducing(inputs=frame[["c", "b", "a"]][:40])):
+        with pytest.raises(ValueError, match=r"inducing has columns \['c', 'b', 'a'\]"):
+            bgp.fit(parts, None, KERNEL, **{**OPTIONS, "inducing": given})
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"X": "flights"}, r"from_parquet\('flights'"),
+        ({"X": pathlib.Path("flights")}, r"from_parquet\('flights'"),
+        ({"X": pd.DataFrame({"a": [0.0, 1.0], "late": [0, 1]}), "y": "late"}, r"X\['late'\]"),
+    ],
+)
+def test_a_path_or_a_name_where_the_data_should_be_here(given, says):
+    with pytest.raises(ValueError, match=says):
+        bgp.fit(**{"X": X, "y": LABELS, "kernel": KERNEL, **given})
+
+
+def test_a_dask_frame_is_predicted_by_whatever_a_fit_returns(in_parts):
+    dd = pytest.importorskip("dask.dataframe")
+    frame = pd.DataFrame(X_NEW, index=pd.Index(np.arange(25)[::-1], name="flight"))
+    lazy = dd.from_pandas(frame, npartitions=3, sort=False)
+    direct = sharded.fit(
+        table(), KERNEL, inducing=OPTIONS["inducing"], control=OPTIONS["control"], random_seed=1, progress=False
+    )
+    beliefs = {name: bgp.hyper.LogNormal(0.5, 0.5) for name in ("lengthscale", "variance")}
+    averaged = bgp.fit(
+        X[:60], LABELS[:60], kernels.Gaussian(), hyper="integrate", priors=beliefs, draws=10, random_seed=1
+    )
+    for given, idata in (
+        (direct, in_parts),
+        (direct.stream, in_parts),
+        (in_parts, in_parts),
+        (bgp.posterior(in_parts), in_parts),
+        (averaged, averaged),
+    ):
+        found = sharded.predict(given, lazy).compute()
+        expected = bgp.predict(idata, X_NEW, draws=False)["predictions"]
+        assert found.index.equals(frame.index)
+        assert list(found) == ["latent_mean", "latent_sd", "p"]
+        for name in found:
+            np.testing.assert_allclose(found[name], expected[name], atol=1e-8)
+    real = bgp.fit(table(REAL), None, KERNEL, bgp.likelihoods.Gaussian(0.1), **OPTIONS)
+    assert list(sharded.predict(real, lazy).compute()) == ["latent_mean", "latent_sd"]
+    classes = bgp.fit(X[:60], np.arange(60) % 3, kernels.Gaussian(), bgp.Softmax(), draws=10, random_seed=1)
+    for wrong in (classes, KERNEL):
+        with pytest.raises(ValueError, match="stream must be a Stream"):
+            sharded.predict(wrong, lazy)
+    with pytest.raises(ValueError, match=r"frame must be a Dask frame, got DataFrame.*bgp\.predict"):
+        sharded.predict(in_parts, frame)
 
 
 def test_options_of_parts_are_refused_for_data_that_are_here():

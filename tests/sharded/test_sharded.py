@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import os
 import re
@@ -138,7 +139,7 @@ def test_what_is_wrong_with_a_file_is_said_with_its_name(files):
         ({"likelihood": bgp.Step()}, "step without"),
         ({"inducing": 2000}, "are to be drawn from 900"),
         ({"inducing": 0}, "inducing must be a positive integer"),
-        ({"inducing": X[:5, :2]}, "inducing must have 3 columns"),
+        ({"inducing": X[:5, :2]}, "inducing has 2 columns, but X has 3"),
         ({"processes": 0}, "processes must be a positive integer"),
         ({"control": None}, "control"),
         (
@@ -292,6 +293,29 @@ def test_categories_and_columns_mean_what_they_mean_in_a_fit():
         fitted(sharded.from_arrays([pairs[0], (pairs[1][0], pairs[1][1].cat.reorder_categories(["no", "yes"]))]))
 
 
+def test_categories_of_a_part_may_be_those_of_its_own_cases():
+    early = LABELS == "no"
+    order = np.concatenate([np.flatnonzero(early)[:50], np.flatnonzero(~early), np.flatnonzero(early)[50:]])
+    labels = pd.Series(LABELS[order])
+
+    def classes(*categories, **options):
+        bounds = (0, 50, 250, N)
+        pairs = [
+            (X[order][a:b], labels[a:b] if names is None else pd.Categorical(labels[a:b], categories=names))
+            for (a, b), names in zip(itertools.pairwise(bounds), categories, strict=True)
+        ]
+        return fitted(sharded.from_arrays(pairs), **options).stream.classes
+
+    both = ["yes", "no"]
+    assert classes(["no"], both, both) == ("yes", "no")
+    assert classes(["no", "never"], ["yes", "never", "no"], both) == ("yes", "no")
+    assert classes(["no"], ["yes", "no"], None) == ("yes", "no")
+    assert classes(["no"], None, None) == ("no", "yes")
+    assert classes(both, both[::-1], None, positive="no") == ("yes", "no")
+    with pytest.raises(ValueError, match=r"different orders.*positive='yes'"):
+        classes(both, both[::-1], None)
+
+
 def test_files_with_an_index_and_columns_that_make_no_sense(files):
     for path in sorted(files.glob("*.parquet")):
         pd.read_parquet(path).sample(frac=1.0, random_state=1).to_parquet(path)
@@ -422,6 +446,63 @@ def test_folders_that_say_a_column_are_columns(tmp_path, pattern):
     np.testing.assert_allclose(found.stream.latent(points)[0], expected.stream.latent(points)[0], atol=1e-9)
     fewer = sharded.from_parquet(os.path.join(base, pattern), target="late", columns=["b", "a"])
     assert fewer.parts[0]().X.shape[1] == 2
+
+
+@pytest.mark.parametrize("words", [("true", "false"), ("True", "False")])
+def test_folders_may_say_truth_values(tmp_path, words):
+    write_by_folders(tmp_path, [f"weekend={word}" for word in words])
+    table = sharded.from_parquet(tmp_path, target="late")
+    assert {(part.path.split("=")[1].startswith(words[0]), *set(part().X[:, 3])) for part in table.parts} == {
+        (True, 1.0),
+        (False, 0.0),
+    }
+    labels = sharded.from_parquet(tmp_path, target="weekend", columns=["a", "b", "c"])
+    assert fitted(labels).stream.classes == (False, True)
+
+
+def test_files_of_one_name_draw_other_rows_and_the_same_wherever_they_lie(tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.import_module("bayesgp_mf.sharded.fit"), "SAMPLE", 60)
+    for base in (tmp_path / "here", tmp_path / "there" / "year=2013"):
+        for month in range(6):
+            folder = base / f"month={month}"
+            folder.mkdir(parents=True)
+            place = np.arange(100.0)
+            frame = pd.DataFrame({"place": place, "x": X[:100, 0], "late": LABELS[:100]})
+            frame.to_parquet(folder / "0.parquet")
+
+    def drawn(base):
+        table = sharded.from_parquet(base, target="late", columns=["place", "x"])
+        return fitted(table, kernel=kernels.Matern32([5.0, 1.0]), inducing=60).stream.factor.points[:, 0]
+
+    # 60 of 600 rows; of one sample of places in all months there would be 10 places
+    assert len(set(drawn(tmp_path / "here"))) > 30
+    np.testing.assert_array_equal(drawn(tmp_path / "here"), drawn(tmp_path / "there" / "year=2013"))
+
+
+def test_paths_that_are_none_and_those_below_home(files, monkeypatch):
+    with pytest.raises(ValueError, match="pattern must be a path with wildcards, or a folder, got list"):
+        sharded.from_parquet([str(files)], target="late")
+    monkeypatch.setenv("HOME", str(files.parent))
+    there = sharded.from_parquet(f"~/{files.name}", target="late")
+    assert [part.path for part in there.parts] == [
+        part.path for part in sharded.from_parquet(files, target="late").parts
+    ]
+
+
+def test_what_to_do_about_dask_arrays_that_do_not_go_together():
+    da = pytest.importorskip("dask.array")
+    inputs, labels = da.from_array(X, chunks=(200, 3)), da.from_array(LABELS, chunks=100)
+    with pytest.raises(ValueError, match=r"y\.rechunk\(\(X\.chunks\[0\],\)\)"):
+        sharded.from_dask(inputs, labels)
+    assert len(sharded.from_dask(inputs, labels.rechunk((inputs.chunks[0],))).parts) == inputs.numblocks[0]
+    with pytest.raises(ValueError, match="rows of X, and 500 of y"):
+        sharded.from_dask(inputs, labels[:500])
+    with pytest.raises(ValueError, match="compute_chunk_sizes"):
+        sharded.from_dask(inputs[inputs[:, 0] > 0.0], labels)
+    with pytest.raises(ValueError, match=r"got Array of shape .* and ndarray of shape"):
+        sharded.from_dask(inputs, LABELS)
+    whole = da.from_array(LABELS, chunks=inputs.chunks[0])
+    assert len(sharded.from_dask(inputs, whole).parts) == inputs.numblocks[0]
 
 
 def test_folders_that_say_no_number_or_nothing_are_said(tmp_path):

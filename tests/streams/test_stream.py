@@ -268,6 +268,8 @@ def test_the_reservoir_is_a_fair_part_of_all_cases():
 
 def test_a_container_has_the_function_at_the_basis_inputs(learned):
     idata = learned.to_container(draws=2000, chains=2, random_seed=1)
+    with pytest.raises(ValueError, match=r"container of a stream.*stream\.predict_proba"):
+        bgp.predict(idata, [[0.0]])
     f = get_group(idata, "posterior")["f"]
     assert f.sizes == {"chain": 2, "draw": 2000, "basis": 30}
     mean, variance = learned.latent(learned.basis)
