@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from bayesgp_mf.seam.pulling import pulled
+from bayesgp_mf.seam.sending import refused_as_unsent
 from bayesgp_mf.seam.states import Make, ask, has_state, release
 from bayesgp_mf.seam.sums import Answer, added, tree_sum
 from bayesgp_mf.seam.worker import alone
@@ -109,7 +110,8 @@ class Dask:
         import dask
 
         # Dask warns of large graphs, as of data that were better read by the workers; these are nowhere but here
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
+        threshold = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}
+        with dask.config.set(threshold), refused_as_unsent():
             return self._client.submit(_itself, message, pure=False)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from decimal import Decimal
+from numbers import Number, Real
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,7 +34,6 @@ from bayesgp_mf.inference.inducing import Inducing, in_proportion
 from bayesgp_mf.inference.solution import Control, Info, check_control
 from bayesgp_mf.inputs import (
     as_inducing,
-    as_inputs,
     as_kernel,
     check_flags,
     check_positive_integers,
@@ -136,7 +138,9 @@ class _Asked(NamedTuple):
 class _Known:
     """What one pass over some cases tells: how many inputs, which labels, and a random part; two of them add up."""
 
-    def __init__(self, labels: set[Any], orders: set[Any], keys: Array, X: Array, y: NDArray[Any], size: int) -> None:
+    def __init__(
+        self, labels: set[Any], orders: dict[Any, str], keys: Array, X: Array, y: NDArray[Any], size: int
+    ) -> None:
         self.labels, self.orders, self.size = labels, orders, size
         first = np.argsort(keys, kind="stable")[:size]  # those of the smallest keys, whoever adds
         self.keys, self.X, self.y = keys[first], X[first], y[first]
@@ -150,14 +154,34 @@ class _Known:
         return _Known(self.labels | other.labels, self.orders | other.orders, keys, X, y, self.size)
 
 
+def _labels_of(rows: Rows) -> tuple[NDArray[Any], set[Any]]:
+    """Return the labels of a part, each and all there are, or raise a ValueError that names the row of what is none."""
+    y = rows.y if rows.y.dtype.kind in "fiub" else rows.y.astype(object)
+    try:
+        labels = set(pd.unique(y).tolist())
+        wrong = [label for label in labels if not _is_label(label)]
+    except TypeError:  # of one that is not hashable
+        wrong = [True]
+    if wrong:
+        row = next(k for k, label in enumerate(y) if not _is_label(label))
+        raise ValueError(
+            f"{rows.name}: row {row} has the label {y[row]}. Labels are text or finite numbers: drop such rows, or "
+            "correct them."
+        )
+    return y, labels
+
+
+def _is_label(label: Any) -> bool:
+    if isinstance(label, Number) and not isinstance(label, np.timedelta64):
+        return isinstance(label, Decimal) or (isinstance(label, Real) and math.isfinite(label))
+    return isinstance(label, Hashable)
+
+
 def look(rows: Rows, asked: _Asked) -> dict[str, Any]:
     """Return what is to be known of some cases beforehand."""
-    y = rows.y.astype(object) if rows.y.dtype.kind not in "fiub" else rows.y
     rng = np.random.default_rng([asked.seed, zlib.crc32(PurePath(rows.name).name.encode())])
-    if not asked.labels:
-        y = real_targets(rows)
-    labels = set(pd.unique(y).tolist()) if asked.labels else set()
-    orders = {rows.order} if rows.order is not None and y.size else set()
+    y, labels = _labels_of(rows) if asked.labels else (real_targets(rows), set[Any]())
+    orders = {rows.order: rows.name} if rows.order is not None and y.size else {}
     return {"n": y.size, "known": _Known(labels, orders, rng.random(y.size), rows.X, y, asked.size)}
 
 
@@ -221,12 +245,14 @@ def fit(
         raise ValueError(
             f"table must come from sharded.from_parquet, from_dask or from_arrays, got {type(table).__name__}."
         )
+    if not table.parts:
+        raise ValueError("the table has no parts.")
     check_inducing(likelihood, tap)
     check_control(control)
     control.check_scheme("tap on shards")
     check_flags(progress=progress)
     check_positive_integers(processes=processes)
-    if not isinstance(refine, int) or isinstance(refine, bool) or refine < 0:
+    if not isinstance(refine, int | np.integer) or isinstance(refine, bool) or refine < 0:
         raise ValueError(f"refine must be a number of steps, 0 or more, got {refine!r}.")
     if hyper is not None:
         check_hyper(hyper)
@@ -283,12 +309,17 @@ def fit(
 def _targets(known: _Known, likelihood: Likelihood, positive: Any) -> tuple[tuple[Any, Any] | None, Array]:
     """Return the classes of all cases, and the targets of the random part."""
     if likelihood.targets == "real":
-        return None, encode_targets(known.y.astype(np.float64), known.y.size, likelihood)[0]
-    labels = (
-        sorted(known.labels, key=str) if any(isinstance(label, str) for label in known.labels) else sorted(known.labels)
-    )
+        return None, encode_targets(known.y.astype(np.float64), known.y.size, likelihood, positive)[0]
+    try:
+        labels = sorted(known.labels)
+    except TypeError:  # such as text and numbers
+        labels = sorted(known.labels, key=str)
     if len(known.orders) > 1:
-        raise ValueError(f"parts have their categories in different orders: {sorted(map(str, known.orders))[:2]}.")
+        (one, first), (other, second) = sorted(known.orders.items(), key=lambda item: item[1])[:2]
+        raise ValueError(
+            f"parts have other categories, or in another order: {first} {list(one)}, {second} {list(other)}. Give all "
+            "the same, by .cat.set_categories([...]), or the labels as they are, by .astype(str)."
+        )
     every: Any = np.array([*labels, *known.y.tolist()], dtype=object)
     if known.orders:
         every = pd.Categorical(every, categories=[each for each in next(iter(known.orders)) if each in known.labels])
@@ -306,17 +337,12 @@ def _points(
     inducing: Any, known: _Known, t: Array, kernel: Kernel, columns: Sequence[str] | None, rng: np.random.Generator
 ) -> Array:
     """Return the inducing inputs: those that were given, or of random cases, the classes in proportion."""
-    if isinstance(inducing, Inducing):
-        if inducing.move:
+    if isinstance(inducing, Inducing) or np.ndim(inducing) == 2:
+        if isinstance(inducing, Inducing) and inducing.move:
             raise ValueError("Inducing: move is not there for a table in parts. Leave it out.")
         chosen = as_inducing(inducing, known.X, columns)
         assert chosen is not None
         return chosen.chosen(known.X, t, kernel, rng)
-    if np.ndim(inducing) == 2:
-        points = as_inputs("inducing", inducing)
-        if points.shape[1] != known.X.shape[1]:
-            raise ValueError(f"inducing must have {known.X.shape[1]} columns, as the table, got {points.shape[1]}.")
-        return points
     check_positive_integers(inducing=inducing)
     if inducing > t.size:
         raise ValueError(f"inducing={inducing} cases are to be drawn from {t.size}. Give fewer.")

@@ -138,7 +138,7 @@ def test_what_is_wrong_with_a_file_is_said_with_its_name(files):
         ({"likelihood": bgp.Step()}, "step without"),
         ({"inducing": 2000}, "are to be drawn from 900"),
         ({"inducing": 0}, "inducing must be a positive integer"),
-        ({"inducing": X[:5, :2]}, "inducing must have 3 columns"),
+        ({"inducing": X[:5, :2]}, "inducing has 2 columns, but X has 3"),
         ({"processes": 0}, "processes must be a positive integer"),
         ({"control": None}, "control"),
         (
@@ -288,7 +288,7 @@ def test_categories_and_columns_mean_what_they_mean_in_a_fit():
         sharded.from_arrays([pairs[0], (pairs[1][0][["b", "a", "c"]], pairs[1][1])])
     with pytest.raises(ValueError, match="order"):
         sharded.from_arrays([(frame[:400], turned[:400].sample(frac=1.0, random_state=1))])
-    with pytest.raises(ValueError, match="different orders"):
+    with pytest.raises(ValueError, match="in another order: part 0"):
         fitted(sharded.from_arrays([pairs[0], (pairs[1][0], pairs[1][1].cat.reorder_categories(["no", "yes"]))]))
 
 
@@ -438,3 +438,91 @@ def test_folders_that_say_no_number_or_nothing_are_said(tmp_path):
         fitted(sharded.from_parquet(f"{tmp_path}/none", target="late"))
     with pytest.raises(ValueError, match="no file matches"):
         sharded.from_parquet(str(tmp_path / "words" / "carrier=AA" / "nothing"), target="late")
+
+
+def test_a_folder_that_is_called_like_a_file_counts_once(tmp_path):
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(late=LABELS)
+    table = tmp_path / "with [brackets]" / "flights.parquet"  # as Spark writes a table
+    table.mkdir(parents=True)
+    for k, (a, b) in enumerate(itertools.pairwise((0, 300, N))):
+        frame[a:b].to_parquet(table / f"part-{k}.parquet")
+    here = fitted(parts(cuts=(0, 300, N)))
+    same(fitted(sharded.from_parquet(str(table), target="late")), here)
+    same(fitted(sharded.from_parquet(table.parent, target="late")), here)
+    with pytest.raises(ValueError, match=r"flights.parquet is a folder.*Give the folder above"):
+        sharded.from_parquet(str(tmp_path / "*" / "*.parquet"), target="late")
+
+
+def test_a_file_that_is_gone_is_said(files):
+    table = sharded.from_parquet(str(files), target="late")
+    (files / "part3.parquet").unlink()
+    with pytest.raises(ValueError, match=r"part3.parquet cannot be read: there is no such file"):
+        fitted(table)
+
+
+def test_inducing_inputs_are_taken_by_the_names_of_their_columns():
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    table = sharded.from_arrays([(frame[a:b], LABELS[a:b]) for a, b in itertools.pairwise(CUTS)])
+    same(fitted(table, inducing=frame[:40]), fitted(parts()))
+    with pytest.raises(ValueError, match=r"inducing has columns \['c', 'b', 'a'\].*Pass inducing\[\['a', 'b', 'c'\]\]"):
+        fitted(table, inducing=frame[["c", "b", "a"]][:40])
+
+
+def _with(row, label):
+    y = LABELS.astype(object)
+    y[row] = label
+    return y
+
+
+@pytest.mark.parametrize(
+    ("y", "label"),
+    [(_with(301, ["yes"]), "['yes']"), (_with(301, 1j), "1j"), (np.where(np.arange(N) == 301, np.inf, 1.0), "inf")],
+    ids=["list", "complex", "infinite"],
+)
+def test_what_is_no_label_is_said_with_its_part_and_row(y, label):
+    with pytest.raises(ValueError, match=rf"part 3: row 1 has the label {re.escape(label)}"):
+        fitted(parts(y))
+
+
+def test_labels_of_any_bytes_and_dates_are_labels():
+    codes, here = (LABELS == "yes").astype(int), fitted(parts())
+    same(fitted(parts(codes.astype(">i4"))), here)
+    dates = np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[ns]")[codes]
+    found = fitted(parts(dates))
+    same(found, here)
+    assert [str(label) for label in found.stream.classes] == ["2020-01-01 00:00:00", "2021-01-01 00:00:00"]
+
+
+def test_an_input_whose_square_overflows_is_said_with_its_part_and_row():
+    far = X.copy()
+    far[301, 1] = 1e200
+    table = sharded.from_arrays([(far[a:b], LABELS[a:b]) for a, b in itertools.pairwise(CUTS)])
+    with pytest.raises(ValueError, match=r"X of part 3 has inputs beyond 1e\+150 in row 1"):
+        fitted(table)
+
+
+def test_more_slips_are_named():
+    with pytest.raises(ValueError, match=r"positive says which of two classes"):
+        fitted(parts(REAL), bgp.likelihoods.Gaussian(0.1), positive=1)
+    with pytest.raises(ValueError, match=r"the table has no parts"):
+        fitted(sharded.Table(()))
+    with pytest.raises(ValueError, match=r"parts must be a list of pairs.*got int"):
+        sharded.from_arrays(3)
+    with pytest.raises(ValueError, match=r"pattern must be a path.*got None"):
+        sharded.from_parquet(None, target="late")
+    holed = pd.DataFrame(X, columns=["a", "b", "c"])
+    holed.loc[7, "b"] = np.nan
+    with pytest.raises(ValueError, match=r"part 0: row 7 has nan in column 'b'"):
+        fitted(sharded.from_arrays([(holed, LABELS)]))
+
+
+class Unsent(bgp.Probit):
+    """Probit that cannot be pickled."""
+
+    def __reduce__(self):
+        raise RuntimeError("not me")
+
+
+def test_what_cannot_be_sent_is_said():
+    with pytest.raises(ValueError, match=r"cannot be sent to another process.*RuntimeError: not me.*processes=1"):
+        fitted(parts(), Unsent(), processes=2)
