@@ -1,4 +1,4 @@
-"""What is sent to other processes has to be pickled, and not everything can be."""
+"""What is sent to other processes, or computed there for a user, may fail in any way: it is said as a ValueError."""
 
 from __future__ import annotations
 
@@ -28,3 +28,8 @@ def refused_as_unsent() -> Generator[None, None, None]:
             f"{type(cause).__name__}: {cause}. Let its class be pickled (__reduce__, __getstate__), or compute in this "
             "process: processes=1 and no client."
         ) from error
+
+
+def uncomputed(name: str, error: BaseException) -> ValueError:
+    """Return the error of a partition that Dask could not compute."""
+    return ValueError(f"{name} of the Dask collection cannot be computed: {type(error).__name__}: {error}")

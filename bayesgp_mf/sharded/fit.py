@@ -240,6 +240,8 @@ def fit(
         If an argument is malformed, or a part cannot be read: the message names the file and the row.
     ConvergenceError
         If the equations were not solved.
+    RuntimeError
+        If processes or workers end again and again or stay paused, as for want of memory, or the client is closed.
     """
     if not isinstance(table, Table):
         raise ValueError(

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayesgp_mf.inputs.tables import as_numbers, check_same_cases, feature_names
+from bayesgp_mf.seam.sending import uncomputed
 from bayesgp_mf.streams.arguments import in_range
 from bayesgp_mf.types import Array
 
@@ -235,11 +236,6 @@ def _files(pattern: str) -> tuple[list[str], int]:
 def _unread(path: str, error: Exception) -> ValueError:
     missing = isinstance(error, FileNotFoundError)  # which says no more than the path
     return ValueError(f"{path} cannot be read: {'there is no such file, or no longer' if missing else error}")
-
-
-def uncomputed(name: str, error: BaseException) -> ValueError:
-    """Return the error of a partition that Dask could not compute."""
-    return ValueError(f"{name} of the Dask collection cannot be computed: {type(error).__name__}: {error}")
 
 
 def _folder_columns(depth: int, paths: list[str]) -> list[tuple[tuple[str, Any], ...]]:

@@ -526,3 +526,84 @@ class Unsent(bgp.Probit):
 def test_what_cannot_be_sent_is_said():
     with pytest.raises(ValueError, match=r"cannot be sent to another process.*RuntimeError: not me.*processes=1"):
         fitted(parts(), Unsent(), processes=2)
+
+
+@pytest.fixture
+def lone():
+    """A client of a cluster with one worker that does one task at a time."""
+    distributed = pytest.importorskip("distributed")
+    options = {
+        "n_workers": 1,
+        "threads_per_worker": 1,
+        "processes": False,
+        "memory_limit": 0,
+        "dashboard_address": None,
+    }
+    with distributed.Client(**options) as found:
+        yield found
+
+
+def test_a_fit_in_a_task_leaves_its_place_to_its_parts(lone):
+    from distributed import get_client
+
+    asked = [lone.submit(lambda: fitted(parts(), client=get_client()).log_evidence, pure=False) for _ in range(2)]
+    here = fitted(parts()).log_evidence
+    assert [each.result(timeout=60) for each in asked] == [here, here]
+    assert lone.submit(lambda: 3, pure=False).result(timeout=60) == 3  # all have come back
+
+
+def test_a_partition_that_cannot_be_computed_is_named(lone):
+    dd = pytest.importorskip("dask.dataframe")
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(late=LABELS)
+
+    def no(part):
+        raise ZeroDivisionError("not this one")
+
+    table = sharded.from_dask(dd.from_pandas(frame, npartitions=3).map_partitions(no, meta=frame[:0]), "late")
+    for client in (lone, None):
+        with pytest.raises(ValueError, match=r"partition 0 of the Dask collection.*ZeroDivisionError: not this one"):
+            fitted(table, client=client)
+    with pytest.raises(ValueError, match=r"cannot be sent to another process.*RuntimeError: not me"):
+        fitted(parts(), Unsent(), client=lone)
+
+
+def test_a_client_that_is_closed_is_refused_also_in_the_middle(lone):
+    class Closing(bgp.Probit):
+        def log_partition(self, *args):
+            threading.Thread(target=lone.close, daemon=True).start()
+            threading.Event().wait(1.0)
+            return super().log_partition(*args)
+
+    with pytest.raises(RuntimeError, match=r"closed before the work was done. Connect anew"):
+        fitted(parts(), Closing(), client=lone)
+    with pytest.raises(ValueError, match=r"client is closed. Connect to the cluster anew"):
+        fitted(parts(), client=lone)
+
+
+def test_workers_that_dask_has_paused_are_not_waited_for_for_ever(lone, monkeypatch):
+    from distributed.core import Status
+
+    from bayesgp_mf.seam import cluster
+
+    monkeypatch.setattr(cluster, "PAUSED_SECONDS", 1.0)
+    lone.run(lambda dask_worker: setattr(dask_worker, "status", Status.paused))
+    with pytest.raises(RuntimeError, match=r"Dask has paused.*memory is nearly full.*fewer inducing cases"):
+        fitted(parts(), client=lone)
+
+
+def test_a_cluster_without_workers_is_waited_for_aloud(monkeypatch):
+    distributed = pytest.importorskip("distributed")
+
+    from bayesgp_mf.seam import cluster
+
+    monkeypatch.setattr(cluster, "NO_WORKER_SECONDS", 0.5)
+    with (
+        distributed.LocalCluster(n_workers=0, threads_per_worker=1, processes=False, dashboard_address=None) as some,
+        distributed.Client(some) as client,
+    ):
+        later = threading.Timer(2.0, some.scale, (1,))
+        later.start()
+        with pytest.warns(UserWarning, match="the Dask cluster has no workers"):
+            found = fitted(parts(), client=client)
+        later.join()
+    same(found, fitted(parts()), 0.0)
