@@ -84,6 +84,11 @@ def exact_loo(
     >>> loo.error_count(problem.t)
     0
     """
+    if not isinstance(problem, Problem):
+        raise ValueError(
+            f"problem must be a Problem, of Gram matrix, targets and likelihood, got {type(problem).__name__}. That of "
+            "a fit is bgp.posterior(idata).problem."
+        )
     name = get_method(method, problem.likelihood).name
     check_positive_integers(processes=processes)
     predictions: list[_Prediction] = []

@@ -21,6 +21,7 @@ from bayesgp_mf.methods import check_cavities, get_method
 from bayesgp_mf.multiclass.correction import ClassCorrection
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
 from bayesgp_mf.multiclass.response import case_covariances, class_correction, softmax_of
+from bayesgp_mf.processes.described import described
 from bayesgp_mf.processes.single import LARGEST_JOINT, Draws, Marginals, NotJointlyError, Posterior
 from bayesgp_mf.types import Array, Derivs
 
@@ -70,6 +71,9 @@ class MulticlassPosterior:
     solution: Solution
     solver: Solver | None = None
     feature_names: Sequence[str] | None = None
+
+    def __repr__(self) -> str:
+        return described(self)
 
     @property
     def parts(self) -> tuple[MulticlassPosterior, ...]:

@@ -26,6 +26,7 @@ from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.methods import METHODS, check_cavities, check_marginals, get_method
 from bayesgp_mf.processes.corrected import Corrected, CorrectedProba, nothing_to_correct
+from bayesgp_mf.processes.described import described
 from bayesgp_mf.processes.paths import TooRoughError, cover, draw_weights, training_basis, values
 from bayesgp_mf.processes.tilted import tilted_values
 from bayesgp_mf.types import Array, Derivs
@@ -123,6 +124,9 @@ class Posterior:
     solver: Solver | None = None
     mean: Callable[[Array], Array] | None = None
     feature_names: Sequence[str] | None = None
+
+    def __repr__(self) -> str:
+        return described(self)
 
     @property
     def parts(self) -> tuple[Posterior, ...]:

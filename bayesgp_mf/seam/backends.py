@@ -86,5 +86,6 @@ def check_client(client: Any) -> None:
     """Raise a ValueError if what should be a client of Dask is none."""
     if client is not None and not (hasattr(client, "submit") and hasattr(client, "nthreads")):
         raise ValueError(f"client must be a distributed.Client, connected to a Dask cluster, or None, got {client!r}.")
-    if getattr(client, "status", "running") == "closed":
-        raise ValueError("client is closed. Connect anew, client=distributed.Client(address), or leave it out.")
+    status = getattr(client, "status", "running")
+    if status not in ("running", "connecting", "newly-created"):
+        raise ValueError(f"client is {status}. Connect anew, client=distributed.Client(address), or leave it out.")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import time
+import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from bayesgp_mf.seam.pulling import pulled
+from bayesgp_mf.seam.sending import refused_as_unsent, uncomputed
 from bayesgp_mf.seam.states import Make, ask, has_state, release
 from bayesgp_mf.seam.sums import Answer, added, tree_sum
 from bayesgp_mf.seam.worker import alone
@@ -18,6 +21,12 @@ IN_FLIGHT = 2
 """Tasks for each thread of a worker, so that none waits for the next one to come."""
 LOOK_SECONDS = 1.0
 """Between two looks at how many workers there are."""
+NO_WORKER_SECONDS = 10.0
+"""Without a worker, after which that is said; some clusters take long to get one."""
+PAUSED_SECONDS = 30.0
+"""For which a worker with shards may be paused: Dask pauses one whose memory is nearly full, and shards do not end."""
+TRIES = 10
+"""A message that so often lost a worker on its way is given up."""
 _JOBS = itertools.count()
 
 
@@ -35,6 +44,8 @@ class Dask:
     def __init__(self, makes: Sequence[Make], client: Any) -> None:
         self._makes: list[Any] = list(makes)
         self._client, self._job = client, f"dask-{id(self)}-{next(_JOBS)}"
+        self._rejoin = _left_pool()
+        self._looked, self._paused = time.monotonic(), dict[str, float]()
         self._where: list[str | None] = [None] * len(self._makes)
         # partitions of a Dask frame stay on its workers
         makes = self._makes
@@ -48,44 +59,102 @@ class Dask:
         or is lost, that one does not make the state again but says so, and all are asked once more; those that have
         answered a message have the answer ready.
         """
-        client = self._client
-        while True:
-            client.wait_for_workers(1)
-            workers = sorted(client.nthreads())
-            for k, where in enumerate(self._where):
-                if where not in workers:  # at first, or because it was lost
-                    self._where[k] = workers[k % len(workers)]
-            sent = self._sent(message)
-            answers = [
-                client.submit(
-                    _ask_at,
-                    where,
-                    self._job,
-                    k,
-                    make,
-                    function,
-                    sent,
-                    data,
-                    workers=[where],
-                    allow_other_workers=True,
-                    pure=False,
-                )
-                for k, (make, where, data) in enumerate(zip(self._makes, self._where, self._data, strict=True))
-            ]
-            total = tree_sum(answers, partial(client.submit, _added_if_all, pure=False))
+        client, lost = self._client, 0
+        with _said(client), self._naming_parts():
+            while True:
+                self._wait_for_workers()
+                workers = sorted(client.nthreads())
+                gone = [where for where in self._where if where is not None and where not in workers]
+                lost += bool(gone)
+                if lost > TRIES:
+                    raise RuntimeError(
+                        f"workers of the cluster were lost {lost} times in the same piece of work. {_TOO_SMALL}"
+                    )
+                for k, where in enumerate(self._where):
+                    if where not in workers:  # at first, or because it was lost
+                        self._where[k] = workers[k % len(workers)]
+                sent = self._sent(message)
+                answers = [
+                    client.submit(
+                        _ask_at,
+                        where,
+                        self._job,
+                        k,
+                        make,
+                        function,
+                        sent,
+                        data,
+                        workers=[where],
+                        allow_other_workers=True,
+                        pure=False,
+                    )
+                    for k, (make, where, data) in enumerate(zip(self._makes, self._where, self._data, strict=True))
+                ]
+                try:
+                    result = self._result(tree_sum(answers, partial(client.submit, _added_if_all, pure=False)))
+                finally:
+                    for future in (sent, *answers):
+                        future.release()
+                if result is not None:
+                    return result
+                self._check_not_paused()
+                time.sleep(0.05)  # nobody is asked in a circle as fast as possible
+
+    @contextmanager
+    def _naming_parts(self) -> Generator[None, None, None]:
+        """Name the partition that Dask could not compute, where its error comes from all that needs it."""
+        try:
+            yield
+        except Exception as error:
+            for make, data in zip(self._makes, self._data, strict=True):
+                if data is not None and data.status == "error":
+                    raise uncomputed(make.name, data.exception()) from error
+            raise
+
+    def _wait_for_workers(self) -> None:
+        if not self._client.nthreads():
             try:
-                result: Answer | None = _taken(total)
-            finally:
-                for future in (sent, *answers):
-                    future.release()
-            if result is not None:
-                return result
+                self._client.wait_for_workers(1, timeout=NO_WORKER_SECONDS)
+            except TimeoutError:
+                warnings.warn(
+                    "the Dask cluster has no workers. They are waited for: start some, as by cluster.scale(2), or "
+                    "interrupt.",
+                    stacklevel=2,
+                )
+                self._client.wait_for_workers(1)
+
+    def _result(self, future: Any) -> Answer | None:
+        """Return what a future has, or raise an error where nobody will ever compute it."""
+        try:
+            while True:
+                try:
+                    result: Answer | None = future.result(timeout=LOOK_SECONDS)
+                    return result
+                except TimeoutError:
+                    if future.done():  # with this error
+                        raise
+                    self._check_not_paused()
+        finally:
+            future.release()
+
+    def _check_not_paused(self) -> None:
+        """Raise a RuntimeError if a worker with shards has been paused for long."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_SECONDS:
+            return
+        paused = {*self._where} & {*self._client.run_on_scheduler(_paused)}
+        self._looked, self._paused = now, {where: self._paused.get(where, now) for where in paused if where}
+        if any(now - since > PAUSED_SECONDS for since in self._paused.values()):
+            raise RuntimeError(
+                f"Dask has paused {sorted(self._paused)}, since their memory is nearly full, and what fills it are the "
+                f"shards. {_TOO_SMALL}"
+            )
 
     def map(
         self, function: Callable[[Any, Any], Any], items: Iterable[Any], common: Any = None, *, ordered: bool = True
     ) -> Generator[Any, None, None]:
         """Yield ``function(common, item)`` for each item, of two at a time for each thread of the workers."""
-        self._client.wait_for_workers(1)
+        self._wait_for_workers()
         crew, sent = _Crew(self._client), self._sent(common)
         return pulled(
             lambda item: crew.submit(alone, function, sent, item),
@@ -99,7 +168,8 @@ class Dask:
     def close(self) -> None:
         """Let the states and the partitions go."""
         self._data = []
-        if not self._makes:
+        self._rejoin()
+        if not self._makes or self._client.status != "running":
             return
         from distributed import fire_and_forget
 
@@ -115,8 +185,57 @@ class Dask:
         import dask
 
         # Dask warns of large graphs, as of data that were better read by the workers; these are nowhere but here
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
+        threshold = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}
+        with dask.config.set(threshold), refused_as_unsent():
             return self._client.submit(_itself, message, pure=False)
+
+
+_TOO_SMALL = "Take workers with more memory or more of them, parts of fewer rows, or fewer inducing cases."
+
+
+def _left_pool() -> Callable[[], None]:
+    """Give up the place of the task that asks, if one does, and return how to come back.
+
+    A task that keeps its place while it waits for others waits for ever where they are to run in that place.
+    """
+    from distributed import get_worker, rejoin, secede
+
+    try:
+        get_worker()
+        secede()
+    except (
+        ValueError,
+        KeyError,
+        AttributeError,
+    ):  # no task; one that has left, as in a worker_client; one in no thread
+        return lambda: None
+    back: Callable[[], None] = rejoin
+    return back
+
+
+@contextmanager
+def _said(client: Any) -> Generator[None, None, None]:
+    """Say in words that the client was closed, or that workers were lost, where Dask raises what followed from that."""
+    from distributed import KilledWorker
+
+    try:
+        yield
+    except KilledWorker as error:
+        raise RuntimeError(
+            f"workers of the cluster were lost in the same piece of work: {error}. {_TOO_SMALL}"
+        ) from error
+    except Exception as error:
+        if client.status == "running":
+            raise
+        raise RuntimeError(
+            f"client is {client.status}: it, or its cluster, was closed before the work was done. Connect anew, and "
+            "call again."
+        ) from error
+
+
+def _paused(dask_scheduler: Any) -> list[str]:
+    """Return the addresses of the workers that take no tasks, as the scheduler knows them."""
+    return [address for address, worker in dask_scheduler.workers.items() if worker.status.name == "paused"]
 
 
 class _Crew:

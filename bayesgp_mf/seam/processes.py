@@ -21,9 +21,8 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
-import cloudpickle
-
 from bayesgp_mf.seam.pulling import pulled
+from bayesgp_mf.seam.sending import pickled
 from bayesgp_mf.seam.states import Make, ask
 from bayesgp_mf.seam.sums import Answer, tree_sum
 from bayesgp_mf.seam.worker import receive, send, share, task
@@ -68,7 +67,7 @@ class _Worker:
         self, function: Callable[..., Any], *arguments: Any, before: tuple[int, bytes] | None = None
     ) -> Future[Any]:
         """Return the result of a function, to come."""
-        message = cloudpickle.dumps((function, arguments))
+        message = pickled((function, arguments))
         future: Future[Any] = Future()
         self._last = future
         self._calls.put(_Call(future, message, before))
@@ -195,7 +194,7 @@ class Processes:
     ) -> Generator[Any, None, None]:
         """Yield ``function(common, item)`` for each item, of as many at a time as there are processes."""
         number = next(_NUMBERS)
-        before = number, cloudpickle.dumps((share, (number, common)))
+        before = number, pickled((share, (number, common)))
 
         def submit(item: Any) -> Future[Any]:
             idle = next(worker for worker in self._workers if worker.idle)

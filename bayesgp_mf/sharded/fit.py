@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from decimal import Decimal
+from numbers import Number, Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -46,7 +49,7 @@ from bayesgp_mf.seam import Backend
 from bayesgp_mf.seam import backend as place
 from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.sharded.shard import Model, real_targets
-from bayesgp_mf.sharded.solve import ShardedSolution, evidence_gradient, solve
+from bayesgp_mf.sharded.solve import LOSSES, ShardedSolution, evidence_gradient, shards_lost, solve
 from bayesgp_mf.sharded.sources import Rows, Table
 from bayesgp_mf.solvers.meanfield import tap
 from bayesgp_mf.streams import Stream
@@ -134,7 +137,9 @@ class _Asked(NamedTuple):
 class _Known:
     """What one pass over some cases tells: how many inputs, which labels, and a random part; two of them add up."""
 
-    def __init__(self, labels: set[Any], orders: set[Any], keys: Array, X: Array, y: NDArray[Any], size: int) -> None:
+    def __init__(
+        self, labels: set[Any], orders: dict[Any, str], keys: Array, X: Array, y: NDArray[Any], size: int
+    ) -> None:
         self.labels, self.orders, self.size = labels, orders, size
         first = np.argsort(keys, kind="stable")[:size]  # those of the smallest keys, whoever adds
         self.keys, self.X, self.y = keys[first], X[first], y[first]
@@ -148,14 +153,34 @@ class _Known:
         return _Known(self.labels | other.labels, self.orders | other.orders, keys, X, y, self.size)
 
 
+def _labels_of(rows: Rows) -> tuple[NDArray[Any], set[Any]]:
+    """Return the labels of a part, each and all there are, or raise a ValueError that names the row of what is none."""
+    y = rows.y if rows.y.dtype.kind in "fiub" else rows.y.astype(object)
+    try:
+        labels = set(pd.unique(y).tolist())
+        wrong = [label for label in labels if not _is_label(label)]
+    except TypeError:  # of one that is not hashable
+        wrong = [True]
+    if wrong:
+        row = next(k for k, label in enumerate(y) if not _is_label(label))
+        raise ValueError(
+            f"{rows.name}: row {row} has the label {y[row]}. Labels are text or finite numbers: drop such rows, or "
+            "correct them."
+        )
+    return y, labels
+
+
+def _is_label(label: Any) -> bool:
+    if isinstance(label, Number) and not isinstance(label, np.timedelta64):
+        return isinstance(label, Decimal) or (isinstance(label, Real) and math.isfinite(label))
+    return isinstance(label, Hashable)
+
+
 def look(rows: Rows, asked: _Asked) -> dict[str, Any]:
     """Return what is to be known of some cases beforehand."""
-    y = rows.y.astype(object) if rows.y.dtype.kind not in "fiub" else rows.y
     rng = np.random.default_rng([asked.seed, zlib.crc32(rows.label.encode())])
-    if not asked.labels:
-        y = real_targets(rows)
-    labels = set(pd.unique(y).tolist()) if asked.labels else set()
-    orders = {rows.order} if rows.order is not None and y.size else set()
+    y, labels = _labels_of(rows) if asked.labels else (real_targets(rows), set[Any]())
+    orders = {rows.order: rows.name} if rows.order is not None and y.size else {}
     return {"n": y.size, "known": _Known(labels, orders, rng.random(y.size), rows.X, y, asked.size)}
 
 
@@ -214,17 +239,21 @@ def fit(
         If an argument is malformed, or a part cannot be read: the message names the file and the row.
     ConvergenceError
         If the equations were not solved.
+    RuntimeError
+        If processes or workers end again and again or stay paused, as for want of memory, or the client is closed.
     """
     if not isinstance(table, Table):
         raise ValueError(
             f"table must come from sharded.from_parquet, from_dask or from_arrays, got {type(table).__name__}."
         )
+    if not table.parts:
+        raise ValueError("the table has no parts.")
     check_inducing(likelihood, tap)
     check_control(control)
     control.check_scheme("tap on shards")
     check_flags(progress=progress)
     check_positive_integers(processes=processes)
-    if not isinstance(refine, int) or isinstance(refine, bool) or refine < 0:
+    if not isinstance(refine, int | np.integer) or isinstance(refine, bool) or refine < 0:
         raise ValueError(f"refine must be a number of steps, 0 or more, got {refine!r}.")
     if hyper is not None:
         check_hyper(hyper)
@@ -281,24 +310,26 @@ def fit(
 def _targets(known: _Known, likelihood: Likelihood, positive: Any) -> tuple[tuple[Any, Any] | None, Array]:
     """Return the classes of all cases, and the targets of the random part."""
     if likelihood.targets == "real":
-        return None, encode_targets(known.y.astype(np.float64), known.y.size, likelihood)[0]
-    labels = (
-        sorted(known.labels, key=str) if any(isinstance(label, str) for label in known.labels) else sorted(known.labels)
-    )
+        return None, encode_targets(known.y.astype(np.float64), known.y.size, likelihood, positive)[0]
+    try:
+        labels = sorted(known.labels)
+    except TypeError:  # such as text and numbers
+        labels = sorted(known.labels, key=str)
     # a part with cases of one class alone may have that one category: only orders of all classes say which is the later
-    orders = {
-        order
-        for order in (tuple(filter(known.labels.__contains__, each)) for each in known.orders)
-        if len(order) == len(labels)
-    }
+    orders: dict[tuple[Any, ...], str] = {}
+    for each, name in sorted(known.orders.items(), key=lambda item: item[1]):
+        order = tuple(filter(known.labels.__contains__, each))
+        if len(order) == len(labels):
+            orders.setdefault(order, name)
     if len(orders) > 1 and positive is None:
+        (one, first), (other, second) = list(orders.items())[:2]
         raise ValueError(
-            f"parts have their categories in different orders: {sorted(map(str, orders))[:2]}. Say which class is the "
-            f"positive one, such as positive={labels[-1]!r}, or write all parts with the same categories."
+            f"parts have their categories in different orders: {first} {list(one)}, {second} {list(other)}. Say which "
+            f"class is the positive one, such as positive={labels[-1]!r}, or write all parts with the same categories."
         )
     every: Any = np.array([*labels, *known.y.tolist()], dtype=object)
     if len(orders) == 1:
-        every = pd.Categorical(every, categories=[*orders.pop()])
+        every = pd.Categorical(every, categories=[*next(iter(orders))])
     t, names = encode_targets(every, len(every), likelihood, positive)
     by_name = {str(label): label for label in labels}
     return (by_name[names[0]], by_name[names[1]]), t[len(labels) :]
@@ -359,13 +390,14 @@ def _solved(
     known: tuple[Array, Array] | None = None,
 ) -> tuple[ShardedSolution, dict[str, Array]]:
     """Return a solution and its gradient; both anew, if a part is lost between them."""
-    while True:
+    for _ in range(LOSSES):
         solution = solve(backend, model, control, advance, after, known)
         known = None
         gradient = evidence_gradient(backend, solution)
         if gradient is not None:
             return solution, gradient
         after = solution.posterior.number
+    raise shards_lost()
 
 
 def _uphill(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
+from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status, UndefinedQuantityError
 from bayesgp_mf.inference.solution import Control, Info
 from bayesgp_mf.likelihoods.optional import known_sites
 from bayesgp_mf.matrices.factors import cholesky, symmetric, triangular_inverse
@@ -25,6 +25,9 @@ from bayesgp_mf.types import Array
 
 RCOND = 1e-12
 """Part of the largest below which products of differences say nothing but rounding."""
+
+LOSSES = 10
+"""How often a piece of work is begun again, because shards were lost."""
 
 
 class ShardedSolution(NamedTuple):
@@ -84,9 +87,11 @@ class _Rounds:
     def form(self, taken: bool, weights: Array | None, damping: float, single: bool) -> Answer:
         """Let all shards form their next state; again from where they are, if one of them had to start anew."""
         answer = self._ask(form, lambda number: Form(self.model, number, taken, weights, damping, single))
-        while answer["lost"]:
+        for _ in range(LOSSES):
+            if not answer["lost"]:
+                return answer
             answer = self._ask(form, lambda number: Form(self.model, number, False, None, 0.0, single))
-        return answer
+        raise shards_lost()
 
     def measure(self, posterior: _Posterior, single: bool) -> Answer:
         """Let all shards say by how much their sites would change."""
@@ -103,6 +108,14 @@ class _Rounds:
     def _ask(self, function: Callable[[Any, Any], Answer], message: Callable[[int], Any]) -> Answer:
         self.number += 1
         return self.backend.map_reduce(function, message(self.number))
+
+
+def shards_lost() -> RuntimeError:
+    """Return the error of work in which shards are lost sooner than they answer."""
+    return RuntimeError(
+        f"shards were lost {LOSSES} times in the same piece of work: their workers end sooner than they answer. Look "
+        "into the logs of the workers, give them more memory, or use more and smaller parts."
+    )
 
 
 def solve(
@@ -221,6 +234,12 @@ def evidence_gradient(backend: Backend, solution: ShardedSolution) -> dict[str, 
     result = {name[2:]: value for name, value in found.items() if name != "square"}
     for name, value in kernel.cross_vjp(points, points, bar.of_inducing(found["square"])).items():
         result[name] = result[name] + value
+    wrong = [name for name, value in result.items() if not np.all(np.isfinite(value))]
+    if wrong:
+        raise UndefinedQuantityError(
+            f"the derivative of the log evidence in {wrong[0]} is beyond what floating-point numbers hold. Give inputs "
+            "and hyperparameters of ordinary size."
+        )
     return result
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
@@ -15,6 +15,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayesgp_mf.inputs.tables import as_numbers, check_same_cases, feature_names
+from bayesgp_mf.seam.sending import uncomputed
+from bayesgp_mf.streams.arguments import in_range
 from bayesgp_mf.types import Array
 
 NOTHING = "__HIVE_DEFAULT_PARTITION__"
@@ -58,15 +60,18 @@ class ArrayPart:
         What to call it.
     X, y : array_like
         Its rows.
+    columns : tuple of str or None
+        Names of the inputs, if they have names.
     """
 
     name: str
     X: Any
     y: Any
+    columns: tuple[str, ...] | None = None
 
     def __call__(self) -> Rows:
         """Return its rows."""
-        return _checked(self.name, self.X, self.y, None)
+        return _checked(self.name, self.X, self.y, self.columns)
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,7 @@ class ParquetPart:
         try:
             frame = pd.read_parquet(self.path)
         except Exception as error:  # what pyarrow says of a damaged file
-            raise ValueError(f"{self.path} cannot be read: {error}") from error
+            raise _unread(self.path, error) from error
         more = {name: value for name, value in self.folders if name in wanted and name not in frame.columns}
         rows = _of_frame(self.path, frame.assign(**more), wanted)
         rows.label = self.label
@@ -129,7 +134,10 @@ class FramePart:
 
     def __call__(self, data: Any = None) -> Rows:
         """Return its rows, from what Dask computed."""
-        found = self.delayed.compute() if data is None else data
+        try:
+            found = self.delayed.compute() if data is None else data
+        except Exception as error:  # what the graph of the user raises
+            raise uncomputed(self.name, error) from error
         if self.columns is None or self.target is None:
             inputs, labels = found
             return _checked(self.name, inputs, labels, None)
@@ -163,16 +171,16 @@ def from_arrays(parts: Sequence[tuple[Any, Any]]) -> Table:
     ValueError
         If there is no part.
     """
-    pairs = list(parts)
+    pairs = list(parts) if isinstance(parts, Iterable) else []
     if not pairs or not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
-        raise ValueError("parts must be a list of pairs (X, y), with at least one.")
+        raise ValueError(f"parts must be a list of pairs (X, y), with at least one, got {type(parts).__name__}.")
     columns = [feature_names("X", X) for X, _ in pairs]
     for k, (X, y) in enumerate(pairs):
         check_same_cases(X, y)
         if columns[k] != columns[0]:
             raise ValueError(f"part {k} has columns {columns[k]}, and part 0 has {columns[0]}.")
     names = None if columns[0] is None else tuple(columns[0])
-    return Table(tuple(ArrayPart(f"part {k}", X, y) for k, (X, y) in enumerate(pairs)), names)
+    return Table(tuple(ArrayPart(f"part {k}", X, y, names) for k, (X, y) in enumerate(pairs)), names)
 
 
 def from_parquet(pattern: str | os.PathLike[str], *, target: str, columns: Sequence[str] | None = None) -> Table:
@@ -206,17 +214,13 @@ def from_parquet(pattern: str | os.PathLike[str], *, target: str, columns: Seque
             f"pattern must be a path with wildcards, or a folder, got {type(pattern).__name__}. Name several files by "
             "what they have in common, such as 'flights/2013*.parquet'."
         )
-    pattern = os.path.expanduser(pattern)
-    pattern = os.path.join(pattern, "**", "*.parquet") if os.path.isdir(pattern) else pattern
-    paths = sorted(glob.glob(pattern, recursive=True))
-    if not paths:
-        raise ValueError(f"no file matches {pattern!r}.")
+    paths, depth = _files(os.path.expanduser(pattern))
     try:
         schema = pyarrow.parquet.read_schema(paths[0])
     except Exception as error:  # what pyarrow says of a damaged file, or of a folder
-        raise ValueError(f"{paths[0]} cannot be read: {error}") from error
+        raise _unread(paths[0], error) from error
     index = (schema.pandas_metadata or {}).get("index_columns", [])  # which pandas takes for no columns
-    folders = _folder_columns(pattern, paths)
+    folders = _folder_columns(depth, paths)
     there = [name for name in schema.names if name not in index]
     there += [name for name, _ in folders[0] if name not in there]
     chosen = _chosen(columns, there, target, paths[0])
@@ -228,13 +232,31 @@ def from_parquet(pattern: str | os.PathLike[str], *, target: str, columns: Seque
     return Table(tuple(parts), chosen, target)
 
 
-def _folder_columns(pattern: str, paths: list[str]) -> list[tuple[tuple[str, Any], ...]]:
+def _files(pattern: str) -> tuple[list[str], int]:
+    """Return the files that match, or all below a folder, and how many parts of their paths are named as they are."""
+    parts = PurePath(pattern).parts
+    if os.path.isdir(pattern):
+        depth, pattern = len(parts), os.path.join(glob.escape(pattern), "**", "*.parquet")
+    else:
+        depth = next((k for k, part in enumerate(parts) if glob.has_magic(part)), len(parts))
+    found = sorted(glob.glob(pattern, recursive=True))
+    paths = [path for path in found if not os.path.isdir(path)]
+    # Spark writes a table as a folder that is called like a file: its rows are those of the files in it, once
+    for folder in (path for path in found if os.path.isdir(path)):
+        if not any(path.startswith(os.path.join(folder, "")) for path in paths):
+            raise ValueError(f"{folder} is a folder, and {pattern!r} matches no file in it. Give the folder above it.")
+    if not paths:
+        raise ValueError(f"no file matches {pattern!r}.")
+    return paths, depth
+
+
+def _unread(path: str, error: Exception) -> ValueError:
+    missing = isinstance(error, FileNotFoundError)  # which says no more than the path
+    return ValueError(f"{path} cannot be read: {'there is no such file, or no longer' if missing else error}")
+
+
+def _folder_columns(depth: int, paths: list[str]) -> list[tuple[tuple[str, Any], ...]]:
     """Return the columns that folders ``name=value`` say of each path, below what the pattern names as it is."""
-    depth = 0
-    for part in PurePath(pattern).parts:
-        if glob.has_magic(part):
-            break
-        depth += 1
     said = [
         [tuple(map(unquote, each.split("=", 1))) for each in PurePath(path).parts[depth:-1] if "=" in each]
         for path in paths
@@ -334,15 +356,17 @@ def _chosen(columns: Any, there: Sequence[str], target: str, name: str) -> tuple
 
 
 def _of_frame(name: str, frame: Any, wanted: list[str]) -> Rows:
+    if not isinstance(frame, pd.DataFrame):
+        raise ValueError(f"{name} must be a frame, got {type(frame).__name__}.")
     there = {str(column): column for column in frame.columns}
     missing = [column for column in wanted if column not in there]
     if missing:
         raise ValueError(f"{name} has no columns {missing}; it has {list(there)}.")
     inputs = frame[[there[column] for column in wanted[:-1]]]
-    return _checked(name, inputs, frame[there[wanted[-1]]], wanted)
+    return _checked(name, inputs, frame[there[wanted[-1]]], wanted[:-1])
 
 
-def _checked(name: str, X: Any, y: Any, wanted: list[str] | None) -> Rows:
+def _checked(name: str, X: Any, y: Any, columns: Sequence[str] | None) -> Rows:
     """Return rows whose inputs are finite numbers, or raise a ValueError that names the part and the row."""
     inputs = as_numbers(f"X of {name}", X)
     labels = np.asarray(y)
@@ -353,10 +377,14 @@ def _checked(name: str, X: Any, y: Any, wanted: list[str] | None) -> Rows:
     bad = np.argwhere(~np.isfinite(inputs))
     if bad.size:
         row, column = (int(k) for k in bad[0])
-        called = repr(wanted[column]) if wanted is not None else str(column)
+        called = repr(columns[column]) if columns is not None else str(column)
         raise ValueError(
             f"{name}: row {row} has {inputs[row, column]} in column {called}. Drop such rows, or fill them."
         )
+    in_range(f"X of {name}", inputs)
+    labels = labels.astype(labels.dtype.newbyteorder("="), copy=False)  # pandas counts no others
+    if labels.dtype.kind in "mM" and np.datetime_data(labels.dtype)[0] == "ns":
+        labels = labels.astype(f"{labels.dtype.kind}8[us]")  # as objects, nanoseconds are no dates but numbers
     missing = np.flatnonzero(pd.isna(labels))
     if missing.size:
         raise ValueError(f"{name}: row {int(missing[0])} has no label. Drop such rows.")

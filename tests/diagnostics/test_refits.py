@@ -82,3 +82,10 @@ def test_malformed_arguments_are_refused(arguments, message):
 def test_errors_are_counted_where_the_field_has_the_wrong_sign():
     loo = LeaveOneOut(np.array([0.5, -0.1, 0.0]), np.ones(3), np.zeros(3))
     assert loo.error_count(np.array([1.0, 1.0, -1.0])) == 1
+
+
+def test_a_container_is_no_problem():
+    X = np.linspace(-2.0, 2.0, 10)[:, None]
+    idata = bgp.fit(X, X[:, 0] > 0, bgp.kernels.Gaussian(), draws=1, chains=1, progress=False)
+    with pytest.raises(ValueError, match=r"must be a Problem.*bgp.posterior\(idata\).problem"):
+        exact_loo(idata)

@@ -136,3 +136,13 @@ def test_draws_come_from_the_part_they_say(mixture):
     assert np.abs(f[0::2]).mean() < 0.1 * np.abs(f[1::2]).mean()
     new = predict(idata, TOY.X_test, random_seed=3)["predictions"]["f"].values[0]
     assert np.abs(new[0::2]).mean() < 0.1 * np.abs(new[1::2]).mean()
+
+
+@pytest.mark.parametrize("method", ["tap", "laplace", "svm"])
+def test_a_posterior_prints_what_it_is_in_three_lines(method):
+    X = np.linspace(-2.0, 2.0, 300)[:, None]
+    idata = bgp.fit(X, X[:, 0] > 0, bgp.kernels.Gaussian(), method=method, draws=1, chains=1, progress=False)
+    said = repr(bgp.posterior(idata))
+    assert said.startswith(f"Posterior, 300 cases, 1 inputs, method '{method}'")
+    assert said.count("\n") == 2
+    assert len(said) < 400

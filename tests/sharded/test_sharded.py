@@ -289,7 +289,7 @@ def test_categories_and_columns_mean_what_they_mean_in_a_fit():
         sharded.from_arrays([pairs[0], (pairs[1][0][["b", "a", "c"]], pairs[1][1])])
     with pytest.raises(ValueError, match="order"):
         sharded.from_arrays([(frame[:400], turned[:400].sample(frac=1.0, random_state=1))])
-    with pytest.raises(ValueError, match="different orders"):
+    with pytest.raises(ValueError, match="in different orders: part 0"):
         fitted(sharded.from_arrays([pairs[0], (pairs[1][0], pairs[1][1].cat.reorder_categories(["no", "yes"]))]))
 
 
@@ -519,3 +519,180 @@ def test_folders_that_say_no_number_or_nothing_are_said(tmp_path):
         fitted(sharded.from_parquet(f"{tmp_path}/none", target="late"))
     with pytest.raises(ValueError, match="no file matches"):
         sharded.from_parquet(str(tmp_path / "words" / "carrier=AA" / "nothing"), target="late")
+
+
+def test_a_folder_that_is_called_like_a_file_counts_once(tmp_path):
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(late=LABELS)
+    table = tmp_path / "with [brackets]" / "flights.parquet"  # as Spark writes a table
+    table.mkdir(parents=True)
+    for k, (a, b) in enumerate(itertools.pairwise((0, 300, N))):
+        frame[a:b].to_parquet(table / f"part-{k}.parquet")
+    here = fitted(parts(cuts=(0, 300, N)))
+    same(fitted(sharded.from_parquet(str(table), target="late")), here)
+    same(fitted(sharded.from_parquet(table.parent, target="late")), here)
+    with pytest.raises(ValueError, match=r"flights.parquet is a folder.*Give the folder above"):
+        sharded.from_parquet(str(tmp_path / "*" / "*.parquet"), target="late")
+
+
+def test_a_file_that_is_gone_is_said(files):
+    table = sharded.from_parquet(str(files), target="late")
+    (files / "part3.parquet").unlink()
+    with pytest.raises(ValueError, match=r"part3.parquet cannot be read: there is no such file"):
+        fitted(table)
+
+
+def test_inducing_inputs_are_taken_by_the_names_of_their_columns():
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    table = sharded.from_arrays([(frame[a:b], LABELS[a:b]) for a, b in itertools.pairwise(CUTS)])
+    same(fitted(table, inducing=frame[:40]), fitted(parts()))
+    with pytest.raises(ValueError, match=r"inducing has columns \['c', 'b', 'a'\].*Pass inducing\[\['a', 'b', 'c'\]\]"):
+        fitted(table, inducing=frame[["c", "b", "a"]][:40])
+
+
+def _with(row, label):
+    y = LABELS.astype(object)
+    y[row] = label
+    return y
+
+
+@pytest.mark.parametrize(
+    ("y", "label"),
+    [(_with(301, ["yes"]), "['yes']"), (_with(301, 1j), "1j"), (np.where(np.arange(N) == 301, np.inf, 1.0), "inf")],
+    ids=["list", "complex", "infinite"],
+)
+def test_what_is_no_label_is_said_with_its_part_and_row(y, label):
+    with pytest.raises(ValueError, match=rf"part 3: row 1 has the label {re.escape(label)}"):
+        fitted(parts(y))
+
+
+def test_labels_of_any_bytes_and_dates_are_labels():
+    codes, here = (LABELS == "yes").astype(int), fitted(parts())
+    same(fitted(parts(codes.astype(">i4"))), here)
+    dates = np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[ns]")[codes]
+    found = fitted(parts(dates))
+    same(found, here)
+    assert [str(label) for label in found.stream.classes] == ["2020-01-01 00:00:00", "2021-01-01 00:00:00"]
+
+
+def test_an_input_whose_square_overflows_is_said_with_its_part_and_row():
+    far = X.copy()
+    far[301, 1] = 1e200
+    table = sharded.from_arrays([(far[a:b], LABELS[a:b]) for a, b in itertools.pairwise(CUTS)])
+    with pytest.raises(ValueError, match=r"X of part 3 has inputs beyond 1e\+150 in row 1"):
+        fitted(table)
+
+
+def test_more_slips_are_named():
+    with pytest.raises(ValueError, match=r"positive says which of two classes"):
+        fitted(parts(REAL), bgp.likelihoods.Gaussian(0.1), positive=1)
+    with pytest.raises(ValueError, match=r"the table has no parts"):
+        fitted(sharded.Table(()))
+    with pytest.raises(ValueError, match=r"parts must be a list of pairs.*got int"):
+        sharded.from_arrays(3)
+    with pytest.raises(ValueError, match=r"pattern must be a path.*got None"):
+        sharded.from_parquet(None, target="late")
+    holed = pd.DataFrame(X, columns=["a", "b", "c"])
+    holed.loc[7, "b"] = np.nan
+    with pytest.raises(ValueError, match=r"part 0: row 7 has nan in column 'b'"):
+        fitted(sharded.from_arrays([(holed, LABELS)]))
+
+
+class Unsent(bgp.Probit):
+    """Probit that cannot be pickled."""
+
+    def __reduce__(self):
+        raise RuntimeError("not me")
+
+
+def test_what_cannot_be_sent_is_said():
+    with pytest.raises(ValueError, match=r"cannot be sent to another process.*RuntimeError: not me.*processes=1"):
+        fitted(parts(), Unsent(), processes=2)
+
+
+@pytest.fixture
+def lone():
+    """A client of a cluster with one worker that does one task at a time."""
+    distributed = pytest.importorskip("distributed")
+    options = {
+        "n_workers": 1,
+        "threads_per_worker": 1,
+        "processes": False,
+        "memory_limit": 0,
+        "dashboard_address": None,
+    }
+    with distributed.Client(**options) as found:
+        yield found
+
+
+def test_a_fit_in_a_task_leaves_its_place_to_its_parts(lone):
+    from distributed import get_client
+
+    asked = [lone.submit(lambda: fitted(parts(), client=get_client()).log_evidence, pure=False) for _ in range(2)]
+    here = fitted(parts()).log_evidence
+    assert [each.result(timeout=60) for each in asked] == [here, here]
+    assert lone.submit(lambda: 3, pure=False).result(timeout=60) == 3  # all have come back
+
+
+def test_a_partition_that_cannot_be_computed_is_named(lone):
+    dd = pytest.importorskip("dask.dataframe")
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(late=LABELS)
+
+    def no(part):
+        raise ZeroDivisionError("not this one")
+
+    table = sharded.from_dask(dd.from_pandas(frame, npartitions=3).map_partitions(no, meta=frame[:0]), "late")
+    for client in (lone, None):
+        with pytest.raises(ValueError, match=r"partition 0 of the Dask collection.*ZeroDivisionError: not this one"):
+            fitted(table, client=client)
+    with pytest.raises(ValueError, match=r"cannot be sent to another process.*RuntimeError: not me"):
+        fitted(parts(), Unsent(), client=lone)
+
+
+def test_a_client_that_is_closed_is_refused_also_in_the_middle(lone):
+    class Closing(bgp.Probit):
+        def log_partition(self, *args):
+            threading.Thread(target=lone.close, daemon=True).start()
+            threading.Event().wait(1.0)
+            return super().log_partition(*args)
+
+    with pytest.raises(RuntimeError, match=r"closed before the work was done. Connect anew"):
+        fitted(parts(), Closing(), client=lone)
+    with pytest.raises(ValueError, match=r"client is closed. Connect anew"):
+        fitted(parts(), client=lone)
+
+
+def test_workers_that_dask_has_paused_are_not_waited_for_for_ever(lone, monkeypatch):
+    from distributed.core import Status
+
+    from bayesgp_mf.seam import cluster
+
+    monkeypatch.setattr(cluster, "PAUSED_SECONDS", 1.0)
+    lone.run(lambda dask_worker: setattr(dask_worker, "status", Status.paused))
+    with pytest.raises(RuntimeError, match=r"Dask has paused.*memory is nearly full.*fewer inducing cases"):
+        fitted(parts(), client=lone)
+
+
+def test_a_cluster_without_workers_is_waited_for_aloud(monkeypatch):
+    distributed = pytest.importorskip("distributed")
+
+    from bayesgp_mf.seam import cluster
+
+    monkeypatch.setattr(cluster, "NO_WORKER_SECONDS", 0.5)
+    with (
+        distributed.LocalCluster(n_workers=0, threads_per_worker=1, processes=False, dashboard_address=None) as some,
+        distributed.Client(some) as client,
+    ):
+        later = threading.Timer(2.0, some.scale, (1,))
+        later.start()
+        with pytest.warns(UserWarning, match="the Dask cluster has no workers"):
+            found = fitted(parts(), client=client)
+        later.join()
+    same(found, fitted(parts()), 0.0)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_gradient_beyond_all_numbers_is_refused():
+    with pytest.raises(bgp.UndefinedQuantityError, match=r"derivative of the log evidence in .*lengthscale"):
+        sharded.fit(
+            sharded.from_arrays([(1e-160 * X, LABELS)]), bgp.kernels.Matern32(1e-160, 1.0), inducing=1e-160 * Z[:3]
+        )
