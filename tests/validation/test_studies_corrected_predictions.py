@@ -11,21 +11,8 @@ from bayesgp_mf.diagnostics import log_orthant_probability
 from bayesgp_mf.likelihoods import Logit
 from validation.reporting.page import Figures, Table
 from validation.studies.__main__ import STUDIES
-from validation.studies.corrected.predictions import (
-    FIXED,
-    LEFT_OUT,
-    SETTINGS,
-    STUDY,
-    TABLES,
-    Setting,
-    largest,
-    left_out,
-    problem_of,
-    random_setting,
-    small,
-    solved,
-    table,
-)
+from validation.studies.corrected.predictions import LEFT_OUT, SETTINGS, STUDY, TABLES, largest, left_out, small, table
+from validation.studies.corrected.small_problems import FIXED, Setting, problem_of, random_setting, solved
 from validation.studies.corrected.truth import true_leave_one_out, true_probabilities
 
 

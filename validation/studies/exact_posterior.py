@@ -13,7 +13,6 @@ import bayesgp_mf as bgp
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.solvers.exact import Exact
-from bayesgp_mf.types import Array
 from validation.reporting.checks import Check, at_least, at_most
 from validation.reporting.drawing import FIRST, QUIET, SECOND
 from validation.reporting.page import Figures, Table

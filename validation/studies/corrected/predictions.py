@@ -7,60 +7,27 @@ refits; and the tables of the papers, where the error is held against that of a 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 import bayesgp_mf as bgp
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import Likelihood, Logit
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.types import Array
 from validation.reporting.checks import Check, at_least, at_most
 from validation.reporting.page import Figures, Table
 from validation.studies.corrected import prediction_figures
+from validation.studies.corrected.small_problems import FIXED, NEW, Setting, problem_of, random_setting, solved
 from validation.studies.corrected.truth import true_leave_one_out, true_probabilities
 from validation.studies.leave_one_out import KERNELS, cases
 from validation.studies.study import Findings, Study, Task
 
-SEED = 14
-NUGGET = 1e-6
-"""Part of the prior variance that is added to the diagonal without probit noise: the truth needs a factor."""
-
-
-class Setting(NamedTuple):
-    """A small problem: cases in two dimensions, a Gaussian kernel, and what the labels are seen through."""
-
-    kind: str
-    n: int
-    lengthscale: float
-    variance: float
-    noise: float = 0.0
-    flip: float = 0.0
-
-    @property
-    def likelihood(self) -> Likelihood:
-        """Of the labels."""
-        return Logit() if self.kind == "logit" else bgp.Probit(self.noise, self.flip)
-
-
-FIXED = (
-    Setting("probit", 8, 1.0, 4.0, 0.1),
-    Setting("probit", 12, 2.0, 25.0, 1.0),
-    Setting("probit", 20, 2.0, 100.0, 1.0),
-    Setting("probit", 20, 1.0, 4.0, 0.1),
-    Setting("step", 20, 1.0, 1.0),
-    Setting("step", 30, 2.0, 1.0),
-    Setting("probit", 30, 1.0, 10.0, 0.5),
-)
-"""Those on which the correction was first tried."""
 RANDOM = {"probit": 8, "step": 6, "logit": 6, "flip": 6}
 """How many at random of each kind; "flip" is a probit with labels that may be flipped."""
 PROMISED = ("probit", "step", "logit")
 """The log-concave ones: with flips the correction can be worse than none, which is shown and not promised."""
-NEW = 12
-"""New cases of a small problem."""
 LEFT_OUT = {
     "noise 0.1": Setting("probit", 30, 1.0, 4.0, 0.1),
     "noise 1": Setting("probit", 30, 2.0, 25.0, 1.0),
@@ -80,35 +47,6 @@ FALL, GROWTH = 4.0, 5e-4
 """The largest error of a probability falls so many times in the median, and nowhere grows by more."""
 KNOWN = 1e-3
 """Largest standard error of a true probability."""
-
-
-def random_setting(kind: str, number: int) -> Setting:
-    """Return a small problem at random; with flips of few cases, whose truth is a sum over what was flipped."""
-    rng = np.random.default_rng([SEED, number])
-    n = int(rng.integers(8, 13 if kind == "flip" else 31))
-    lengthscale, variance = (float(np.exp(rng.uniform(*np.log(ends)))) for ends in ((0.5, 3.0), (1.0, 100.0)))
-    noise = float(np.exp(rng.uniform(*np.log((0.05, 2.0))))) if kind in ("probit", "flip") else 0.0
-    return Setting(kind, n, lengthscale, variance, noise, 0.05 if kind == "flip" else 0.0)
-
-
-def problem_of(setting: Setting, seed: int) -> tuple[Posterior, Array]:
-    """Return TAP's posterior of labels that are drawn from the model, and inputs ``(12, 2)`` of new cases."""
-    rng = np.random.default_rng([SEED, 1, seed])
-    X, X_new = rng.standard_normal((setting.n, 2)), rng.standard_normal((NEW, 2))
-    kernel: Kernel = bgp.kernels.Gaussian(setting.lengthscale, setting.variance)
-    if setting.noise == 0.0:
-        kernel = kernel + bgp.kernels.White(NUGGET * setting.variance)
-    f = np.linalg.cholesky(kernel.gram(X) + 1e-9 * setting.variance * np.eye(setting.n)) @ rng.standard_normal(
-        setting.n
-    )
-    y = setting.likelihood.sample(f, rng)
-    return solved(kernel, X, np.where(y > 0, 1.0, -1.0), setting.likelihood), X_new
-
-
-def solved(kernel: Kernel, X: Array, t: Array, likelihood: Likelihood) -> Posterior:
-    """Return TAP's posterior."""
-    problem = bgp.Problem(kernel.gram(X), t, likelihood)
-    return Posterior(kernel, X, problem, bgp.solve(problem.gram, t, likelihood))
 
 
 def small(setting: Sequence[Any], seed: int, log2_points: int = 15, repeats: int = 8) -> dict[str, Any]:
