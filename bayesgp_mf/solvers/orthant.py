@@ -62,6 +62,9 @@ PASSES = 3
 """How often an order is chosen; the tilt for one says where the variables will be, which helps to choose the next."""
 FIRST_NOISE, FIRST_RATIO, LEAST_RATIO = 1.0, 10.0, 1.2
 """The tilt is found under noise of this part of the prior variances, then of ever less, by this ratio or less."""
+NEAREST = 1e-6
+"""None is tried for once it is less than the least variance; where that leads nowhere, less by the first ratio, down to
+this part of it."""
 BATCH = 8192
 """Proposals made at once by `Orthant.draw`."""
 FEWEST_ACCEPTED = 1e-5
@@ -379,7 +382,8 @@ def _saddle_point(covariance: Array, t: Array, plain: Orthant) -> Array | None:
     variance = np.empty(t.size)
     variance[plain.order] = np.diag(plain.factor) ** 2
     alpha, solved, ratio = None, FIRST_NOISE, FIRST_RATIO
-    noise = FIRST_NOISE
+    noise, near = FIRST_NOISE, 1.0  # in units of the least variance: below it none is tried
+    least = float(np.min(variance / prior))
     while True:
         problem = Problem(covariance + np.diag(noise * prior), t, Step())
         state, _ = solve_at_fixed_variance(problem, variance + noise * prior, Control(), alpha)
@@ -387,12 +391,14 @@ def _saddle_point(covariance: Array, t: Array, plain: Orthant) -> Array | None:
             if noise == 0.0:
                 return state.alpha
             alpha, solved = state.alpha, noise
-        elif alpha is None or ratio < LEAST_RATIO:
+        elif alpha is None or ratio < LEAST_RATIO or near < NEAREST:
             return None
+        elif noise == 0.0:
+            near /= FIRST_RATIO
         else:
             ratio = float(np.sqrt(ratio))
         noise = solved / ratio
-        if noise < np.min(variance / prior):
+        if noise < near * least:
             noise = 0.0
 
 

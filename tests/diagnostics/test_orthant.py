@@ -11,7 +11,9 @@ from scipy.stats import kstest, multivariate_normal
 import bayesgp_mf as bgp
 from bayesgp_mf.diagnostics import log_orthant_probability, sample_orthant
 from bayesgp_mf.diagnostics import orthant as orthant_module
+from bayesgp_mf.solvers.exact import Exact
 from bayesgp_mf.solvers.orthant import elimination_order, tilted
+from bayesgp_mf.solvers.second_order import second_order
 from tests.conftest import toy_cases, toy_gram
 from tests.diagnostics.cases import toy
 
@@ -27,6 +29,20 @@ def test_equal_signs_of_variables_with_correlation_one_half(n):
     value, error = log_orthant_probability(gram, -np.ones(n))
     assert 0 < error < 1e-3
     assert abs(value + np.log(n + 1)) < 4 * error
+
+
+def test_a_tilt_that_is_found_only_from_very_near():
+    """The noise under which the tilt is found must fall far below the least variance before none at all will do."""
+    kernel = bgp.kernels.Gaussian(1.0, 10.0) + bgp.kernels.White(0.01)
+    drawn = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 4.0), bgp.Probit(1.0), n=60, random_seed=1)
+    gram, t = kernel.gram(drawn.X), 2.0 * drawn.y - 1.0
+    few = Exact(log2_points=10)
+    exact = bgp.solve(gram, t, bgp.Step(), method=few, control=bgp.Control(throw=False)).evidence
+    problem = bgp.Problem(gram, t, bgp.Step())
+    solution = bgp.solve(gram, t, bgp.Step())
+    known = second_order(problem, solution)
+    assert exact.standard_error < 0.01
+    assert exact.value == pytest.approx(solution.evidence.value + known.correction, abs=1.5 * known.remaining)
 
 
 def test_independent_and_rescaled_variables():

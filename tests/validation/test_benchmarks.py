@@ -16,6 +16,7 @@ import pytest
 import bayesgp_mf as bgp
 from validation.benchmarks import (
     ard,
+    evidences,
     hyperparameters,
     inla,
     large,
@@ -471,3 +472,14 @@ def test_calls_are_judged_by_the_median_of_their_own_row(monkeypatch):
     warm, cold = goals.goals
     assert (warm.value, warm.passed, cold.value, cold.passed) == (pytest.approx(3.0), True, pytest.approx(2.0), True)
     assert "tap, warm" in hyperparameters.evidence_cases(Split.of(bgp.datasets.load_pima()), "tap")
+
+
+def test_evidences_are_near_each_other_and_laplace_is_not():
+    cases = evidences.cases_of(20, 4000, exact=True)
+    rows = {row.name: row.numbers[EVIDENCE] for row in in_turn(cases, 1, lambda note: None)}
+    assert list(rows) == ["TAP", "its correction", "Laplace", "importance sampling", "exact"]
+    off = {name: abs(value - rows["exact"]) for name, value in rows.items()}
+    assert off["its correction"] < off["TAP"] / 3
+    assert off["importance sampling"] < 0.1
+    assert off["Laplace"] > 10 * off["TAP"]
+    assert "exact" not in evidences.cases_of(20, 4000, exact=False)

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from bayesgp_mf.progress import progress_bar
 from validation.benchmarks import (
     ard,
+    evidences,
     hyperparameters,
     hyperposterior,
     inducing,
@@ -40,6 +41,7 @@ SECTIONS: dict[str, Section] = {
     "ard": ard.benchmarks,
     "large": large.benchmarks,
     "solving": solving.benchmarks,
+    "evidences": evidences.benchmarks,
     "hyperparameters": hyperparameters.benchmarks,
     "pieces": pieces.benchmarks,
     "inla": inla.benchmarks,

@@ -20,13 +20,15 @@ from validation.stress import study as stress
 from validation.studies import (
     averages,
     calibration,
-    corrected,
     evidence_map,
     exact_posterior,
     leave_one_out,
     perceptron,
     streams,
 )
+from validation.studies.corrected import evidence as corrected_evidence
+from validation.studies.corrected import predictions as corrected_predictions
+from validation.studies.corrected import tables as corrected_tables
 from validation.studies.running import run_missing
 from validation.studies.store import Store, code_digest, versions
 from validation.studies.study import Findings, Study
@@ -34,7 +36,9 @@ from validation.studies.study import Findings, Study
 STUDIES: tuple[Study, ...] = (
     exact_posterior.STUDY,
     evidence_map.STUDY,
-    corrected.STUDY,
+    corrected_evidence.STUDY,
+    corrected_tables.STUDY,
+    corrected_predictions.STUDY,
     leave_one_out.STUDY,
     calibration.STUDY,
     averages.STUDY,

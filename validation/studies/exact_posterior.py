@@ -13,10 +13,10 @@ import bayesgp_mf as bgp
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.solvers.exact import Exact
-from bayesgp_mf.types import Array
 from validation.reporting.checks import Check, at_least, at_most
 from validation.reporting.drawing import FIRST, QUIET, SECOND
 from validation.reporting.page import Figures, Table
+from validation.studies.corrected.truth import average
 from validation.studies.study import Findings, Study, Task
 from validation.tables.selection import Split
 
@@ -83,9 +83,9 @@ def differences(data: str, likelihood: str, method: str, n: int = N, log2_points
         means.append(cloud.share @ at_training)
         squares.append(rest + cloud.share @ at_training**2)
         probabilities.append(cloud.predict_proba(likelihood_, cross, prior_new))
-    exact_mean, mean_error = _average(means)
-    exact_probability, probability_error = _average(probabilities)
-    exact_sd = np.sqrt(_average(squares)[0] - exact_mean**2)
+    exact_mean, mean_error = average(means)
+    exact_probability, probability_error = average(probabilities)
+    exact_sd = np.sqrt(average(squares)[0] - exact_mean**2)
     evidence = exact.solve(problem).evidence
     solution = bgp.solve(problem.gram, problem.t, likelihood_, method=method)
     approximation = Posterior(given.kernel, split.X, problem, solution)
@@ -103,12 +103,6 @@ def differences(data: str, likelihood: str, method: str, n: int = N, log2_points
         "exact_evidence": evidence.value,
         "evidence_error": evidence.standard_error,
     }
-
-
-def _average(repeated: Sequence[Array]) -> tuple[Array, Array]:
-    """Return the mean over independent repeats, and its standard error."""
-    values = np.array(repeated)
-    return values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(len(values))
 
 
 def checks_of(name: str, found: Mapping[str, Any]) -> list[Check]:
