@@ -275,6 +275,8 @@ class Posterior:
         -----
         ConvergenceWarning
             If some of the probabilities could not be corrected.
+        UserWarning
+            If the likelihood is not log-concave: then corrected probabilities may be worse than TAP's.
 
         Examples
         --------

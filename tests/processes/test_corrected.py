@@ -18,6 +18,7 @@ from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.solvers import all_answer, ratio
 from bayesgp_mf.solvers.second_order import second_order
 
+pytestmark = pytest.mark.filterwarnings("ignore:the likelihood is not log-concave")
 SETTINGS = [
     (8, 1, 4, 0.1),
     (12, 2, 25, 1),
@@ -373,3 +374,9 @@ def test_other_refusals():
         bgp.predict(idata, X_new, corrected="yes")
     with pytest.raises(ValueError, match="corrected must be True or False"):
         bgp.loo(idata, corrected=1)
+
+
+def test_with_flips_it_warns():
+    kernel, X, t, X_new = data(12, 2, 4, 0.1, 23)
+    with pytest.warns(UserWarning, match=r"not log-concave.*farther off in some"):
+        posterior_of(kernel, X, t, bgp.Probit(0.1, 0.05)).predict_proba(X_new, corrected=True)
