@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,8 @@ class JointComparison:
         Some of those draws with weights.
     averaged : Averaged
         Nodes by TAP's evidence and a surrogate of it.
+    corrected : Averaged
+        The same by that evidence corrected to second order.
     nuts : Nuts
         How was sampled.
     tolerances : Tolerances
@@ -68,6 +70,7 @@ class JointComparison:
     sampled: dict[str, Sampled]
     weighted: dict[str, Weighted]
     averaged: Averaged
+    corrected: Averaged
     nuts: Nuts
     tolerances: Tolerances = field(default_factory=Tolerances)
 
@@ -76,14 +79,22 @@ class JointComparison:
         return apart(self.sampled[method].parameters, self.reference.parameters)
 
     @property
-    def averaged_apart(self) -> Apart:
-        """How far the log parameters by the surrogate are from the reference."""
-        return apart(self.averaged, self.reference.parameters)
+    def surrogates(self) -> dict[str, Averaged]:
+        """Those without a chain, by name."""
+        return {"TAP by the surrogate": self.averaged, "TAP corrected, by the surrogate": self.corrected}
 
-    @property
-    def averaged_probability_difference(self) -> Any:
-        """Probabilities of the test cases by the surrogate, less those of the reference, ``(m,)``."""
-        return self.averaged.probabilities - self.reference.probabilities.mean
+    def averaged_apart(self, averaged: Averaged) -> Apart:
+        """How far the log parameters by a surrogate are from the reference."""
+        return apart(averaged, self.reference.parameters)
+
+    def distance(self, averaged: Averaged) -> tuple[float, float]:
+        """How far their means are from the reference, rms in its standard deviations, and what chance alone makes."""
+        off = self.averaged_apart(averaged)
+        return float(np.sqrt(np.mean(off.mean**2))), float(np.sqrt(np.mean(off.mean_error**2)))
+
+    def averaged_probability_difference(self, averaged: Averaged) -> Any:
+        """Probabilities of the test cases by a surrogate, less those of the reference, ``(m,)``."""
+        return averaged.probabilities - self.reference.probabilities.mean
 
     def probability_difference(self, method: str) -> Any:
         """Probabilities of the test cases by a method, less those of the reference, ``(m,)``."""
@@ -111,18 +122,20 @@ class JointComparison:
                 at_least(f"{name}: least bulk ESS", found.ess_bulk.min(), t.ess, "draws"),
                 at_most(f"{name}: divergences", divergences, t.divergences),
             ]
-        by, p = "TAP by the surrogate", np.abs(self.averaged_probability_difference)
-        return [
-            *checks,
-            at_most(f"{by}: means and sds, {beyond}", self.averaged_apart.beyond_error().max(), t.parameter, sd),
-            at_most(f"{by}: probabilities of test cases, largest difference", p.max(), t.probability_max),
-            at_most(f"{by}: Pareto k-hat", self.averaged.pareto_k, t.pareto_k),
-            at_least(f"{by}: least ESS", self.averaged.ess.min(), t.ess, "draws"),
-        ]
+        for by, averaged in self.surrogates.items():
+            p = np.abs(self.averaged_probability_difference(averaged))
+            excess = self.averaged_apart(averaged).beyond_error().max()
+            checks += [
+                at_most(f"{by}: means and sds, {beyond}", excess, t.parameter, sd),
+                at_most(f"{by}: probabilities of test cases, largest difference", p.max(), t.probability_max),
+                at_most(f"{by}: Pareto k-hat", averaged.pareto_k, t.pareto_k),
+                at_least(f"{by}: least ESS", averaged.ess.min(), t.ess, "draws"),
+            ]
+        return checks
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers but the draws and the times, which are another each run."""
-        r, a = self.reference, self.averaged
+        r = self.reference
         by_method = {
             method: {
                 "parameters": found.parameters._asdict(),
@@ -135,7 +148,11 @@ class JointComparison:
             }
             for method, found in self.sampled.items()
         }
-        surrogate = _named(a, "mean", "mean_error", "sd", "sd_error", "probabilities", "pareto_k", "ess")
+        fields = ("mean", "mean_error", "sd", "sd_error", "probabilities", "pareto_k", "ess")
+        surrogates = {
+            name: _named(each, *fields) | {"evaluations": each.n_evaluations, "distance": self.distance(each)}
+            for name, each in (("surrogate", self.averaged), ("surrogate_corrected", self.corrected))
+        }
         result: dict[str, Any] = plain(
             {
                 "names": r.names,
@@ -144,7 +161,7 @@ class JointComparison:
                 "reference": {"parameters": r.parameters._asdict()}
                 | _named(r, "seconds", "ess_per_second", "settings", "versions"),
                 "methods": by_method,
-                "surrogate": surrogate | {"evaluations": a.n_evaluations},
+                **surrogates,
                 "checks": [check.to_dict() for check in self.checks],
             }
         )
@@ -152,7 +169,12 @@ class JointComparison:
 
     def times(self) -> dict[str, dict[str, float]]:
         """Return the seconds of each sampler, and its least effective draws of a log parameter by second."""
-        timed = {**self.sampled, "surrogate": self.averaged, "joint, recorded": self.reference}
+        timed = {
+            **self.sampled,
+            "surrogate": self.averaged,
+            "surrogate, corrected": self.corrected,
+            "joint, recorded": self.reference,
+        }
         return {name: _named(found, "seconds", "ess_per_second") for name, found in timed.items()}
 
 
@@ -165,7 +187,10 @@ def run(reference: RecordedJoint, nuts: Nuts, seed: int, advance: Callable[[str]
     split = load()
     sampled = {method: sample(split, method, nuts, seed, advance) for method in METHODS}
     weights = {name: weigh(split, found, seed) for name, found in sampled.items()}
-    return JointComparison(reference, sampled, weights, average(split, METHODS[0], SURROGATE, seed, advance), nuts)
+    plain_evidence, corrected = (
+        average(split, METHODS[0], replace(SURROGATE, corrected=choice), seed, advance) for choice in (False, True)
+    )
+    return JointComparison(reference, sampled, weights, plain_evidence, corrected, nuts)
 
 
 def weigh(split: Split, sampled: Sampled, seed: int) -> Weighted:

@@ -176,20 +176,34 @@ def _weighted(run: JointComparison) -> Section:
 
 
 def _surrogate(run: JointComparison) -> Section:
-    found, off = run.averaged, run.averaged_apart
-    p, reference = run.averaged_probability_difference, run.reference.probabilities
+    found, corrected = run.averaged, run.corrected
+    (before, chance), (after, _) = run.distance(found), run.distance(corrected)
+    ps = [np.abs(run.averaged_probability_difference(each)) for each in (found, corrected)]
+    heads = ("Log parameter", "Mean", "Monte-Carlo error", "Sd", "Monte-Carlo error")
     return Section(
-        "TAP without a chain",
+        "TAP without a chain, and with its evidence corrected",
         [
             f"The same evidence times prior by fit(..., hyper='surrogate'): {found.weights.size} draws from a Gaussian "
             f"process that learned it, each weighted by the exact value: Pareto k-hat {found.pareto_k:.2f}, worth "
-            f"{found.ess.min():.0f} to {found.ess.max():.0f} independent draws for a mean. The probabilities of the "
-            f"test cases differ from the joint sample's by at most {np.abs(p).max():.4f}, by {np.abs(p).mean():.4f} in "
-            f"the mean, where its own Monte-Carlo error is at most {reference.mean_error.max():.4f}.",
+            f"{found.ess.min():.0f} to {found.ess.max():.0f} independent draws for a mean. Then the same with the "
+            "evidence corrected to second order, hyper=Surrogate(corrected=True).",
             Table(
-                "Less the reference, in posterior standard deviations of the reference.",
-                ("Log parameter", "Mean", "Monte-Carlo error", "Sd", "Monte-Carlo error"),
-                _apart_cells(run, off),
+                "Distance from the joint sample: the means of the log parameters, root mean square in posterior "
+                f"standard deviations, where chance alone makes {chance:.3f}; and probabilities of the test cases, "
+                f"whose own Monte-Carlo error is at most {run.reference.probabilities.mean_error.max():.4f}.",
+                ("Evidence", "Means", "Probabilities, largest", "Probabilities, mean"),
+                [
+                    ("TAP", f"{before:.3f}", f"{ps[0].max():.4f}", f"{ps[0].mean():.4f}"),
+                    ("TAP, corrected", f"{after:.3f}", f"{ps[1].max():.4f}", f"{ps[1].mean():.4f}"),
+                ],
+            ),
+            *(
+                Table(
+                    f"{name}: less the reference, in posterior standard deviations of the reference.",
+                    heads,
+                    _apart_cells(run, run.averaged_apart(each)),
+                )
+                for name, each in run.surrogates.items()
             ),
         ],
     )
@@ -197,7 +211,7 @@ def _surrogate(run: JointComparison) -> Section:
 
 def _speed(run: JointComparison) -> Section:
     rows = [(METHOD_NAMES[method], f"{s.parameters.ess_bulk.min():.0f}") for method, s in run.sampled.items()]
-    rows.append(("TAP by the surrogate", f"{run.averaged.ess.min():.0f}"))
+    rows += [(name, f"{each.ess.min():.0f}") for name, each in run.surrogates.items()]
     rows.append(("Joint, recorded", f"{run.reference.parameters.ess_bulk.min():.0f}"))
     return Section(
         "Effective draws",

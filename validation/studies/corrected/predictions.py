@@ -6,6 +6,7 @@ refits; and the tables of the papers, where the error is held against that of a 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -87,7 +88,9 @@ def against_truth(posterior: Posterior, X_new: Array, log2_points: int, repeats:
         the probabilities of the two labels miss one, at most, before they are made one.
     """
     truth = true_probabilities(posterior, X_new, log2_points, repeats)
-    found = posterior.corrected_at(X_new)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the likelihood is not log-concave")  # which is what is looked at
+        found = posterior.corrected_at(X_new)
     before, after = posterior.predict_proba(X_new) - truth.p, found.p - truth.p
     lists = _lists(truth=truth.p, error=truth.error, before=before, after=after, sd=truth.sd)
     return lists | {"corrected": float(np.mean(found.settled)), "sum_error": found.largest_sum_error}
