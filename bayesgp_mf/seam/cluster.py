@@ -25,6 +25,8 @@ NO_WORKER_SECONDS = 10.0
 """Without a worker, after which that is said; some clusters take long to get one."""
 PAUSED_SECONDS = 30.0
 """For which a worker with shards may be paused: Dask pauses one whose memory is nearly full, and shards do not end."""
+RELEASE_SECONDS = 2.0
+"""How long is waited for workers to let go of what they have."""
 TRIES = 10
 """A message that so often lost a worker on its way is given up."""
 _JOBS = itertools.count()
@@ -171,10 +173,15 @@ class Dask:
         self._rejoin()
         if not self._makes or self._client.status != "running":
             return
-        from distributed import fire_and_forget
+        from distributed import fire_and_forget, wait
 
-        for worker in self._client.nthreads():  # as tasks: nothing waits for a worker that is lost
-            released = self._client.submit(release, self._job, workers=[worker], allow_other_workers=True, pure=False)
+        released = [
+            self._client.submit(release, self._job, workers=[worker], allow_other_workers=True, pure=False)
+            for worker in self._client.nthreads()
+        ]
+        try:  # a cluster that is closed next would tell of tasks that it had to give up
+            wait(released, timeout=RELEASE_SECONDS)
+        except TimeoutError:  # a worker was lost, or is busy: nothing waits for it
             fire_and_forget(released)
 
     def _sent(self, message: Any) -> Any:
