@@ -90,6 +90,7 @@ SOONER = {
     "tap, 800 inducing cases, tuned on 7,000 cases": bgp.Inducing(800, search=250, rows=7000, rounds=2),
     "tap, 900 inducing cases, tuned on 7,000 cases": bgp.Inducing(900, search=300, rows=7000, rounds=2),
     "tap, 1000 inducing cases, tuned on 7,000 cases": bgp.Inducing(1000, search=300, rows=7000, rounds=2),
+    "tap, 800 inducing cases, tuned on 12,000 cases": bgp.Inducing(800, search=350, rows=12_000, rounds=2),
     "tap, 1000 inducing cases, tuned on 12,000 cases": bgp.Inducing(1000, search=350, rows=12_000, rounds=2),
 }
 OURS, FIXED = "tap, 1000 inducing cases", "tap, 500 inducing cases, fixed"
