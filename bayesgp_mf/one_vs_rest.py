@@ -47,6 +47,8 @@ from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.types import Array
 
+__all__ = ["OneVsRest", "fit_one_vs_rest"]
+
 
 @dataclass(frozen=True, eq=False)
 class OneVsRest:
