@@ -43,8 +43,8 @@ NODES = 6
 """Of the rule that integrates over one case of a pair."""
 PAIRS = 4
 """Pairs that are integrated, for each case ..."""
-MOST_PAIRS = 2000
-"""... but at most so many: of 4000 the largest 2000 have nine tenths of what is left of them."""
+MOST_PAIRS = 1500
+"""... but at most so many: of 4000 the largest 1500 have some nine tenths of what is left of them."""
 LOOKED_AT = 16_384
 """Entries of rows by which it is judged which are large."""
 WHOLE = 4000
