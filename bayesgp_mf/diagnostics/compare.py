@@ -210,6 +210,8 @@ def _by_both(table: pd.DataFrame) -> str:
     unsure = " That is less than what the evidences leave out." if factor <= left else ""
     if best == first:
         second = table.iloc[1]
+        if factor == 0.0 and second["elpd_difference"] == 0.0:
+            return f"Neither the evidence nor leave-one-out tells {best} and {table.index[1]} apart: they are equal."
         return (
             f"Both the evidence and leave-one-out prefer {best}, by {factor:.2g} nats and by "
             f"{-second['elpd_difference']:.2g}, with a standard error of {second['dse']:.2g}.{unsure}"

@@ -94,6 +94,11 @@ def test_evidences_of_other_kinds_are_not_held_against_each_other(fits):
     assert both.max() == 0.0
 
 
+def test_a_fit_beside_itself_is_preferred_by_nothing(fits):
+    found = bgp.compare({"one": fits["smooth"], "again": fits["smooth"], "line": fits["line"]})
+    assert found.sentence.startswith("Neither the evidence nor leave-one-out tells ")
+
+
 def test_evidences_within_what_they_leave_out_do_not_disagree_with_anything():
     """The same model twice: by integration, whose evidence is the higher one here, and by TAP."""
     rng = np.random.default_rng(1)
