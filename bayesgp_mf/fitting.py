@@ -267,6 +267,7 @@ def fit(
             attrs=attrs,
             marginals=marginals,
             sampled=found.sampled,
+            judged=found.judged,
         )
 
 

@@ -51,6 +51,8 @@ class Tuned:
         That which a search for the largest ended with.
     sampled : bool
         Whether the parts are at random draws of the hyperparameters, as in `HyperResult`.
+    judged : (k,) array or None
+        Of an average, the log evidence by which each part was weighed or drawn; None where it is the part's own.
     """
 
     posterior: Process | Mixture
@@ -60,6 +62,7 @@ class Tuned:
     names: tuple[str, ...] = ()
     log_evidence: float | None = None
     sampled: bool = False
+    judged: Array | None = None
 
 
 def tune(
@@ -124,7 +127,8 @@ def tune(
     chosen = _spread(result, chains, draws, rng)
     stats = {name: values[chosen] for name, values in result.stats.items()}
     mixture = Mixture(tuple(parts), weights / weights.sum())
-    return Tuned(mixture, part_of[chosen], stats, result.record, target.names, sampled=result.sampled)
+    judged = None if result.judged is None else result.judged[np.unique(part_of, return_index=True)[1]]
+    return Tuned(mixture, part_of[chosen], stats, result.record, target.names, sampled=result.sampled, judged=judged)
 
 
 def _spread(result: HyperResult, chains: int, draws: int, rng: np.random.Generator) -> NDArray[np.intp]:

@@ -21,11 +21,16 @@ DRAWN_AT_ONCE = 2**22
 
 
 def draw_training(
-    posterior: Process | Mixture, node: NDArray[np.intp], rng: np.random.Generator, marginals: Marginals
+    posterior: Process | Mixture,
+    node: NDArray[np.intp],
+    rng: np.random.Generator,
+    marginals: Marginals,
+    judged: Array | None = None,
 ) -> dict[str, NDArray[Any]]:
     """Draw latent values and targets at the training cases, with log densities as in `Draws`, ``(chains, draws, ...)``.
 
-    Each draw is from the part of the posterior that ``node (chains, draws)`` says. There is no ``log_likelihood`` where
+    Each draw is from the part of the posterior that ``node (chains, draws)`` says; ``judged`` are the log evidences by
+    which the parts were weighed, where those are not their own. There is no ``log_likelihood`` where
     it is piecewise constant in f.
     """
     problem = posterior.problem
@@ -41,8 +46,8 @@ def draw_training(
             these, here = here[: len(drawn.f)], here[len(drawn.f) :]
             f[these], (log_likelihood[these], slope, _), log_p[these], log_q[these] = drawn
             smooth |= bool(np.any(slope))
-            if isinstance(posterior, Mixture):  # the weights of the settings have their evidence in them
-                log_q[these] += part.log_evidence
+            if isinstance(posterior, Mixture):  # the weights of the settings have an evidence in them
+                log_q[these] += part.log_evidence if judged is None else judged[k]
     f = f.reshape(*node.shape, *problem.latent_shape)
     found: dict[str, NDArray[Any]] = {"f": f, "y": draw_targets(problem.likelihood, f, rng)}
     if smooth:  # a step takes two values, of which nothing can be learnt about leaving cases out

@@ -42,7 +42,7 @@ _KINDS = {
 }
 _BETTER = (
     "marginals='tilted' for draws with exact tails of each case, diagnostics.importance if its k-hat allows, "
-    "method='exact' for some hundred labels, or NUTS by bgp.pymc"
+    "method='exact' for some hundred labels under Probit or Step, or NUTS by bgp.pymc"
 )
 
 
@@ -144,7 +144,7 @@ class Quality:
                 "cases of it that are here, at these hyperparameters: fit(X, y, posterior(idata).kernel, inducing=...)."
             )
         if verdict == "unknown":
-            return f"{self._why_unknown()}. To know, fit with method='tap' at these hyperparameters, or use {_BETTER}."
+            return f"{self._why_unknown()}. To know, {self._how_to_know()}use {_BETTER}."
         assert self.left_out is not None
         assert self.remaining is not None
         assert self.correction is not None
@@ -170,6 +170,11 @@ class Quality:
         if self.kind != "ep":
             return _KINDS.get(self.kind, f"method {self.method!r} does not say what it leaves out")
         return "the correction of the evidence is not known for this likelihood, or was not computed for this fit"
+
+    def _how_to_know(self) -> str:
+        if self.averaged:
+            return "fit with method='tap' and hyper='evidence', under the same priors, or "
+        return "" if self.kind == "ep" else "fit with method='tap' at these hyperparameters, or "
 
     def __str__(self) -> str:
         rows = [(name, value, unit) for name, value, unit in self._rows() if value]

@@ -21,6 +21,7 @@ from bayesgp_mf.hyper.result import Record
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process
 from bayesgp_mf.processes.single import Marginals
+from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container
@@ -48,20 +49,22 @@ def to_container(
     hyper_names: tuple[str, ...] = (),
     marginals: Marginals = "gaussian",
     sampled: bool = False,
+    judged: Array | None = None,
 ) -> Container:
     """Draw from a posterior and lay everything out in the groups of ArviZ.
 
     ``node (chains, draws)`` says which part of the posterior each draw comes from, and ``sampler_stats`` what the
     sampler of the hyperparameters says of it. ``fit_extras`` and ``attrs`` go to the group ``fit``, the first with
     ``hyper_names`` along the dimension ``hyper``. Names are as in `Layout`, ``marginals`` as in `Posterior.draw`.
-    With ``sampled`` the parts are at random draws of the hyperparameters, which ``posterior`` then holds.
+    With ``sampled`` the parts are at random draws of the hyperparameters, which ``posterior`` then holds. ``judged``
+    are the log evidences by which the parts of an average were weighed, where those are not their own.
     """
     first, problem = posterior.parts[0], posterior.problem
     features = feature_names or np.arange(first.X.shape[1])
     layout = Layout(problem.n, features, class_names, node.shape)
     groups: dict[str, xr.Dataset] = {}
     if first.solution.has_variance:
-        drawn = draw_training(posterior, node, rng, marginals)
+        drawn = draw_training(posterior, node, rng, marginals, judged)
         groups = _drawn_groups(posterior, drawn, node, sampler_stats, layout, sampled)
         if "log_likelihood" not in drawn:
             attrs = attrs | {"log_likelihood_omitted": LOG_LIKELIHOOD_OMITTED}

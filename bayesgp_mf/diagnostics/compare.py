@@ -39,10 +39,10 @@ class ModelComparison:
     table : pandas.DataFrame
         A row for each model, those of the highest elpd first: ``log_evidence``, corrected where that is known,
         ``evidence_left``, the size of what it still leaves out, or its standard error, ``evidence_kind``,
-        ``log_bayes_factor`` against the highest evidence that it can be compared with (0 or less), and
-        ``log_bayes_factor_left``; then ArviZ's ``rank``, ``elpd``, ``se``, ``elpd_difference`` from the highest (0 or
-        less), its standard error ``dse``, and ``weight``. All but ``rank`` and ``weight`` in nats; NaN where something
-        is not known.
+        ``log_bayes_factor`` against the highest evidence that it can be compared with (0 or less; NaN where no other is
+        of its kind), and ``log_bayes_factor_left``; then ArviZ's ``rank``, ``elpd``, ``se``, ``elpd_difference`` from
+        the highest (0 or less), its standard error ``dse``, and ``weight``. All but ``rank`` and ``weight`` in nats;
+        NaN where something is not known.
     sentence : str
         Which model is ahead by each, and what cannot be compared.
     """
@@ -157,6 +157,8 @@ def _evidences(found: Mapping[str, Evidence | None]) -> pd.DataFrame:
     columns = ["log_evidence", "evidence_left", "evidence_kind"]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
     for _, part in table[table["evidence_kind"] != "none"].groupby(table["evidence_kind"].replace(_SAME)):
+        if len(part) < 2:
+            continue
         best = part["log_evidence"].idxmax()
         factor = part["log_evidence"] - part["log_evidence"][best]
         left = (part["evidence_left"] + part["evidence_left"][best]).where(part.index != best, 0.0)
@@ -208,14 +210,21 @@ def _by_both(table: pd.DataFrame) -> str:
     unsure = " That is less than what the evidences leave out." if factor <= left else ""
     if best == first:
         second = table.iloc[1]
+        if factor == 0.0 and second["elpd_difference"] == 0.0:
+            return f"Neither the evidence nor leave-one-out tells {best} and {table.index[1]} apart: they are equal."
         return (
             f"Both the evidence and leave-one-out prefer {best}, by {factor:.2g} nats and by "
             f"{-second['elpd_difference']:.2g}, with a standard error of {second['dse']:.2g}.{unsure}"
         )
     row = table.loc[first]
     of_first, off = -row["log_bayes_factor"], table.loc[best]
-    within = "less" if -off["elpd_difference"] <= 2.0 * off["dse"] else "more"
     left = row["log_bayes_factor_left"]
+    if of_first <= left:
+        return (
+            f"The evidence does not tell {best} and {first} apart: they differ by {of_first:.2g} ± {left:.2g} nats. "
+            f"{_by_loo(table)}"
+        )
+    within = "less" if -off["elpd_difference"] <= 2.0 * off["dse"] else "more"
     known = "" if np.isnan(left) else f" ± {left:.2g}"
     return (
         f"They disagree: the evidence prefers {best} to {first} by {of_first:.2g}{known} nats, and leave-one-out "

@@ -134,7 +134,8 @@ class HybridMonteCarlo:
             "hyper_n_failures": (("chain",), np.array(counts)[:, 1]),
         }
         weights = np.full(len(kernels), 1.0 / len(kernels))
-        return HyperResult(kernels, weights, self.chains, True, stats, record)
+        judged = target.less_log_prior(stats["lp"], draws)
+        return HyperResult(kernels, weights, self.chains, True, stats, record, judged=judged)
 
     def _step_sizes(self, target: Target) -> Array:
         if not isinstance(self.step_size, Mapping):

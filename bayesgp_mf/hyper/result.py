@@ -45,6 +45,10 @@ class HyperResult:
         Of the one kernel, as a search for the highest saw it last: `fit` warns if it finds another.
     solution : Solution, optional
         At the one kernel, as the search found it: where another start leads nowhere, this one does not.
+    judged : (k,) array, optional
+        Of an average, the log evidence by which each kernel was weighed or drawn, in nats, without its log prior. It
+        need not be that of the posterior: it may be corrected, or of another method. That of the
+        posterior if not given.
     """
 
     kernels: tuple[Kernel, ...]
@@ -55,6 +59,7 @@ class HyperResult:
     record: Record = field(default_factory=dict)
     log_evidence: float | None = None
     solution: Solution | None = None
+    judged: Array | None = None
 
     def __post_init__(self) -> None:
         k = len(self.kernels)
@@ -67,6 +72,8 @@ class HyperResult:
                 raise ValueError(
                     "chains are of random draws with equal weights: give sampled=True and such weights, or no chains."
                 )
+        if self.judged is not None and self.judged.shape != (k,):
+            raise ValueError(f"judged must be None or have shape ({k},), got {self.judged.shape}.")
         for name, values in self.stats.items():
             if values.shape != (k,):
                 raise ValueError(f"stats[{name!r}] must have shape ({k},), got {values.shape}.")

@@ -95,11 +95,15 @@ class CorrectedScore:
             If there is no correction of the target's evidence, or none with a gradient.
         """
         n = target.t.size
-        if target.inducing is not None or n > WHOLE or target.likelihood.targets == "classes":
+        if target.likelihood.targets == "classes":
             raise ValueError(
-                "corrected=True needs two classes or real targets, a dense Gram matrix and at most "
-                f"{WHOLE} cases, for its gradient; here are {n} cases"
-                f"{' on inducing cases' if target.inducing is not None else ''}. Leave it out: the fit then "
+                "corrected=True needs two classes or real targets: the correction is not known of several classes, of "
+                f"which {type(target.likelihood).__name__} is a likelihood. Leave it out."
+            )
+        if target.inducing is not None or n > WHOLE:
+            raise ValueError(
+                f"corrected=True needs a dense Gram matrix and at most {WHOLE} cases, for its gradient; here are {n} "
+                f"cases{' on inducing cases' if target.inducing is not None else ''}. Leave it out: the fit then "
                 "states the correction at the kernel that was chosen."
             )
         return replace(target.control, gram="dense")

@@ -212,6 +212,10 @@ class Target:
         """Return the gradient ``(p,)`` in the free logarithms from that in the Gram matrix."""
         return log_gradient(kernel, matrix.pull_back(gram_bar, kernel, self.X))[self._free]
 
+    def less_log_prior(self, values: Array, points: Array) -> Array:
+        """Return ``values (k,)`` with the log prior density at points ``(k, p)`` taken off: what the data say alone."""
+        return np.asarray(values - np.array([self.log_prior(point)[0] for point in points]))
+
     def log_prior(self, log_free: Array) -> tuple[float, Array]:
         """Return the log prior density with respect to the free logarithms ``(p,)``, and its gradient ``(p,)``.
 

@@ -119,8 +119,9 @@ class Evidence:
 
     def __str__(self) -> str:
         if self.correction is None or self.remaining is None:
-            error = f" ± {self.standard_error:.2g}" if self.standard_error else ""
-            return f"log evidence {self.value:.2f}{error}"
+            places = _places(self.standard_error)
+            error = f" ± {self.standard_error:.{places}f}" if self.standard_error else ""
+            return f"log evidence {self.value:.{places}f}{error}"
         places = _places(self.remaining)
         return (
             f"log evidence {self.value:.{places}f}, corrected {self.corrected:.{places}f} ± {self.remaining:.{places}f}"

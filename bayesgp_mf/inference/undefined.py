@@ -61,6 +61,9 @@ class UndefinedEvidence(Evidence):
     def __repr__(self) -> str:
         return f"UndefinedEvidence({self.method!r})"
 
+    def __str__(self) -> str:
+        return f"no log evidence: method {self.method!r} has none"
+
 
 class UndefinedCorrection:
     """The correction R of a method without a posterior covariance.

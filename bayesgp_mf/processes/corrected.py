@@ -93,7 +93,7 @@ class Corrected:
         if again.size:  # where a label contradicts those that there are, its evidence is that of a problem without one
             p[again], settled[again] = self._by_density(features, latent, offset, uncorrected, again)
         settled |= ~uncertain
-        _say_unsettled(settled, "probabilities of", "new")
+        _say_unsettled(settled, "probabilities of", "new cases")
         sums = total[np.isfinite(total)]
         return CorrectedProba(p, float(np.max(np.abs(sums - 1.0), initial=0.0)), settled)
 
@@ -118,7 +118,7 @@ class Corrected:
     def density(self, features: Features, latent: tuple[Array, Array], values: Array) -> Array:
         """Return the densities ``(m, q)`` of values ``(m, q)`` of new cases, all less the prior mean."""
         density, settled = self._densities(features, latent, values)
-        _say_unsettled(np.all(settled, axis=1), "densities at", "new")
+        _say_unsettled(settled, "densities at", "latent values")
         return density
 
     def _densities(
@@ -141,7 +141,7 @@ class Corrected:
         """Return the log probability ``(n,)`` of each label given the others, where TAP's own is ``uncorrected``."""
         n = self._problem.n
         odds, _, settled = _in_blocks(self._more.left_out, np.arange(n), n, n)
-        _say_unsettled(settled, "probabilities of", "training")
+        _say_unsettled(settled, "probabilities of", "training cases")
         return np.where(settled, log_expit(self._problem.t * odds), uncorrected)
 
 
@@ -149,8 +149,8 @@ def check_corrected(problem: Problem, solution: Solution) -> None:
     """Raise a ValueError if there are no corrected predictions of such a solution, which says what to do."""
     if solution.evidence.kind != "ep":
         raise ValueError(
-            f"corrected=True corrects what TAP leaves out, and this fit is by method {solution.method!r}. Fit with "
-            "method='tap', or leave out corrected."
+            "corrected=True and a density correct what TAP leaves out, and this fit is by method "
+            f"{solution.method!r}. Fit with method='tap', or go without."
         )
     if problem.likelihood.targets != "binary":
         raise ValueError(
@@ -177,7 +177,7 @@ def _in_blocks(
 def _say_unsettled(settled: NDArray[np.bool_], what: str, which: str) -> None:
     if not np.all(settled):
         warn(
-            f"the {what} {int(np.sum(~settled))} of {settled.size} {which} cases are not corrected but TAP's own: more "
+            f"the {what} {int(np.sum(~settled))} of {settled.size} {which} are not corrected but TAP's own: more "
             "cases answer to their labels than are let answer, or the equations did not settle. Fewer training cases, "
             "a shorter length scale or more latent noise make them fewer.",
             ConvergenceWarning,

@@ -142,7 +142,8 @@ class Nuts:
         _warn(found)
         kernels = tuple(target.kernel_at(draw) for draw in draws)
         weights = np.full(len(kernels), 1.0 / len(kernels))
-        return HyperResult(kernels, weights, self.chains, True, stats, record)
+        judged = target.less_log_prior(lp, draws)
+        return HyperResult(kernels, weights, self.chains, True, stats, record, judged=judged)
 
     def _at_once(self, objective: Objective, start: Array) -> int:
         """Return how many chains to run at the same time."""

@@ -138,7 +138,8 @@ class OneMore:
         sd = np.sqrt(variance)
 
         def neglected(found: Sequence[Answers], rows: NDArray[np.intp]) -> Array:
-            return np.asarray(np.abs(found[0].rest) * np.exp(found[0].log_ratio) * sd[rows])
+            with np.errstate(over="ignore", invalid="ignore"):  # a ratio beyond all numbers is not settled either
+                return np.asarray(np.abs(found[0].rest) * np.exp(found[0].log_ratio) * sd[rows])
 
         (answers,), settled = self._answers([asked], neglected)
         return answers.log_ratio, settled

@@ -148,21 +148,21 @@ class _Cases:
         nodes, weights = gauss_rule(self.all_cumulants[:, asked], NODES)
         x, s = nodes[:, one], self.sd[other]
         mean, variance = self.cavity.mean[other], self.cavity.variance[other]
-        latent = self.latent[other]
-        rest = 1.0 - np.minimum(c * c, 1.0 - 1e-12)  # of two cases that are one only rounding is left
-        told = variance * (c / s) * (c / rest) / s  # what i tells of j, in units of what the cavity does
-        shift = mean - latent + variance * (c / (s * rest)) * x
-        inner = shift / (1.0 + told)
+        off = (mean - self.latent[other]) / s
+        rest = np.maximum(1.0 - c * c, 1e-12)  # of two cases that are one only rounding is left
+        # both Gaussians, with the shares of what i tells of j multiplied out: each alone has no end where c nears one
+        wide = variance / s**2
+        both = rest + wide * c * c
         likelihood = of_cases(self.problem.likelihood, other)
         value = likelihood.log_partition(
             np.broadcast_to(self.problem.t[other], x.shape),
-            latent + inner,
-            np.broadcast_to(variance / (1.0 + told), x.shape),
+            self.latent[other] + s * (off * rest + wide * c * x) / both,
+            np.broadcast_to(variance * rest / both, x.shape),
         ).value
-        norm = 0.5 * (shift * inner - (mean - latent) ** 2) / variance - 0.5 * (c * x) ** 2 / rest
+        norm = 0.5 * ((wide - 1.0) * (c * x) ** 2 + 2.0 * c * x * off - (c * off) ** 2) / both
         with np.errstate(divide="ignore"):  # nodes that a rule does not have
             terms = np.log(weights[:, one]) + value - self.log_z[other] + norm
-        return np.asarray(np.logaddexp.reduce(terms, axis=0) - 0.5 * np.log((1.0 + told) * rest))
+        return np.asarray(np.logaddexp.reduce(terms, axis=0) - 0.5 * np.log(both))
 
 
 class _LargestPairs:

@@ -87,8 +87,28 @@ def test_evidences_of_other_kinds_are_not_held_against_each_other(fits):
     assert "cannot be compared (" in found.sentence
     assert "laplace: Laplace's" in found.sentence
     assert "Leave-one-out prefers" in found.sentence
-    np.testing.assert_array_equal(found.table["log_bayes_factor"], 0.0)
+    assert found.table[["log_bayes_factor", "log_bayes_factor_left"]].isna().all(axis=None)
     assert np.isnan(found.table.loc["laplace", "evidence_left"])
+    both = bgp.compare(some(fits, "smooth", "rough", "laplace")).table["log_bayes_factor"]
+    assert list(both.index[both.isna()]) == ["laplace"]
+    assert both.max() == 0.0
+
+
+def test_a_fit_beside_itself_is_preferred_by_nothing(fits):
+    found = bgp.compare({"one": fits["smooth"], "again": fits["smooth"], "line": fits["line"]})
+    assert found.sentence.startswith("Neither the evidence nor leave-one-out tells ")
+
+
+def test_evidences_within_what_they_leave_out_do_not_disagree_with_anything():
+    """The same model twice: by integration, whose evidence is the higher one here, and by TAP."""
+    rng = np.random.default_rng(1)
+    inputs = rng.normal(size=(12, 2))
+    labels, kernel = inputs[:, 0] + 0.5 * rng.normal(size=12) > 0, bgp.kernels.Gaussian(1.5, 4.0)
+    tap, exact = (bgp.fit(inputs, labels, kernel, bgp.Probit(), method=m, **FEW) for m in ("tap", "exact"))
+    found = bgp.compare({"tap": tap, "exact": exact})
+    assert found.table["elpd"].idxmax() != found.table["log_bayes_factor"].idxmax()  # or there is nothing to say
+    assert found.sentence.startswith("The evidence does not tell exact and tap apart: they differ by")
+    assert "Leave-one-out prefers tap" in found.sentence
 
 
 def test_an_average_over_hyperparameters_has_no_evidence(fits):

@@ -82,6 +82,23 @@ def test_other_methods_say_what_is_known_and_what_not(options, verdict, word):
     assert (found.left_out is None) == (verdict != "good")
 
 
+def test_several_classes_are_not_sent_to_the_method_that_they_are_by():
+    many = quality(bgp.fit(X, np.arange(len(X)) % 3, KERNEL, bgp.Softmax((0, 1, 2)), method="tap", **FEW))
+    assert many.verdict == "unknown"
+    assert "fit with method='tap'" not in many.sentence
+    assert "fit with method='tap'" in quality(bgp.fit(X, Y, KERNEL, bgp.Probit(), method="naive", **FEW)).sentence
+
+
+def test_every_evidence_prints():
+    machine = bgp.fit(X, Y, KERNEL, bgp.Step(), method="svm", **FEW)
+    assert str(bgp.posterior(machine).solution.evidence) == "no log evidence: method 'svm' has none"
+    few = slice(0, 6)
+    exact = bgp.posterior(bgp.fit(X[few], Y[few], KERNEL, bgp.Probit(), method="exact", **FEW)).solution.evidence
+    value, error = str(exact).removeprefix("log evidence ").split(" ± ")
+    assert len(value.split(".")[1]) == len(error.split(".")[1])  # as many decimals as are known
+    assert float(error) > 0.0
+
+
 def test_a_machine_has_nothing_to_judge_and_gaussian_noise_nothing_left_out():
     machine = quality(bgp.fit(X, Y, KERNEL, bgp.Step(), method="svm", **FEW))
     assert machine.verdict == "unknown"

@@ -12,6 +12,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf.hyper import EvidenceScore, Integrate, LogNormal, Objective, Target
 from bayesgp_mf.hyper.designs import central_composite, central_composite_size, factorial, product_rule
 from bayesgp_mf.methods import METHODS
+from bayesgp_mf.solvers.second_order import second_order
 from tests.hyper.known import MEAN, PRECISION, Quadratic, ignore, known_target, pima_test_errors, published_pima
 
 
@@ -159,3 +160,22 @@ def test_a_design_that_is_too_large_is_refused_before_anything_is_solved(set_mem
 def test_bad_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         Integrate(**options)
+
+
+@pytest.mark.parametrize("options", [{"corrected": False}, {"corrected": True}], ids=["as it is", "corrected"])
+def test_draws_are_weighed_against_the_evidence_that_weighed_their_node(options):
+    """Draws of the exact posterior at a node are off by what the evidence that weighed the node is off by."""
+    X = np.random.default_rng(3).normal(size=(6, 2))
+    priors = {"lengthscale": LogNormal(0.0, 0.3), "variance": LogNormal(2.0, 0.3)}
+    kernel, strategy = bgp.kernels.Gaussian(1.0, 8.0), Integrate(points=3, **options)
+    how = {"method": "exact", "evidence_of": "tap", "hyper": strategy, "priors": priors, "progress": False}
+    idata = bgp.fit(X, X[:, 0] > 0, kernel, bgp.Probit(0.1), draws=60, chains=1, random_seed=1, **how)
+    stats, parts = idata["sample_stats"], bgp.posterior(idata).parts
+    off = []
+    for part in parts:
+        tap = bgp.solve(part.problem.gram, part.problem.t, bgp.Probit(0.1))
+        correction = second_order(part.problem, tap).correction if strategy.corrected else 0.0
+        off.append(part.log_evidence - tap.evidence.value - correction)
+    found = (stats["log_p"] - stats["log_q"]).values
+    np.testing.assert_allclose(found, np.array(off)[stats["node"].values], atol=1e-5)
+    assert np.all(np.abs(found) < 0.005) == strategy.corrected

@@ -251,6 +251,18 @@ def test_density_refuses_other_values(f, said):
         posterior_of(kernel, X, t, bgp.Probit()).density(X_new, f)
 
 
+def test_a_density_far_out_is_counted_by_values_and_overflows_into_no_warning(recwarn):
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(40, 2))
+    kernel = bgp.kernels.Gaussian(1.5, 4.0) + bgp.kernels.Bias()
+    problem = bgp.Problem(kernel.gram(X), np.where(X[:, 0] + 0.5 * X[:, 1] > 0, 1.0, -1.0), bgp.Step())
+    posterior = bgp.Posterior(kernel, X, problem, bgp.solve(problem.gram, problem.t, bgp.Step()))
+    posterior.density(X[:2], np.linspace(-20.0, 20.0, 101))
+    said = [str(each.message) for each in recwarn]
+    assert len(said) == 1
+    assert "of 202 latent values are not corrected" in said[0]
+
+
 def test_where_too_many_answer_it_says_so_and_leaves_the_probability_as_it_is(monkeypatch):
     kernel, X, t, X_new = data(40, 2, 25, 0.1, 14)
     posterior = posterior_of(kernel, X, t, bgp.Probit(0.1))

@@ -100,6 +100,29 @@ def test_two_cases_against_the_exact_evidence(noise, correlation, same):
     assert abs(left) < abs(exact - value) / 2
 
 
+@pytest.mark.parametrize("apart", [0.0, 1e-9, 1e-7, 1e-5])
+@pytest.mark.parametrize("likelihood", [bgp.Probit(), bgp.Probit(0.05), bgp.Logit()], ids=repr)
+def test_what_is_left_does_not_hang_on_whether_inputs_repeat(likelihood, apart):
+    X, kernel, t = toy(6, variance=5.0)
+
+    def twice(apart):
+        beside = np.concatenate([X, X + apart * np.array([0.6, -0.8])])
+        return corrected(kernel.gram(beside), np.tile(t, 2), likelihood)[1]
+
+    found, expected = twice(apart), twice(1e-4)
+    assert found.correction == pytest.approx(expected.correction, rel=1e-3)
+    assert found.remaining == pytest.approx(expected.remaining, rel=1e-3)
+
+
+def test_repeated_inputs_against_the_exact_evidence():
+    X, kernel, t = toy(5, variance=5.0)
+    gram, t = kernel.gram(np.tile(X, (2, 1))), np.tile(t, 2)
+    value, found = corrected(gram, t, bgp.Probit())
+    off = log_orthant_probability(gram + np.eye(10), t).value - value - found.correction
+    assert abs(off) < 1.5 * found.remaining
+    assert found.remaining < 0.2 * abs(found.correction)
+
+
 @pytest.fixture(scope="module")
 def exact_cases():
     """Small problems with their exact log evidence and its standard error."""
