@@ -7,8 +7,8 @@ whose square is. So with x = (\|correction\| + remaining) / n
 .. math:: \delta p \approx \sqrt{\varepsilon^2 + \min(12 x, 0.6 \sqrt x)^2}, \qquad \varepsilon = 0.005.
 
 The first term stands for new cases that are closer to one of the training cases than those are to each other. The
-numbers were chosen on exact probabilities of 81 random problems (3 to 39 cases, probit with noise and steps without): the
-largest of six errors was above it in two, 1.4 times at most, and a quarter of it in the median.
+numbers were chosen on exact probabilities of 81 random problems (3 to 39 cases, probit with noise and steps without):
+the largest of six errors was above it in two, 1.4 times at most, and a quarter of it in the median.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FAIR_EVIDENCE, FAIR_PROBABILITY = 0.25, 0.04
 LEAST_PROBABILITY = 0.005
 """Less is not promised of a probability: a new case may be closer to one than the cases are to each other."""
 LINEAR, ROOT = 12.0, 0.6
-"""Of what the evidence leaves out for each case, and of its root: the smaller is the scale of errors of probabilities."""
+"""Of what the evidence leaves out for each case, and of its root: the smaller is the scale of a probability's error."""
 LARGEST_MEAN_ERROR, LARGEST_ROUNDING = 1e-2, 1e-2
 """Equations that are solved worse than this, in standard deviations and in nats, are what limits a fit."""
 

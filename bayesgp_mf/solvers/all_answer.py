@@ -27,7 +27,7 @@ from bayesgp_mf.matrices.pivoting import pivoted_cholesky
 from bayesgp_mf.matrices.posterior_covariance import Cases
 from bayesgp_mf.solvers.asked import Asked, Base
 from bayesgp_mf.solvers.settling import Gaussians, Question, ask_cumulants, cube, gaussians, log_site, settle
-from bayesgp_mf.solvers.some_answer import Answers
+from bayesgp_mf.solvers.some_answer import KNOWN, Answers
 from bayesgp_mf.types import Array
 
 LEFT = 3e-4
@@ -37,6 +37,8 @@ LEFT_OF_CUBES = 1e-3
 WORK = 2e7
 """Cases times the square of the rank, at most: a tenth of a second for each label."""
 MOST_CUBES = 600
+SHARPEST = 100.0
+"""Skewness over the cube of a standard deviation, in units of what this was: more is not right at those fewer cases."""
 ROUNDING = 1e-13
 """Part of a variance that is rounding."""
 LARGEST = 4096
@@ -170,6 +172,7 @@ class AllAnswer:
     """
 
     tolerance = 3e-4
+    most_steps = 30  # with the matrix of one solution for all: who has not settled by then hardly will
 
     def __init__(self, compressed: Compressed, asked: Asked) -> None:
         base = compressed.base
@@ -196,6 +199,7 @@ class AllAnswer:
         else:
             assert asked.value is not None
             along = np.einsum("ij,ij->i", self._row, self._row)
+            own_part = np.maximum(own_part, KNOWN * asked.variance)  # its equals would be known to rounding
             q = along + own_part
             factor = np.divide(1.0 - np.sqrt(own_part / q), along, out=np.zeros(count), where=along > 0)
             self._without = (
@@ -205,6 +209,7 @@ class AllAnswer:
         self._own, self._mean, self._t = own, mean, t
         self._precision, self._shift = precision, shift
         self._value, self._third = np.zeros(count), np.zeros(count)
+        self._is_right = np.zeros(count, dtype=bool)
 
     def answers(self) -> Answers:
         """Solve, and return what each question came to."""
@@ -218,7 +223,7 @@ class AllAnswer:
             dw, db = asked.matched(precision[place], shift[place])
             precision[place] += dw
             shift[place] += db
-        settled = settle(self, precision, shift)
+        settled = settle(self, precision, shift) & self._is_right
         value = self._value - base.term.sum()
         if asked.value is not None:
             z = (asked.value - asked.mean) ** 2 / asked.variance
@@ -301,6 +306,10 @@ class AllAnswer:
         site = log_site(now.precision[some], now.shift[some], now.cavity_mean[some], now.cavity[some])
         self._value[numbers] = details.log_integral[some] + np.sum(derivs[0][some] - site, axis=1)
         skewness = cumulants[0] / now.variance[some] ** 1.5
+        known = now.variance[some, :n] < 10.0 * KNOWN * self._base.variance
+        skewness[:, :n][known] = 0.0  # what is known shares nothing
+        sharpness = np.abs(skewness[:, :n]) * self._base.variance**1.5
+        self._is_right[numbers] = np.max(sharpness, axis=1) <= SHARPEST
         weights = self._compressed.weights((skewness / cube(details.grown[some]))[:, :n])
         few = self._compressed.few_rows @ details.after[some]
         if self._last:

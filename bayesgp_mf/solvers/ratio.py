@@ -138,8 +138,9 @@ class OneMore:
         sd = np.sqrt(variance)
 
         def neglected(found: Sequence[Answers], rows: NDArray[np.intp]) -> Array:
-            with np.errstate(over="ignore", invalid="ignore"):  # a ratio beyond all numbers is not settled either
-                return np.asarray(np.abs(found[0].rest) * np.exp(found[0].log_ratio) * sd[rows])
+            with np.errstate(divide="ignore"):  # nothing is neglected where all answer
+                log_error = np.log(np.abs(found[0].rest)) + found[0].log_ratio + np.log(sd[rows])
+            return np.exp(np.minimum(log_error, 0.0))  # more need not be told apart, and might be beyond all numbers
 
         (answers,), settled = self._answers([asked], neglected)
         return answers.log_ratio, settled
@@ -167,11 +168,13 @@ class OneMore:
         found = [Answers(np.full(m, np.nan), np.zeros(m), np.zeros(m, dtype=bool)) for _ in questions]
         settled, left = np.zeros(m, dtype=bool), np.arange(m)
 
-        def keep(rows: NDArray[np.intp], each: Sequence[Answers]) -> None:
+        def keep(rows: NDArray[np.intp], each: Sequence[Answers]) -> NDArray[np.bool_]:
             for whole, part in zip(found, each, strict=True):
                 for kept, given in zip(whole, part, strict=True):
                     kept[rows] = given
-            settled[rows] = np.all([part.settled for part in each], axis=0) & (neglected(each, rows) <= REST)
+            solved = np.all([part.settled for part in each], axis=0)
+            settled[rows] = solved & (neglected(each, rows) <= REST)
+            return np.asarray(solved)
 
         if self._compressed is not None:
             size = max(1, AT_ONCE // self._compressed.root.size)
@@ -181,11 +184,14 @@ class OneMore:
         others = base.n if first.itself is None else base.n - 1
         for most in ANSWERING:
             k = min(most, others)
+            solved = np.zeros(m, dtype=bool)
             for rows in (left[part] for part in blocks(left.size, max(1, AT_ONCE // (k + 1) ** 2))):
                 some = first.only(rows)
                 answering = np.argpartition(-concern(base, some), max(k - 1, 0), axis=1)[:, :k]
-                keep(rows, [SomeAnswer(base, asked.only(rows), answering).answers() for asked in questions])
-            left = np.flatnonzero(~settled)
+                solved[rows] = keep(
+                    rows, [SomeAnswer(base, asked.only(rows), answering).answers() for asked in questions]
+                )
+            left = np.flatnonzero(solved & ~settled)  # equations that few cannot solve are not solved by more
             if k == others or not left.size:
                 break
         return found, settled

@@ -17,7 +17,6 @@ from bayesgp_mf.likelihoods.cumulants import tilted_cumulants
 from bayesgp_mf.solvers.sites import site_of_cavity
 from bayesgp_mf.types import Array
 
-MOST_STEPS = 100
 NEAR = 1.0
 """Change of a site, in standard deviations of its latent value, below which the better direction is asked for."""
 LEAST_PART = 0.1
@@ -47,6 +46,8 @@ class Change(Protocol):
 
     tolerance: float
     """Change of a site, in standard deviations of its latent value, below which it is settled."""
+    most_steps: int
+    """Steps after which those that are not are given up."""
 
     def evaluate(self, some: NDArray[np.intp], mean: Array, variance: Array, ask: Question) -> Array:
         """Ask the likelihood of the cases of some of the changes."""
@@ -126,7 +127,7 @@ def settle(change: Change, precision: Array, shift: Array) -> NDArray[np.bool_]:
     # sites, the direction that was taken from them, and the plain step
     there = tuple(np.zeros_like(precision) for _ in range(6))
     active = np.arange(count)
-    for step in range(MOST_STEPS):
+    for step in range(change.most_steps):
         with np.errstate(all="ignore"):  # a state that is none is stepped back from
             now = change.after(active, precision[active], shift[active])
             derivs = change.evaluate(active, now.cavity_mean, now.cavity, ask_partition)
@@ -134,7 +135,7 @@ def settle(change: Change, precision: Array, shift: Array) -> NDArray[np.bool_]:
             off = np.where(now.valid, now.largest_change(plain), np.inf)
         worse = ~(off < best[active])
         finished = ~worse & (off < change.tolerance)
-        if step == MOST_STEPS - 1:
+        if step == change.most_steps - 1:
             finished = now.valid
         if finished.any():
             settled[active[finished]] = off[finished] < change.tolerance

@@ -70,6 +70,7 @@ class SomeAnswer:
     """
 
     tolerance = 1e-5
+    most_steps = 100
 
     def __init__(self, base: Base, asked: Asked, answering: NDArray[np.intp]) -> None:
         self._base, self._asked, self._answering = base, asked, answering

@@ -14,6 +14,7 @@ from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.diagnostics import log_orthant_probability
 from bayesgp_mf.likelihoods import Gaussian, Logit
 from bayesgp_mf.likelihoods.shifted import Shifted
+from bayesgp_mf.processes import corrected
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.solvers import all_answer, ratio
 from bayesgp_mf.solvers.second_order import second_order
@@ -285,6 +286,38 @@ def test_a_label_that_cannot_be_has_no_probability():
     np.testing.assert_allclose(found.p[found.settled], t[found.settled] > 0, atol=1e-6)
 
 
+def test_density_of_a_training_case_again_does_not_depend_on_how_many_are_asked():
+    rng = np.random.default_rng(104)
+    X = rng.normal(size=(rng.choice([20, 65, 66, 80, 129]), 2))
+    scale, variance = 10 ** rng.uniform(-0.5, 1), 10 ** rng.uniform(-1, 3)
+    rng.random(2)
+    t = np.sign(X[:, 0] + rng.choice([0, 1]) * rng.normal(size=X.shape[0]))
+    posterior = posterior_of(bgp.kernels.Gaussian(scale, variance), X, t, Logit())
+    mean, variance = posterior.latent(X[:1])
+    values = mean + np.sqrt(variance) * np.linspace(-8, 8, 161)
+    density = posterior.density(X[:1], values)[0]
+    assert density.sum() * 0.1 * np.sqrt(variance[0]) == pytest.approx(1.0, abs=0.02)
+    np.testing.assert_allclose(density[::40], [posterior.density(X[:1], [f])[0, 0] for f in values[::40]], rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::bayesgp_mf.errors.ConvergenceWarning")
+def test_of_what_cannot_be_no_more_cases_are_asked_in_vain(monkeypatch):
+    kernel, X, _, _ = data(140, 2, 100, 0, 42)
+    posterior = posterior_of(kernel, X, np.where(X[:, 0] > 0.1, 1.0, -1.0), bgp.Step())
+    asked = []
+
+    class Counted(ratio.SomeAnswer):
+        def __init__(self, base, questions, answering):
+            asked.append(answering.size)
+            super().__init__(base, questions, answering)
+
+    monkeypatch.setattr(ratio, "SomeAnswer", Counted)
+    found = posterior.corrected_at(X[:6])  # no numpy warnings: they are errors in tests
+    assert not found.settled.all()
+    assert np.all((found.p >= 0.0) & (found.p <= 1.0))
+    assert sum(asked) < 2500  # 1728; if all were asked of all others, twice as many
+
+
 def test_far_away_the_prior_is_left():
     kernel, X, t, _ = data(12, 1, 4, 1.0, 15)
     p = posterior_of(kernel, X, t, bgp.Probit(1.0)).predict_proba([[1e3, 1e3]], corrected=True)
@@ -392,3 +425,10 @@ def test_with_flips_it_warns():
     kernel, X, t, X_new = data(12, 2, 4, 0.1, 23)
     with pytest.warns(UserWarning, match=r"not log-concave.*farther off in some"):
         posterior_of(kernel, X, t, bgp.Probit(0.1, 0.05)).predict_proba(X_new, corrected=True)
+
+
+def test_labels_that_miss_one_together_are_said(monkeypatch):
+    monkeypatch.setattr(corrected, "LARGEST_SUM_ERROR", 1e-4)
+    kernel, X, t, X_new = data(12, 2, 25, 0.1, 24)
+    with pytest.warns(UserWarning, match=r"each found by itself, miss one by up to 0\.0"):
+        posterior_of(kernel, X, t, bgp.Probit(0.1)).predict_proba(X_new, corrected=True)
