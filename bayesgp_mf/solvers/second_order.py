@@ -49,8 +49,8 @@ LOOKED_AT = 16_384
 """Entries of rows by which it is judged which are large."""
 WHOLE = 4000
 """Cases up to which all pairs are summed; beyond, those of each with as many at random as ..."""
-FEW = (200, 1000)
-"""... half the columns of the root, but at least and at most so many, the more skewed the sooner."""
+FEW = (150, 500)
+"""... a quarter of the columns of the root, but at least and at most so many, the more skewed the sooner."""
 
 
 class SecondOrder(NamedTuple):
@@ -205,7 +205,7 @@ class _LargestPairs:
 def _some_cases(skewness: Array, width: int) -> tuple[NDArray[np.intp], Array]:
     """Return numbers of the cases whose pairs are summed, and the chance that each of them had to be among them."""
     n = skewness.size
-    most = int(np.clip(width // 2, *FEW))
+    most = int(np.clip(width // 4, *FEW))
     if n <= WHOLE:
         return np.arange(n), np.ones(n)
     size = np.abs(skewness)
