@@ -170,13 +170,16 @@ class Kernel(abc.ABC):
         Gaussian(lengthscale=3.0, variance=1.0) + Bias(variance=0.5)
         """
         own = self._made_of()
-        known = self.get_params()
-        if unknown := sorted(set(params) - set(known)):
-            raise ValueError(f"unknown parameter {unknown[0]!r}; this kernel has {list(known)}.")
-        changed = {name: value for name, value in params.items() if name in own}
-        for label in dict.fromkeys(name.partition("__")[0] for name in params if name not in own):
-            below = {n.removeprefix(f"{label}__"): v for n, v in params.items() if n.startswith(f"{label}__")}
-            changed[label] = changed.get(label, own[label]).set_params(**below)
+        changed = {name: value for name, value in params.items() if "__" not in name}
+        nested: dict[str, dict[str, Any]] = {}
+        for name, value in params.items():
+            label, separator, below = name.partition("__")
+            if label not in own or (separator and not isinstance(own[label], Kernel)):
+                raise ValueError(f"unknown parameter {name!r}; this kernel has {list(self.get_params())}.")
+            if separator:
+                nested.setdefault(label, {})[below] = value
+        for label, values in nested.items():
+            changed[label] = changed.get(label, own[label]).set_params(**values)
         return self._made_with(changed)
 
     def _made_of(self) -> dict[str, Any]:
