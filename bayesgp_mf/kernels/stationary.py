@@ -82,8 +82,8 @@ class Stationary(Leaf):
 
     def gram(self, X: Array) -> Array:
         """Return the covariances ``(n, n)``; exactly symmetric, with ``variance`` on the diagonal."""
-        squared = self._squared(chosen(self.columns, X))
-        gram = squareform(self.params["variance"] * self.profile(squared))
+        X = chosen(self.columns, X)
+        gram = squareform(self.params["variance"] * self.profile(self._squared(X)))
         np.fill_diagonal(gram, self.params["variance"])
         return np.asarray(gram)
 
