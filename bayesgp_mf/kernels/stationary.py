@@ -44,6 +44,12 @@ class Stationary(Leaf):
     ValueError
         If a parameter is not finite and positive, or ``columns`` are none; on use, if one of them does not fit the
         inputs, or is a name whose position `fit` has not found.
+
+    Attributes
+    ----------
+    steep : bool
+        Whether the slope grows without bound as cases come close. Gradients then take differences of each pair before
+        they are squared: slower, with the digits that sums of squares less products lose where the slope is large.
     """
 
     lengthscale: ArrayLike = 1.0
@@ -52,6 +58,7 @@ class Stationary(Leaf):
     parameter_names: ClassVar[tuple[str, ...]] = ("lengthscale", "variance")
     setting_names: ClassVar[tuple[str, ...]] = ("columns",)
     scale_name: ClassVar[str | None] = "variance"
+    steep: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -118,7 +125,12 @@ class Stationary(Leaf):
         numbers = {name: 2.0 * value for name, value in self._numbers_vjp(squared, profile, bar).items()}
         numbers["variance"] += float(gram_bar.trace())
         slope *= bar
-        return self._by_name(2.0 * self._within(slope, X), numbers)
+        if self.steep:
+            pairs = np.array([slope @ pdist(X[:, [column]], "sqeuclidean") for column in range(X.shape[1])])
+            return self._by_name(2.0 * pairs, numbers)
+        slopes, a = squareform(slope), X - X.mean(axis=0)
+        pairs = slopes.sum(axis=1) @ a**2 - np.einsum("il,il->l", a, slopes @ a)
+        return self._by_name(2.0 * pairs, numbers)
 
     def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
         """Return the sum of ``diag_bar`` for the variance, and zero for what `diag` does not depend on."""
@@ -130,25 +142,20 @@ class Stationary(Leaf):
         A, B = chosen_pair(self.columns, A, B)
         centre = A.mean(axis=0)
         a, b = A - centre, B - centre
-        pairs = np.zeros(A.shape[1])
+        pairs, columns = np.zeros(A.shape[1]), np.zeros(B.shape[0])
         numbers: dict[str, float] = {}
         for rows, squared in self._squared_between(A, B):
             profile, slope = self._profile_and_slope(squared)
             for name, value in self._numbers_vjp(squared, profile, cross_bar[rows]).items():
                 numbers[name] = numbers.get(name, 0.0) + value
             slope *= cross_bar[rows]
-            pairs += self._between(slope, a[rows], b)
-        return self._by_name(pairs, numbers)
-
-    def _within(self, slope: Array, X: Array) -> Array:
-        """Return sum_{i<j} M_ij (x_il - x_jl)^2 ``(d,)``, with each pair once in ``slope``, as `pdist` has them."""
-        slopes, a = squareform(slope), X - X.mean(axis=0)
-        return np.asarray(slopes.sum(axis=1) @ a**2 - np.einsum("il,il->l", a, slopes @ a))
-
-    def _between(self, slope: Array, a: Array, b: Array) -> Array:
-        """Return sum_ij M_ij (a_il - b_jl)^2 ``(d,)``, with ``slope (a, b)``."""
-        squares = slope.sum(axis=1) @ a**2 + slope.sum(axis=0) @ b**2
-        return np.asarray(squares - 2.0 * np.einsum("il,il->l", a, slope @ b))
+            if self.steep:
+                squares = (np.subtract.outer(x, z) ** 2 for x, z in zip(a[rows].T, b.T, strict=True))
+                pairs += np.array([np.vdot(slope, square) for square in squares])
+                continue
+            pairs += slope.sum(axis=1) @ a[rows] ** 2 - 2.0 * np.einsum("il,il->l", a[rows], slope @ b)
+            columns += slope.sum(axis=0)
+        return self._by_name(pairs + columns @ b**2, numbers)
 
     def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
         r"""Return the pull-back of ``cross_bar`` to ``B``, ``(b, d)``, without any (a, b, d) array.
@@ -235,6 +242,8 @@ class Matern12(Stationary):
     array([[0.3679]])
     """
 
+    steep: ClassVar[bool] = True
+
     def profile(self, squared: Array) -> Array:
         """Return exp(-r)."""
         return np.exp(-np.sqrt(squared))
@@ -247,15 +256,6 @@ class Matern12(Stationary):
         root = np.sqrt(squared)
         decay = np.exp(-root)
         return decay, np.divide(-0.5 * decay, root, out=np.zeros_like(root), where=root > 0.0)
-
-    # The slope grows without bound as cases come close. Differences that are squared keep all digits of what it is
-    # multiplied with, which sums of squares less products would lose.
-
-    def _within(self, slope: Array, X: Array) -> Array:
-        return np.array([slope @ pdist(X[:, [column]], "sqeuclidean") for column in range(X.shape[1])])
-
-    def _between(self, slope: Array, a: Array, b: Array) -> Array:
-        return np.array([np.vdot(slope, np.subtract.outer(x, z) ** 2) for x, z in zip(a.T, b.T, strict=True)])
 
 
 class Matern32(Stationary):
