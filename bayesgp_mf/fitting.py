@@ -214,7 +214,7 @@ def fit(
     if strategy is None:
         _refuse_options(evidence_of=evidence_of, priors=priors, bounds=bounds, fixed=fixed)
     chosen = as_inducing(inducing, X, features)
-    kernel = as_kernel(kernel, tuned=strategy is not None)
+    kernel = as_kernel(kernel, tuned=strategy is not None).with_column_names(features)
     solver = get_method(method, likelihood)
     judge = solver if evidence_of is None else get_method(evidence_of, likelihood)
     check_positive_integers(draws=draws, chains=chains)

@@ -181,7 +181,7 @@ def fit_one_vs_rest(
     missing = [name for c, name in enumerate(class_names) if not np.any(t == c)]
     if missing:
         raise ValueError(f"one-vs-rest needs a case of every class, and there is none of {missing}. Leave those out.")
-    kernel, solver = as_kernel(kernel), get_method(method, likelihood)
+    kernel, solver = as_kernel(kernel).with_column_names(names), get_method(method, likelihood)
     if not traits_of(solver).variance:
         raise ValueError(
             f"one-vs-rest compares probabilities, which method {solver.name!r} does not have. Use 'tap' or 'laplace'."

@@ -7,12 +7,13 @@ asks for it by name.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 import xarray as xr
+from numpy.typing import NDArray
 
 from bayesgp_mf import kernels, likelihoods
 from bayesgp_mf.inference.problem import check_likelihood
@@ -77,7 +78,12 @@ def describe_method(solver: Solver, likelihood: Likelihood) -> dict[str, Any]:
     return _not_held(solver, plain)
 
 
-def kernel_of(fit: xr.Dataset, given: Any) -> Kernel:
+def names_of(features: NDArray[Any]) -> list[str] | None:
+    """Return the names of the inputs of a fit: numbers where they had none."""
+    return None if features.dtype.kind in "iu" else list(features.tolist())
+
+
+def kernel_of(fit: xr.Dataset, given: Any, names_of_inputs: Sequence[str] | None) -> Kernel:
     """Return the kernel of a fit, held or given, with the parameters of the container (of the first node, if several).
 
     There is a ValueError if it is missing, not wanted, or another one, or if the container is damaged; also below.
@@ -86,7 +92,7 @@ def kernel_of(fit: xr.Dataset, given: Any) -> Kernel:
     if held is not None:
         return held
     names, first = said["parameters"], fit.isel(node=0) if "node_weight" in fit else fit
-    found = as_kernel(given, {name: first[name].values for name in names})
+    found = as_kernel(given, {name: first[name].values for name in names}).with_column_names(names_of_inputs)
     if list(found.params) != names:
         raise ValueError(
             f"kernel has the parameters {list(found.params)}, but that of this container, {said['program']}, "

@@ -24,6 +24,7 @@ from bayesgp_mf.container.held import (
     kernel_of,
     likelihood_of,
     method_of,
+    names_of,
     refused_as,
 )
 from bayesgp_mf.container.layout import (
@@ -177,7 +178,8 @@ def read_parts(idata: Container, fit: xr.Dataset, kernel: Any, likelihood: Likel
             raise ValueError("it has no checksums")
         _check_shapes(groups["fit"])
     fit = groups["fit"]
-    found, known = kernel_of(fit, kernel), likelihood_of(fit, likelihood)
+    found = kernel_of(fit, kernel, names_of(groups["constant_data"]["feature"].values))
+    known = likelihood_of(fit, likelihood)
     solver = method_of(fit, known, method)
     with refused_as(DAMAGED if kernel is None else "kernel is not the one that was fitted: {}. Pass that one."):
         for name, value in found.params.items():
@@ -216,6 +218,6 @@ def _posterior(
     status, steps, residual = Status[fit.attrs["status"]], int(fit["n_iterations"]), float(fit["residual"])
     info = Info(status, steps, residual, rank=points.shape[0], **stated)
     solution = Solution(tap.name, nothing, correction, evidence_of_fit(fit), None, info)
-    names = None if features.dtype.kind in "iu" else features.tolist()  # numbered where they had no names
+    names = names_of(features)
     problem = Problem(gram, nothing, likelihood)
     return Posterior(kernel, X, problem, solution, solver, feature_names=names)

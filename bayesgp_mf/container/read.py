@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bayesgp_mf.container.checks import check_mean, check_recomputed, check_shapes, check_values
 from bayesgp_mf.container.checksums import GROUPS, check_unchanged
 from bayesgp_mf.container.groups import get_group, group_names
-from bayesgp_mf.container.held import DAMAGED, kernel_of, likelihood_of, method_of, refused_as
+from bayesgp_mf.container.held import DAMAGED, kernel_of, likelihood_of, method_of, names_of, refused_as
 from bayesgp_mf.container.layout import FORMAT
 from bayesgp_mf.container.parts import is_in_parts, read_parts
 from bayesgp_mf.container.quality import evidence_of_fit
@@ -84,7 +84,8 @@ def from_container(
         check_shapes(groups)
         groups = {name: group.compute() for name, group in groups.items()}  # a file is read once, not entry by entry
         is_known, fit = check_unchanged(groups), groups["fit"]
-    found, known = kernel_of(fit, kernel), likelihood_of(fit, likelihood)
+    found = kernel_of(fit, kernel, names_of(groups["constant_data"]["feature"].values))
+    known = likelihood_of(fit, likelihood)
     solver = method_of(fit, known, method)
     message = DAMAGED if kernel is None else "kernel is not the one that was fitted: {}. Pass that one."
     with refused_as(message), one_thread_if_small(fit.sizes["obs_id"]):
@@ -104,8 +105,7 @@ def _read(
     X = np.ascontiguousarray(groups["constant_data"]["X"].values, dtype=np.float64)
     y = groups["observed_data"]["y"].values.astype(np.float64)
     t = 2.0 * y - 1.0 if likelihood.targets == "binary" else y
-    features = groups["constant_data"]["feature"].values
-    names = None if features.dtype.kind in "iu" else features.tolist()  # numbered where they had no names
+    names = names_of(groups["constant_data"]["feature"].values)
 
     def part(node: xr.Dataset, kernel: Kernel) -> Process:
         alpha = node["alpha"].values

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.vq import kmeans2
 
+from bayesgp_mf.kernels import Categorical, leaves
 from bayesgp_mf.types import Array
 
 WAYS = ("random", "kmeans", "greedy")
@@ -121,6 +122,11 @@ class Inducing:
         distinct = different_rows(X, rng.permutation(X.shape[0]), min(X.shape[0], PER_CENTRE * number))
         number = min(number, distinct.size)
         if self.choose == "kmeans":
+            if any(isinstance(leaf, Categorical) for leaf in leaves(kernel)):
+                raise ValueError(
+                    "Inducing(choose='kmeans') takes means of cases, which are of no group, and the kernel is "
+                    "Categorical. Use choose='random'."
+                )
             return np.asarray(rng.permutation(_centres(X[distinct], number, rng)))
         return np.asarray(X[rng.permutation(distinct[_largest_variances(kernel, X[distinct], number)])])
 

@@ -5,23 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bayesgp_mf.kernels.base import DEEPEST, Combination, Composite, Kernel, Product, Sum
-from bayesgp_mf.kernels.constant import Bias, White
+from bayesgp_mf.kernels.base import DEEPEST, Bias, Kernel, Power, Product, Sum
+from bayesgp_mf.kernels.categorical import Categorical
+from bayesgp_mf.kernels.constant import White
 from bayesgp_mf.kernels.dot import Linear, NeuralNetwork, Polynomial
 from bayesgp_mf.kernels.parameters import log_gradient, log_vector, log_vector_names, with_log_vector
 from bayesgp_mf.kernels.per_class import PerClass
-from bayesgp_mf.kernels.stationary import Gaussian, Matern32, Matern52, RationalQuadratic
+from bayesgp_mf.kernels.periodic import Periodic
+from bayesgp_mf.kernels.stationary import Gaussian, Matern12, Matern32, Matern52, RationalQuadratic
 
 __all__ = [
     "Bias",
+    "Categorical",
     "Gaussian",
     "Kernel",
     "Linear",
+    "Matern12",
     "Matern32",
     "Matern52",
     "NeuralNetwork",
     "PerClass",
+    "Periodic",
     "Polynomial",
+    "Power",
     "Product",
     "RationalQuadratic",
     "Sum",
@@ -33,14 +39,15 @@ __all__ = [
     "with_log_vector",
 ]
 
-_STATIONARY = (Gaussian, Matern32, Matern52, RationalQuadratic)
-_LEAVES = {kernel.__name__: kernel for kernel in (Bias, Linear, NeuralNetwork, Polynomial, White, *_STATIONARY)}
-_COMPOSITES: dict[str, Callable[..., Combination]] = {kind.__name__: kind for kind in (Sum, Product, PerClass)}
+_STATIONARY = (Gaussian, Matern12, Matern32, Matern52, RationalQuadratic)
+_OTHERS = (Bias, Categorical, Linear, NeuralNetwork, Periodic, Polynomial, White)
+_LEAVES: dict[str, Callable[..., Kernel]] = {kernel.__name__: kernel for kernel in (*_OTHERS, *_STATIONARY)}
+_COMPOSITES: dict[str, Callable[..., Kernel]] = {kind.__name__: kind for kind in (Sum, Product, Power, PerClass)}
 
 
 def leaves(kernel: Kernel) -> list[Kernel]:
-    """Return the kernels that a kernel is made of: itself, if it is no sum or product."""
-    return [*kernel.leaves()] if isinstance(kernel, Composite) else [kernel]
+    """Return the kernels at the bottom of a kernel: itself, if it is not made of others."""
+    return [leaf for part in kernel.parts for leaf in leaves(part)] if kernel.parts else [kernel]
 
 
 def is_built_in(kernel: Kernel) -> bool:
@@ -83,7 +90,7 @@ def _from_dict(description: dict[str, Any], depth: int) -> Kernel:
     try:
         if name in _LEAVES:
             return _LEAVES[name](**fields)
-        return _COMPOSITES[name](*[_from_dict(term, depth + 1) for term in fields["terms"]])
+        return _COMPOSITES[name](*[_from_dict(term, depth + 1) for term in fields.pop("terms")], **fields)
     except KeyError:
         raise ValueError(f"this is no description of a {name} kernel: it has no 'terms'.") from None
     except TypeError as error:

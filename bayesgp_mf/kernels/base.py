@@ -1,16 +1,19 @@
-"""What a kernel is, and how kernels add and multiply."""
+"""What a kernel is, and how kernels, and numbers with them, add and multiply."""
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Iterator
-from dataclasses import is_dataclass, replace
-from typing import Any, ClassVar, Self
+import numbers
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, is_dataclass, replace
+from typing import Any, ClassVar, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesgp_mf.kernels.columns import positions
 from bayesgp_mf.kernels.inherited import drop_outdated
+from bayesgp_mf.kernels.values import positive
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array
 
@@ -22,7 +25,8 @@ class Kernel(abc.ABC):
     """A covariance function k(x, x') with named positive parameters. Kernels are immutable.
 
     A concrete kernel has a constructor that takes its parameters by name, and the abstract methods below.
-    ``+`` and ``*`` make sums and products.
+    ``+`` and ``*`` make sums and products, ``**`` whole powers. A number is multiplied into the variance, and added as
+    a `Bias`.
 
     Attributes
     ----------
@@ -31,6 +35,7 @@ class Kernel(abc.ABC):
     """
 
     per_class: ClassVar[bool] = False
+    __array_ufunc__ = None  # so that a number of NumPy leaves ``number * kernel`` to the kernel
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -114,11 +119,115 @@ class Kernel(abc.ABC):
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings and lists from which `kernels.from_dict` rebuilds the kernel."""
 
-    def __add__(self, other: Kernel) -> Sum:
+    def scaled(self, factor: float) -> Kernel:
+        """Return the kernel with all covariances multiplied by a number > 0, which is what ``factor * kernel`` is.
+
+        A kernel of this package has it in its own variance, or in those of its terms. Any other one becomes a product
+        with a `Bias`, which is one parameter more.
+        """
+        return Product(Bias(factor), self)
+
+    def with_column_names(self, names: Sequence[str] | None) -> Self:
+        """Return the kernel with the columns that it names by their positions among ``names``; `fit` asks for this.
+
+        There is a ValueError if one is not among them, or if the inputs have no names and the kernel names some.
+        """
+        return self
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return what the kernel is made of by name, as scikit-learn's objects do.
+
+        Parameters
+        ----------
+        deep : bool
+            Also what its kernels are made of, such as ``gaussian__lengthscale``.
+
+        Examples
+        --------
+        >>> from bayesgp_mf.kernels import Bias, Gaussian
+        >>> list((Gaussian(2.0) + Bias()).get_params())
+        ['gaussian', 'bias', 'gaussian__lengthscale', 'gaussian__variance', 'gaussian__columns', 'bias__variance']
+        """
+        own = self._made_of()
+        parts = {label: part for label, part in own.items() if isinstance(part, Kernel)} if deep else {}
+        nested = {f"{label}__{n}": v for label, part in parts.items() for n, v in part.get_params().items()}
+        return {**own, **nested}
+
+    def set_params(self, **params: Any) -> Self:
+        """Return the kernel with some of what `get_params` names changed.
+
+        Kernels are immutable: unlike scikit-learn's this returns another kernel, and leaves the one that is asked.
+
+        Raises
+        ------
+        ValueError
+            If a name is none of those of `get_params`, or a value is not allowed.
+
+        Examples
+        --------
+        >>> from bayesgp_mf.kernels import Bias, Gaussian
+        >>> (Gaussian(2.0) + Bias()).set_params(gaussian__lengthscale=3.0, bias=Bias(0.5))
+        Gaussian(lengthscale=3.0, variance=1.0) + Bias(variance=0.5)
+        """
+        own = self._made_of()
+        changed = {name: value for name, value in params.items() if "__" not in name}
+        nested: dict[str, dict[str, Any]] = {}
+        for name, value in params.items():
+            label, separator, below = name.partition("__")
+            if label not in own or (separator and not isinstance(own[label], Kernel)):
+                raise ValueError(f"unknown parameter {name!r}; this kernel has {list(self.get_params())}.")
+            if separator:
+                nested.setdefault(label, {})[below] = value
+        for label, values in nested.items():
+            changed[label] = changed.get(label, own[label]).set_params(**values)
+        return self._made_with(changed)
+
+    def _made_of(self) -> dict[str, Any]:
+        """Return what the constructor takes, by name; kernels among it have names of their own."""
+        return dict(self.params)
+
+    def _made_with(self, changed: dict[str, Any]) -> Self:
+        """Return the kernel with some of `_made_of` changed."""
+        return self.replace(**changed)
+
+    def __add__(self, other: Kernel | float) -> Kernel:
+        if _is_number(other):
+            return Sum(self, Bias(_checked_number("added to", other))) if other != 0 else self
         return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
 
-    def __mul__(self, other: Kernel) -> Product:
+    def __radd__(self, other: float) -> Kernel:
+        if not _is_number(other):
+            return NotImplemented
+        # 0 is where Python's own `sum` begins
+        return Sum(Bias(_checked_number("added to", other)), self) if other != 0 else self
+
+    def __mul__(self, other: Kernel | float) -> Kernel:
+        if _is_number(other):
+            return self.scaled(_checked_number("multiplied with", other))
         return Product(self, other) if isinstance(other, Kernel) else NotImplemented
+
+    def __rmul__(self, other: float) -> Kernel:
+        return self.scaled(_checked_number("multiplied with", other)) if _is_number(other) else NotImplemented
+
+    def __pow__(self, exponent: int) -> Kernel:
+        return Power(self, exponent)
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    """Tell whether a value is a real number, also one in an array without axes, as parameters are."""
+    if isinstance(value, np.ndarray):
+        return value.ndim == 0 and value.dtype.kind in "iuf"
+    return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+
+
+def _checked_number(done: str, value: float) -> float:
+    """Return a number that a covariance can be multiplied with, or that can be added, or raise a ValueError."""
+    if not (np.isfinite(value) and value > 0):
+        raise ValueError(
+            f"a number that is {done} a kernel must be finite and > 0, got {value!r}: it is a variance, and no "
+            "covariance is left with another one."
+        )
+    return float(value)
 
 
 class Leaf(Kernel):
@@ -129,11 +238,20 @@ class Leaf(Kernel):
     parameter_names : tuple of str
         Names of the fields that are parameters, in order.
     setting_names : tuple of str
-        Names of the fields that are chosen once and not tuned, such as a polynomial's degree.
+        Names of the fields that are chosen once and not tuned, such as a polynomial's degree; ``columns``, where a
+        kernel can be one of some inputs alone.
+    scale_name : str or None
+        Name of the parameter that multiplies all covariances, if there is one. A derived class with a `gram`, `cross`
+        or `diag` of its own, which may do something else with it, says so again.
     """
 
     parameter_names: ClassVar[tuple[str, ...]] = ()
     setting_names: ClassVar[tuple[str, ...]] = ()
+    scale_name: ClassVar[str | None] = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        drop_outdated(cls, Leaf, {"scale_name": ("gram", "cross", "diag")})
 
     @property
     def params(self) -> dict[str, Array]:
@@ -148,18 +266,41 @@ class Leaf(Kernel):
     def replace(self, **params: ArrayLike) -> Self:
         """Return the kernel with some parameters changed; unknown names raise ValueError."""
         _check_names(self, params)
+        return self._made_with(params)
+
+    def scaled(self, factor: float) -> Kernel:
+        """Return the kernel with all covariances multiplied by a number > 0."""
+        if self.scale_name is None:
+            return super().scaled(factor)
+        return self.replace(**{self.scale_name: factor * self.params[self.scale_name]})
+
+    def with_column_names(self, names: Sequence[str] | None) -> Self:
+        """Return the kernel with the columns that it names by their positions among ``names``."""
+        columns = self.settings.get("columns")
+        if columns is None or not any(isinstance(column, str) for column in columns):
+            return self
+        return self._made_with({"columns": positions(columns, names)})
+
+    def _made_of(self) -> dict[str, Any]:
+        return {**self.params, **self.settings}
+
+    def _made_with(self, changed: dict[str, Any]) -> Self:
         if is_dataclass(self):  # with all its fields, also those that are neither parameters nor settings
-            return replace(self, **params)
-        return type(self)(**{**self.params, **self.settings, **params})
+            return replace(self, **changed)
+        return type(self)(**{**self._made_of(), **changed})
+
+    def _plain(self) -> dict[str, Any]:
+        """Return parameters, and settings but for those that are left open, as numbers, strings and lists."""
+        settings = {name: value for name, value in self.settings.items() if value is not None}
+        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
+        return {**{name: value.tolist() for name, value in self.params.items()}, **plain}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the class name, parameters and settings as plain numbers, strings and lists."""
-        plain = {name: value.tolist() for name, value in self.params.items()}
-        return {"kernel": type(self).__name__, **plain, **self.settings}
+        return {"kernel": type(self).__name__, **self._plain()}
 
     def __repr__(self) -> str:
-        fields = {**{k: v.tolist() for k, v in self.params.items()}, **self.settings}
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in fields.items())})"
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self._plain().items())})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Leaf) and self.to_dict() == other.to_dict()
@@ -178,6 +319,52 @@ class FromCross(Leaf):
     def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``gram_bar``."""
         return self.cross_vjp(X, X, gram_bar)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Bias(FromCross):
+    """Constant covariance: an offset common to all cases (v_1 in 2000, appendix B); ``k + 2.0`` is ``k + Bias(2.0)``.
+
+    Parameters
+    ----------
+    variance : float
+        Prior variance of the offset, in squared latent units.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesgp_mf.kernels import Bias
+    >>> Bias(2.0).gram(np.zeros((2, 1)))
+    array([[2., 2.],
+           [2., 2.]])
+    """
+
+    variance: ArrayLike = 1.0
+    parameter_names: ClassVar[tuple[str, ...]] = ("variance",)
+    scale_name: ClassVar[str | None] = "variance"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "variance", positive("variance", self.variance))
+
+    def cross(self, A: Array, B: Array) -> Array:
+        """Return ``variance`` everywhere, ``(a, b)``."""
+        return np.full((A.shape[0], B.shape[0]), float(self.params["variance"]))
+
+    def diag(self, X: Array) -> Array:
+        """Return ``variance`` for each case, ``(n,)``."""
+        return np.full(X.shape[0], float(self.params["variance"]))
+
+    def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
+        """Return the sum of ``cross_bar``."""
+        return {"variance": np.asarray(cross_bar.sum())}
+
+    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
+        """Return the sum of ``diag_bar``."""
+        return {"variance": np.asarray(diag_bar.sum())}
+
+    def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
+        """Return zeros ``(b, d)``: no covariance depends on the inputs."""
+        return np.zeros(B.shape)
 
 
 class Combination(Kernel):
@@ -210,6 +397,18 @@ class Combination(Kernel):
             for label, kernel in self._labelled().items()
         )
 
+    def with_column_names(self, names: Sequence[str] | None) -> Self:
+        """Return the combination of kernels with the columns that they name by their positions among ``names``."""
+        found = {label: kernel.with_column_names(names) for label, kernel in self._labelled().items()}
+        changed = any(found[label] is not kernel for label, kernel in self._labelled().items())
+        return self._rebuilt(iter(found.values())) if changed else self
+
+    def _made_of(self) -> dict[str, Any]:
+        return dict(self._labelled())
+
+    def _made_with(self, changed: dict[str, Any]) -> Self:
+        return self._rebuilt(iter({**self._labelled(), **changed}.values()))
+
     def _named(self, gradients: Iterable[dict[str, Array]]) -> dict[str, Array]:
         """Put what all kernels say of their parameters, in order, under the full names."""
         labelled = self._labelled().items()
@@ -237,6 +436,10 @@ class Composite(Combination):
     symbol: ClassVar[str]
     terms: list[Kernel]
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        drop_outdated(cls, Kernel, {"scaled": ("gram", "cross", "diag")})
+
     def __init__(self, *terms: Kernel) -> None:
         if not terms:
             raise ValueError(f"{type(self).__name__} needs at least one kernel.")
@@ -251,12 +454,7 @@ class Composite(Combination):
                 )
             flat += term.terms if type(term) is type(self) else [term]
         self.terms = flat
-        self.depth: int = 1 + max(getattr(term, "depth", 0) for term in flat)
-        if self.depth > DEEPEST:
-            raise ValueError(
-                f"sums and products of kernels may be at most {DEEPEST} deep within each other. Multiply out: sums of "
-                "sums, and products of products, are one sum and one product."
-            )
+        self.depth: int = _depth_around(flat)
 
     @property
     def parts(self) -> tuple[Kernel, ...]:
@@ -264,7 +462,7 @@ class Composite(Combination):
         return tuple(self.terms)
 
     def leaves(self) -> list[Kernel]:
-        """Return the kernels at the bottom, left to right."""
+        """Return the kernels below all sums and products, left to right."""
         return [leaf for term in self.terms for leaf in (term.leaves() if isinstance(term, Composite) else [term])]
 
     def _labelled(self) -> dict[str, Kernel]:
@@ -288,6 +486,10 @@ class Sum(Composite):
     """The covariance of a sum of independent processes."""
 
     symbol = "+"
+
+    def scaled(self, factor: float) -> Kernel:
+        """Return the sum of the terms, each with its covariances multiplied by a number > 0."""
+        return Sum(*[term.scaled(factor) for term in self.terms])
 
     def gram(self, X: Array) -> Array:
         """Return the sum of the terms' Gram matrices ``(n, n)``."""
@@ -323,6 +525,10 @@ class Product(Composite):
 
     symbol = "*"
 
+    def scaled(self, factor: float) -> Kernel:
+        """Return the product with the covariances of its first term multiplied by a number > 0."""
+        return Product(self.terms[0].scaled(factor), *self.terms[1:])
+
     def gram(self, X: Array) -> Array:
         """Return the product of the terms' Gram matrices ``(n, n)``."""
         return np.asarray(np.prod([term.gram(X) for term in self.terms], axis=0))
@@ -354,6 +560,141 @@ class Product(Composite):
         """Return the sum of the terms' pull-backs to ``B (b, d)`` of ``cross_bar`` times the other terms."""
         others = _products_of_others([term.cross(A, B) for term in self.terms])
         return np.asarray(sum(t.inputs_vjp(A, B, cross_bar * o) for t, o in zip(self.terms, others, strict=True)))
+
+
+class Power(Kernel):
+    """A whole power of a covariance, which is the covariance of a product of so many independent processes alike.
+
+    ``k**2`` is ``Power(k, 2)``. Unlike ``k * k``, whose two terms are tuned apart, it has the parameters of ``k``,
+    under their own names.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        What is raised.
+    exponent : int
+        At least 1; chosen, not tuned.
+
+    Raises
+    ------
+    ValueError
+        If ``exponent`` is no whole number >= 1.
+    TypeError
+        If ``kernel`` is no kernel, or one for each class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesgp_mf.kernels import Linear
+    >>> kernel = (Linear() + 1.0) ** 2
+    >>> kernel.diag(np.array([[2.0]]))
+    array([25.])
+    >>> list(kernel.params)
+    ['linear_weight', 'bias_variance']
+    """
+
+    def __init__(self, kernel: Kernel, exponent: int) -> None:
+        if not isinstance(kernel, Kernel) or kernel.per_class:
+            raise TypeError(f"Power takes a kernel of one process such as Gaussian(1.0), got {kernel!r}.")
+        if not isinstance(exponent, numbers.Integral) or isinstance(exponent, bool) or exponent < 1:
+            raise ValueError(
+                f"the exponent of a kernel must be a whole number >= 1, got {exponent!r}: other powers of a covariance "
+                "need not be one."
+            )
+        inner = type(kernel) is Power
+        self.kernel: Kernel = kernel.kernel if inner else kernel
+        self.exponent: int = int(exponent) * (kernel.exponent if inner else 1)
+        self.depth: int = _depth_around([self.kernel])
+
+    @property
+    def params(self) -> dict[str, Array]:
+        """The parameters of the kernel that is raised."""
+        return self.kernel.params
+
+    @property
+    def priors(self) -> dict[str, Any]:
+        """The priors of the kernel that is raised."""
+        return self.kernel.priors
+
+    @property
+    def parts(self) -> tuple[Kernel, ...]:
+        """The kernel that is raised."""
+        return (self.kernel,)
+
+    def gram(self, X: Array) -> Array:
+        """Return the power of the Gram matrix ``(n, n)``, entry by entry."""
+        return np.asarray(self.kernel.gram(X) ** self.exponent)
+
+    def cross(self, A: Array, B: Array) -> Array:
+        """Return the power of the covariances ``(a, b)``."""
+        return np.asarray(self.kernel.cross(A, B) ** self.exponent)
+
+    def diag(self, X: Array) -> Array:
+        """Return the power of the variances ``(n,)``."""
+        return np.asarray(self.kernel.diag(X) ** self.exponent)
+
+    def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
+        """Return the kernel's pull-back of ``gram_bar`` times the slope of the power."""
+        return self.kernel.gram_vjp(X, gram_bar * self._slope(self.kernel.gram(X)))
+
+    def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
+        """Return the kernel's pull-back of ``cross_bar`` times the slope of the power."""
+        return self.kernel.cross_vjp(A, B, cross_bar * self._slope(self.kernel.cross(A, B)))
+
+    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
+        """Return the kernel's pull-back of ``diag_bar`` times the slope of the power."""
+        return self.kernel.diag_vjp(X, diag_bar * self._slope(self.kernel.diag(X)))
+
+    def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
+        """Return the kernel's pull-back to ``B (b, d)`` of ``cross_bar`` times the slope of the power."""
+        return self.kernel.inputs_vjp(A, B, cross_bar * self._slope(self.kernel.cross(A, B)))
+
+    def _slope(self, values: Array) -> Array:
+        return np.asarray(self.exponent * values ** (self.exponent - 1))
+
+    def replace(self, **params: ArrayLike) -> Self:
+        """Return the power of the kernel with some parameters changed; unknown names raise ValueError."""
+        return self._made_with({"kernel": self.kernel.replace(**params)})
+
+    def scaled(self, factor: float) -> Kernel:
+        """Return the power with all covariances multiplied by a number > 0."""
+        return self._made_with({"kernel": self.kernel.scaled(factor ** (1.0 / self.exponent))})
+
+    def with_column_names(self, names: Sequence[str] | None) -> Self:
+        """Return the power of the kernel with the columns that it names by their positions among ``names``."""
+        found = self.kernel.with_column_names(names)
+        return self if found is self.kernel else self._made_with({"kernel": found})
+
+    def _made_of(self) -> dict[str, Any]:
+        return {"kernel": self.kernel, "exponent": self.exponent}
+
+    def _made_with(self, changed: dict[str, Any]) -> Self:
+        return type(self)(**{**self._made_of(), **changed})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the name, the description of the kernel that is raised, and the exponent."""
+        return {"kernel": type(self).__name__, "terms": [self.kernel.to_dict()], "exponent": self.exponent}
+
+    def __repr__(self) -> str:
+        raised = f"({self.kernel!r})" if isinstance(self.kernel, Composite) else repr(self.kernel)
+        return f"{raised}**{self.exponent}"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._made_of() == other._made_of()
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+
+def _depth_around(kernels: Iterable[Kernel]) -> int:
+    """Return how deep a kernel around these is, or raise a ValueError if that is deeper than Python's calls go."""
+    depth = 1 + max(getattr(kernel, "depth", 0) for kernel in kernels)
+    if depth > DEEPEST:
+        raise ValueError(
+            f"sums and products of kernels may be at most {DEEPEST} deep within each other. Multiply out: sums of "
+            "sums, and products of products, are one sum and one product."
+        )
+    return depth
 
 
 def _products_of_others(matrices: list[Array]) -> list[Array]:

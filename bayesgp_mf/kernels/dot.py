@@ -3,14 +3,15 @@ r"""Kernels of the weighted inner product :math:`s(x,x') = \sum_l w_l x_l x'_l`.
 from __future__ import annotations
 
 import numbers
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.kernels.base import FromCross
-from bayesgp_mf.kernels.parameters import check_columns, positive, reduce_like
+from bayesgp_mf.kernels.columns import Columns, as_columns, check_entries, chosen, chosen_pair, put_back
+from bayesgp_mf.kernels.values import check_columns, positive, reduce_like
 from bayesgp_mf.types import Array
 
 
@@ -54,6 +55,8 @@ class Linear(FromCross):
     ----------
     weight : float or (d,) array
         w_l > 0, the prior variance of each input's coefficient.
+    columns : str, int or sequence of them, optional
+        The inputs that the kernel is of, by name in a data frame or by position; all by default.
 
     Examples
     --------
@@ -64,30 +67,39 @@ class Linear(FromCross):
     """
 
     weight: ArrayLike = 1.0
+    columns: Columns = field(default=None, kw_only=True)
     parameter_names: ClassVar[tuple[str, ...]] = ("weight",)
+    setting_names: ClassVar[tuple[str, ...]] = ("columns",)
+    scale_name: ClassVar[str | None] = "weight"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight", positive("weight", self.weight, vector=True))
+        object.__setattr__(self, "columns", as_columns(self.columns))
+        check_entries("weight", self.params["weight"], self.columns)
 
     def cross(self, A: Array, B: Array) -> Array:
         """Return the covariances ``(a, b)``."""
+        A, B = chosen_pair(self.columns, A, B)
         return _inner(self.params["weight"], A, B)
 
     def diag(self, X: Array) -> Array:
         """Return the variances ``(n,)``."""
+        X = chosen(self.columns, X)
         return _inner_diag(self.params["weight"], X)
 
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``cross_bar``."""
+        A, B = chosen_pair(self.columns, A, B)
         return {"weight": _weight_vjp(self.params["weight"], A, B, cross_bar)}
 
     def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``diag_bar``."""
+        X = chosen(self.columns, X)
         return {"weight": _weight_diag_vjp(self.params["weight"], X, diag_bar)}
 
     def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
         """Return the pull-back of ``cross_bar`` to ``B``, ``(b, d)``."""
-        return _inputs_vjp(self.params["weight"], A, cross_bar)
+        return put_back(self.columns, _inputs_vjp(self.params["weight"], chosen(self.columns, A), cross_bar), B)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -104,6 +116,8 @@ class Polynomial(FromCross):
         b >= 0; zero leaves only the terms of degree k.
     variance : float
         v_0, in squared latent units.
+    columns : str, int or sequence of them, optional
+        The inputs that the kernel is of, by name in a data frame or by position; all by default.
 
     Examples
     --------
@@ -117,8 +131,10 @@ class Polynomial(FromCross):
     weight: ArrayLike = 1.0
     offset: ArrayLike = 1.0
     variance: ArrayLike = 1.0
+    columns: Columns = field(default=None, kw_only=True)
     parameter_names: ClassVar[tuple[str, ...]] = ("weight", "offset", "variance")
-    setting_names: ClassVar[tuple[str, ...]] = ("degree",)
+    setting_names: ClassVar[tuple[str, ...]] = ("degree", "columns")
+    scale_name: ClassVar[str | None] = "variance"
 
     def __post_init__(self) -> None:
         if not isinstance(self.degree, numbers.Integral) or self.degree < 1:
@@ -127,19 +143,24 @@ class Polynomial(FromCross):
         object.__setattr__(self, "weight", positive("weight", self.weight, vector=True))
         object.__setattr__(self, "offset", positive("offset", self.offset, zero_allowed=True))
         object.__setattr__(self, "variance", positive("variance", self.variance))
+        object.__setattr__(self, "columns", as_columns(self.columns))
+        check_entries("weight", self.params["weight"], self.columns)
 
     def cross(self, A: Array, B: Array) -> Array:
         """Return the covariances ``(a, b)``."""
+        A, B = chosen_pair(self.columns, A, B)
         base = self.params["offset"] + _inner(self.params["weight"], A, B)
         return np.asarray(self.params["variance"] * base**self.degree)
 
     def diag(self, X: Array) -> Array:
         """Return the variances ``(n,)``."""
+        X = chosen(self.columns, X)
         base = self.params["offset"] + _inner_diag(self.params["weight"], X)
         return np.asarray(self.params["variance"] * base**self.degree)
 
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``cross_bar``."""
+        A, B = chosen_pair(self.columns, A, B)
         weight = self.params["weight"]
         inner_bar, variance_bar = self._bars(_inner(weight, A, B), cross_bar)
         weight_bar = _weight_vjp(weight, A, B, inner_bar)
@@ -147,6 +168,7 @@ class Polynomial(FromCross):
 
     def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``diag_bar``."""
+        X = chosen(self.columns, X)
         weight = self.params["weight"]
         inner_bar, variance_bar = self._bars(_inner_diag(weight, X), diag_bar)
         weight_bar = _weight_diag_vjp(weight, X, inner_bar)
@@ -154,8 +176,10 @@ class Polynomial(FromCross):
 
     def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
         """Return the pull-back of ``cross_bar`` to ``B``, ``(b, d)``."""
-        weight = self.params["weight"]
-        return _inputs_vjp(weight, A, self._bars(_inner(weight, A, B), cross_bar)[0])
+        weight, whole = self.params["weight"], B
+        A, B = chosen_pair(self.columns, A, B)
+        gradient = _inputs_vjp(weight, A, self._bars(_inner(weight, A, B), cross_bar)[0])
+        return put_back(self.columns, gradient, whole)
 
     def _bars(self, inner: Array, bar: Array) -> tuple[Array, Array]:
         """Pull the derivative with respect to covariances back to their inner products, and to the variance."""
@@ -183,6 +207,8 @@ class NeuralNetwork(FromCross):
         v_0, in squared latent units.
     activation : {"erf", "sign"}
         The hidden units; with "sign" an input at the origin needs b > 0.
+    columns : str, int or sequence of them, optional
+        The inputs that the kernel is of, by name in a data frame or by position; all by default.
 
     Raises
     ------
@@ -201,8 +227,10 @@ class NeuralNetwork(FromCross):
     bias: ArrayLike = 0.0
     variance: ArrayLike = 1.0
     activation: Literal["erf", "sign"] = "erf"
+    columns: Columns = field(default=None, kw_only=True)
     parameter_names: ClassVar[tuple[str, ...]] = ("weight", "bias", "variance")
-    setting_names: ClassVar[tuple[str, ...]] = ("activation",)
+    setting_names: ClassVar[tuple[str, ...]] = ("activation", "columns")
+    scale_name: ClassVar[str | None] = "variance"
 
     def __post_init__(self) -> None:
         if self.activation not in ("erf", "sign"):
@@ -210,6 +238,8 @@ class NeuralNetwork(FromCross):
         object.__setattr__(self, "weight", positive("weight", self.weight, vector=True))
         object.__setattr__(self, "bias", positive("bias", self.bias, zero_allowed=True))
         object.__setattr__(self, "variance", positive("variance", self.variance))
+        object.__setattr__(self, "columns", as_columns(self.columns))
+        check_entries("weight", self.params["weight"], self.columns)
 
     def _inner(self, A: Array, B: Array) -> Array:
         return np.asarray(self.params["bias"] + _inner(self.params["weight"], A, B))
@@ -238,11 +268,13 @@ class NeuralNetwork(FromCross):
 
     def cross(self, A: Array, B: Array) -> Array:
         """Return the covariances ``(a, b)``."""
+        A, B = chosen_pair(self.columns, A, B)
         angle, _ = self._angle(self._inner(A, B), self._norm(A), self._norm(B))
         return np.asarray(self.params["variance"] * (2.0 / np.pi) * angle)
 
     def diag(self, X: Array) -> Array:
         """Return the variances ``(n,)``."""
+        X = chosen(self.columns, X)
         return np.asarray(self.params["variance"] * (2.0 / np.pi) * self._own_angle(X)[0])
 
     def _own_angle(self, X: Array) -> tuple[Array, Array]:
@@ -256,6 +288,7 @@ class NeuralNetwork(FromCross):
 
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``cross_bar``."""
+        A, B = chosen_pair(self.columns, A, B)
         weight = self.params["weight"]
         angle, inner_bar, norm_a_bar, norm_b_bar = self._bars(A, B, cross_bar)
         by_norms = norm_a_bar @ A**2 + norm_b_bar @ B**2
@@ -274,6 +307,7 @@ class NeuralNetwork(FromCross):
 
     def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``diag_bar``."""
+        X = chosen(self.columns, X)
         angle, slope = self._own_angle(X)
         own_bar = (2.0 / np.pi) * self.params["variance"] * diag_bar * slope
         return {
@@ -284,9 +318,11 @@ class NeuralNetwork(FromCross):
 
     def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
         """Return the pull-back of ``cross_bar`` to ``B``, ``(b, d)``."""
-        weight = self.params["weight"]
+        weight, whole = self.params["weight"], B
+        A, B = chosen_pair(self.columns, A, B)
         _, inner_bar, _, norm_b_bar = self._bars(A, B, cross_bar)
-        return np.asarray(_inputs_vjp(weight, A, inner_bar) + 2.0 * weight * norm_b_bar[:, None] * B)
+        gradient = _inputs_vjp(weight, A, inner_bar) + 2.0 * weight * norm_b_bar[:, None] * B
+        return put_back(self.columns, np.asarray(gradient), whole)
 
     def _bars(self, A: Array, B: Array, cross_bar: Array) -> tuple[Array, Array, Array, Array]:
         """Return the angles, and pull ``cross_bar`` back to s(a, b) and to the norms of both sides."""

@@ -61,6 +61,10 @@ class PerClass(Combination):
     def _rebuilt(self, labelled: Iterator[Kernel]) -> Self:
         return type(self)(*labelled)
 
+    def scaled(self, factor: float) -> Kernel:
+        """Return the kernel of each class with its covariances multiplied by a number > 0."""
+        return PerClass(*[kernel.scaled(factor) for kernel in self.kernels])
+
     def gram(self, X: Array) -> Array:
         """Return the covariances ``(C, n, n)`` of the process of each class at ``X (n, d)``."""
         return np.stack([kernel.gram(X) for kernel in self.kernels])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist, pdist, squareform
 
 from bayesgp_mf.kernels.base import Leaf
+from bayesgp_mf.kernels.columns import Columns, as_columns, check_entries, chosen, chosen_pair, put_back
 from bayesgp_mf.kernels.inherited import drop_outdated
-from bayesgp_mf.kernels.parameters import check_columns, positive, reduce_like
+from bayesgp_mf.kernels.values import check_columns, positive, reduce_like
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array
 
@@ -34,16 +35,30 @@ class Stationary(Leaf):
         :math:`\ell` in the units of the inputs; the papers' w_l is :math:`1/\ell_l^2`.
     variance : float
         v_0, the prior variance of the process, in squared latent units.
+    columns : str, int or sequence of them, optional
+        The inputs whose distance counts, by name in a data frame or by position; all by default. ``lengthscale`` may
+        then have one entry for each of them, in their order.
 
     Raises
     ------
     ValueError
-        If a parameter is not finite and positive; on use, if ``lengthscale`` does not fit the inputs.
+        If a parameter is not finite and positive, or ``columns`` are none; on use, if one of them does not fit the
+        inputs, or is a name whose position `fit` has not found.
+
+    Attributes
+    ----------
+    steep : bool
+        Whether the slope grows without bound as cases come close. Gradients then take differences of each pair before
+        they are squared: slower, with the digits that sums of squares less products lose where the slope is large.
     """
 
     lengthscale: ArrayLike = 1.0
     variance: ArrayLike = 1.0
+    columns: Columns = field(default=None, kw_only=True)
     parameter_names: ClassVar[tuple[str, ...]] = ("lengthscale", "variance")
+    setting_names: ClassVar[tuple[str, ...]] = ("columns",)
+    scale_name: ClassVar[str | None] = "variance"
+    steep: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -52,6 +67,8 @@ class Stationary(Leaf):
     def __post_init__(self) -> None:
         object.__setattr__(self, "lengthscale", positive("lengthscale", self.lengthscale, vector=True))
         object.__setattr__(self, "variance", positive("variance", self.variance))
+        object.__setattr__(self, "columns", as_columns(self.columns))
+        check_entries("lengthscale", self.params["lengthscale"], self.columns)
 
     @abc.abstractmethod
     def profile(self, squared: Array) -> Array:
@@ -72,13 +89,14 @@ class Stationary(Leaf):
 
     def gram(self, X: Array) -> Array:
         """Return the covariances ``(n, n)``; exactly symmetric, with ``variance`` on the diagonal."""
+        X = chosen(self.columns, X)
         gram = squareform(self.params["variance"] * self.profile(self._squared(X)))
         np.fill_diagonal(gram, self.params["variance"])
         return np.asarray(gram)
 
     def cross(self, A: Array, B: Array) -> Array:
         """Return the covariances ``(a, b)``."""
-        A, B = np.asarray(A), np.asarray(B)
+        A, B = chosen_pair(self.columns, np.asarray(A), np.asarray(B))
         cross = np.empty((A.shape[0], B.shape[0]))
         for rows, squared in self._squared_between(A, B):
             np.multiply(self.params["variance"], self.profile(squared), out=cross[rows])
@@ -100,12 +118,16 @@ class Stationary(Leaf):
         With :math:`M = \bar K \odot \partial k / \partial r^2`, the sum over pairs
         :math:`\sum_{ij} M_{ij} (x_{il} - x_{jl})^2` is some matrix products for all l at once.
         """
+        X = chosen(self.columns, X)
         # each pair once; a case and itself are at distance zero whatever the length scale
         squared, bar = self._squared(X), squareform(gram_bar, checks=False)
         profile, slope = self._profile_and_slope(squared)
         numbers = {name: 2.0 * value for name, value in self._numbers_vjp(squared, profile, bar).items()}
         numbers["variance"] += float(gram_bar.trace())
         slope *= bar
+        if self.steep:
+            pairs = np.array([slope @ pdist(X[:, [column]], "sqeuclidean") for column in range(X.shape[1])])
+            return self._by_name(2.0 * pairs, numbers)
         slopes, a = squareform(slope), X - X.mean(axis=0)
         pairs = slopes.sum(axis=1) @ a**2 - np.einsum("il,il->l", a, slopes @ a)
         return self._by_name(2.0 * pairs, numbers)
@@ -117,6 +139,7 @@ class Stationary(Leaf):
 
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``cross_bar``, as `gram_vjp` does."""
+        A, B = chosen_pair(self.columns, A, B)
         centre = A.mean(axis=0)
         a, b = A - centre, B - centre
         pairs, columns = np.zeros(A.shape[1]), np.zeros(B.shape[0])
@@ -126,6 +149,10 @@ class Stationary(Leaf):
             for name, value in self._numbers_vjp(squared, profile, cross_bar[rows]).items():
                 numbers[name] = numbers.get(name, 0.0) + value
             slope *= cross_bar[rows]
+            if self.steep:
+                squares = (np.subtract.outer(x, z) ** 2 for x, z in zip(a[rows].T, b.T, strict=True))
+                pairs += np.array([np.vdot(slope, square) for square in squares])
+                continue
             pairs += slope.sum(axis=1) @ a[rows] ** 2 - 2.0 * np.einsum("il,il->l", a[rows], slope @ b)
             columns += slope.sum(axis=0)
         return self._by_name(pairs + columns @ b**2, numbers)
@@ -136,6 +163,8 @@ class Stationary(Leaf):
         With :math:`M` as in `gram_vjp`, it is :math:`2 v_0 \sum_i M_{ij} (b_{jl} - a_{il}) / \ell_l^2`. A pair at
         distance zero adds nothing, also where the slope is not finite there.
         """
+        whole = B
+        A, B = chosen_pair(self.columns, A, B)
         centre = A.mean(axis=0)
         a, b = A - centre, B - centre
         columns, products = np.zeros(B.shape[0]), np.zeros(B.shape)
@@ -145,7 +174,7 @@ class Stationary(Leaf):
             columns += slope.sum(axis=0)
             products += slope.T @ a[rows]
         scale = 2.0 * self.params["variance"] / self.params["lengthscale"] ** 2
-        return np.asarray(scale * (columns[:, None] * b - products))
+        return put_back(self.columns, np.asarray(scale * (columns[:, None] * b - products)), whole)
 
     def _profile_and_slope(self, squared: Array) -> tuple[Array, Array]:
         """Return both, at the cost of one where they share their parts."""
@@ -170,6 +199,8 @@ class Gaussian(Stationary):
         :math:`\ell`, in the units of the inputs; the papers' w_l is :math:`1/\ell_l^2`.
     variance : float
         v_0, in squared latent units.
+    columns : str, int or sequence of them, optional
+        The inputs whose distance counts, by name in a data frame or by position; all by default.
 
     Examples
     --------
@@ -193,12 +224,46 @@ class Gaussian(Stationary):
         return profile, -0.5 * profile
 
 
+class Matern12(Stationary):
+    r"""Matern kernel of smoothness 1/2, :math:`v_0 \exp(-r)`: that of an Ornstein-Uhlenbeck process on a line.
+
+    Its functions are continuous and nowhere smooth.
+
+    Parameters
+    ----------
+    lengthscale, variance, columns
+        As for `Gaussian`; ``lengthscale`` may be ``(d,)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesgp_mf.kernels import Matern12
+    >>> Matern12().cross(np.array([[0.0]]), np.array([[1.0]])).round(4)
+    array([[0.3679]])
+    """
+
+    steep: ClassVar[bool] = True
+
+    def profile(self, squared: Array) -> Array:
+        """Return exp(-r)."""
+        return np.exp(-np.sqrt(squared))
+
+    def slope(self, squared: Array) -> Array:
+        """Return -exp(-r)/(2r), and 0 at distance zero: what it is multiplied with is zero of a higher order."""
+        return self._profile_and_slope(squared)[1]
+
+    def _profile_and_slope(self, squared: Array) -> tuple[Array, Array]:
+        root = np.sqrt(squared)
+        decay = np.exp(-root)
+        return decay, np.divide(-0.5 * decay, root, out=np.zeros_like(root), where=root > 0.0)
+
+
 class Matern32(Stationary):
     r"""Matern kernel of smoothness 3/2, :math:`v_0 (1 + \sqrt3 r) \exp(-\sqrt3 r)`.
 
     Parameters
     ----------
-    lengthscale, variance : float
+    lengthscale, variance, columns
         As for `Gaussian`; ``lengthscale`` may be ``(d,)``.
 
     Examples
@@ -233,7 +298,7 @@ class Matern52(Stationary):
 
     Parameters
     ----------
-    lengthscale, variance : float
+    lengthscale, variance, columns
         As for `Gaussian`; ``lengthscale`` may be ``(d,)``.
 
     Examples
@@ -272,7 +337,7 @@ class RationalQuadratic(Stationary):
 
     Parameters
     ----------
-    lengthscale, variance : float
+    lengthscale, variance, columns
         As for `Gaussian`; ``lengthscale`` may be ``(d,)``.
     shape : float
         a > 0; the kernel tends to the Gaussian one as a grows.

@@ -16,7 +16,7 @@ from pytensor.graph.basic import Variable
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.kernels.parameters import positive
+from bayesgp_mf.kernels.values import positive
 from bayesgp_mf.pymc.graph import free_inputs, interpret
 from bayesgp_mf.pymc.priors import prior_of, start_of
 from bayesgp_mf.types import Array

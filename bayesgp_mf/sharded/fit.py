@@ -258,7 +258,7 @@ def fit(
     if hyper is not None:
         check_hyper(hyper)
     rng = as_generator(random_seed)
-    kernel = as_kernel(kernel, tuned=hyper is not None)
+    kernel = as_kernel(kernel, tuned=hyper is not None).with_column_names(table.columns)
     with closing(place(int(processes) if len(table.parts) > 1 else 1, client, table.parts)) as backend:
         seed = int(rng.integers(2**62))
         seen = backend.map_reduce(look, _Asked(seed, SAMPLE, likelihood.targets == "binary"))

@@ -363,12 +363,14 @@ class Stream:
         if self.n_seen and X.shape[1] != columns:
             raise ValueError(f"X must have {columns} columns, as at the first update, got {X.shape[1]}.")
         t, classes = self._targets(y, X.shape[0])
+        told = self._features, self._classes, self._state
+        if not self.n_seen:
+            self._state = replace(self._state, kernel=self.kernel.with_column_names(features))
         path = None if checkpoint is None else Path(checkpoint)
         if path is not None:
             check_writable(path, self.kernel, self._likelihood)
         if not self.n_seen:
             warn_of_scale(X, [self.kernel])
-        told = self._features, self._classes
         self._features, self._classes = features if self._features is None else self._features, classes
         size, before = self._part, self.n_seen
         total = -(-X.shape[0] // size)
@@ -382,7 +384,7 @@ class Stream:
         except BaseException as error:  # Ctrl-C too
             done = self.n_seen - before
             if not self.n_seen:
-                self._features, self._classes = told
+                self._features, self._classes, self._state = told
             error.add_note(
                 f"The stream has learned from the first {done} of the {X.shape[0]} rows of this update, {self.n_seen} "
                 f"cases in all, and goes on from there: update(X[{done}:], y[{done}:])."

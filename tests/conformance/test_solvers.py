@@ -16,11 +16,15 @@ from bayesgp_mf.methods import METHODS, MULTICLASS, get_method
 
 KERNELS = {
     "gaussian": bgp.kernels.Gaussian(1.0, 2.0),
+    "matern12": bgp.kernels.Matern12(1.0, columns=1),
     "matern32": bgp.kernels.Matern32(1.0),
     "matern52": bgp.kernels.Matern52([0.8, 1.5]),
     "rational quadratic": bgp.kernels.RationalQuadratic(1.0, 1.0, 1.0),
+    "periodic": 2.0 * bgp.kernels.Periodic(1.0, period=3.0),
+    "categorical with white noise": bgp.kernels.Categorical(columns=0) + bgp.kernels.White(0.1),
     "linear with white noise": bgp.kernels.Linear(1.0) + bgp.kernels.White(0.1),
     "polynomial": bgp.kernels.Polynomial(3, 0.5),
+    "power": bgp.kernels.Matern52(1.5) ** 2,
     "network": bgp.kernels.NeuralNetwork(1.0, 0.5) * bgp.kernels.Bias(2.0),
 }
 LIKELIHOODS = {

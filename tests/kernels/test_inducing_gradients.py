@@ -13,16 +13,18 @@ from bayesgp_mf.kernels import (
     Gaussian,
     Kernel,
     Linear,
+    Matern12,
     Matern32,
     Matern52,
     NeuralNetwork,
     PerClass,
+    Periodic,
     RationalQuadratic,
     White,
 )
 from bayesgp_mf.kernels.base import Leaf
 from bayesgp_mf.kernels.stationary import Stationary
-from tests.kernels.cases import ARD, CASES
+from tests.kernels.cases import ARD, CASES, SMOOTH
 from tests.kernels.differences import check_gradient, check_moves
 
 X = np.random.default_rng(0).standard_normal((9, 3))
@@ -34,6 +36,7 @@ PRODUCTS = {
     "noise multiplied": (Gaussian(ARD) + White(0.3)) * RationalQuadratic(1.5),
 }
 everywhere = pytest.mark.parametrize("kernel", [*CASES.values(), *PRODUCTS.values()], ids=[*CASES, *PRODUCTS])
+smooth = pytest.mark.parametrize("kernel", [*SMOOTH.values(), *PRODUCTS.values()], ids=[*SMOOTH, *PRODUCTS])
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -96,7 +99,7 @@ def test_diag_vjp_of_several_classes_is_that_of_each():
     check_gradient(kernel, kernel.diag_vjp(X, bar), lambda k: float(np.sum(k.diag(X) * bar)))
 
 
-@everywhere
+@smooth
 def test_inputs_vjp_passes_central_differences(kernel):
     others = X[:4] + 0.3
     vjp = kernel.inputs_vjp(X, others, BAR)
@@ -105,7 +108,8 @@ def test_inputs_vjp_passes_central_differences(kernel):
 
 
 @pytest.mark.parametrize(
-    "kernel", [Gaussian(ARD), Matern32(ARD), Matern52(ARD), RationalQuadratic(1.5), *PRODUCTS.values()]
+    "kernel",
+    [Gaussian(ARD), Matern32(ARD), Matern52(ARD), RationalQuadratic(1.5), Periodic(1.0, 2.0, ARD), *PRODUCTS.values()],
 )
 def test_twice_inputs_vjp_is_the_derivative_of_gram(kernel):
     # the case with itself is in it: at distance zero in a stationary kernel, its own variance in others
@@ -113,7 +117,7 @@ def test_twice_inputs_vjp_is_the_derivative_of_gram(kernel):
     check_moves(X, vjp, lambda moved: float(np.sum(kernel.gram(moved) * SYMMETRIC)))
 
 
-@pytest.mark.parametrize("kind", [Gaussian, Matern32, Matern52, RationalQuadratic])
+@pytest.mark.parametrize("kind", [Gaussian, Matern12, Matern32, Matern52, RationalQuadratic, Periodic])
 def test_equal_inputs_leave_no_rounding_in_the_derivative(kind):
     assert not kind(1e-3).inputs_vjp(1e3 * X, 1e3 * X, 1e9 * np.eye(9)).any()
 
@@ -140,7 +144,7 @@ def test_the_derivative_in_inputs_does_not_depend_on_where_they_are():
     np.testing.assert_allclose(kernel.inputs_vjp(rows + far, rows[:4] + 0.25 + far, BAR), near, rtol=1e-10)
 
 
-@pytest.mark.parametrize("kernel", [Matern52(ARD), RationalQuadratic(ARD, 2.0, 0.7)])
+@pytest.mark.parametrize("kernel", [Matern12(ARD), Matern52(ARD), RationalQuadratic(ARD, 2.0, 0.7)])
 def test_many_pairs_are_worked_out_as_few_are(kernel):
     rng = np.random.default_rng(5)
     rows, bar, others = rng.standard_normal((2_000, 3)), rng.standard_normal((2_000, 90)), rng.standard_normal((90, 3))

@@ -13,6 +13,7 @@ from bayesgp_mf.kernels import (
     Gaussian,
     Kernel,
     Linear,
+    Matern12,
     Matern32,
     Matern52,
     NeuralNetwork,
@@ -68,7 +69,7 @@ def test_cross_vjp_passes_central_differences(kernel):
 
 
 @pytest.mark.parametrize("lengthscale", [1e-3, 1e-1, 1e1, 1e3])
-@pytest.mark.parametrize("kind", [Gaussian, Matern32, Matern52, RationalQuadratic])
+@pytest.mark.parametrize("kind", [Gaussian, Matern12, Matern32, Matern52, RationalQuadratic])
 def test_gradients_hold_over_six_decades_of_length_scale(kind, lengthscale):
     points = X.copy()
     points[1] = points[0] + 0.5 * lengthscale  # so that something is correlated at every scale
@@ -86,7 +87,7 @@ def test_gradients_hold_over_six_decades_of_length_scale(kind, lengthscale):
     np.testing.assert_allclose(got, numeric, rtol=1e-5)
 
 
-@pytest.mark.parametrize("kind", [Gaussian, Matern32, Matern52, RationalQuadratic])
+@pytest.mark.parametrize("kind", [Gaussian, Matern12, Matern32, Matern52, RationalQuadratic])
 def test_the_diagonal_leaves_no_rounding_in_the_gradient_of_the_length_scale(kind):
     # the variance of a case does not depend on the length scale, however large its weight
     assert kind(1e-3).gram_vjp(1e3 * X, 1e9 * np.eye(9))["lengthscale"] == 0.0
@@ -220,7 +221,7 @@ def test_white_noise_is_new_for_every_new_case():
         (lambda: NeuralNetwork(activation="sign").gram(np.zeros((2, 3))), "undefined at the origin"),
         (lambda: NeuralNetwork(bias=-0.1), "bias must be finite and >= 0"),
         (lambda: RationalQuadratic(shape=0.0), "shape must be finite and > 0"),
-        (lambda: from_dict({"kernel": "Periodic"}), "unknown kernel 'Periodic'; expected one of"),
+        (lambda: from_dict({"kernel": "Cosine"}), "unknown kernel 'Cosine'; expected one of"),
         (lambda: from_dict(None), "description must be a dict, as to_dict of a kernel returns it, got None"),
         (lambda: from_dict("Gaussian"), "description must be a dict, .* got 'Gaussian'"),
         (lambda: from_dict({1: 2.0}), "description must be a dict, .* got {1: 2.0}"),
@@ -237,9 +238,12 @@ def test_bad_parameters_are_named(make, message):
         make()
 
 
-def test_a_kernel_does_not_combine_with_a_number():
-    with pytest.raises(TypeError):
-        Gaussian() + 1.0
+def test_a_kernel_does_not_combine_with_other_things():
+    for other in ("1.0", None, True, [1.0], np.ones(2)):
+        with pytest.raises(TypeError):
+            Gaussian() + other
+        with pytest.raises(TypeError):
+            other * Gaussian()
     with pytest.raises(TypeError, match="takes kernels, got float"):
         Sum(Gaussian(), 1.0)
 
