@@ -43,7 +43,7 @@ class Binomial:
     >>> import numpy as np
     >>> from bayesgp_mf.likelihoods import Binomial
     >>> Binomial(5).log_partition(np.array([5.0]), np.array([0.0]), np.array([1.0])).value.round(6)
-    array([-2.496226])
+    array([-2.348229])
     >>> Binomial([5, 8]).sample(np.array([9.0, -9.0]), np.random.default_rng(0))
     array([5., 0.])
     """

@@ -130,7 +130,7 @@ class NegativeBinomial:
     >>> import numpy as np
     >>> from bayesgp_mf.likelihoods import NegativeBinomial
     >>> NegativeBinomial(2.0).log_partition(np.array([3.0]), np.array([0.0]), np.array([1.0])).value.round(6)
-    array([-2.486989])
+    array([-2.70189])
     """
 
     dispersion: float

@@ -57,14 +57,14 @@ class StudentT:
     References
     ----------
     .. [1] Vanhatalo, J., Jylänki, P., & Vehtari, A. (2009). Gaussian process regression with Student-t likelihood.
-       NIPS 22, section 2.
+       NIPS 22.
 
     Examples
     --------
     >>> import numpy as np
     >>> from bayesgp_mf.likelihoods import StudentT
     >>> StudentT(0.5, df=4).log_partition(np.array([3.0]), np.array([0.0]), np.array([1.0])).d1.round(6)
-    array([1.657938])
+    array([1.850471])
     """
 
     scale: float = 1.0
