@@ -61,7 +61,7 @@ def test_they_are_tuned_predicted_judged_saved_and_predict_the_same_in_a_new_pro
     fit = get_group(idata, "fit")
     assert fit.attrs["status"] == "CONVERGED"
     assert "quality" in fit.attrs
-    assert np.isfinite(float(bgp.loo(idata)["elpd"] if "elpd" in bgp.loo(idata) else bgp.loo(idata)["elpd_loo"]))
+    assert 0 < float(bgp.loo(idata)["se"]) < 40
     error = np.abs(fit["latent_mean"].values - F) / fit["latent_sd"].values
     assert np.mean(error < 2.0) > 0.8  # the function that made the targets
     idata.to_netcdf(str(tmp_path / "fit.nc"))
