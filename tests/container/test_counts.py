@@ -123,6 +123,15 @@ def test_trials_of_each_case_are_those_of_its_row(method):
     assert np.max(np.abs(wrong.alpha - one.alpha[order])) > 0.4 * np.abs(one.alpha).max()
 
 
+def test_a_search_on_a_part_of_the_cases_takes_their_trials_along():
+    """With the trials of others some would have more successes than trials, which is refused."""
+    options = {"inducing": bgp.Inducing(8, rows=20), "hyper": "evidence"}
+    assert np.isfinite(fitted(CASES["binomial with trials of each"], **options)["fit"]["lengthscale"].values)
+    one, same = (fitted(likelihood, **options)["fit"] for likelihood in (bgp.Binomial(9), bgp.Binomial([9] * 40)))
+    for name in ("lengthscale", "latent_mean", "log_evidence"):
+        np.testing.assert_array_equal(one[name].values, same[name].values)
+
+
 def test_a_case_left_out_takes_its_trials_with_it():
     y = targets(CASES["binomial with trials of each"])
     problem = bgp.Problem(KERNEL.gram(X), y, bgp.Binomial(TRIALS))
