@@ -39,13 +39,14 @@ if TYPE_CHECKING:
     from bayesgp_mf.inference.inducing import Inducing
     from bayesgp_mf.inference.problem import Problem
     from bayesgp_mf.inference.solution import Control, Solution
-    from bayesgp_mf.likelihoods import Logit, Probit, Softmax, Step
+    from bayesgp_mf.likelihoods import Binomial, Logit, NegativeBinomial, Poisson, Probit, Softmax, Step, StudentT
     from bayesgp_mf.methods import solve
     from bayesgp_mf.processes.single import Posterior
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Binomial",
     "BoundWarning",
     "Control",
     "ConvergenceError",
@@ -53,7 +54,9 @@ __all__ = [
     "InconsistentDataError",
     "Inducing",
     "Logit",
+    "NegativeBinomial",
     "NotPositiveDefiniteError",
+    "Poisson",
     "Posterior",
     "Probit",
     "Problem",
@@ -61,6 +64,7 @@ __all__ = [
     "Solution",
     "Status",
     "Step",
+    "StudentT",
     "UndefinedQuantityError",
     "compare",
     "datasets",
@@ -108,7 +112,7 @@ _HOMES = {
     ),
     "fitting": ("posterior", "predict"),
     "front": ("fit",),
-    "likelihoods": ("Logit", "Probit", "Softmax", "Step"),
+    "likelihoods": ("Binomial", "Logit", "NegativeBinomial", "Poisson", "Probit", "Softmax", "Step", "StudentT"),
     "methods": ("solve",),
     "processes.single": ("Posterior",),
     "inference.inducing": ("Inducing",),

@@ -37,6 +37,7 @@ from bayesgp_mf.inputs import (
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.likelihoods.base import ClassLikelihood
+from bayesgp_mf.likelihoods.optional import unsaved
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.methods import check_marginals, get_method
@@ -430,6 +431,8 @@ def _check_model(
 ) -> None:
     """Raise an error if kernel, likelihood, strategy and methods do not go together, before any work is done."""
     describe_likelihood(likelihood)
+    if (reason := unsaved(likelihood)) is not None:
+        warn(reason, UserWarning)
     if kernel.per_class and likelihood.targets != "classes":
         raise ValueError(
             f"kernels.PerClass has a kernel for each class, and {type(likelihood).__name__} one latent value for each "

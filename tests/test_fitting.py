@@ -11,6 +11,7 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group, group_names
 from bayesgp_mf.likelihoods import Gaussian
+from bayesgp_mf.likelihoods.shifted import Shifted
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.solvers.exact import Exact
 
@@ -327,9 +328,24 @@ def test_every_method_goes_through_the_same_door(method, likelihood, tmp_path):
     assert np.isfinite(float(bgp.loo(idata)["se"]))
 
 
-def test_a_likelihood_that_cannot_be_saved_is_refused_before_any_work():
-    with pytest.raises(bgp.UndefinedQuantityError, match="function"):
-        quick(likelihood=bgp.likelihoods.Quadrature(lambda t, f: -np.logaddexp(0, -t * f)))
+def test_a_likelihood_of_a_function_without_a_name_is_fitted_and_asked_for_again():
+    likelihood = bgp.likelihoods.Quadrature(lambda t, f: -np.logaddexp(0, -t * f))
+    with pytest.warns(
+        UserWarning, match="<lambda>, which cannot be imported.*predict and posterior want it again"
+    ) as said:
+        idata = quick(likelihood=likelihood)
+    assert len(said) == 1
+    with pytest.raises(ValueError, match=r"does not hold its likelihood.*likelihood=\.\.\."):
+        bgp.predict(idata, X[:2])
+    got = bgp.predict(idata, X[:2], likelihood=likelihood)["predictions"]["p"].values
+    expected = bgp.predict(quick(likelihood=bgp.Logit()), X[:2])["predictions"]["p"].values
+    np.testing.assert_allclose(got, expected, atol=1e-6)
+
+
+def test_a_likelihood_that_says_it_cannot_be_saved_is_refused_before_any_work():
+    likelihood = Shifted(bgp.Logit(), np.zeros(12))
+    with pytest.raises(bgp.UndefinedQuantityError, match="prior mean"):
+        quick(likelihood=likelihood)
 
 
 def test_exact_that_is_not_exact_enough_comes_back_when_asked_for(monkeypatch):

@@ -21,7 +21,7 @@ from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import as_kernel
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import to_dict
+from bayesgp_mf.likelihoods.optional import holds_functions, to_dict
 from bayesgp_mf.methods import get_method
 
 T = TypeVar("T")
@@ -103,10 +103,18 @@ def kernel_of(fit: xr.Dataset, given: Any, names_of_inputs: Sequence[str] | None
 
 def likelihood_of(fit: xr.Dataset, given: Any) -> Likelihood:
     """Return the likelihood of a fit, held or given."""
+    if given is not None:
+        check_likelihood(given)
+        with refused_as(DAMAGED):
+            said = json.loads(fit.attrs["likelihood"])
+        if holds_functions(given) and "program" not in said:  # which may not be there to be held
+            described = describe_likelihood(given)
+            if described != said:
+                raise ValueError(f"likelihood is not the one that was fitted, {said}, but {described}. Pass that one.")
+            return given  # type: ignore[no-any-return]
     said, held = _held(fit, "likelihood", given, likelihoods.from_dict)
     if held is not None:
         return held
-    check_likelihood(given)
     _check_same("likelihood", given, said, describe_likelihood(given))
     return given  # type: ignore[no-any-return]
 

@@ -41,7 +41,13 @@ _BESIDE_PARAMETERS: dict[str, tuple[str, ...]] = {
 
 Draws have those of `SAMPLE_DIMS` before them, and what there is of each of several settings has ``node``.
 """
-_ELSEWHERE = {"X": ("obs_id", "feature"), **dict.fromkeys(("y", "p", "decision"), _EACH)}
+_ELSEWHERE = {
+    "X": ("obs_id", "feature"),
+    **dict.fromkeys(("y", "p", "decision"), _EACH),
+    "y_mean": ("obs_id",),
+    "y_sd": ("obs_id",),
+}
+
 _DIMS = _BESIDE_PARAMETERS | _ELSEWHERE
 
 

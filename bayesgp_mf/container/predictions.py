@@ -15,6 +15,7 @@ from bayesgp_mf.container.groups import get_group, group_names, set_group
 from bayesgp_mf.container.held import DAMAGED, refused_as
 from bayesgp_mf.container.layout import SAMPLE_DIMS, Layout, common_attrs
 from bayesgp_mf.errors import warn
+from bayesgp_mf.likelihoods.optional import of_new_cases, predictive_moments
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.processes.mixture import Mixture, with_corrections
@@ -97,10 +98,25 @@ def _moments(posterior: Process | Mixture, X_new: Array) -> dict[str, NDArray[An
         mean = posterior.latent_mean_at(X_new)
         return {"latent_mean": mean, "decision": (mean > 0).astype(np.int64)}
     if posterior.problem.likelihood.targets == "real":
-        mean, variance = posterior.latent_at(X_new)
-        return {"latent_mean": mean, "latent_sd": np.sqrt(variance)}
+        return _moments_of_targets(posterior, X_new)
     mean, variance, proba = posterior.predictive_at(X_new)
     return {"latent_mean": mean, "latent_sd": np.sqrt(variance), "p": proba}
+
+
+def _moments_of_targets(posterior: Process | Mixture, X_new: Array) -> dict[str, NDArray[Any]]:
+    """Return mean and standard deviation ``(m,)`` of latent values, and of real targets where the likelihood knows."""
+    likelihood = of_new_cases(posterior.problem.likelihood)
+
+    def ask(part: Process, _: float) -> tuple[Array, Array]:
+        latent = part.latent_at(X_new)
+        target = predictive_moments(likelihood, *latent)
+        each = (latent,) if target is None else (latent, target)
+        return np.array([mean for mean, _ in each]), np.array([variance for _, variance in each])
+
+    mean, variance = posterior.moments(ask) if isinstance(posterior, Mixture) else ask(posterior, 1.0)
+    names = (("latent_mean", "latent_sd"), ("y_mean", "y_sd"))[: len(mean)]
+    found = zip(names, mean, np.sqrt(variance), strict=True)
+    return {name: value for pair, *values in found for name, value in zip(pair, values, strict=True)}
 
 
 def set_predictions(

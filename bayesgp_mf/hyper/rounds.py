@@ -49,7 +49,7 @@ def choose_on_inducing(
     if not inducing.move:
         return result, points
     rows = _some(target, min(target.t.size, inducing.rows), rng)
-    part = replace(target, X=target.X[rows], t=target.t[rows], kernel=result.kernels[0], origin=target.kernel)
+    part = replace(target.of_cases(rows), kernel=result.kernels[0], origin=target.kernel)
     kernel, points = move(part, points, partial(_in_round, advance, "moving inducing inputs"))
     return replace(result, kernels=(kernel,)), points
 
@@ -79,7 +79,7 @@ def _in_rounds(
     for k in range(rounds):
         cases = max(min(most, FEWEST), most // 2 ** (rounds - 1 - k))
         rows = _some(target, cases, rng)
-        some = replace(target, X=target.X[rows], t=target.t[rows], kernel=kernel, origin=target.kernel)
+        some = replace(target.of_cases(rows), kernel=kernel, origin=target.kernel)
         found = []
         for _ in range(draws if k == 0 else 1):
             number = inducing.in_search if k == rounds - 1 else -(-inducing.in_search // 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,7 @@ from bayesgp_mf.inference.solver import GramGradient, Solver
 from bayesgp_mf.inputs import as_names
 from bayesgp_mf.kernels import Kernel, log_gradient, log_vector, log_vector_names, with_log_vector
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.optional import of_cases
 from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.matrices.memory import check_memory
 from bayesgp_mf.types import Array
@@ -181,6 +182,11 @@ class Target:
         twin = copy(self)
         object.__setattr__(twin, "_pivots", [*self._pivots])
         return twin
+
+    def of_cases(self, rows: NDArray[np.intp] | slice) -> Target:
+        """Return the same of some of the cases."""
+        likelihood = of_cases(self.likelihood, np.arange(self.t.size)[rows])
+        return replace(self, X=self.X[rows], t=self.t[rows], likelihood=likelihood)
 
     def problem_at(self, kernel: Kernel, solver: Solver | None = None) -> Problem:
         """Return the inference problem under a kernel, for the target's own solver or for another one.

@@ -12,6 +12,7 @@ from scipy.optimize import linprog
 from bayesgp_mf.errors import InconsistentDataError, NotPositiveDefiniteError
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.base import ClassLikelihood
+from bayesgp_mf.likelihoods.optional import check_targets, of_cases
 from bayesgp_mf.matrices.dense import DenseGram
 from bayesgp_mf.matrices.factors import is_positive_semidefinite
 from bayesgp_mf.matrices.matrix import Matrix
@@ -123,7 +124,7 @@ class Problem:
     def without(self, i: int) -> Problem:
         """Return the problem without case ``i``; at least one must be left. Classes stay, with or without a case."""
         others = np.delete(np.arange(self.n), i)
-        likelihood = self.likelihood
+        likelihood = of_cases(self.likelihood, others)
         if isinstance(likelihood, ClassLikelihood) and likelihood.n_classes is None:
             likelihood = likelihood.with_classes(tuple(str(c) for c in range(self.n_classes)))
         return Problem(self.dense_gram[..., others[:, None], others], self.t[others], likelihood)
@@ -253,6 +254,7 @@ def _check_targets(t: Array, n: int, likelihood: Likelihood) -> None:
             f"t must hold labels -1 and +1 for {type(likelihood).__name__}, got values such as {values}. "
             "bayesgp_mf.fit(X, y, ...) takes any two labels and encodes them."
         )
+    check_targets(likelihood, "t", t)
 
 
 def _check_variances(gram: Array) -> None:

@@ -6,22 +6,41 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bayesgp_mf.likelihoods.base import Likelihood
+from bayesgp_mf.likelihoods.binomial import Binomial
+from bayesgp_mf.likelihoods.counts import NegativeBinomial, Poisson
 from bayesgp_mf.likelihoods.gaussian import Gaussian
 from bayesgp_mf.likelihoods.logit import Logit
+from bayesgp_mf.likelihoods.optional import unsaved
 from bayesgp_mf.likelihoods.probit import Probit, Step
 from bayesgp_mf.likelihoods.quadrature import Quadrature
 from bayesgp_mf.likelihoods.softmax import Softmax
+from bayesgp_mf.likelihoods.student_t import StudentT
 
-__all__ = ["Gaussian", "Likelihood", "Logit", "Probit", "Quadrature", "Softmax", "Step", "from_dict"]
+__all__ = [
+    "Binomial",
+    "Gaussian",
+    "Likelihood",
+    "Logit",
+    "NegativeBinomial",
+    "Poisson",
+    "Probit",
+    "Quadrature",
+    "Softmax",
+    "Step",
+    "StudentT",
+    "from_dict",
+]
 
 _BY_NAME: dict[str, Callable[..., Likelihood]] = {
-    likelihood.__name__: likelihood for likelihood in (Probit, Gaussian, Logit, Softmax)
-}
+    likelihood.__name__: likelihood
+    for likelihood in (Probit, Gaussian, Logit, Softmax, Poisson, NegativeBinomial, Binomial, StudentT)
+} | {"Quadrature": Quadrature.from_dict}
+_TYPES = {Probit, Gaussian, Logit, Softmax, Poisson, NegativeBinomial, Binomial, StudentT, Quadrature}
 
 
 def is_built_in(likelihood: Likelihood) -> bool:
     """Tell whether a likelihood is one of this package's own that `from_dict` makes again from its ``to_dict``."""
-    return _BY_NAME.get(type(likelihood).__name__) is type(likelihood)
+    return type(likelihood) in _TYPES and unsaved(likelihood) is None
 
 
 def from_dict(description: dict[str, Any]) -> Likelihood:
@@ -30,8 +49,8 @@ def from_dict(description: dict[str, Any]) -> Likelihood:
     Raises
     ------
     ValueError
-        If the description is no dict, or names no likelihood of this package; or a `Quadrature`, which holds a
-        function.
+        If the description is no dict, or names no likelihood of this package; or a `Quadrature` with a function whose
+        module is not imported, or that no module has.
     """
     if not isinstance(description, Mapping) or not all(isinstance(key, str) for key in description):
         raise ValueError(f"description must be a dict, as to_dict of a likelihood returns it, got {description!r:.80}.")

@@ -11,6 +11,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
+from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.types import Array, Derivs
 
 
@@ -96,3 +97,10 @@ def check_gaussian_variance(variance: Array) -> None:
     """Raise a ValueError if the variance of a Gaussian to integrate against is negative or NaN."""
     if not (np.asarray(variance) >= 0).all():
         raise ValueError(f"variance must be >= 0, got {float(np.min(variance)):.3g}.")
+
+
+def refuse_probabilities(what: str) -> UndefinedQuantityError:
+    """Return the error of a likelihood that has no labels, ``what``, and is asked for probabilities of classes."""
+    return UndefinedQuantityError(
+        f"{what} and so no class probabilities. Use posterior.latent(X_new) for the predictive mean and variance."
+    )

@@ -7,8 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.likelihoods.base import check_gaussian_variance, check_variance, in_added_variance
+from bayesgp_mf.likelihoods.base import check_gaussian_variance, check_variance, in_added_variance, refuse_probabilities
 from bayesgp_mf.likelihoods.optional import LatentNoise
 from bayesgp_mf.types import Array, Derivs
 
@@ -84,12 +83,13 @@ class Gaussian:
         """Return zeros ``(order - 2, n)``: the product of two Gaussians is one."""
         return np.zeros((order - 2, np.size(mean)))
 
+    def predictive_moments(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """Return mean and variance of a target when f ~ N(mean, variance)."""
+        return mean, variance + self.noise_variance
+
     def predict_proba(self, mean: Array, variance: Array) -> Array:
         """Raise: a real target has no class probability."""
-        raise UndefinedQuantityError(
-            "the Gaussian likelihood has real targets and so no class probabilities. "
-            "Use posterior.latent(X_new) for the predictive mean and variance."
-        )
+        raise refuse_probabilities("the Gaussian likelihood has real targets")
 
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a target for each latent value."""

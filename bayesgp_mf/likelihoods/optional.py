@@ -35,7 +35,7 @@ def to_dict(likelihood: Likelihood) -> dict[str, Any]:
     """Return plain numbers and strings, of which `likelihoods.from_dict` makes a likelihood of this package again.
 
     The method ``to_dict()``; without it the name and, of a dataclass, the fields that are plain. Where the method
-    raises an UndefinedQuantityError the likelihood cannot be saved.
+    raises an UndefinedQuantityError the likelihood cannot be saved at all.
     """
     ask = getattr(likelihood, "to_dict", None)
     if ask is not None:
@@ -149,4 +149,50 @@ def unshifted(likelihood: Likelihood) -> Likelihood:
     The attribute ``unshifted``; without it, it is the likelihood itself.
     """
     found: Likelihood = getattr(likelihood, "unshifted", likelihood)
+    return found
+
+
+def unsaved(likelihood: Likelihood) -> str | None:
+    """Return why a file cannot hold a likelihood of this package, and what to do; None where it can.
+
+    The attribute ``unsaved``; None without it.
+    """
+    found: str | None = getattr(likelihood, "unsaved", None)
+    return found
+
+
+def holds_functions(likelihood: Likelihood) -> bool:
+    """Tell whether ``to_dict`` has paths of functions, which a process may have to import before it can make it again.
+
+    The attribute ``holds_functions``; False without it.
+    """
+    return bool(getattr(likelihood, "holds_functions", False))
+
+
+def check_targets(likelihood: Likelihood, name: str, t: Array) -> None:
+    """Raise a ValueError if real targets are none of this likelihood, as -1 is no count; ``name`` is the argument's.
+
+    The method ``check_targets(name, t)``; without it all finite numbers are targets.
+    """
+    ask = getattr(likelihood, "check_targets", None)
+    if ask is not None:
+        ask(name, t)
+
+
+def predictive_moments(likelihood: Likelihood, mean: Array, variance: Array) -> tuple[Array, Array] | None:
+    """Return mean and variance ``(m,)`` of real targets whose latent values are N(mean, variance).
+
+    The method ``predictive_moments(mean, variance)``; None without it.
+    """
+    ask = getattr(likelihood, "predictive_moments", None)
+    return None if ask is None else ask(mean, variance)
+
+
+def of_new_cases(likelihood: Likelihood) -> Likelihood:
+    """Return the likelihood of cases that are not those of the fit, where it is not the same for all.
+
+    The method ``of_new_cases()``; without it, it is the likelihood itself.
+    """
+    ask = getattr(likelihood, "of_new_cases", None)
+    found: Likelihood = likelihood if ask is None else ask()
     return found

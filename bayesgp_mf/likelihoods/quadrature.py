@@ -18,6 +18,8 @@ import numpy as np
 from scipy.special import expit
 
 from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.likelihoods.base import refuse_probabilities
+from bayesgp_mf.likelihoods.import_paths import function_at, path_of
 from bayesgp_mf.likelihoods.moments import from_moments
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
@@ -84,6 +86,10 @@ class Quadrature:
     1e-8 relative for one that varies on a scale of 0.1. For a likelihood of a scale s much smaller choose h near
     s/64.
 
+    A fit holds a function by its path, ``module:name``, if it can be imported: one that is defined by ``def`` at the
+    top of a module. Whoever loads the fit imports that module first, or passes the likelihood; no file has anything
+    imported. With another function, a lambda say, `fit` warns, and `predict` wants the likelihood again.
+
     Where the density has an edge or a kink the integral is still found to about 1e-9, at more cost.
 
     A narrow second mode hidden between points of the first scan (129 points over +-40 standard deviations), and
@@ -107,6 +113,7 @@ class Quadrature:
     # what a function forbids, and whether it is concave, cannot be known before it is asked
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = False
+    holds_functions: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not callable(self.log_density):
@@ -177,10 +184,7 @@ class Quadrature:
             If the targets are real.
         """
         if self.targets == "real":
-            raise UndefinedQuantityError(
-                "this likelihood has real targets and so no class probabilities. "
-                "Use posterior.latent(X_new) for the predictive mean and variance."
-            )
+            raise refuse_probabilities("this likelihood has real targets")
         right, wrong = (self.log_partition(np.asarray(t), mean, variance).value for t in (1.0, -1.0))
         return np.asarray(expit(right - wrong))
 
@@ -207,12 +211,47 @@ class Quadrature:
         right, wrong = (_evaluate(self.log_density, np.full_like(everywhere, t), everywhere) for t in (1.0, -1.0))
         return np.where(rng.random(f.shape) < expit(right - wrong).reshape(f.shape), 1.0, -1.0)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Raise an UndefinedQuantityError: a function cannot be saved."""
-        raise UndefinedQuantityError(
-            "a Quadrature likelihood holds a Python function, which cannot be saved as numbers and strings. "
-            "Save the rest, and build the likelihood again from its function."
+    @property
+    def unsaved(self) -> str | None:
+        """Why a file cannot hold this likelihood, and what to do about it; None if it can."""
+        lacking = [name for name, function in self._functions().items() if path_of(function) is None]
+        if not lacking:
+            return None
+        return (
+            f"{lacking[0]} of this Quadrature is {_called(getattr(self, lacking[0]))}, which cannot be imported, so "
+            "that the fit does not hold its likelihood: predict and posterior want it again, likelihood=... . To save "
+            "it with the fit, define the function with def at the top of a module and import it from there."
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the options, and of each function its path ``module:name``, or its name where it has none."""
+        named = {name: path_of(function) or _called(function) for name, function in self._functions().items()}
+        return {"likelihood": "Quadrature", **named, "targets": self.targets, "step": float(self.step)}
+
+    @classmethod
+    def from_dict(
+        cls,
+        log_density: str,
+        targets: Literal["binary", "real"] = "binary",
+        sampler: str | None = None,
+        step: float = 2.0**-8,
+    ) -> Quadrature:
+        """Return the likelihood whose functions are at these paths, of modules that are imported.
+
+        Raises
+        ------
+        ValueError
+            If the module of a function is not imported, or has no such function.
+        """
+        return cls(function_at(log_density), targets, None if sampler is None else function_at(sampler), step)
+
+    def _functions(self) -> dict[str, Callable[..., Any]]:
+        return {"log_density": self.log_density} | ({} if self.sampler is None else {"sampler": self.sampler})
+
+
+def _called(function: Callable[..., Any]) -> str:
+    """Return the name of a function, or of the class of what is called like one."""
+    return str(getattr(function, "__qualname__", type(function).__name__))
 
 
 def _evaluate(function: _Density, t: Array, f: Array) -> Array:

@@ -107,6 +107,10 @@ class Shifted:
         """Return what `cumulants.tilted_cumulants` does, where the likelihood has a form of it."""
         return optional.closed_cumulants(self.likelihood, t, self._shift(mean), variance, order)
 
+    def check_targets(self, name: str, t: Array) -> None:
+        """Raise a ValueError if the targets are none of the likelihood."""
+        optional.check_targets(self.likelihood, name, t)
+
     def of_cases(self, which: NDArray[np.intp]) -> Shifted:
         """Return the likelihood of the deviations of some cases."""
         return Shifted(optional.of_cases(self.likelihood, which), self.offset[which])

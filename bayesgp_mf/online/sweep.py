@@ -23,6 +23,7 @@ import numpy as np
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity
+from bayesgp_mf.likelihoods.optional import of_cases
 from bayesgp_mf.matrices.factors import scaled_root
 from bayesgp_mf.solvers.root_form import posterior_root
 from bayesgp_mf.solvers.sites import State, match
@@ -89,12 +90,12 @@ def sweep(problem: Problem, order: tuple[int, ...], start: State, reuse: Reuse) 
             continue
         variance[i] = column[i] / rest
         mean[i] = (mu[i] - former.shift * column[i]) / rest
-        case = slice(i, i + 1)
+        case, own_likelihood = slice(i, i + 1), of_cases(problem.likelihood, np.array([i]))
         if variance[i] > 0 or prior[i] == 0:  # else told about below, in words
-            value[case], d1[case], d2[case] = problem.likelihood.log_partition(t[case], mean[case], variance[case])
+            value[case], d1[case], d2[case] = own_likelihood.log_partition(t[case], mean[case], variance[case])
         with np.errstate(all="ignore"):  # what is not finite is told about below
             derivs = Derivs(value[case], d1[case], d2[case])
-            site = match(problem.likelihood, t[case], Cavity(mean[case], variance[case]), derivs)
+            site = match(own_likelihood, t[case], Cavity(mean[case], variance[case]), derivs)
             proper = np.isfinite(value[i]) and np.isfinite(site.precision[0]) and np.isfinite(site.shift[0])
             share = 1.0 + variance[i] * site.precision[0]  # variance before the target came over variance after
         if not (proper and share > 0):

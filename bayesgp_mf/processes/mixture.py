@@ -84,7 +84,7 @@ class Mixture:
 
     def latent_at(self, X: Array) -> tuple[Array, Array]:
         """Return what `latent` does at inputs that were checked."""
-        return self._moments(lambda part, _: part.latent_at(X))
+        return self.moments(lambda part, _: part.latent_at(X))
 
     def predict_proba(self, X_new: ArrayLike, *, corrected: bool = False) -> Array:
         """Return the probability ``(m,)`` of the second class, averaged over the settings (1996, eq. 9).
@@ -123,13 +123,13 @@ class Mixture:
             proba = proba + weight * each
             return mean, variance
 
-        mean, variance = self._moments(ask)
+        mean, variance = self.moments(ask)
         return mean, variance, proba
 
     @cached_property
     def at_training(self) -> tuple[Array, Array]:
         """Mean and variance ``(n,)`` of the latent values of the training cases."""
-        return self._moments(lambda part, _: part.at_training)
+        return self.moments(lambda part, _: part.at_training)
 
     @property
     def mean_at_training(self) -> Array:
@@ -182,7 +182,7 @@ class Mixture:
     def _average(self, ask: Callable[[Process], Array]) -> Array:
         return np.asarray(sum(weight * ask(part) for weight, part in zip(self.weights, self.parts, strict=True)))
 
-    def _moments(self, ask: Callable[[Process, float], tuple[Array, Array]]) -> tuple[Array, Array]:
+    def moments(self, ask: Callable[[Process, float], tuple[Array, Array]]) -> tuple[Array, Array]:
         """Return mean and variance over the settings, from each one's, of which no two are kept (West, 1979)."""
         total, mean, spread = 0.0, np.zeros(()), np.zeros(())
         for weight, part in zip(self.weights, self.parts, strict=True):

@@ -73,7 +73,9 @@ def check_writable(path: Path, kernel: Kernel, likelihood: Likelihood) -> None:
     try:
         known = likelihood_from_dict(to_dict(likelihood))
     except ValueError as error:
-        raise ValueError(f"a file holds likelihoods of this package only, and {likelihood!r} is none.") from error
+        raise ValueError(
+            f"a file holds likelihoods of this package only, and {likelihood!r} is none. {error}"
+        ) from error
     if type(known) is not type(likelihood):
         raise ValueError(f"a file holds likelihoods of this package only, and {likelihood!r} is none.")
 
@@ -98,7 +100,7 @@ def read(path: Path) -> Saved:
         kernel, likelihood = kernel_from_dict(described["kernel"]), likelihood_from_dict(described["likelihood"])
         control = Control(**described["control"])
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} is no file of Stream.save, or damaged.") from error
+        raise ValueError(f"{path} is no file of Stream.save, or damaged. {error}") from error
     return Saved(arrays, described["settings"], kernel, likelihood, control)
 
 

@@ -171,7 +171,7 @@ def test_probabilities_are_normalised_over_the_labels():
         (lambda: Quadrature(poisson, "count"), "targets must be 'binary' or 'real', got 'count'"),
         (lambda: Quadrature(poisson, "real", sampler=1), r"sampler must be a function of \(f, rng\), got int"),
         (lambda: Quadrature(poisson, "real", step=0.0), r"step must be a finite number > 0, got 0\.0"),
-        (lambda: from_dict({"likelihood": "Quadrature"}), "unknown likelihood 'Quadrature'"),
+        (lambda: from_dict({"likelihood": "Quadrature"}), "no description of a Quadrature likelihood"),
     ],
 )
 def test_bad_parameters_are_named(make, message):
@@ -202,8 +202,9 @@ def test_what_is_not_defined_is_an_error():
         real.predict_proba(np.zeros(1), np.ones(1))
     with pytest.raises(UndefinedQuantityError, match="sampler="):
         real.sample(np.zeros(1), np.random.default_rng(0))
-    with pytest.raises(UndefinedQuantityError, match="cannot be saved"):
-        real.to_dict()
+    assert "predict and posterior want it again" in Quadrature(lambda t, f: -f).unsaved
+    with pytest.raises(ValueError, match=r"saved as 'module:name', got '.*<lambda>'"):
+        from_dict(Quadrature(lambda t, f: -f).to_dict())
     with pytest.raises(ValueError, match="no derivative at t = 1, f = 0"):
         Quadrature(lambda t, f: np.where(t * f > 0, 0.0, -np.inf)).log_prob(np.ones(1), np.zeros(1))
     short = Quadrature(poisson, "real", sampler=lambda f, rng: np.zeros(3))

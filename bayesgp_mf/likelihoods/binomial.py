@@ -1,0 +1,172 @@
+"""Successes out of a known number of trials, with a logit link."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+
+from bayesgp_mf.likelihoods import centred
+from bayesgp_mf.likelihoods.base import refuse_probabilities
+from bayesgp_mf.likelihoods.count_forms import check_counts, higher_of_odds, log_choose, of_odds
+from bayesgp_mf.likelihoods.logit import Logit
+from bayesgp_mf.types import Array, Derivs
+
+
+@dataclass(frozen=True, slots=True)
+class Binomial:
+    r"""Binomial likelihood of successes out of n trials, with a logit link.
+
+    .. math:: p(t|f) = \binom{n}{t}\, \sigma(f)^t\, \sigma(-f)^{n - t}
+
+    Parameters
+    ----------
+    trials : int or (n,) array_like of int
+        Trials of every case, or of each, >= 1. With one trial it is `Logit`, but for how labels are written.
+
+    Raises
+    ------
+    ValueError
+        If ``trials`` holds anything but whole numbers >= 1; later, if there are more successes than trials, or not as
+        many cases as numbers of trials.
+
+    Notes
+    -----
+    Where the trials are given case by case, new cases are predicted for one trial each, since theirs are not known:
+    ``y`` is 0 or 1, and ``y_mean`` the probability of success. With one number, new cases have so many trials.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesgp_mf.likelihoods import Binomial
+    >>> Binomial(5).log_partition(np.array([5.0]), np.array([0.0]), np.array([1.0])).value.round(6)
+    array([-2.348229])
+    >>> Binomial([5, 8]).sample(np.array([9.0, -9.0]), np.random.default_rng(0))
+    array([5., 0.])
+    """
+
+    trials: float | tuple[float, ...] | ArrayLike
+    targets: ClassVar[Literal["real"]] = "real"
+    forbids: ClassVar[bool] = False
+    log_concave: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        try:
+            trials = np.asarray(self.trials, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"trials must be a whole number, or one for each case, got {self.trials!r:.80}."
+            ) from error
+        good = np.isfinite(trials) & (trials >= 1) & (trials == np.floor(trials))
+        if trials.ndim > 1 or not trials.size or not np.all(good):
+            said = f"shape {trials.shape}" if trials.ndim > 1 or not trials.size else f"{trials[~good].flat[0]:g}"
+            raise ValueError(
+                f"trials must be a whole number >= 1, or one such number for each case, got {said}. Drop cases without "
+                "a trial, which say nothing."
+            )
+        object.__setattr__(self, "trials", float(trials) if trials.ndim == 0 else tuple(trials.tolist()))
+
+    def check_targets(self, name: str, t: Array) -> None:
+        """Raise a ValueError if the targets are not counts, or more than the trials."""
+        check_counts(name, t, "Binomial")
+        trials = self._trials(t)
+        (more,) = np.nonzero(t > trials)
+        if more.size:
+            first = int(more[0])
+            raise ValueError(
+                f"{name} must hold no more successes than there are trials, got {t[first]:g} of {trials[first]:g} at "
+                f"index {first} ({more.size} such cases). Correct them, or Binomial(trials=...)."
+            )
+
+    def of_cases(self, which: NDArray[np.intp]) -> Binomial:
+        """Return the likelihood of some cases."""
+        return self if isinstance(self.trials, float) else Binomial(np.asarray(self.trials)[which])
+
+    def of_new_cases(self) -> Binomial:
+        """Return the likelihood of cases that are not those of the fit: of one trial if theirs are not known."""
+        return self if isinstance(self.trials, float) else Binomial(1)
+
+    def log_prob(self, t: Array, f: Array) -> Derivs:
+        """Return log p(t|f) in nats, and its derivatives in f; ``t`` and ``f`` broadcast."""
+        t, f = np.broadcast_arrays(np.asarray(t, dtype=np.float64), np.asarray(f, dtype=np.float64))
+        return _binomial(t, self._trials(f), f)
+
+    def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
+        """Return log of the integral of p(t|f) N(f | mean, variance), and its derivatives in mean.
+
+        At variance 0 it is `log_prob`. For other variances it is a rule that checks itself, good to some 1e-13.
+        """
+        t, mean, variance = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (t, mean, variance)))
+        flat, trials = t.ravel(), self._trials(mean).ravel()
+        return centred.log_partition(
+            lambda rows, f: _binomial(flat[rows], trials[rows], f),
+            mean,
+            variance,
+            lambda rows, m, v: _bracket(flat[rows], trials[rows], m, v),
+        )
+
+    def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> tuple[Array, Array] | None:
+        """Return the third and fourth derivative of `log_partition` at variance zero; else None."""
+        return None if np.any(variance) else higher_of_odds(derivs.d2, mean)
+
+    def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Array:
+        """Return what `cumulants.tilted_cumulants` does, for variances ``(n,)`` above zero."""
+        trials = self._trials(mean)
+        return centred.tilted_cumulants(
+            lambda rows, f: _binomial(t[rows], trials[rows], f),
+            mean,
+            variance,
+            lambda rows, m, v: _bracket(t[rows], trials[rows], m, v),
+            order,
+        )
+
+    def predictive_moments(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """Return mean and variance of the successes when f ~ N(mean, variance)."""
+        trials, p = self._trials(mean), Logit().predict_proba(mean, variance)
+        both = np.exp(Binomial(2).log_partition(np.full_like(p, 2.0), mean, variance).value)  # average of sigma^2
+        return trials * p, trials * p * (1.0 - p) + trials * (trials - 1.0) * (both - p**2)
+
+    def predict_proba(self, mean: Array, variance: Array) -> Array:
+        """Raise: a number of successes has no class probability."""
+        raise refuse_probabilities("the Binomial likelihood has numbers of successes as targets")
+
+    def sample(self, f: Array, rng: np.random.Generator) -> Array:
+        """Draw a number of successes for each latent value."""
+        return rng.binomial(self._trials(f).astype(np.int64), expit(f)).astype(np.float64)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the trials as plain numbers."""
+        return {"likelihood": "Binomial", "trials": self.trials if isinstance(self.trials, float) else [*self._known()]}
+
+    def _known(self) -> tuple[float, ...]:
+        return self.trials  # type: ignore[return-value]
+
+    def _trials(self, f: Array) -> Array:
+        """Return the trials of cases along the last axis of an array, in its shape."""
+        trials = np.asarray(self.trials, dtype=np.float64)
+        if trials.ndim and np.shape(f)[-1:] != trials.shape:
+            raise ValueError(
+                f"Binomial has the trials of {trials.size} cases, all of which must be there and in order, got shape "
+                f"{np.shape(f)}. Give one number where all have the same: Binomial(trials=10)."
+            )
+        return np.broadcast_to(trials, np.shape(f))
+
+
+def _binomial(t: Array, trials: Array, f: Array) -> Derivs:
+    value, d1, d2 = of_odds(t, trials - t, f)
+    return Derivs(value + log_choose(trials, t), d1, d2)
+
+
+def _bracket(t: Array, trials: Array, mean: Array, variance: Array) -> tuple[Array, Array]:
+    """Return bounds of the mode: log p(t|f) rises up to log(t/(n - t)), its slope at an end is below n exp(-|f|)."""
+    with np.errstate(divide="ignore"):
+        peak = np.log(t) - np.log(trials - t)
+    flat = np.log(variance * trials)
+    lower, upper = np.minimum(mean - 1.0, -flat), np.maximum(mean + 1.0, flat)
+    return (
+        np.where(t == 0, lower, np.minimum(mean, peak)),
+        np.where(t == trials, upper, np.maximum(mean, peak)),
+    )

@@ -1,0 +1,225 @@
+r"""Log-concave likelihoods averaged over Gaussians by a trapezoidal rule about the mode, which checks itself.
+
+The tilted density p(t|f) N(f | m, v) of a log-concave likelihood has one mode, and falls off about it at least as fast
+as the Gaussian does. Newton's method within a bracket finds the mode, bisection where the density has fallen by 42
+nats on either side, and between these ends the trapezoidal rule converges geometrically, since the densities are
+analytic. It is made of two rules of half its points each, one between the points of the other. Where these two
+agree to 1e-8, in the mass, the second moments and the averages of the derivatives of log p, each relative to itself,
+their mean is right to rounding; where they do not the points are four times as many, and in the end the integral is
+left to `Quadrature`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesgp_mf.likelihoods.base import check_gaussian_variance
+from bayesgp_mf.likelihoods.moments import from_moments
+from bayesgp_mf.likelihoods.quadrature import Quadrature
+from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.types import Array, Derivs
+
+Curve: TypeAlias = Callable[[Any, Array], Derivs]
+"""``curve(rows, f)`` is log p(t|f) with two derivatives, for the cases named by an index array that broadcasts to f."""
+Bracket: TypeAlias = Callable[[Any, Array, Array], tuple[Array, Array]]
+"""``bracket(rows, mean, variance)`` has the mode of each tilted density between its two answers."""
+_DROP = 42.0  # nats below the mode: exp(-42) is 1/1000 of rounding
+_POINTS = (32, 128, 512, 2048, 8192)
+_AGREE = 1e-8  # the error of the rule with both halves is about the square of this
+_ENTRIES = 2**15  # held at once, so that they stay in the cache
+_OCTAVES = 60.0  # in which an end may lie
+_HALVINGS = 10  # of them
+
+
+class Cases(NamedTuple):
+    """Numbers of cases, Gaussians ``(k,)`` of variance above zero, and brackets of the modes of tilted densities."""
+
+    rows: NDArray[np.intp]
+    mean: Array
+    variance: Array
+    lower: Array
+    upper: Array
+
+    def take(self, which: Any) -> Cases:
+        """Return some of the cases."""
+        return Cases(*(part[which] for part in self))
+
+    def numbered(self) -> tuple[Array, Array, Array]:
+        """Return what `_adaptive` asks for: places as targets, means and variances."""
+        return np.arange(float(self.rows.size)), self.mean, self.variance
+
+
+class _Nodes(NamedTuple):
+    """Distances from the means, normalised weights ``(k, points)``, log integrals ``(k,)`` and log p at the nodes."""
+
+    distance: Array
+    weight: Array
+    log_integral: Array
+    log_prob: Derivs
+
+    def take(self, which: Any) -> _Nodes:
+        """Return those of some cases."""
+        log_prob = Derivs(*(part[which] for part in self.log_prob))
+        return _Nodes(self.distance[which], self.weight[which], self.log_integral[which], log_prob)
+
+
+def log_partition(curve: Curve, mean: Array, variance: Array, bracket: Bracket) -> Derivs:
+    r"""Return the log of the integral of p(t|f) N(f | mean, variance), and its derivatives in mean; all of one shape.
+
+    With averages under the tilted density and :math:`l = \log p(t|f)` they are :math:`\langle l' \rangle` and
+    :math:`\langle l'' \rangle + \mathrm{Var}(l')`; or, where the target says more than the Gaussian does,
+    :math:`(\langle f \rangle - m)/v` and :math:`(\mathrm{Var}(f) - v)/v^2`, which keep their digits there. At variance
+    0 it is the curve itself. The cases of ``curve`` and ``bracket`` are numbered along the flattened shape.
+    """
+    check_gaussian_variance(variance)
+    shape, centre, spread = mean.shape, mean.ravel(), variance.ravel()
+    answer = np.empty((3, centre.size))
+    (certain,) = np.nonzero(spread == 0)
+    answer[:, certain] = curve(certain, centre[certain])
+    (rows,) = np.nonzero(spread > 0)
+    cases = Cases(rows, centre[rows], spread[rows], *bracket(rows, centre[rows], spread[rows]))
+
+    def consider(some: Cases, nodes: _Nodes) -> None:
+        answer[:, some.rows] = _derivatives(nodes, some.variance)
+
+    rest = _at_nodes(curve, cases, consider)
+    if rest.rows.size:
+        answer[:, rest.rows] = _adaptive(curve, rest).log_partition(*rest.numbered())
+    return Derivs(*(row.reshape(shape) for row in answer))
+
+
+def tilted_cumulants(curve: Curve, mean: Array, variance: Array, bracket: Bracket, order: int) -> Array:
+    """Return what `cumulants.tilted_cumulants` does, for variances ``(n,)`` above zero, by the nodes of log Z."""
+    found = np.empty((order - 2, mean.size))
+    rows = np.arange(mean.size)
+
+    def consider(some: Cases, nodes: _Nodes) -> None:
+        offset = nodes.distance - _average(nodes.weight, nodes.distance)[:, None]
+        scaled = offset / np.sqrt(_average(nodes.weight, offset**2))[:, None]
+        moments, powers = np.empty((order, len(scaled))), nodes.weight
+        for k in range(order):
+            powers = powers * scaled
+            moments[k] = np.sum(powers, axis=1)
+        found[:, some.rows] = from_moments(moments)[2:]
+
+    rest = _at_nodes(curve, Cases(rows, mean, variance, *bracket(rows, mean, variance)), consider)
+    if rest.rows.size:
+        found[:, rest.rows] = _adaptive(curve, rest).tilted_cumulants(*rest.numbered(), order)
+    return found
+
+
+def _adaptive(curve: Curve, cases: Cases) -> Quadrature:
+    """Return the likelihoods of some cases as functions of their numbers, to be integrated adaptively."""
+    return Quadrature(lambda i, f: curve(cases.rows[i.astype(np.intp)], f).value, targets="real")
+
+
+def _at_nodes(curve: Curve, cases: Cases, consider: Callable[[Cases, _Nodes], None]) -> Cases:
+    """Hand the nodes of some cases at a time to a function; return those, if any, that no rule settled."""
+    start, left, right, peak = _ends(curve, cases)
+    todo = np.arange(cases.rows.size)
+    for points in _POINTS:
+        unsettled = [todo[:0]]
+        for some in (todo[part] for part in blocks(todo.size, max(1, _ENTRIES // points))):
+            begin, width = start[some] - left[some], left[some] + right[some]
+            nodes, settled = _rule(curve, cases.take(some), begin, width, peak[some], points)
+            unsettled.append(some[~settled])
+            consider(cases.take(some[settled]), nodes.take(settled))
+        todo = np.concatenate(unsettled)
+        if not todo.size:
+            break
+    return cases.take(todo)
+
+
+def _ends(curve: Curve, cases: Cases) -> tuple[Array, Array, Array, Array]:
+    """Return the modes as distances from the means, those of both ends from the modes, and the log densities there."""
+    start = _modes(curve, cases)
+    peak = _log_density(curve, cases, start)
+    farthest = np.sqrt(2.0 * _DROP * cases.variance)  # log-concave: it falls off as fast as the Gaussian
+    ends = []
+    for sign in (-1.0, 1.0):
+        near, far = np.full(start.size, -_OCTAVES), np.zeros(start.size)
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (near + far)
+            drop = peak - _log_density(curve, cases, start + sign * farthest * np.exp2(middle))
+            beyond = ~(drop < _DROP)  # minus infinity too
+            near, far = np.where(beyond, near, middle), np.where(beyond, middle, far)
+        ends.append(farthest * np.exp2(far))
+    return start, ends[0], ends[1], peak
+
+
+def _modes(curve: Curve, cases: Cases) -> Array:
+    """Return the modes as distances from the means, to a hundredth of the width: they need only be near."""
+    low, high = cases.lower - cases.mean, cases.upper - cases.mean
+    start, before = np.clip(0.0, low, high), high - low
+    todo = np.ones(start.size, dtype=bool)
+    while todo.any():
+        with np.errstate(over="ignore", invalid="ignore"):
+            _, d1, d2 = curve(cases.rows, cases.mean + start)
+            slope, bend = d1 - start / cases.variance, 1.0 / cases.variance - d2
+            step = slope / bend
+            there = (np.abs(step) * np.sqrt(bend) < 1e-2) | (high - low <= 1e-15 * (np.abs(low) + np.abs(high)))
+        low, high = np.where(slope > 0, start, low), np.where(slope > 0, high, start)
+        newton = start + step
+        poor = ~((newton > low) & (newton < high) & (np.abs(step) < 0.5 * before))
+        new = np.where(poor, 0.5 * (low + high), newton)
+        todo &= ~there
+        before = np.abs(new - start)
+        start = np.where(todo, new, start)
+    return np.asarray(start)
+
+
+def _log_density(curve: Curve, cases: Cases, distance: Array) -> Array:
+    """Return log p(t|f) - (f - mean)^2/(2 variance) at distances from the means."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = curve(cases.rows, cases.mean + distance).value
+        return np.asarray(value - 0.5 * distance**2 / cases.variance)
+
+
+def _rule(
+    curve: Curve, cases: Cases, begin: Array, width: Array, peak: Array, points: int
+) -> tuple[_Nodes, NDArray[np.bool_]]:
+    """Return the nodes of the rule of so many points, and whether its halves agree ``(k,)``."""
+    step = width / points
+    along = step[:, None] * (np.arange(points) + 0.5)
+    distance = begin[:, None] + along
+    with np.errstate(over="ignore", invalid="ignore"):
+        log_prob = curve(cases.rows[:, None], cases.mean[:, None] + distance)
+    log_density = log_prob.value - 0.5 * distance**2 / cases.variance[:, None]
+    weight = np.exp(log_density - peak[:, None])
+    settled = np.ones(width.size, dtype=bool)
+    # what the target says may be little beside the mass, and is looked at for itself
+    heavy = weight > 0
+    told = (np.where(heavy, part, 0.0) for part in log_prob[1:])
+    for factor in (1.0, along**2, (width[:, None] - along) ** 2, *told):
+        values = weight * factor
+        even, odd = np.sum(values[:, ::2], axis=1), np.sum(values[:, 1::2], axis=1)
+        settled &= np.abs(even - odd) <= _AGREE * np.sum(np.abs(values), axis=1)
+    mass = np.sum(weight, axis=1)
+    log_integral = peak + np.log(mass * step) - 0.5 * np.log(2.0 * np.pi * cases.variance)
+    return _Nodes(distance, weight / mass[:, None], log_integral, log_prob), settled
+
+
+def _derivatives(nodes: _Nodes, variance: Array) -> tuple[Array, Array, Array]:
+    """Return log Z and its two derivatives in the mean, ``(k,)`` each."""
+    weight, distance, (_, slope, bend) = nodes.weight, nodes.distance, nodes.log_prob
+    heavy = weight > 0  # where the weight is nothing a derivative may be infinite
+    slope, bend = np.where(heavy, slope, 0.0), np.where(heavy, bend, 0.0)
+    d1, bent = _average(weight, slope), _average(weight, bend)
+    d2 = bent + _average(weight, (slope - d1[:, None]) ** 2)
+    offset = _average(weight, distance)
+    tilted = _average(weight, (distance - offset[:, None]) ** 2)
+    much = -bent * variance > 1.0
+    return (
+        nodes.log_integral,
+        np.where(much, offset / variance, d1),
+        np.where(much, (tilted - variance) / variance / variance, d2),
+    )
+
+
+def _average(weight: Array, values: Array) -> Array:
+    """Return the averages ``(k,)`` of values ``(k, points)`` under weights that sum to one."""
+    return np.asarray(np.einsum("ij,ij->i", weight, values))

@@ -1,0 +1,89 @@
+"""What likelihoods of counts have in common: forms that keep their digits, brackets of modes, checks of targets."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import expit, gammaln, log_expit
+
+from bayesgp_mf.types import Array, Derivs
+
+_STIRLING = 30.0  # from here on the series below is right to rounding
+_POISSON_LARGEST = 1e15  # numpy draws rates up to 9e18; from here on a Gaussian is a Poisson law to 3e-8
+
+
+def check_counts(name: str, t: Array, likelihood: str) -> None:
+    """Raise a ValueError if targets are not whole numbers >= 0."""
+    bad = ~((t >= 0) & (t == np.floor(t)))
+    if np.any(bad):
+        first = int(np.argmax(bad))
+        raise ValueError(
+            f"{name} must hold counts, whole numbers >= 0, for {likelihood}, got {float(t.ravel()[first]):g} at index "
+            f"{first} ({int(np.sum(bad))} such cases). Correct or drop those; for measurements use "
+            "likelihoods.Gaussian(noise_variance) or StudentT(scale, df)."
+        )
+
+
+def check_positive(name: str, value: float) -> float:
+    """Return a number as a float if it is finite and > 0, else raise a ValueError."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be a number > 0, got {value!r}.") from None
+    if not math.isfinite(number) or number <= 0:
+        raise ValueError(f"{name} must be a finite number > 0, got {value!r}.")
+    return number
+
+
+def log_rising(start: Array, count: Array) -> Array:
+    r"""Return :math:`\log \Gamma(s + k) - \log \Gamma(s) - k \log s`: 0 for large s, without taking a difference there.
+
+    By Stirling's series, in which the large terms cancel on paper.
+    """
+    start, count = np.broadcast_arrays(start, count)
+    plain = gammaln(start + count) - gammaln(start) - count * np.log(start)
+    large = np.maximum(start, _STIRLING)
+    ratio = count / large
+    series = (large + count - 0.5) * np.log1p(ratio) - count + _remainder(large + count) - _remainder(large)
+    return np.where(start < _STIRLING, plain, series)
+
+
+def log_choose(total: Array, count: Array) -> Array:
+    """Return the log of the binomial coefficient."""
+    few = np.minimum(count, total - count)
+    rest = total - few + 1.0
+    return np.asarray(log_rising(rest, few) + few * np.log(rest) - gammaln(few + 1.0))
+
+
+def _remainder(x: Array) -> Array:
+    """Return what Stirling's formula lacks of log Gamma(x), to 1e-17 from 30 on."""
+    return np.asarray((1.0 / 12.0 - (1.0 / 360.0 - (1.0 / 1260.0 - 1.0 / 1680.0 / x**2) / x**2) / x**2) / x)
+
+
+def of_odds(up: Array, down: Array, x: Array) -> Derivs:
+    r"""Return :math:`a \log \sigma(x) + b \log \sigma(-x)` for a, b >= 0, and its derivatives in x."""
+    right, wrong = expit(x), expit(-x)
+    value = up * log_expit(x) + down * log_expit(-x)
+    return Derivs(value, up * wrong - down * right, -(up + down) * right * wrong)
+
+
+def higher_of_odds(d2: Array, x: Array) -> tuple[Array, Array]:
+    """Return the third and fourth derivative of `of_odds`, given the second."""
+    slope = np.tanh(0.5 * x)
+    return -d2 * slope, d2 * (slope**2 - 2.0 * expit(x) * expit(-x))
+
+
+def bracket_of_rates(t: Array, mean: Array, variance: Array) -> tuple[Array, Array]:
+    """Return bounds of the mode where log p(t|f) rises up to f = log t, and falls no faster than exp(f) before."""
+    with np.errstate(divide="ignore"):
+        peak, never = np.log(t), np.minimum(mean - 1.0, -np.log(variance))
+    return np.where(t > 0, np.minimum(mean, peak), never), np.where(t > 0, np.maximum(mean, peak), mean)
+
+
+def draw_poisson(rate: Array, rng: np.random.Generator) -> Array:
+    """Draw counts of any rate."""
+    few = rng.poisson(np.minimum(rate, _POISSON_LARGEST)).astype(np.float64)
+    if np.all(rate <= _POISSON_LARGEST):
+        return few
+    return np.where(rate > _POISSON_LARGEST, np.rint(rate + np.sqrt(rate) * rng.standard_normal(rate.shape)), few)

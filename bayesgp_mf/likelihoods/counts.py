@@ -1,0 +1,207 @@
+"""Counts without an upper end, whose mean is the exponential of the latent value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from scipy.special import gammaln
+
+from bayesgp_mf.likelihoods import centred
+from bayesgp_mf.likelihoods.base import refuse_probabilities
+from bayesgp_mf.likelihoods.count_forms import (
+    bracket_of_rates,
+    check_counts,
+    check_positive,
+    draw_poisson,
+    higher_of_odds,
+    log_rising,
+    of_odds,
+)
+from bayesgp_mf.types import Array, Derivs
+
+
+@dataclass(frozen=True, slots=True)
+class Poisson:
+    r"""Poisson likelihood of counts, with a log link.
+
+    .. math:: p(t|f) = e^{t f - e^f} / t!
+
+    Its average over a Gaussian has no closed form: `log_partition` is a trapezoidal rule that checks itself
+    (`likelihoods.centred`), good to some 1e-13 of the value, with an adaptive rule where it does not settle.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesgp_mf.likelihoods import Poisson
+    >>> Poisson().log_partition(np.array([3.0]), np.array([0.0]), np.array([1.0])).value.round(6)
+    array([-2.516535])
+    """
+
+    targets: ClassVar[Literal["real"]] = "real"
+    forbids: ClassVar[bool] = False
+    log_concave: ClassVar[bool] = True
+
+    def check_targets(self, name: str, t: Array) -> None:
+        """Raise a ValueError if the targets are not counts."""
+        check_counts(name, t, "Poisson")
+
+    def log_prob(self, t: Array, f: Array) -> Derivs:
+        """Return log p(t|f) in nats, and its derivatives in f; ``t`` and ``f`` broadcast."""
+        return _poisson(np.asarray(t, dtype=np.float64), np.asarray(f, dtype=np.float64))
+
+    def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
+        """Return log of the integral of p(t|f) N(f | mean, variance), and its derivatives in mean.
+
+        At variance 0 it is `log_prob`.
+        """
+        t, mean, variance = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (t, mean, variance)))
+        flat = t.ravel()
+        return centred.log_partition(
+            lambda rows, f: _poisson(flat[rows], f),
+            mean,
+            variance,
+            lambda rows, m, v: bracket_of_rates(flat[rows], m, v),
+        )
+
+    def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> tuple[Array, Array] | None:
+        """Return the third and fourth derivative of `log_partition` at variance zero; else None."""
+        return None if np.any(variance) else (derivs.d2, derivs.d2)
+
+    def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Array:
+        """Return what `cumulants.tilted_cumulants` does, for variances ``(n,)`` above zero."""
+        return centred.tilted_cumulants(
+            lambda rows, f: _poisson(t[rows], f),
+            mean,
+            variance,
+            lambda rows, m, v: bracket_of_rates(t[rows], m, v),
+            order,
+        )
+
+    def predictive_moments(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """Return mean and variance of a count when f ~ N(mean, variance): of a log-normal rate, and of counts at it."""
+        with np.errstate(over="ignore"):
+            rate = np.exp(mean + 0.5 * variance)
+            return rate, rate + rate**2 * np.expm1(variance)
+
+    def predict_proba(self, mean: Array, variance: Array) -> Array:
+        """Raise: a count has no class probability."""
+        raise refuse_probabilities("the Poisson likelihood has counts as targets")
+
+    def sample(self, f: Array, rng: np.random.Generator) -> Array:
+        """Draw a count for each latent value."""
+        with np.errstate(over="ignore"):
+            return draw_poisson(np.exp(f), rng)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the name; there are no parameters."""
+        return {"likelihood": "Poisson"}
+
+
+def _poisson(t: Array, f: Array) -> Derivs:
+    with np.errstate(over="ignore"):
+        rate = np.exp(f)
+    return Derivs(t * f - rate - gammaln(t + 1.0), t - rate, -rate + np.zeros_like(t))
+
+
+@dataclass(frozen=True, slots=True)
+class NegativeBinomial:
+    r"""Negative-binomial likelihood of counts that vary more than Poisson's, with a log link.
+
+    .. math::
+        p(t|f) = \frac{\Gamma(t + r)}{t!\, \Gamma(r)} \frac{r^r \mu^t}{(r + \mu)^{t + r}}, \qquad \mu = e^f
+
+    The mean is mu and the variance mu + mu^2/r: a Poisson law whose rate has a gamma distribution of shape r, and the
+    Poisson law itself for large r. This is ``alpha`` of PyMC's NegativeBinomial.
+
+    Parameters
+    ----------
+    dispersion : float
+        r > 0. The smaller, the more the counts vary.
+
+    Raises
+    ------
+    ValueError
+        If ``dispersion`` is not a finite number > 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesgp_mf.likelihoods import NegativeBinomial
+    >>> NegativeBinomial(2.0).log_partition(np.array([3.0]), np.array([0.0]), np.array([1.0])).value.round(6)
+    array([-2.70189])
+    """
+
+    dispersion: float
+    targets: ClassVar[Literal["real"]] = "real"
+    forbids: ClassVar[bool] = False
+    log_concave: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dispersion", check_positive("dispersion", self.dispersion))
+
+    def check_targets(self, name: str, t: Array) -> None:
+        """Raise a ValueError if the targets are not counts."""
+        check_counts(name, t, "NegativeBinomial")
+
+    def log_prob(self, t: Array, f: Array) -> Derivs:
+        """Return log p(t|f) in nats, and its derivatives in f; ``t`` and ``f`` broadcast."""
+        t, f = np.broadcast_arrays(np.asarray(t, dtype=np.float64), np.asarray(f, dtype=np.float64))
+        return self._at(t, self._constant(t), f)
+
+    def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
+        """Return log of the integral of p(t|f) N(f | mean, variance), and its derivatives in mean.
+
+        At variance 0 it is `log_prob`.
+        """
+        t, mean, variance = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (t, mean, variance)))
+        flat = t.ravel()
+        constant = self._constant(flat)
+        return centred.log_partition(
+            lambda rows, f: self._at(flat[rows], constant[rows], f),
+            mean,
+            variance,
+            lambda rows, m, v: bracket_of_rates(flat[rows], m, v),
+        )
+
+    def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> tuple[Array, Array] | None:
+        """Return the third and fourth derivative of `log_partition` at variance zero; else None."""
+        return None if np.any(variance) else higher_of_odds(derivs.d2, mean - np.log(self.dispersion))
+
+    def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Array:
+        """Return what `cumulants.tilted_cumulants` does, for variances ``(n,)`` above zero."""
+        constant = self._constant(t)
+        return centred.tilted_cumulants(
+            lambda rows, f: self._at(t[rows], constant[rows], f),
+            mean,
+            variance,
+            lambda rows, m, v: bracket_of_rates(t[rows], m, v),
+            order,
+        )
+
+    def predictive_moments(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """Return mean and variance of a count when f ~ N(mean, variance)."""
+        with np.errstate(over="ignore"):
+            rate = np.exp(mean + 0.5 * variance)
+            return rate, rate + rate**2 * (np.expm1(variance) + np.exp(variance) / self.dispersion)
+
+    def predict_proba(self, mean: Array, variance: Array) -> Array:
+        """Raise: a count has no class probability."""
+        raise refuse_probabilities("the NegativeBinomial likelihood has counts as targets")
+
+    def sample(self, f: Array, rng: np.random.Generator) -> Array:
+        """Draw a count for each latent value."""
+        with np.errstate(over="ignore"):
+            return draw_poisson(np.exp(f) * rng.gamma(self.dispersion, size=np.shape(f)) / self.dispersion, rng)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the parameter as a plain number."""
+        return {"likelihood": "NegativeBinomial", "dispersion": self.dispersion}
+
+    def _constant(self, t: Array) -> Array:
+        return np.asarray(log_rising(np.asarray(self.dispersion), t) + t * np.log(self.dispersion) - gammaln(t + 1.0))
+
+    def _at(self, t: Array, constant: Array, f: Array) -> Derivs:
+        value, d1, d2 = of_odds(t, np.asarray(self.dispersion), f - np.log(self.dispersion))
+        return Derivs(value + constant, d1, d2)

@@ -1,0 +1,256 @@
+r"""Measurements with outliers: Student's t distribution about the latent value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+
+from bayesgp_mf.likelihoods.base import check_gaussian_variance, refuse_probabilities
+from bayesgp_mf.likelihoods.count_forms import check_positive, log_rising
+from bayesgp_mf.likelihoods.moments import from_moments
+from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.types import Array, Derivs
+
+_DROP = 42.0  # nats below the largest value: exp(-42) is 1/1000 of rounding
+_SCAN, _SCANS = 128, 6
+_POINTS = (48, 192, 768, 3072)
+_AGREE = 1e-8  # of the two halves of a rule; the error of both together is about the square of this
+_ENTRIES = 2**15
+
+
+@dataclass(frozen=True, slots=True)
+class StudentT:
+    r"""Student's t likelihood of real targets, for measurements of which some are far off.
+
+    .. math::
+        p(t|f) = \frac{\Gamma((\nu + 1)/2)}{\Gamma(\nu/2) \sqrt{\pi \nu}\, s}
+        \left(1 + \frac{(t - f)^2}{\nu s^2}\right)^{-(\nu + 1)/2}
+
+    Parameters
+    ----------
+    scale : float
+        s > 0, in units of the target. The standard deviation of the noise is s sqrt(df/(df - 2)).
+    df : float
+        Degrees of freedom > 0. The fewer, the heavier the tails; below 2 the variance is infinite.
+
+    Raises
+    ------
+    ValueError
+        If one of them is not a finite number > 0.
+
+    Notes
+    -----
+    The distribution is a Gaussian whose precision is drawn from a gamma distribution [1]_, so that
+
+    .. math::
+        Z = \int N(t | m, v + s^2/\lambda)\, \mathrm{Gamma}(\lambda | \nu/2, \nu/2)\, d\lambda,
+
+    with derivatives in m that are averages of Hermite polynomials. This holds where the tilted density has two modes,
+    too. The integral is a trapezoidal rule in the log of the precision, which is made of two halves that must agree.
+
+    The likelihood is not log-concave: a target far from what others say counts for little, sites may have negative
+    precision, and there may be more than one solution.
+
+    References
+    ----------
+    .. [1] Vanhatalo, J., Jylänki, P., & Vehtari, A. (2009). Gaussian process regression with Student-t likelihood.
+       NIPS 22.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesgp_mf.likelihoods import StudentT
+    >>> StudentT(0.5, df=4).log_partition(np.array([3.0]), np.array([0.0]), np.array([1.0])).d1.round(6)
+    array([1.850471])
+    """
+
+    scale: float = 1.0
+    df: float = 4.0
+    targets: ClassVar[Literal["real"]] = "real"
+    forbids: ClassVar[bool] = False
+    log_concave: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", check_positive("scale", self.scale))
+        object.__setattr__(self, "df", check_positive("df", self.df))
+
+    def log_prob(self, t: Array, f: Array) -> Derivs:
+        """Return log p(t|f) in nats, and its derivatives in f; ``t`` and ``f`` broadcast."""
+        z = (np.asarray(t, dtype=np.float64) - f) / self.scale
+        weight = (self.df + 1.0) / (self.df + z**2)
+        value = self._constant() - 0.5 * (self.df + 1.0) * np.log1p(z**2 / self.df)
+        # the difference of squares in factors: z may be so large that its square loses the other
+        d2 = weight * (z**2 - self.df) / (self.df + z**2) / self.scale**2
+        return Derivs(value, weight * z / self.scale, d2)
+
+    def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
+        """Return log of the integral of p(t|f) N(f | mean, variance), and its derivatives in mean.
+
+        At variance 0 it is `log_prob`.
+        """
+        value, d = self._derivatives(t, mean, variance, 2)
+        return Derivs(value, d[0], d[1])
+
+    def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> tuple[Array, Array]:
+        """Return the third and fourth derivative of `log_partition`."""
+        _, d = self._derivatives(t, mean, variance, 4)
+        return d[2], d[3]
+
+    def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Array:
+        """Return what `cumulants.tilted_cumulants` does: each precision has a Gaussian, whose moments are known."""
+        moments = np.empty((order, mean.size))
+        for some, mixed in self._mixtures(t - mean, variance):
+            spread = variance[some, None]
+            centre, inner = spread * mixed.slope, spread * mixed.noise / mixed.total
+            centre = centre - mixed.average(centre)[:, None]
+            unit = np.sqrt(mixed.average(centre**2 + inner))[:, None]
+            centre, inner = centre / unit, inner / unit**2
+            before, now = np.zeros_like(centre), np.ones_like(centre)
+            for k in range(order):
+                before, now = now, centre * now + k * inner * before
+                moments[k, some] = mixed.average(now)
+        return from_moments(moments)[2:]
+
+    def predictive_moments(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """Return mean and variance of a target when f ~ N(mean, variance): NaN and infinite where there is none."""
+        noise = self.scale**2 * self.df / (self.df - 2.0) if self.df > 2.0 else np.inf
+        return (mean if self.df > 1.0 else np.full_like(mean, np.nan)), variance + noise
+
+    def predict_proba(self, mean: Array, variance: Array) -> Array:
+        """Raise: a real target has no class probability."""
+        raise refuse_probabilities("the StudentT likelihood has real targets")
+
+    def sample(self, f: Array, rng: np.random.Generator) -> Array:
+        """Draw a target for each latent value."""
+        return np.asarray(f + self.scale * rng.standard_t(self.df, size=np.shape(f)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the parameters as plain numbers."""
+        return {"likelihood": "StudentT", "scale": self.scale, "df": self.df}
+
+    def _constant(self) -> float:
+        half = np.asarray(0.5 * self.df)
+        rising = float(log_rising(half, np.asarray(0.5)))
+        return rising - 0.5 * float(np.log(2.0 * np.pi)) - float(np.log(self.scale))
+
+    def _derivatives(self, t: Array, mean: Array, variance: Array, order: int) -> tuple[Array, Array]:
+        """Return log Z and its derivatives ``(order, ...)`` in the mean."""
+        check_gaussian_variance(variance)
+        t, mean, variance = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (t, mean, variance)))
+        value, found = np.empty(mean.size), np.empty((order, mean.size))
+        (certain,) = np.nonzero(variance.ravel() == 0)
+        (rest,) = np.nonzero(variance.ravel() > 0)
+        residual = (t - mean).ravel()
+        value[certain] = self.log_prob(residual[certain], np.zeros(certain.size)).value
+        found[:, certain] = self._certain(residual[certain], order)
+        for some, mixed in self._mixtures(residual[rest], variance.ravel()[rest]):
+            value[rest[some]] = mixed.log_integral
+            before, now = np.zeros_like(mixed.total), np.ones_like(mixed.total)
+            ratios = np.empty((order, some.size))
+            for k in range(order):  # of N(r | 0, V) by the recurrence of the Hermite polynomials
+                before, now = now, mixed.slope * now - k * before / mixed.total
+                ratios[k] = mixed.average(now)
+            found[:, rest[some]] = from_moments(ratios)
+        return value.reshape(mean.shape), found.reshape(order, *mean.shape)
+
+    def _certain(self, residual: Array, order: int) -> Array:
+        r"""Return the derivatives of `log_prob` in f, ``(order, k)``.
+
+        They are those of :math:`-(\nu + 1) \mathrm{Re} \log(\sqrt{\nu} s + i (t - f))`.
+        """
+        w = 1.0 / (np.sqrt(self.df) * self.scale + 1j * residual)
+        found, power, factorial = np.empty((order, residual.size)), np.ones_like(w), 1.0
+        for k in range(order):  # d/df of log(a + i r) is -i/(a + i r), and each further one brings i k w
+            power = power * 1j * w
+            factorial *= max(k, 1)
+            found[k] = (self.df + 1.0) * factorial * power.real
+        return found
+
+    def _mixtures(self, residual: Array, variance: Array) -> Any:
+        """Yield some cases at a time, of variance above zero, with their Gaussians over precisions."""
+        low, high = self._range(residual, variance)
+        todo = np.arange(residual.size)
+        for points in _POINTS:
+            unsettled = [todo[:0]]
+            for some in (todo[part] for part in blocks(todo.size, max(1, _ENTRIES // points))):
+                step = (high[some] - low[some]) / points
+                u = low[some, None] + step[:, None] * (np.arange(points) + 0.5)
+                log_density = self._log_density(u, residual[some], variance[some])
+                peak = log_density.max(axis=1)
+                weight = np.exp(log_density - peak[:, None])
+                settled = np.full(some.size, points == _POINTS[-1])
+                along = u - low[some, None]
+                agree = np.ones(some.size, dtype=bool)
+                for values in (weight, weight * along**2, weight * (along - along[:, -1:]) ** 2):
+                    even, odd = np.sum(values[:, ::2], axis=1), np.sum(values[:, 1::2], axis=1)
+                    agree &= np.abs(even - odd) <= _AGREE * (even + odd)
+                settled |= agree
+                if settled.any():
+                    mass = np.sum(weight, axis=1)
+                    noise = self.scale**2 * np.exp(-u)
+                    mixed = _Mixture(
+                        (peak + np.log(mass * step))[settled],
+                        (weight / mass[:, None])[settled],
+                        noise[settled],
+                        (variance[some, None] + noise)[settled],
+                        (residual[some, None] / (variance[some, None] + noise))[settled],
+                    )
+                    yield some[settled], mixed
+                unsettled.append(some[~settled])
+            todo = np.concatenate(unsettled)
+            if not todo.size:
+                return
+
+    def _log_density(self, u: Array, residual: Array, variance: Array) -> Array:
+        """Return log Gamma(lambda) N(residual | 0, v + s^2/lambda) in u = log lambda, ``(k, p)``."""
+        half = 0.5 * self.df
+        total = variance[:, None] + self.scale**2 * np.exp(-u)
+        gamma = -half * _excess(u) + (half * (np.log(half) - 1.0) - gammaln(half) if half < 1e5 else _large(half))
+        return np.asarray(gamma - 0.5 * (np.log(2.0 * np.pi * total) + residual[:, None] ** 2 / total))
+
+    def _range(self, residual: Array, variance: Array) -> tuple[Array, Array]:
+        """Return the ends in the log of the precision between which the density is, ``(k,)`` each."""
+        shape = 0.5 * self.df
+        reach = np.sqrt(3.0 * _DROP / shape) if shape > 3.0 * _DROP else 1.0 + 1.5 * _DROP / shape
+        low = -np.log1p((residual / self.scale) ** 2 / self.df) - reach
+        high = np.full(residual.size, min(np.sqrt(3.0 * _DROP / shape), np.log(2.0 + 1.5 * _DROP / shape)))
+        for _ in range(_SCANS):
+            u = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, _SCAN)
+            log_density = self._log_density(u, residual, variance)
+            there = log_density > log_density.max(axis=1, keepdims=True) - _DROP
+            first = np.maximum(np.argmax(there, axis=1) - 1, 0)
+            last = np.minimum(_SCAN - np.argmax(there[:, ::-1], axis=1), _SCAN - 1)
+            case = np.arange(low.size)
+            low, high = u[case, first], u[case, last]
+            if np.all(last - first > _SCAN // 4):
+                break
+        return low, high
+
+
+class _Mixture(NamedTuple):
+    """Gaussians of the residual over precisions: log integrals ``(k,)``; weights, noise, total variance, r/V."""
+
+    log_integral: Array
+    weight: Array
+    noise: Array
+    total: Array
+    slope: Array
+
+    def average(self, values: Array) -> Array:
+        """Return the averages ``(k,)`` of values ``(k, points)``."""
+        return np.asarray(np.einsum("ij,ij->i", self.weight, values))
+
+
+def _excess(u: Array) -> Array:
+    """Return exp(u) - 1 - u, with its digits near zero."""
+    small = np.abs(u) < 1e-2
+    near = u**2 * (1 / 2 + u * (1 / 6 + u * (1 / 24 + u * (1 / 120 + u / 720))))
+    return np.where(small, near, np.expm1(u) - u)
+
+
+def _large(half: float) -> float:
+    """Return a log a - a - log Gamma(a) for large a, by Stirling's series."""
+    return 0.5 * float(np.log(half / (2.0 * np.pi))) - 1.0 / (12.0 * half)

@@ -1,0 +1,214 @@
+"""Counts, robust regression and functions of the user's own through the door: fitted, predicted, saved, loaded."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import arviz as az
+import numpy as np
+import pytest
+
+import bayesgp_mf as bgp
+from bayesgp_mf.container.groups import get_group
+from bayesgp_mf.likelihoods import Gaussian, Quadrature, from_dict
+from bayesgp_mf.likelihoods.import_paths import function_at, path_of
+from tests.container import own_functions
+from tests.container.own_functions import draw_poisson, log_poisson
+
+RNG = np.random.default_rng(3)
+X = np.sort(RNG.uniform(-2.0, 2.0, 40))[:, None]
+F = np.sin(2.0 * X[:, 0]) + 0.5
+TRIALS = RNG.integers(2, 15, 40)
+NEW = np.array([[-1.5], [0.3], [1.0]])
+KERNEL = bgp.kernels.Gaussian(0.7)
+MODULE = "tests.container.own_functions"
+CASES = {
+    "poisson": bgp.Poisson(),
+    "negative binomial": bgp.NegativeBinomial(3.0),
+    "binomial": bgp.Binomial(9),
+    "binomial with trials of each": bgp.Binomial(TRIALS),
+    "student": bgp.StudentT(0.3, 4.0),
+}
+LOADER = """
+import sys, json, arviz as az, bayesgp_mf as bgp
+idata = az.from_netcdf(sys.argv[1])
+bgp.predict(idata, [[-1.5], [0.3], [1.0]], random_seed=2)
+p = idata["predictions"]
+print(json.dumps({name: p[name].values.tolist() for name in ("latent_mean", "latent_sd", "y_mean", "y_sd", "y")}))
+"""
+
+
+def targets(likelihood) -> np.ndarray:
+    return likelihood.sample(F, np.random.default_rng(7))
+
+
+def fitted(likelihood, **options):
+    options = {"draws": 60, "chains": 2, "random_seed": 1, "progress": False, **options}
+    return bgp.fit(X, targets(likelihood), KERNEL, likelihood, **options)
+
+
+def loaded_elsewhere(path: Path, code: str = LOADER) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("method", ["tap", "laplace"])
+@pytest.mark.parametrize("likelihood", CASES.values(), ids=CASES)
+def test_they_are_tuned_predicted_judged_saved_and_predict_the_same_in_a_new_process(likelihood, method, tmp_path):
+    idata = fitted(likelihood, method=method, hyper="evidence")
+    fit = get_group(idata, "fit")
+    assert fit.attrs["status"] == "CONVERGED"
+    assert "quality" in fit.attrs
+    assert 0 < float(bgp.loo(idata)["se"]) < 40
+    error = np.abs(fit["latent_mean"].values - F) / fit["latent_sd"].values
+    assert np.mean(error < 2.0) > 0.8  # the function that made the targets
+    idata.to_netcdf(str(tmp_path / "fit.nc"))
+    bgp.predict(idata, NEW, random_seed=2)
+    said = get_group(idata, "predictions")
+    run = loaded_elsewhere(tmp_path / "fit.nc")
+    assert run.returncode == 0, run.stderr
+    for name, values in json.loads(run.stdout).items():
+        np.testing.assert_array_equal(said[name].values, values)
+
+
+@pytest.mark.parametrize("likelihood", [*CASES.values(), Gaussian(0.2)], ids=[*CASES, "gaussian"])
+def test_moments_of_predictions_are_those_of_their_draws(likelihood):
+    idata = bgp.predict(fitted(likelihood, draws=4000, chains=1), NEW, random_seed=3)
+    said = get_group(idata, "predictions")
+    y, sd = said["y"].values[0], said["y_sd"].values
+    assert np.all(np.abs(y.mean(axis=0) - said["y_mean"].values) < 5.0 * sd / np.sqrt(len(y)))
+    if likelihood != CASES["student"]:  # the sample variance of heavy tails has no variance itself
+        np.testing.assert_allclose(y.std(axis=0), sd, rtol=0.15)
+
+
+def test_moments_are_averaged_over_settings_of_the_hyperparameters():
+    idata = bgp.predict(
+        fitted(
+            bgp.Poisson(),
+            hyper="integrate",
+            draws=4000,
+            chains=1,
+            priors={"lengthscale": bgp.hyper.LogNormal(0.0, 0.5)},
+        ),
+        NEW,
+        random_seed=3,
+    )
+    said = get_group(idata, "predictions")
+    assert get_group(idata, "fit").sizes["node"] > 1
+    y, sd = said["y"].values[0], said["y_sd"].values
+    assert np.all(np.abs(y.mean(axis=0) - said["y_mean"].values) < 5.0 * sd / np.sqrt(len(y)))
+    np.testing.assert_allclose(y.std(axis=0), sd, rtol=0.1)
+
+
+def test_new_cases_have_one_trial_where_the_trials_are_those_of_each():
+    idata = bgp.predict(fitted(CASES["binomial with trials of each"]), NEW, random_seed=3)
+    said = get_group(idata, "predictions")
+    assert set(np.unique(said["y"].values)) <= {0.0, 1.0}
+    mean, variance = bgp.posterior(idata).latent(NEW)
+    np.testing.assert_allclose(said["y_mean"].values, bgp.Logit().predict_proba(mean, variance), rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["tap", "laplace", "naive", "online"])
+def test_trials_of_each_case_are_those_of_its_row(method):
+    """Cases with their trials in another order have the same posterior, by every method but for rounding."""
+    y, order = targets(CASES["binomial with trials of each"]), RNG.permutation(40)
+    one = bgp.solve(KERNEL.gram(X), y, bgp.Binomial(TRIALS), method=method)
+    likelihood = bgp.Binomial(TRIALS).of_cases(order)
+    other = bgp.solve(KERNEL.gram(X[order]), y[order], likelihood, method=method)
+    tolerance = 0.2 if method == "online" else 1e-5  # which depends on the order itself
+    np.testing.assert_allclose(other.alpha, one.alpha[order], atol=tolerance * np.abs(one.alpha).max())
+    wrong = bgp.solve(KERNEL.gram(X[order]), np.minimum(y[order], TRIALS), bgp.Binomial(TRIALS), method=method)
+    assert np.max(np.abs(wrong.alpha - one.alpha[order])) > 0.4 * np.abs(one.alpha).max()
+
+
+def test_a_search_on_a_part_of_the_cases_takes_their_trials_along():
+    """With the trials of others some would have more successes than trials, which is refused."""
+    options = {"inducing": bgp.Inducing(8, rows=20), "hyper": "evidence"}
+    assert np.isfinite(fitted(CASES["binomial with trials of each"], **options)["fit"]["lengthscale"].values)
+    one, same = (fitted(likelihood, **options)["fit"] for likelihood in (bgp.Binomial(9), bgp.Binomial([9] * 40)))
+    for name in ("lengthscale", "latent_mean", "log_evidence"):
+        np.testing.assert_array_equal(one[name].values, same[name].values)
+
+
+def test_a_case_left_out_takes_its_trials_with_it():
+    y = targets(CASES["binomial with trials of each"])
+    problem = bgp.Problem(KERNEL.gram(X), y, bgp.Binomial(TRIALS))
+    assert problem.without(3).likelihood == bgp.Binomial(np.delete(TRIALS, 3))
+    loo = bgp.diagnostics.exact_loo(problem, progress=False)
+    np.testing.assert_allclose(loo.log_density, bgp.posterior(fitted(problem.likelihood)).loo.log_density, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "y", "message"),
+    [
+        (bgp.Poisson(), [1.5, 2.0, 0.0], r"y must hold counts.*got 1\.5 at index 0"),
+        (bgp.NegativeBinomial(1.0), [1.0, -2.0, 0.0], "y must hold counts.*got -2 at index 1"),
+        (bgp.Binomial(4), [1.0, 2.0, 5.0], "no more successes than there are trials, got 5 of 4 at index 2"),
+        (bgp.Binomial([4, 4]), [1.0, 2.0, 3.0], "trials of 2 cases"),
+        (bgp.Poisson(), [1.0, np.nan, 0.0], "y must be finite"),
+    ],
+)
+def test_targets_that_are_none_are_refused_in_words(likelihood, y, message):
+    with pytest.raises(ValueError, match=message):
+        bgp.fit([[0.0], [1.0], [2.0]], y, KERNEL, likelihood)
+
+
+def test_a_function_that_can_be_imported_is_saved_by_its_path(tmp_path):
+    likelihood = Quadrature(log_poisson, "real", draw_poisson)
+    assert likelihood.to_dict()["log_density"] == f"{MODULE}:log_poisson"
+    assert from_dict(likelihood.to_dict()) == likelihood
+    idata = fitted(likelihood)
+    file = tmp_path / "fit.nc"
+    idata.to_netcdf(str(file))
+    bgp.predict(idata, NEW, random_seed=2)  # its module is imported here
+    again = az.from_netcdf(str(file))
+    bgp.predict(again, NEW, likelihood=likelihood, random_seed=2)
+    np.testing.assert_array_equal(again["predictions"]["y"].values, idata["predictions"]["y"].values)
+    poisson = bgp.predict(fitted(bgp.Poisson()), NEW)["predictions"]["latent_mean"].values
+    np.testing.assert_allclose(idata["predictions"]["latent_mean"].values, poisson, atol=1e-6)
+    with pytest.raises(ValueError, match=r"likelihood is not the one that was fitted"):
+        bgp.predict(az.from_netcdf(str(file)), NEW, likelihood=Quadrature(log_poisson, "real", draw_poisson, step=0.1))
+    # another process has not imported it, and no file makes it do so
+    predict = (
+        "import sys, arviz as az, bayesgp_mf as bgp\nbgp.predict(az.from_netcdf(sys.argv[1]), [[0.3]], draws=False)"
+    )
+    run = loaded_elsewhere(file, predict + f"\nassert '{MODULE}' not in sys.modules")
+    assert run.returncode == 1
+    assert f"Import {MODULE} first if you trust it, or pass likelihood=" in run.stderr
+    run = loaded_elsewhere(file, f"import {MODULE}\n{predict}")
+    assert run.returncode == 0, run.stderr
+
+
+def test_files_name_no_function_but_those_that_are_defined_where_they_say():
+    assert function_at(f"{MODULE}:log_poisson") is log_poisson
+    for path in (
+        "os:system",
+        "subprocess:run",
+        "shutil:rmtree",
+        f"{MODULE}:called",
+        f"{MODULE}:gammaln",
+        f"{MODULE}:not_a_function",
+        f"{MODULE}:absent",
+    ):
+        with pytest.raises(ValueError, match=r"no function of that name that is defined in it"):
+            function_at(path)
+    for path in ("this:that", "antigravity:fly", "tests.container.none:f"):
+        modules = set(sys.modules)
+        with pytest.raises(ValueError, match=r"no function|no module is imported for a file"):
+            function_at(path)
+        assert set(sys.modules) == modules
+    for path in ("log_poisson", "a:b:c", f"{MODULE}:log_poisson.__globals__", "<lambda>", 3, None, "a:b()"):
+        with pytest.raises(ValueError, match=r"a function is saved as 'module:name'"):
+            function_at(path)
+
+
+def test_functions_that_cannot_be_imported_have_no_path():
+    def within(t, f):
+        return -np.logaddexp(0.0, -t * f)
+
+    assert path_of(log_poisson) == f"{MODULE}:log_poisson"
+    assert path_of(own_functions.called) is None
+    for function in (within, lambda t, f: 0.0 * f, np.logaddexp, print, int):
+        assert path_of(function) is None

@@ -1,0 +1,286 @@
+"""Likelihoods of counts and of measurements with outliers: against quadrature, many digits, SciPy and their limits."""
+
+from __future__ import annotations
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import stats
+
+from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.likelihoods import (
+    Binomial,
+    Gaussian,
+    Logit,
+    NegativeBinomial,
+    Poisson,
+    Quadrature,
+    StudentT,
+    from_dict,
+)
+from bayesgp_mf.likelihoods.cumulants import tilted_cumulants
+from bayesgp_mf.likelihoods.higher import higher_derivatives
+
+N = 60
+TRIALS = np.random.default_rng(5).integers(1, 40, N)
+CASES = {
+    "poisson": Poisson(),
+    "negative binomial": NegativeBinomial(2.0),
+    "negative binomial near Poisson": NegativeBinomial(1e4),
+    "binomial": Binomial(7),
+    "binomial with trials of each": Binomial(TRIALS),
+    "student": StudentT(0.5, 4.0),
+    "student with heavy tails": StudentT(1.0, 0.7),
+    "student near Gaussian": StudentT(0.3, 200.0),
+}
+COUNTS = {name: case for name, case in CASES.items() if not name.startswith("student")}
+every_case = pytest.mark.parametrize("likelihood", CASES.values(), ids=CASES)
+
+
+def some_cases(likelihood, seed: int = 0):
+    """Targets that fit, and that do not fit, Gaussians narrow and wide."""
+    rng = np.random.default_rng(seed)
+    mean, variance = rng.normal(0.0, 2.0, N), 10.0 ** rng.uniform(-2.0, 2.0, N)
+    return likelihood.sample(rng.normal(0.0, 2.0, N), rng), mean, variance
+
+
+def by_quadrature(likelihood, t):
+    """The same likelihood as a function of the number of a case, since the trials may be those of each case."""
+
+    def log_density(i, f):
+        which = i.astype(int)
+        own = likelihood.of_cases(which) if hasattr(likelihood, "of_cases") else likelihood
+        return own.log_prob(t[which], f).value
+
+    return Quadrature(log_density, targets="real"), np.arange(float(t.size))
+
+
+@every_case
+@pytest.mark.parametrize("seed", [0, 1])
+def test_log_partition_and_cumulants_are_those_of_adaptive_quadrature(likelihood, seed):
+    t, mean, variance = some_cases(likelihood, seed)
+    rule, which = by_quadrature(likelihood, t)
+    got, expected = likelihood.log_partition(t, mean, variance), rule.log_partition(which, mean, variance)
+    np.testing.assert_allclose(got.value, expected.value, rtol=1e-11, atol=1e-11)
+    # moments of f: relative to what the derivatives are without a target
+    np.testing.assert_allclose(got.d1 * np.sqrt(variance), expected.d1 * np.sqrt(variance), rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(got.d2 * variance, expected.d2 * variance, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        tilted_cumulants(likelihood, t, mean, variance, 5),
+        rule.tilted_cumulants(which, mean, variance, 5),
+        rtol=1e-7,
+        atol=1e-8,
+    )
+
+
+@every_case
+def test_derivatives_pass_central_differences_and_the_heat_equation(likelihood):
+    t, mean, variance = some_cases(likelihood, 2)
+    at, step = likelihood.log_partition(t, mean, variance), 1e-3 * np.sqrt(variance)
+    above, below = (likelihood.log_partition(t, mean + sign * step, variance) for sign in (1.0, -1.0))
+    scale = np.maximum(1.0 / np.sqrt(variance), np.abs(at.d1))
+    np.testing.assert_allclose((above.value - below.value) / (2 * step) / scale, at.d1 / scale, atol=1e-5)
+    np.testing.assert_allclose((above.d1 - below.d1) / (2 * step) / scale**2, at.d2 / scale**2, atol=1e-5)
+    wide, narrow = (likelihood.log_partition(t, mean, variance * factor).value for factor in (1.0001, 0.9999))
+    np.testing.assert_allclose(
+        (wide - narrow) / 2e-4,
+        0.5 * variance * (at.d2 + at.d1**2),
+        rtol=1e-5,
+        atol=1e-6 * (1.0 + np.abs(at.value).max()),
+    )
+    # and third and fourth ones, at variance zero in closed form
+    for spread in (variance, np.zeros(N)):
+        now = likelihood.log_partition(t, mean, spread)
+        third, fourth = higher_derivatives(likelihood, t, mean, spread, now)
+        h = 1e-3 * np.where(spread > 0, np.sqrt(spread), 1.0)
+        up, down = (likelihood.log_partition(t, mean + sign * h, spread).d2 for sign in (1.0, -1.0))
+        size = 1.0 + np.abs(now.d2)
+        np.testing.assert_allclose((up - down) / (2 * h) / size, third / size, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose((up - 2 * now.d2 + down) / h**2 / size, fourth / size, rtol=2e-3, atol=2e-3)
+
+
+@every_case
+def test_at_variance_zero_it_is_log_prob_and_near_zero_almost(likelihood):
+    t, mean, _ = some_cases(likelihood, 3)
+    certain = likelihood.log_prob(t, mean)
+    for got, expected in zip(likelihood.log_partition(t, mean, np.zeros(N)), certain, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-13, atol=1e-13)
+    for got, expected in zip(likelihood.log_partition(t, mean, np.full(N, 1e-13)), certain, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-7, atol=1e-7)
+
+
+def test_log_prob_is_that_of_scipy():
+    t, f = np.arange(8.0), np.linspace(-3.0, 3.0, 8)
+    rate = np.exp(f)
+    np.testing.assert_allclose(Poisson().log_prob(t, f).value, stats.poisson.logpmf(t, rate), rtol=1e-12)
+    for r in (0.3, 5.0, 60.0):
+        expected = stats.nbinom.logpmf(t, r, r / (r + rate))
+        np.testing.assert_allclose(NegativeBinomial(r).log_prob(t, f).value, expected, rtol=1e-11)
+    np.testing.assert_allclose(
+        Binomial(9).log_prob(t, f).value, stats.binom.logpmf(t, 9, rate / (1.0 + rate)), rtol=1e-11
+    )
+    np.testing.assert_allclose(
+        StudentT(0.4, 3.0).log_prob(t, f).value, stats.t.logpdf(t, 3.0, loc=f, scale=0.4), rtol=1e-12
+    )
+
+
+def largest_difference(one, other, t, mean, variance) -> float:
+    pairs = zip(one.log_partition(t, mean, variance), other.log_partition(t, mean, variance), strict=True)
+    return max(float(np.max(np.abs(a - b))) for a, b in pairs)
+
+
+def test_limits():
+    t, mean, variance = np.arange(6.0), np.linspace(-2.0, 1.0, 6), np.linspace(0.1, 3.0, 6)
+    for size, bound in ((1e4, 1e-2), (1e8, 1e-6)):  # the difference falls as 1/size
+        assert largest_difference(NegativeBinomial(size), Poisson(), t, mean, variance) < bound
+        assert largest_difference(StudentT(0.7, size), Gaussian(0.49), t, mean, variance) < bound
+        many = Binomial(size).log_partition(t, mean - np.log(size), variance)  # a rate of exp(mean)
+        for got, expected in zip(many, Poisson().log_partition(t, mean, variance), strict=True):
+            np.testing.assert_allclose(got, expected, atol=bound)
+    assert largest_difference(NegativeBinomial(1e2), Poisson(), t, mean, variance) > 1e-3  # a control
+    assert largest_difference(StudentT(0.7, 5.0), Gaussian(0.49), t, mean, variance) > 1e-3
+
+
+def test_one_trial_is_the_logit_and_exchanging_successes_mirrors():
+    mean, variance = np.linspace(-9.0, 9.0, 30), np.linspace(0.0, 20.0, 30)
+    for label, success in ((1.0, 1.0), (-1.0, 0.0)):
+        got = Binomial(1).log_partition(np.full(30, success), mean, variance)
+        for a, b in zip(got, Logit().log_partition(np.full(30, label), mean, variance), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-13)
+    one, other = (
+        Binomial(8).log_partition(t, m, variance) for t, m in ((np.full(30, 3.0), mean), (np.full(30, 5.0), -mean))
+    )
+    for sign, a, b in zip((1.0, -1.0, 1.0), one, other, strict=True):
+        np.testing.assert_allclose(a, sign * b, rtol=1e-11, atol=1e-13)
+
+
+def test_probabilities_of_all_counts_sum_to_one():
+    mean, variance = np.array([-1.0, 0.5, 1.0])[:, None], np.array([0.2, 0.4, 0.3])[:, None]
+    for likelihood, most in ((Binomial(12), 12), (Poisson(), 400), (NegativeBinomial(3.0), 2000)):
+        counts = np.arange(most + 1.0)
+        p = np.exp(likelihood.log_partition(counts, mean, variance).value)
+        np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-8)
+        first, second = likelihood.predictive_moments(mean[:, 0], variance[:, 0])
+        np.testing.assert_allclose(p @ counts, first, rtol=1e-6)
+        np.testing.assert_allclose(p @ counts**2 - first**2, second, rtol=1e-3 if most == 2000 else 1e-6)
+
+
+def many_digits(log_prob, mean, variance, around, widths):
+    """Return log Z and its derivatives by 30 digits, integrated between points about the given places."""
+    with mpmath.workdps(30):
+        m, v = mpmath.mpf(mean), mpmath.mpf(variance)
+        points = sorted(
+            {float(place + width * k) for place, width in zip(around, widths, strict=True) for k in range(-16, 17)}
+        )
+
+        def moment(k):
+            return mpmath.quad(lambda f: (f - m) ** k * mpmath.exp(log_prob(f) - (f - m) ** 2 / (2 * v)), points)
+
+        z, first, second = (moment(k) for k in range(3))
+        first, second = first / z, second / z
+        log_z = mpmath.log(z) - mpmath.log(2 * mpmath.pi * v) / 2
+        return [float(x) for x in (log_z, first / v, (second - first**2 - v) / v**2)]
+
+
+@pytest.mark.parametrize(
+    ("t", "mean", "variance", "mode"),
+    [
+        (0, 50.0, 4.0, 2.4694),
+        (0, 5.0, 1.0, 1.3267),
+        (1000, -20.0, 0.5, 6.85),
+        (5, 30.0, 0.01, 7.71),
+        (0, -30.0, 25.0, -30.0),
+    ],
+)
+def test_tails_of_poisson_are_exact(t, mean, variance, mode):
+    width = 1.0 / np.sqrt(1.0 / variance + np.exp(mode))
+    places, widths = (mode, mode, mean, 0.0), (width, 0.3 * width, np.sqrt(variance), 0.3)
+    expected = many_digits(lambda f: t * f - mpmath.exp(f) - mpmath.loggamma(t + 1), mean, variance, places, widths)
+    got = Poisson().log_partition(np.array([float(t)]), np.array([mean]), np.array([variance]))
+    np.testing.assert_allclose(np.ravel(got), expected, rtol=1e-10, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("t", "variance", "scale", "df"),
+    [(50.0, 1.0, 1.0, 4.0), (10.0, 1.0, 0.01, 4.0), (40.0, 100.0, 1.0, 30.0), (12.0, 9.0, 0.5, 0.5)],
+)
+def test_tails_of_student_are_exact_with_two_modes_as_well(t, variance, scale, df):
+    def log_prob(f):
+        half, square = (mpmath.mpf(df) + 1) / 2, ((mpmath.mpf(t) - f) / scale) ** 2 / df
+        constant = (
+            mpmath.loggamma(half) - mpmath.loggamma(half - 0.5) - mpmath.log(mpmath.pi * df) / 2 - mpmath.log(scale)
+        )
+        return constant - half * mpmath.log(1 + square)
+
+    middle = t * variance / (variance + scale**2)
+    widths = (np.sqrt(variance), scale, 10.0 * scale, 0.5 * np.sqrt(variance))
+    expected = many_digits(log_prob, 0.0, variance, (0.0, t, t, middle), widths)
+    got = StudentT(scale, df).log_partition(np.array([t]), np.array([0.0]), np.array([variance]))
+    np.testing.assert_allclose(np.ravel(got), expected, rtol=1e-9)
+
+
+def test_far_beyond_every_tail_nothing_breaks():
+    t = np.array([0.0, 1.0, 20.0])
+    for likelihood in (Poisson(), NegativeBinomial(2.0), NegativeBinomial(1e9), Binomial(20), StudentT(0.1, 3.0)):
+        for mean in (-600.0, -40.0, 40.0, 600.0):
+            for variance in (1e-8, 1.0, 1e3, 1e8):
+                d = likelihood.log_partition(t, np.full(3, mean), np.full(3, variance))
+                assert np.all(np.isfinite(d)), (likelihood, mean, variance)
+                if likelihood.log_concave:
+                    assert np.all(d.d2 <= 1e-12 / variance), (likelihood, mean, variance)
+
+
+@every_case
+def test_samples_have_the_moments_that_are_predicted(likelihood):
+    rng, size = np.random.default_rng(1), 4000
+    mean, variance = rng.normal(0.0, 0.5, N), np.full(N, 0.2)
+    drawn = likelihood.sample(mean + np.sqrt(variance) * rng.standard_normal((size, N)), rng)
+    first, second = likelihood.predictive_moments(mean, variance)
+    if likelihood == StudentT(1.0, 0.7):
+        assert np.all(np.isnan(first))
+        assert np.all(np.isinf(second))
+        return
+    assert np.all(np.abs(drawn.mean(axis=0) - first) < 5 * np.sqrt(second / size))
+    if likelihood != StudentT(0.5, 4.0):  # whose fourth moment is infinite
+        np.testing.assert_allclose(np.median(drawn.var(axis=0) / second), 1.0, atol=0.05)
+    if likelihood in COUNTS.values():
+        likelihood.check_targets("y", drawn[0])
+
+
+@every_case
+def test_descriptions_make_the_same_likelihood_again(likelihood):
+    assert from_dict(likelihood.to_dict()) == likelihood
+    with pytest.raises(UndefinedQuantityError, match="no class probabilities"):
+        likelihood.predict_proba(np.zeros(N), np.ones(N))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: NegativeBinomial(0.0), "dispersion must be a finite number > 0"),
+        (lambda: NegativeBinomial("much"), "dispersion must be a number > 0"),
+        (lambda: StudentT(-1.0), "scale must be"),
+        (lambda: StudentT(1.0, np.inf), "df must be"),
+        (lambda: Binomial(0), "trials must be a whole number >= 1"),
+        (lambda: Binomial(2.5), r"got 2\.5"),
+        (lambda: Binomial([3, np.nan]), "got nan"),
+        (lambda: Binomial([[3]]), "shape"),
+        (lambda: Binomial([]), "shape"),
+        (lambda: Binomial("ten"), "trials must be a whole number"),
+        (lambda: Poisson().check_targets("y", np.array([1.0, -1.0])), "counts.*got -1 at index 1"),
+        (lambda: NegativeBinomial(1.0).check_targets("y", np.array([0.5])), r"counts.*got 0\.5 at index 0"),
+        (lambda: Binomial(3).check_targets("y", np.array([3.0, 4.0])), "got 4 of 3 at index 1"),
+        (lambda: Binomial([3, 4]).check_targets("y", np.array([3.0])), "trials of 2 cases"),
+        (lambda: Binomial([3, 4]).sample(np.zeros(3), np.random.default_rng(0)), "trials of 2 cases"),
+        (lambda: Poisson().log_partition(np.zeros(1), np.zeros(1), -np.ones(1)), "variance must be >= 0"),
+        (lambda: StudentT().log_partition(np.zeros(1), np.zeros(1), -np.ones(1)), "variance must be >= 0"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_words(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_enormous_rates_are_drawn():
+    drawn = Poisson().sample(np.array([0.0, 40.0, 60.0]), np.random.default_rng(0))
+    np.testing.assert_allclose(drawn[1:], np.exp([40.0, 60.0]), rtol=1e-6)
