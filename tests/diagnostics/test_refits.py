@@ -11,6 +11,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf.diagnostics import exact_loo
 from bayesgp_mf.inference.solution import LeaveOneOut
 from bayesgp_mf.likelihoods import Gaussian
+from bayesgp_mf.likelihoods.shifted import Shifted
 from bayesgp_mf.methods import METHODS
 
 FIELDS = ("mean", "variance", "log_density")
@@ -89,3 +90,18 @@ def test_a_container_is_no_problem():
     idata = bgp.fit(X, X[:, 0] > 0, bgp.kernels.Gaussian(), draws=1, chains=1, progress=False)
     with pytest.raises(ValueError, match=r"must be a Problem.*bgp.posterior\(idata\).problem"):
         exact_loo(idata)
+
+
+def test_prior_means_go_with_their_cases():
+    rng = np.random.default_rng(7)
+    X, kernel = rng.normal(size=(12, 2)), bgp.kernels.Gaussian(1.0, 2.0)
+    mean, gram = X @ [1.0, -0.5], kernel.gram(X)
+    t = np.where(mean + rng.normal(size=12) > 0, 1.0, -1.0)
+    found = exact_loo(bgp.Problem(gram, t, Shifted(bgp.Probit(), mean)))
+    for i in (0, 5):
+        others = np.arange(12) != i
+        solution = bgp.solve(gram[np.ix_(others, others)], t[others], Shifted(bgp.Probit(), mean[others]))
+        cross = gram[others, i]
+        variance = gram[i, i] - solution.correction.quadratic_diagonal(cross[:, None])
+        value = bgp.Probit().log_partition(t[[i]], mean[[i]] + cross @ solution.alpha, variance).value
+        assert found.log_density[i] == pytest.approx(value[0], abs=1e-6)
