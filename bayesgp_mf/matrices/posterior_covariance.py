@@ -99,3 +99,27 @@ class FactorCovariance:
     def with_new(self, features: Array, which: Cases) -> Array:
         """Return the covariances ``(m, k)`` of new cases, by their features ``(r, m)``, with k training cases."""
         return np.asarray((self._of_features @ features).T @ self._factor[which].T)
+
+
+class SomeCovariance:
+    """That of some of the cases.
+
+    Parameters
+    ----------
+    whole : PosteriorCovariance
+        Of all.
+    cases : (k,) array of int
+        Their numbers; they are numbered anew.
+    """
+
+    def __init__(self, whole: PosteriorCovariance, cases: NDArray[np.intp]) -> None:
+        self._whole, self._cases = whole, cases
+        self.diagonal, self.own = whole.diagonal[cases], whole.own[cases]
+
+    def entries(self, rows: Cases, columns: Cases) -> Array:
+        """Return ``Sigma[rows, columns]``, on the diagonal without what is a case's own."""
+        return self._whole.entries(self._cases[rows], self._cases[columns])
+
+    def with_new(self, features: Array, which: Cases) -> Array:
+        """Return the covariances ``(m, k)`` of new cases with k training cases."""
+        return self._whole.with_new(features, self._cases[which])

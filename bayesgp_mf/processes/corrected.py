@@ -162,10 +162,11 @@ class Corrected:
 
     def left_out(self, uncorrected: Array) -> Array:
         """Return the log probability ``(n,)`` of each label given the others, where TAP's own is ``uncorrected``."""
-        n = self._problem.n
-        odds, _, settled = _in_blocks(self._more.left_out, np.arange(n), n, n)
+        cases, result = self._more.cases, uncorrected.copy()
+        odds, _, settled = _in_blocks(self._more.left_out, np.arange(cases.size), cases.size, cases.size)
         _say_unsettled(settled, "probabilities of", "training cases")
-        return np.where(settled, log_expit(self._problem.t * odds), uncorrected)
+        result[cases] = np.where(settled, log_expit(self._problem.t[cases] * odds), uncorrected[cases])
+        return result
 
 
 def check_corrected(problem: Problem, solution: Solution) -> None:

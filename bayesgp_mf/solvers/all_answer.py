@@ -184,7 +184,7 @@ class AllAnswer:
         mean, precision, shift = (
             np.broadcast_to(each, (count, base.n)) for each in (base.mean, base.precision, base.shift)
         )
-        t = np.broadcast_to(base.problem.t, (count, base.n)).copy()
+        t = np.broadcast_to(base.t, (count, base.n)).copy()
         self._without: Array | None = None  # H of the module
         if asked.itself is None:
             assert asked.features is not None
@@ -233,7 +233,7 @@ class AllAnswer:
     def evaluate(self, some: NDArray[np.intp], mean: Array, variance: Array, ask: Question) -> Array:
         """Ask the likelihood of the cases of some questions."""
         n = self._base.n
-        likelihood = of_cases(self._base.problem.likelihood, np.tile(np.arange(n), some.size))
+        likelihood = of_cases(self._base.likelihood, np.tile(np.arange(n), some.size))
         old = ask(likelihood, self._t[some, :n].ravel(), mean[:, :n].ravel(), variance[:, :n].ravel())
         old = old.reshape(old.shape[0], some.size, n)
         if not self._last:

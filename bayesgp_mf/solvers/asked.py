@@ -12,7 +12,8 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.cumulants import tilted_cumulants
-from bayesgp_mf.matrices.posterior_covariance import PosteriorCovariance
+from bayesgp_mf.likelihoods.optional import of_cases
+from bayesgp_mf.matrices.posterior_covariance import Cases, PosteriorCovariance, SomeCovariance
 from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.solvers.settling import Question, ask_partition, gaussians, higher, log_site
 from bayesgp_mf.types import Array
@@ -105,16 +106,23 @@ class Base:
 
     def __init__(self, problem: Problem, solution: Solution) -> None:
         sites = site_form(solution)
-        self.problem, self.n = problem, problem.n
-        self.covariance = sites.posterior_covariance()
-        self.mean = problem.in_form(solution.correction.form) @ solution.alpha
-        self.precision = sites.site_precision
-        self.shift = self.precision * self.mean + solution.alpha
+        whole = sites.posterior_covariance()
+        self.cases = np.flatnonzero(whole.diagonal > 0)
+        """Those whose latent value is not known without a label; the others know and are known of nothing."""
+        is_all = self.cases.size == problem.n
+        some: Cases = slice(None) if is_all else self.cases
+        self.n = self.cases.size
+        self.t = problem.t[some]
+        self.likelihood = problem.likelihood if is_all else of_cases(problem.likelihood, self.cases)
+        self.covariance = whole if is_all else SomeCovariance(whole, self.cases)
+        self.mean = (problem.in_form(solution.correction.form) @ solution.alpha)[some]
+        self.precision = sites.site_precision[some]
+        self.shift = self.precision * self.mean + solution.alpha[some]
         self.variance = self.covariance.diagonal
         self.cavity = self.variance / (1.0 - self.precision * self.variance)
-        self.cavity_mean = self.mean - self.cavity * solution.alpha
-        self.derivs = problem.likelihood.log_partition(problem.t, self.cavity_mean, self.cavity)
-        cumulants = tilted_cumulants(problem.likelihood, problem.t, self.cavity_mean, self.cavity, 4)
+        self.cavity_mean = self.mean - self.cavity * solution.alpha[some]
+        self.derivs = self.likelihood.log_partition(self.t, self.cavity_mean, self.cavity)
+        cumulants = tilted_cumulants(self.likelihood, self.t, self.cavity_mean, self.cavity, 4)
         self.d3, self.d4 = higher(cumulants, self.cavity, self.derivs[2])
         self.skewness = cumulants[0] / self.variance**1.5
         """Over the cube of the standard deviation, as the terms of the correction have it."""

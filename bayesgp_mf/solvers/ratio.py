@@ -86,6 +86,11 @@ class OneMore:
     def __init__(self, problem: Problem, solution: Solution) -> None:
         self._base = Base(problem, solution)
 
+    @property
+    def cases(self) -> NDArray[np.intp]:
+        """The training cases whose latent values are not known without a label."""
+        return self._base.cases
+
     @cached_property
     def _compressed(self) -> Compressed | None:
         n = self._base.n
@@ -104,13 +109,13 @@ class OneMore:
             Prior means, which are not in ``mean``.
         """
         cross = self._base.covariance.with_new(features, slice(None))
-        likelihood = unshifted(self._base.problem.likelihood)
+        likelihood = unshifted(self._base.likelihood)
         plus = Asked(features, cross, mean, variance, None, None, None, lambda _: likelihood, offset)
         return self._ratios(plus, lambda odds: expit(odds) * expit(-odds))
 
     def left_out(self, which: NDArray[np.intp]) -> Ratios:
-        """Return what the others say of training cases with given numbers ``(m,)``, each in turn without its label."""
-        base, likelihood = self._base, self._base.problem.likelihood
+        """Return what the others say of training cases, each in turn without its label: numbers ``(m,)`` in `cases`."""
+        base, likelihood = self._base, self._base.likelihood
         everything = np.arange(base.n)
         cross = base.covariance.entries(which, everything)
         cross[np.arange(which.size), which] = base.variance[which]
@@ -118,7 +123,7 @@ class OneMore:
             None, cross, base.mean[which], base.variance[which], which, None, None,
             lambda some: of_cases(likelihood, which[some]), np.zeros(which.size),
         )  # fmt: skip
-        return self._ratios(asked, lambda odds: expit(-base.problem.t[which] * odds))
+        return self._ratios(asked, lambda odds: expit(-base.t[which] * odds))
 
     def log_density(
         self, features: Array, mean: Array, variance: Array, values: Array
@@ -133,7 +138,7 @@ class OneMore:
             One value for each case, less the prior mean.
         """
         cross = self._base.covariance.with_new(features, slice(None))
-        likelihood = self._base.problem.likelihood
+        likelihood = self._base.likelihood
         asked = Asked(features, cross, mean, variance, None, None, values, lambda _: likelihood, np.zeros(mean.size))
         sd = np.sqrt(variance)
 

@@ -81,7 +81,7 @@ class SomeAnswer:
         among = base.covariance.entries(answering, answering)
         diagonal = np.arange(k)
         among[:, diagonal, diagonal] = base.variance[answering]
-        mean, t = base.mean[answering], base.problem.t[answering]
+        mean, t = base.mean[answering], base.t[answering]
         if asked.label is None:
             assert asked.value is not None
             pull = (asked.value - asked.mean) / asked.variance
@@ -136,7 +136,7 @@ class SomeAnswer:
         asked, first, t = self._asked, self._first, self._t[some]
         which = self._answering[some, : mean.shape[1] - first]  # of the first alone, if there are no other columns
         rest = ask(
-            of_cases(self._base.problem.likelihood, which.ravel()),
+            of_cases(self._base.likelihood, which.ravel()),
             t[:, first : mean.shape[1]].ravel(),
             mean[:, first:].ravel(),
             variance[:, first:].ravel(),

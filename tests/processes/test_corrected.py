@@ -432,3 +432,25 @@ def test_labels_that_miss_one_together_are_said(monkeypatch):
     kernel, X, t, X_new = data(12, 2, 25, 0.1, 24)
     with pytest.warns(UserWarning, match=r"each found by itself, miss one by up to 0\.0"):
         posterior_of(kernel, X, t, bgp.Probit(0.1)).predict_proba(X_new, corrected=True)
+
+
+@pytest.mark.parametrize("n", [12, 90])  # some answer, all answer
+def test_a_case_that_is_known_without_a_label_changes_nothing(n):
+    rng = np.random.default_rng(25)
+    X, X_new = rng.normal(size=(n, 2)), rng.normal(size=(3, 2))
+    t = np.where(X[:, 0] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
+    kernel, control = bgp.kernels.Linear(2.0), bgp.Control(tolerance=1e-9)
+    without = posterior_of(kernel, X, t, bgp.Probit(), control=control)
+    at = [2, 5]
+    more = posterior_of(
+        kernel, np.insert(X, at, 0.0, axis=0), np.insert(t, at, [1.0, -1.0]), bgp.Probit(), control=control
+    )
+    p = without.predict_proba(X_new, corrected=True)
+    np.testing.assert_allclose(more.predict_proba(X_new, corrected=True), p, atol=1e-6)
+    np.testing.assert_allclose(more.density(X_new, [0.0, 1.0]), without.density(X_new, [0.0, 1.0]), atol=1e-5)
+    others = np.delete(np.arange(n + 2), [2, 6])
+    np.testing.assert_allclose(more.corrected_loo[others], without.corrected_loo, atol=1e-5)
+    np.testing.assert_allclose(more.corrected_loo[[2, 6]], np.log(0.5))
+    nothing = posterior_of(kernel, np.zeros((4, 2)), np.array([1.0, 1.0, -1.0, 1.0]), bgp.Probit())
+    np.testing.assert_allclose(nothing.corrected_loo, np.log(0.5))
+    np.testing.assert_allclose(nothing.predict_proba(X_new, corrected=True), 0.5, atol=1e-12)
