@@ -83,6 +83,9 @@ class SiteCorrection:
     @cached_property
     def _factor(self) -> Array:
         """The Cholesky factor of B."""
+        return self._factorised()
+
+    def _factorised(self) -> Array:
         b_matrix = np.asarray(blas_routine("syr", self._gram)(1.0, self._root_precision, lower=1))
         b_matrix *= self._gram.T  # which K is too, and in the same order of memory
         b_matrix.ravel(order="K")[:: b_matrix.shape[0] + 1] += 1.0
@@ -91,9 +94,9 @@ class SiteCorrection:
     @cached_property
     def _inverse_factor(self) -> Array:
         """Its inverse, in place of it: what needs it is a diagonal or a product with many."""
-        inverse = triangular_inverse(self._factor, overwrite=True)
-        del self._factor
-        return inverse
+        # one thread alone takes it out: two would invert the same memory (a cached property has no lock since 3.12)
+        factor = vars(self).pop("_factor", None)
+        return triangular_inverse(self._factorised() if factor is None else factor, overwrite=True)
 
     @property
     def _is_inverted(self) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -146,3 +149,19 @@ def test_a_posterior_prints_what_it_is_in_three_lines(method):
     assert said.startswith(f"Posterior, 300 cases, 1 inputs, method '{method}'")
     assert said.count("\n") == 2
     assert len(said) < 400
+
+
+def test_threads_may_be_the_first_to_ask_the_same_posterior():
+    X = np.random.default_rng(1).normal(size=(300, 3))
+    idata = bgp.fit(X, X[:, 0] > 0, bgp.kernels.Gaussian(), draws=1, chains=1, random_seed=1, progress=False)
+    expected = bgp.posterior(idata).latent(X[:50])
+    for _ in range(5):
+        posterior, start = bgp.posterior(idata), threading.Barrier(8)
+
+        def ask(posterior=posterior, start=start):
+            start.wait()
+            return posterior.latent(X[:50])
+
+        with ThreadPoolExecutor(8) as pool:
+            for found in [each.result() for each in [pool.submit(ask) for _ in range(8)]]:
+                np.testing.assert_allclose(found, expected, rtol=1e-9)

@@ -652,7 +652,7 @@ def test_a_client_that_is_closed_is_refused_also_in_the_middle(lone):
     class Closing(bgp.Probit):
         def log_partition(self, *args):
             threading.Thread(target=lone.close, daemon=True).start()
-            threading.Event().wait(1.0)
+            threading.Event().wait(0.3)
             return super().log_partition(*args)
 
     with pytest.raises(RuntimeError, match=r"closed before the work was done. Connect anew"):
