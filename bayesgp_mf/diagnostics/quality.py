@@ -21,9 +21,9 @@ def quality(idata: Container) -> Quality:
     r"""Say what of a fit may be trusted, to how much, and what to do if that is not enough.
 
     By what the second-order correction of TAP's log evidence adds and what it leaves [1]_, the Pareto k-hat of the
-    draws, and how well the equations are solved. With :math:`x = (|\text{correction}| + \text{remaining}) / n` the scale
-    of the largest error of a predictive probability is :math:`\min(12 x, 0.6 \sqrt x)`, and 0.005 at least: a rule,
-    calibrated against exact probabilities, and no bound.
+    draws, and how well the equations are solved. With :math:`x = (|\text{correction}| + \text{remaining}) / n` the
+    scale of the largest error of a predictive probability is :math:`\min(12 x, 0.6 \sqrt x)`, and 0.005 at least: a
+    rule, calibrated against exact probabilities, and no bound.
 
     Parameters
     ----------

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from bayesgp_mf.likelihoods import centred
 from bayesgp_mf.likelihoods.base import refuse_probabilities
+from bayesgp_mf.likelihoods.centred import Bracket, Centred, Curve
 from bayesgp_mf.likelihoods.count_forms import check_counts, higher_of_odds, log_choose, of_odds
 from bayesgp_mf.likelihoods.logit import Logit
 from bayesgp_mf.types import Array, Derivs
 
 
 @dataclass(frozen=True, slots=True)
-class Binomial:
+class Binomial(Centred):
     r"""Binomial likelihood of successes out of n trials, with a logit link.
 
     .. math:: p(t|f) = \binom{n}{t}\, \sigma(f)^t\, \sigma(-f)^{n - t}
@@ -94,34 +94,9 @@ class Binomial:
         t, f = np.broadcast_arrays(np.asarray(t, dtype=np.float64), np.asarray(f, dtype=np.float64))
         return _binomial(t, self._trials(f), f)
 
-    def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
-        """Return log of the integral of p(t|f) N(f | mean, variance), and its derivatives in mean.
-
-        At variance 0 it is `log_prob`. For other variances it is a rule that checks itself, good to some 1e-13.
-        """
-        t, mean, variance = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (t, mean, variance)))
-        flat, trials = t.ravel(), self._trials(mean).ravel()
-        return centred.log_partition(
-            lambda rows, f: _binomial(flat[rows], trials[rows], f),
-            mean,
-            variance,
-            lambda rows, m, v: _bracket(flat[rows], trials[rows], m, v),
-        )
-
     def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> tuple[Array, Array] | None:
         """Return the third and fourth derivative of `log_partition` at variance zero; else None."""
         return None if np.any(variance) else higher_of_odds(derivs.d2, mean)
-
-    def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Array:
-        """Return what `cumulants.tilted_cumulants` does, for variances ``(n,)`` above zero."""
-        trials = self._trials(mean)
-        return centred.tilted_cumulants(
-            lambda rows, f: _binomial(t[rows], trials[rows], f),
-            mean,
-            variance,
-            lambda rows, m, v: _bracket(t[rows], trials[rows], m, v),
-            order,
-        )
 
     def predictive_moments(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Return mean and variance of the successes when f ~ N(mean, variance)."""
@@ -140,6 +115,13 @@ class Binomial:
     def to_dict(self) -> dict[str, Any]:
         """Return the trials as plain numbers."""
         return {"likelihood": "Binomial", "trials": self.trials if isinstance(self.trials, float) else [*self._known()]}
+
+    def _of_targets(self, t: Array) -> tuple[Curve, Bracket]:
+        flat, trials = t.ravel(), self._trials(t).ravel()
+        return (
+            lambda rows, f: _binomial(flat[rows], trials[rows], f),
+            lambda rows, mean, variance: _bracket(flat[rows], trials[rows], mean, variance),
+        )
 
     def _known(self) -> tuple[float, ...]:
         return self.trials  # type: ignore[return-value]

@@ -67,6 +67,30 @@ class _Nodes(NamedTuple):
         return _Nodes(self.distance[which], self.weight[which], self.log_integral[which], log_prob)
 
 
+class Centred:
+    """A likelihood whose averages are those of this module. It says of its cases what is averaged, in `_of_targets`."""
+
+    __slots__ = ()
+
+    def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
+        """Return log of the integral of p(t|f) N(f | mean, variance), and its derivatives in mean.
+
+        At variance 0 it is `log_prob`. For other variances it is a rule that checks itself, good to some 1e-13.
+        """
+        t, mean, variance = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (t, mean, variance)))
+        curve, bracket = self._of_targets(t)
+        return log_partition(curve, mean, variance, bracket)
+
+    def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Array:
+        """Return what `cumulants.tilted_cumulants` does, for variances ``(n,)`` above zero."""
+        curve, bracket = self._of_targets(t)
+        return tilted_cumulants(curve, mean, variance, bracket, order)
+
+    def _of_targets(self, t: Array) -> tuple[Curve, Bracket]:
+        """Return log p and brackets of modes for targets, whose cases are numbered along the flattened shape."""
+        raise NotImplementedError
+
+
 def log_partition(curve: Curve, mean: Array, variance: Array, bracket: Bracket) -> Derivs:
     r"""Return the log of the integral of p(t|f) N(f | mean, variance), and its derivatives in mean; all of one shape.
 

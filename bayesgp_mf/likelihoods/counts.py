@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from scipy.special import gammaln
 
-from bayesgp_mf.likelihoods import centred
 from bayesgp_mf.likelihoods.base import refuse_probabilities
+from bayesgp_mf.likelihoods.centred import Bracket, Centred, Curve
 from bayesgp_mf.likelihoods.count_forms import (
     bracket_of_rates,
     check_counts,
@@ -23,7 +23,7 @@ from bayesgp_mf.types import Array, Derivs
 
 
 @dataclass(frozen=True, slots=True)
-class Poisson:
+class Poisson(Centred):
     r"""Poisson likelihood of counts, with a log link.
 
     .. math:: p(t|f) = e^{t f - e^f} / t!
@@ -51,33 +51,9 @@ class Poisson:
         """Return log p(t|f) in nats, and its derivatives in f; ``t`` and ``f`` broadcast."""
         return _poisson(np.asarray(t, dtype=np.float64), np.asarray(f, dtype=np.float64))
 
-    def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
-        """Return log of the integral of p(t|f) N(f | mean, variance), and its derivatives in mean.
-
-        At variance 0 it is `log_prob`.
-        """
-        t, mean, variance = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (t, mean, variance)))
-        flat = t.ravel()
-        return centred.log_partition(
-            lambda rows, f: _poisson(flat[rows], f),
-            mean,
-            variance,
-            lambda rows, m, v: bracket_of_rates(flat[rows], m, v),
-        )
-
     def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> tuple[Array, Array] | None:
         """Return the third and fourth derivative of `log_partition` at variance zero; else None."""
         return None if np.any(variance) else (derivs.d2, derivs.d2)
-
-    def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Array:
-        """Return what `cumulants.tilted_cumulants` does, for variances ``(n,)`` above zero."""
-        return centred.tilted_cumulants(
-            lambda rows, f: _poisson(t[rows], f),
-            mean,
-            variance,
-            lambda rows, m, v: bracket_of_rates(t[rows], m, v),
-            order,
-        )
 
     def predictive_moments(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Return mean and variance of a count when f ~ N(mean, variance): of a log-normal rate, and of counts at it."""
@@ -98,6 +74,13 @@ class Poisson:
         """Return the name; there are no parameters."""
         return {"likelihood": "Poisson"}
 
+    def _of_targets(self, t: Array) -> tuple[Curve, Bracket]:
+        flat = t.ravel()
+        return (
+            lambda rows, f: _poisson(flat[rows], f),
+            lambda rows, mean, variance: bracket_of_rates(flat[rows], mean, variance),
+        )
+
 
 def _poisson(t: Array, f: Array) -> Derivs:
     with np.errstate(over="ignore"):
@@ -106,7 +89,7 @@ def _poisson(t: Array, f: Array) -> Derivs:
 
 
 @dataclass(frozen=True, slots=True)
-class NegativeBinomial:
+class NegativeBinomial(Centred):
     r"""Negative-binomial likelihood of counts that vary more than Poisson's, with a log link.
 
     .. math::
@@ -150,35 +133,9 @@ class NegativeBinomial:
         t, f = np.broadcast_arrays(np.asarray(t, dtype=np.float64), np.asarray(f, dtype=np.float64))
         return self._at(t, self._constant(t), f)
 
-    def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
-        """Return log of the integral of p(t|f) N(f | mean, variance), and its derivatives in mean.
-
-        At variance 0 it is `log_prob`.
-        """
-        t, mean, variance = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (t, mean, variance)))
-        flat = t.ravel()
-        constant = self._constant(flat)
-        return centred.log_partition(
-            lambda rows, f: self._at(flat[rows], constant[rows], f),
-            mean,
-            variance,
-            lambda rows, m, v: bracket_of_rates(flat[rows], m, v),
-        )
-
     def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> tuple[Array, Array] | None:
         """Return the third and fourth derivative of `log_partition` at variance zero; else None."""
         return None if np.any(variance) else higher_of_odds(derivs.d2, mean - np.log(self.dispersion))
-
-    def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Array:
-        """Return what `cumulants.tilted_cumulants` does, for variances ``(n,)`` above zero."""
-        constant = self._constant(t)
-        return centred.tilted_cumulants(
-            lambda rows, f: self._at(t[rows], constant[rows], f),
-            mean,
-            variance,
-            lambda rows, m, v: bracket_of_rates(t[rows], m, v),
-            order,
-        )
 
     def predictive_moments(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Return mean and variance of a count when f ~ N(mean, variance)."""
@@ -198,6 +155,14 @@ class NegativeBinomial:
     def to_dict(self) -> dict[str, Any]:
         """Return the parameter as a plain number."""
         return {"likelihood": "NegativeBinomial", "dispersion": self.dispersion}
+
+    def _of_targets(self, t: Array) -> tuple[Curve, Bracket]:
+        flat = t.ravel()
+        constant = self._constant(flat)
+        return (
+            lambda rows, f: self._at(flat[rows], constant[rows], f),
+            lambda rows, mean, variance: bracket_of_rates(flat[rows], mean, variance),
+        )
 
     def _constant(self, t: Array) -> Array:
         return np.asarray(log_rising(np.asarray(self.dispersion), t) + t * np.log(self.dispersion) - gammaln(t + 1.0))
