@@ -40,3 +40,13 @@ def tilted_cumulants(likelihood: Likelihood, t: Array, mean: Array, variance: Ar
         rule = Quadrature(lambda targets, f: likelihood.log_prob(targets, f).value, targets="real")
         found = rule.tilted_cumulants(t, mean, spread, order)
     return np.where(uncertain, found, 0.0)
+
+
+def derivatives_of_cumulants(cumulants: Array, variance: Array, d2: Array) -> Array:
+    """Return the derivatives of log Z in the mean that belong to tilted cumulants, from the third on.
+
+    The cumulants ``(k, ...)`` are in units of tilted standard deviations, of cavities with variances ``variance``, at
+    which the second derivative is ``d2``.
+    """
+    tilted = np.sqrt(1.0 / variance + d2)  # the tilted standard deviation over the cavity's variance
+    return np.array([cumulant * tilted**order for order, cumulant in enumerate(cumulants, start=3)])

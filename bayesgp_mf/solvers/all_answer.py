@@ -26,7 +26,16 @@ from bayesgp_mf.likelihoods.optional import of_cases
 from bayesgp_mf.matrices.pivoting import pivoted_cholesky
 from bayesgp_mf.matrices.posterior_covariance import Cases
 from bayesgp_mf.solvers.asked import Asked, Base
-from bayesgp_mf.solvers.settling import Gaussians, Question, ask_cumulants, cube, gaussians, log_site, settle
+from bayesgp_mf.solvers.settling import (
+    Gaussians,
+    Question,
+    ask_cumulants,
+    cube,
+    gaussians,
+    log_site,
+    settle,
+    sum_over_pairs,
+)
 from bayesgp_mf.solvers.some_answer import KNOWN, Answers
 from bayesgp_mf.types import Array
 
@@ -68,7 +77,9 @@ class Compressed:
         self._few, self._to_few = _representatives(self.root)
         self.few_rows = self.root[self._few]
         itself = np.sum(base.skewness**2 * cube(base.variance - self.own))
-        self.third = float(third_order(self.weights(base.skewness[None]), self.few_rows[None], itself)[0])
+        self.third = float(
+            sum_over_pairs(self.weights(base.skewness[None]), (self.few_rows @ self.few_rows.T)[None], itself)[0]
+        )
 
     @classmethod
     def of(cls, base: Base) -> Compressed | None:
@@ -316,13 +327,7 @@ class AllAnswer:
             weights = _last_is(weights, skewness[:, n] / cube(details.grown[some, n]))
             few = np.concatenate([few, self._row[numbers][:, None] @ details.after[some]], axis=1)
         itself = np.sum(skewness**2 * cube(details.shared[some]), axis=1)
-        self._third[numbers] = third_order(weights, few, itself)
-
-
-def third_order(weights: Array, rows: Array, itself: Array) -> Array:
-    """Return the sum over pairs ``(B,)`` of cases that stand for all, with rows ``(B, p, r)``, less a case's own."""
-    cubes = cube(rows @ rows.swapaxes(1, 2))
-    return np.asarray((np.einsum("bi,bij,bj->b", weights, cubes, weights, optimize=True) - itself) / 12.0)
+        self._third[numbers] = sum_over_pairs(weights, few @ few.swapaxes(1, 2), itself)
 
 
 def _last_is(others: Array, last: Array) -> Array:

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.cumulants import tilted_cumulants
+from bayesgp_mf.likelihoods.cumulants import derivatives_of_cumulants, tilted_cumulants
 from bayesgp_mf.likelihoods.optional import of_cases
 from bayesgp_mf.matrices.posterior_covariance import Cases, PosteriorCovariance, SomeCovariance
 from bayesgp_mf.solvers.response import site_form
-from bayesgp_mf.solvers.settling import Question, ask_partition, gaussians, higher, log_site
+from bayesgp_mf.solvers.settling import Question, ask_partition, gaussians, log_site
 from bayesgp_mf.types import Array
 
 
@@ -123,7 +123,7 @@ class Base:
         self.cavity_mean = self.mean - self.cavity * solution.alpha[some]
         self.derivs = self.likelihood.log_partition(self.t, self.cavity_mean, self.cavity)
         cumulants = tilted_cumulants(self.likelihood, self.t, self.cavity_mean, self.cavity, 4)
-        self.d3, self.d4 = higher(cumulants, self.cavity, self.derivs[2])
+        self.d3, self.d4 = derivatives_of_cumulants(cumulants, self.cavity, self.derivs[2])
         self.skewness = cumulants[0] / self.variance**1.5
         """Over the cube of the standard deviation, as the terms of the correction have it."""
         self.bent = np.abs(cumulants[0]) + 0.5 * np.abs(cumulants[1])

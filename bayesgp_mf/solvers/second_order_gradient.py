@@ -22,7 +22,7 @@ import numpy as np
 
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
-from bayesgp_mf.likelihoods.cumulants import tilted_cumulants
+from bayesgp_mf.likelihoods.cumulants import derivatives_of_cumulants, tilted_cumulants
 from bayesgp_mf.solvers.loo_gradient import CavityBars, FixedPoint
 from bayesgp_mf.types import Array
 
@@ -52,9 +52,9 @@ def correction_with_gradient(problem: Problem, solution: Solution) -> Correction
     mean, variance = solution.cavity
     _, d1, d2 = problem.likelihood.log_partition(problem.t, mean, variance)
     v = variance + variance**2 * d2
-    skewness, excess, fifth = tilted_cumulants(problem.likelihood, problem.t, mean, variance, 5)
-    relative = np.sqrt(v) / variance
-    d3, d4, d5 = skewness * relative**3, excess * relative**4, fifth * relative**5
+    cumulants = tilted_cumulants(problem.likelihood, problem.t, mean, variance, 5)
+    skewness = cumulants[0]
+    d3, d4, d5 = derivatives_of_cumulants(cumulants, variance, d2)
     fixed_point = FixedPoint(problem, solution, variance)
     correlation = fixed_point.covariance / np.sqrt(np.multiply.outer(v, v))
     np.fill_diagonal(correlation, 0.0)

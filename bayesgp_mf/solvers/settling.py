@@ -175,12 +175,12 @@ def log_site(precision: Array, shift: Array, mean: Array, variance: Array) -> Ar
     )
 
 
-def higher(cumulants: Array, variance: Array, d2: Array) -> tuple[Array, Array]:
-    """Return the third and fourth derivative of log Z in the mean, from the tilted skewness and excess kurtosis."""
-    tilted = 1.0 / variance + d2  # the tilted variance over the square of the cavity's
-    return cumulants[0] * tilted**1.5, cumulants[1] * tilted**2
-
-
 def cube(x: Array) -> Array:
     """Return x^3."""
     return np.asarray(x * x * x)  # a power takes ten times as long
+
+
+def sum_over_pairs(skewness: Array, covariance: Array, itself: Array) -> Array:
+    """Return the correction's third order ``(B,)``: all pairs of skewness over cubed deviations, less a case's own."""
+    terms = np.einsum("bi,bij,bj->b", skewness, cube(covariance), skewness, optimize=True)
+    return np.asarray((terms - itself) / 12.0)

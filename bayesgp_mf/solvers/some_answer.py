@@ -7,9 +7,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesgp_mf.likelihoods.cumulants import derivatives_of_cumulants
 from bayesgp_mf.likelihoods.optional import of_cases
 from bayesgp_mf.solvers.asked import Asked, Base
-from bayesgp_mf.solvers.settling import Gaussians, Question, ask_cumulants, cube, gaussians, higher, log_site, settle
+from bayesgp_mf.solvers.settling import (
+    Gaussians,
+    Question,
+    ask_cumulants,
+    cube,
+    gaussians,
+    log_site,
+    settle,
+    sum_over_pairs,
+)
 from bayesgp_mf.types import Array
 
 OTHERS = 4096
@@ -178,7 +188,7 @@ class SomeAnswer:
         covariance, alpha = now.details.covariance[some], now.alpha[some]
         plain_dw, plain_db = (each[some] for each in plain)
         _, d1, d2 = derivs[:, some]
-        d3, d4 = higher(cumulants, cavity, d2)
+        d3, d4 = derivatives_of_cumulants(cumulants, cavity, d2)
         gamma, g = 1.0 + precision * cavity, 1.0 / (1.0 + cavity * d2)
         diagonal = np.arange(precision.shape[1])
         by_others = -(gamma**2)[:, :, None] * covariance**2
@@ -249,6 +259,5 @@ def _first_is(first: Array, others: Array) -> Array:
 
 def _third(covariance: Array, skewness: Array) -> Array:
     """Return the third order of the correction, the sum over all pairs ``(B,)``, of skewness over cubed deviations."""
-    terms = np.einsum("bi,bij,bj->b", skewness, cube(covariance), skewness, optimize=True)
-    itself = np.sum(skewness**2 * np.einsum("bii->bi", covariance) ** 3, axis=1)
-    return np.asarray((terms - itself) / 12.0)
+    itself = np.sum(skewness**2 * cube(np.einsum("bii->bi", covariance)), axis=1)
+    return sum_over_pairs(skewness, covariance, itself)
