@@ -110,7 +110,7 @@ class Binomial(Centred):
 
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a number of successes for each latent value."""
-        return rng.binomial(self._trials(f).astype(np.int64), expit(f)).astype(np.float64)
+        return np.asarray(rng.binomial(self._trials(f).astype(np.int64), expit(f)), dtype=np.float64)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the trials as plain numbers."""
