@@ -505,8 +505,9 @@ class Posterior:
         if cavity is None:
             check_cavities(self.method)
             raise ValueError(
-                "this solution has no cavities to tilt: it was read from a container, which keeps none (fit again), or "
-                f"method {self.method.name!r} states cavities that its solutions do not have."
+                "this solution has no cavities to tilt: it was read from a container, which keeps those of TAP at one "
+                f"setting of the hyperparameters and no others (fit again), or method {self.method.name!r} states "
+                "cavities that its solutions do not have."
             )
         mean, variance = self.problem.matrix @ self.solution.alpha, self._variance_at_training
         rank = self._matrix.root.shape[1]
