@@ -52,7 +52,7 @@ def kernel_to_pymc(kernel: Kernel, **parameters: Any) -> KernelCovariance:
     ...     gp = Marginal(kernel_to_pymc(bgp.kernels.Matern32(variance=4.0), lengthscale=lengthscale))
     ...     y = gp.marginal_likelihood("y", X, X[:, 0] > 0)
     >>> gp.posterior({"lengthscale": 1.0}).predict_proba([[-1.0], [1.0]]).round(2)
-    array([0.06, 0.94])
+    array([0.04, 0.96])
     """
     if not isinstance(kernel, Kernel):
         raise ValueError(f"kernel must be one of bayesgp_mf.kernels, such as Matern32(), got {type(kernel).__name__}.")
