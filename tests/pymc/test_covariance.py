@@ -61,7 +61,7 @@ def test_covariances_and_their_gradients_are_those_of_the_kernel(call):
 def test_a_sum_with_a_covariance_function_of_pymc():
     ours, theirs = kernel_to_pymc(kernels.Gaussian(1.5)), pm.gp.cov.Constant(0.5)
     expected = kernels.Gaussian(1.5, 2.0) + kernels.Bias(0.5)
-    for total in (2.0 * ours + theirs, np.float64(2.0) * ours + 0.5, 0.5 + pt.constant(2.0) * ours):
+    for total in (2.0 * ours + theirs, np.array(2.0) * ours + 0.5, 0.5 + pt.constant(2.0) * ours):
         assert isinstance(total, pm.gp.cov.BaseCovariance)
         for value, wanted in (
             (total(X), expected.gram(X)),
@@ -193,3 +193,6 @@ def test_mistakes_are_named():
     three = kernel_to_pymc(kernels.Matern32(), lengthscale=pt.as_tensor_variable(np.ones(3)))
     with pytest.raises(ValueError, match="lengthscale has 3 entries, but X has 2 columns"):
         three(X).eval(mode=INTERPRETED)
+    long = pt.dvector("long")  # whose length is not known before
+    with pytest.raises(ValueError, match="variance must be one number"):
+        kernel_to_pymc(kernels.Matern32(), variance=long)(X).eval({long: np.ones(2)}, mode=INTERPRETED)
