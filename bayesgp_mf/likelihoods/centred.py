@@ -143,7 +143,7 @@ def tilted_cumulants(curve: Curve, mean: Array, variance: Array, bracket: Bracke
 def tilted_average(
     curve: Curve, mean: Array, variance: Array, bracket: Bracket, function: Callable[[Any, Array], Array]
 ) -> Array:
-    """Return averages ``(n,)`` over the tilted densities of ``function(rows, f)``, for variances ``(n,)`` above zero."""
+    """Return averages ``(n,)`` over tilted densities of ``function(rows, f)``, for variances ``(n,)`` above zero."""
     found = np.empty(mean.size)
     rows = np.arange(mean.size)
 

@@ -179,6 +179,12 @@ def stored_by_case(likelihood: Likelihood) -> dict[str, Array]:
     return dict(found)
 
 
+def called(likelihood: Likelihood) -> str:
+    """Return the name of a likelihood for a message: its class, and what it has of each case."""
+    by_case = stored_by_case(likelihood)
+    return type(of_one_case(likelihood)).__name__ + (f" with {' and '.join(by_case)}" if by_case else "")
+
+
 def unshifted(likelihood: Likelihood) -> Likelihood:
     """Return the likelihood of the latent values themselves where this is one of deviations from a prior mean.
 
@@ -236,8 +242,8 @@ def asked_of_new_cases(likelihood: Likelihood) -> tuple[str, ...]:
 def of_new_cases(likelihood: Likelihood, **given: Array) -> Likelihood:
     """Return the likelihood of cases that are not those of the fit, where it is not the same for all.
 
-    The method ``of_new_cases()``; without it, it is the likelihood itself. It takes those of `asked_of_new_cases` that are
-    given, and raises a ValueError if it lacks one.
+    The method ``of_new_cases()``; without it, it is the likelihood itself. It takes those of `asked_of_new_cases`
+    that are given, and raises a ValueError if it lacks one.
     """
     ask = getattr(likelihood, "of_new_cases", None)
     found: Likelihood = likelihood if ask is None else ask(**given)

@@ -1,8 +1,8 @@
 r"""A power of a likelihood, averaged over Gaussians: :math:`\int p(t|f)^w\, N(f | m, v)\, df`.
 
-Where p is log-concave so is its power, and the average is the self-checking rule of `likelihoods.centred`; else it is the
-adaptive one of `likelihoods.quadrature`. The mode of :math:`w \log p(t|f) - (f - m)^2/(2v)` is that of log p with the
-variance w v in place of v.
+Where p is log-concave so is its power, and the average is the self-checking rule of `likelihoods.centred`; else it is
+the adaptive one of `likelihoods.quadrature`. The mode of :math:`w \log p(t|f) - (f - m)^2/(2v)` is that of log p with
+the variance w v in place of v.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Powered:
         if asked.by_mode:
             found = centred.log_partition(asked.curve, asked.mean, asked.variance, asked.bracket)
         else:
-            found = asked.adaptive()
+            found = Derivs(*asked.adaptive())
         return Derivs(*(part.reshape(asked.shape) for part in found))
 
     def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> tuple[Array, Array] | None:

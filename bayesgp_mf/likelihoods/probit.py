@@ -128,7 +128,9 @@ class Probit:
         derivs = self.log_partition(t, mean, variance)
         if name == "noise_variance":
             return in_added_variance(derivs)
-        with np.errstate(divide="ignore", invalid="ignore"):  # of a step at a value without variance z is infinite, or 0
+        with np.errstate(
+            divide="ignore", invalid="ignore"
+        ):  # of a step at a value without variance z is infinite, or 0
             z = np.where(mean == 0, 0.0, t * mean / np.sqrt(variance + self.noise_variance))
         return np.asarray(np.exp(log_ndtr(-z) - derivs.value) - np.exp(log_ndtr(z) - derivs.value))
 

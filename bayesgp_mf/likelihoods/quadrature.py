@@ -178,7 +178,7 @@ class Quadrature:
     def tilted_average(
         self, t: Array, mean: Array, variance: Array, function: Callable[[Array, Array], Array]
     ) -> Array:
-        """Return averages ``(n,)`` over the tilted densities of ``function(t, f)``, for variances ``(n,)`` above zero."""
+        """Return averages ``(n,)`` over tilted densities of ``function(t, f)``, for variances ``(n,)`` above zero."""
         found = np.empty(mean.size)
         for block in blocks(mean.size, _BLOCK):
             tilted = _Tilted(self.log_density, t[block], mean[block], np.sqrt(variance[block]))

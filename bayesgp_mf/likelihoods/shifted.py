@@ -1,4 +1,4 @@
-r"""What is added to latent values, handed to a likelihood: a prior mean, from which solvers see deviations, or an offset."""
+r"""What is added to latent values, handed to a likelihood: a prior mean (solvers see deviations), or an offset."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class Shifted:
     def __post_init__(self) -> None:
         if self.likelihood.forbids:
             raise UndefinedQuantityError(
-                f"{'a prior mean' if self.of_prior else 'an offset'} goes with a likelihood that forbids no latent value, "
-                "and a step without flips does. Give it noise: Probit(noise_variance=1.0) or Step(flip=0.05)."
+                f"{'a prior mean' if self.of_prior else 'an offset'} goes with a likelihood that forbids no latent "
+                "value, and a step without flips does. Give it noise: Probit(noise_variance=1.0) or Step(flip=0.05)."
             )
         if self.targets == "classes":
             raise UndefinedQuantityError(
@@ -151,13 +151,13 @@ class Shifted:
             return likelihood
         if offset is None:
             raise ValueError(
-                "offset is missing: this fit has an offset for each case, so that targets of new cases depend on theirs. "
-                "Pass predict(idata, X_new, offset=...), one for each row of X_new, such as np.log(exposure); zeros for "
-                "an exposure of 1."
+                "offset is missing: this fit has an offset for each case, so that targets of new cases depend on "
+                "theirs. Pass predict(idata, X_new, offset=...), one for each row of X_new, such as np.log(exposure); "
+                "zeros for an exposure of 1."
             )
         return Shifted(likelihood, offset, of_prior=False)
 
-    def known_sites(self, t: Array, noise: Any) -> tuple[Array, Array] | None:
+    def known_sites(self, t: Array, noise: float) -> tuple[Array, Array] | None:
         """Return sites that are the same at every cavity, where the likelihood has such: those of the deviations."""
         found = optional.known_sites(self.likelihood, t, noise)
         return None if found is None else (found[0], found[1] - found[0] * self.offset)

@@ -41,16 +41,16 @@ class _Part(NamedTuple):
 class Weighted:
     r"""The likelihood of cases that count for more than one, or for less: :math:`p(t_i|f_i)^{w_i}`.
 
-    The evidence, and all that is pointwise (log-likelihood, leave-one-out density), is that of the power. What is said of
-    targets (`sample`, `predict_proba`, `predictive_moments`) is said of one, which counts once.
+    The evidence, and all that is pointwise (log-likelihood, leave-one-out density), is that of the power. What is said
+    of targets (`sample`, `predict_proba`, `predictive_moments`) is said of one, which counts once.
 
     Parameters
     ----------
     likelihood : Likelihood
         p(t | f) of one case.
     weights : (n,) array
-        Finite, >= 0, one for each case, in the order of the targets. A case of weight zero says nothing, and one of weight
-        1 exactly what it says without weights.
+        Finite, >= 0, one for each case, in the order of the targets. A case of weight zero says nothing, and one of
+        weight 1 exactly what it says without weights.
 
     Raises
     ------
@@ -76,13 +76,13 @@ class Weighted:
     def __post_init__(self) -> None:
         if self.likelihood.targets == "classes":
             raise UndefinedQuantityError(
-                "weights go with one latent value for each case, and Softmax has one for each class. Leave them out, or "
-                "tell one class from the rest: y == label."
+                "weights go with one latent value for each case, and Softmax has one for each class. Leave them out, "
+                "or tell one class from the rest: y == label."
             )
         if self.likelihood.forbids:
             raise UndefinedQuantityError(
-                "weights go with a likelihood that forbids no latent value: that of a step without flips is zero or one, "
-                "and so is its every power. Give it noise: Probit(noise_variance=1.0) or Step(flip=0.05)."
+                "weights go with a likelihood that forbids no latent value: that of a step without flips is zero or "
+                "one, and so is its every power. Give it noise: Probit(noise_variance=1.0) or Step(flip=0.05)."
             )
         object.__setattr__(self, "_parts", tuple(_in_parts(self.likelihood, self.weights)))
 
@@ -174,17 +174,17 @@ class Weighted:
         found = self._each(ask, t, mean, variance, lead=(order - 2,))
         return found if known else None
 
-    def known_sites(self, t: Array, noise: Any) -> tuple[Array, Array] | None:
+    def known_sites(self, t: Array, noise: float) -> tuple[Array, Array] | None:
         """Return precisions and shifts of sites that are the same at every cavity, where the likelihood has such."""
         known = True
 
-        def ask(part: _Part, t: Array, noise: Array) -> Array:
+        def ask(part: _Part, t: Array) -> Array:
             nonlocal known
             found = optional.known_sites(part.form, t, noise)
             known &= found is not None
             return np.zeros((2, *t.shape)) if found is None else np.array(found)
 
-        precision, shift = self._each(ask, t, np.asarray(noise, dtype=np.float64), lead=(2,))
+        precision, shift = self._each(ask, t, lead=(2,))
         return (precision, shift) if known else None
 
     def check_targets(self, name: str, t: Array) -> None:
