@@ -41,7 +41,7 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.likelihoods.by_case import by_case
-from bayesgp_mf.likelihoods.optional import of_one_case, unsaved
+from bayesgp_mf.likelihoods.optional import unsaved
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.methods import check_marginals, get_method
@@ -220,6 +220,7 @@ def fit(
     t, class_names = encode_targets(y, X.shape[0], likelihood, positive)
     if isinstance(likelihood, ClassLikelihood):
         likelihood = likelihood.with_classes(class_names)
+    _check_likelihood_held(likelihood)
     likelihood = by_case(likelihood, as_offset(offset, table, len(X)), as_weights(weights, table, len(X)))
     strategy = _strategy(hyper, starts)
     check_control(control)
@@ -357,8 +358,8 @@ def predict(
     ------
     ValueError
         If ``idata`` is not ours, ``X_new`` does not fit it, ``offset`` or ``trials`` is missing or not wanted,
-        ``kernel``, ``likelihood`` or ``method`` is missing, not wanted, or another one; or if ``corrected``, and the fit
-        is one that it is not for.
+        ``kernel``, ``likelihood`` or ``method`` is missing, not wanted, or another one; or if ``corrected``, and the
+        fit is one that it is not for.
     MemoryError
         If the draws would not fit into this machine's memory.
 
@@ -445,6 +446,13 @@ def _strategy(hyper: str | Strategy | None, starts: int | None) -> Strategy | No
     return strategy.with_starts(starts)
 
 
+def _check_likelihood_held(likelihood: Likelihood) -> None:
+    """Raise an error if a container can say nothing of a likelihood, and warn if it cannot hold it."""
+    describe_likelihood(likelihood)
+    if (reason := unsaved(likelihood)) is not None:
+        warn(reason, UserWarning)
+
+
 def _check_model(
     kernel: Kernel,
     likelihood: Likelihood,
@@ -453,10 +461,6 @@ def _check_model(
     recorded: tuple[str, ...] = (),
 ) -> None:
     """Raise an error if kernel, likelihood, strategy and methods do not go together, before any work is done."""
-    one = of_one_case(likelihood)
-    describe_likelihood(one)
-    if (reason := unsaved(one)) is not None:
-        warn(reason, UserWarning)
     if kernel.per_class and likelihood.targets != "classes":
         raise ValueError(
             f"kernels.PerClass has a kernel for each class, and {type(likelihood).__name__} one latent value for each "

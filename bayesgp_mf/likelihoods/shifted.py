@@ -181,6 +181,10 @@ class Shifted:
 
     def to_dict(self) -> dict[str, Any]:
         """Raise: the offsets are those of certain cases, and say nothing about others."""
+        if not self.of_prior:
+            raise UndefinedQuantityError(
+                "offsets are those of certain cases: fit(X, y, kernel, likelihood, offset=...)."
+            )
         raise UndefinedQuantityError(
             "a prior mean is known here at the training cases only, so that nothing could be predicted from a file. "
             "Use a mean_func in pymc.Marginal."

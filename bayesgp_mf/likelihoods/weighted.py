@@ -216,6 +216,10 @@ class Weighted:
         """Draw one target for each latent value."""
         return self.likelihood.sample(f, rng)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Raise: the weights are those of certain cases, and say nothing about others."""
+        raise UndefinedQuantityError("weights are those of certain cases: fit(X, y, kernel, likelihood, weights=...).")
+
     def _each(self, ask: Callable[..., Array], *arrays: Any, lead: tuple[int, ...] = ()) -> Array:
         """Return what a function of a part and of arrays of its cases says of all; zero where the weight is zero."""
         arrays = np.broadcast_arrays(*arrays, self.weights)[:-1]

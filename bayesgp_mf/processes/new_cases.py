@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import asked_of_new_cases, of_new_cases
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process
@@ -25,12 +26,16 @@ def with_new_cases(process: Process | Mixture, given: Mapping[str, Array]) -> Pr
     ValueError
         If the fit has not what is given, or has what is not given and must be.
     """
-    likelihood = process.problem.likelihood
-    for name in given:
-        if name not in asked_of_new_cases(likelihood):
-            raise ValueError(f"{name} of new cases goes with a fit that has it, and {_ADVICE[name]}.")
-    of_new_cases(likelihood, **given)  # which raises if something is missing
+    check_new_cases(process.problem.likelihood, given)
     if not given:
         return process
     parts = [replace(part, new_cases=dict(given)) for part in process.parts if isinstance(part, Posterior)]
     return Mixture(tuple(parts), process.weights) if isinstance(process, Mixture) else parts[0]
+
+
+def check_new_cases(likelihood: Likelihood, given: Mapping[str, Array]) -> None:
+    """Raise a ValueError if the fit has not what is given, or has what is not given and must be."""
+    for name in given:
+        if name not in asked_of_new_cases(likelihood):
+            raise ValueError(f"{name} of new cases goes with a fit that has it, and {_ADVICE[name]}.")
+    of_new_cases(likelihood, **given)  # which raises if something is missing
