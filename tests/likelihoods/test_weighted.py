@@ -118,8 +118,15 @@ def test_higher_derivatives_and_cumulants_are_those_of_the_value(name):
 
 @pytest.mark.parametrize(
     ("name", "parameter"),
-    [("probit", "noise_variance"), ("gaussian", "noise_variance")]
-    + [(name, "flip") for name in ("probit with flips", "step with flips")],
+    [
+        ("probit", "noise_variance"),
+        ("gaussian", "noise_variance"),
+        ("probit with flips", "flip"),
+        ("step with flips", "flip"),
+        ("negative binomial", "dispersion"),
+        ("student", "scale"),
+        ("student", "df"),
+    ],
 )
 def test_derivatives_in_parameters_are_those_of_the_value(name, parameter):
     likelihood, t = weighted(name)
