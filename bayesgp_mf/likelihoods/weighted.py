@@ -66,7 +66,7 @@ class Weighted:
     >>> likelihood = Weighted(bgp.Probit(), np.array([2.0, 0.0]))
     >>> solution = bgp.solve([[2.0, 1.0], [1.0, 2.0]], [1, -1], likelihood)
     >>> solution.alpha.round(4)  # the second label says nothing
-    array([0.5858, 0.    ])
+    array([0.6291, 0.    ])
     """
 
     likelihood: Likelihood

@@ -166,3 +166,19 @@ def test_what_has_no_power_is_refused():
         Weighted(bgp.Softmax(), np.ones(2))
     with pytest.raises(bgp.UndefinedQuantityError, match="one for each class"):
         Shifted(bgp.Softmax(), np.ones(2), of_prior=False)
+
+
+@pytest.mark.parametrize("name", ["logit", "binomial", "poisson", "negative binomial"])
+def test_large_weights_on_wide_gaussians(name):
+    """The mode is far from where it would be without the weight."""
+    likelihood, t = CASES[name]
+    mean, variance, weights = np.full(5, -3.0), np.full(5, 4.0), np.array([1e4, 3e3, 1e-4, 50.0, 1e5])
+    got = Weighted(likelihood, weights).log_partition(t, mean, variance)
+
+    def log_density(i, f):
+        which = i.astype(int)
+        return weights[which] * of_cases(likelihood, which).log_prob(t[which], f).value
+
+    expected = Quadrature(log_density, targets="real").log_partition(np.arange(5.0), mean, variance)
+    np.testing.assert_allclose(got.value, expected.value, rtol=1e-10)
+    np.testing.assert_allclose(got.d1, expected.d1, rtol=1e-8)
