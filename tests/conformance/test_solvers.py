@@ -61,6 +61,13 @@ def refusal(solver: Solver, likelihood) -> Exception | None:
 
 REFUSED = [(m, name) for m in METHODS for name in LIKELIHOODS if refusal(METHODS[m], LIKELIHOODS[name]) is not None]
 SOLVED = [(m, name) for m in METHODS for name in LIKELIHOODS if (m, name) not in REFUSED]
+WALKED = [
+    (KERNELS[kernel], method, name)
+    for k, kernel in enumerate(KERNELS)
+    for method, name in SOLVED
+    # a solver sees a matrix: likelihoods of real targets meet each method with a third of the kernels, in turn
+    if LIKELIHOODS[name].targets == "binary" or name == "gaussian" or (k + list(LIKELIHOODS).index(name)) % 3 == 0
+]
 WITHOUT_VARIANCE = [m for m in METHODS if not traits_of(METHODS[m]).variance]
 STEPPING = [m for m in METHODS if hasattr(METHODS[m], "step")]
 every_method = pytest.mark.parametrize("method", METHODS)
@@ -162,9 +169,8 @@ def test_methods_of_several_classes_have_the_same_face(method):
         get_method(solver, bgp.Probit())
 
 
-@pytest.mark.parametrize(("method", "name"), SOLVED)
-@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-def test_every_solver_solves_every_problem(method, kernel, name):
+@pytest.mark.parametrize(("kernel", "method", "name"), WALKED)
+def test_every_solver_solves_every_problem(kernel, method, name):
     likelihood = LIKELIHOODS[name]
     if likelihood.forbids:
         kernel = kernel + bgp.kernels.White(0.2)  # seven labels may not be separable without noise
