@@ -25,7 +25,7 @@ from bayesgp_mf.inference.solution import Control, Solution, check_control
 from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.inputs import (
     as_inducing,
-    as_inputs,
+    as_inputs_of,
     as_kernel,
     as_names,
     as_offset,
@@ -217,7 +217,8 @@ def fit(
         )
     features = feature_names("X", X)
     check_same_cases(X, y)
-    table, X = X, as_inputs("X", X)
+    kernel = as_kernel(kernel, tuned=hyper is not None).with_column_names(features)
+    table, (X, kernel) = X, as_inputs_of(kernel, X)
     t, class_names = encode_targets(y, X.shape[0], likelihood, positive)
     if isinstance(likelihood, ClassLikelihood):
         likelihood = likelihood.with_classes(class_names)
@@ -230,7 +231,6 @@ def fit(
     if strategy is None:
         _refuse_options(evidence_of=evidence_of, priors=priors, bounds=bounds, fixed=fixed)
     chosen = as_inducing(inducing, X, features)
-    kernel = as_kernel(kernel, tuned=strategy is not None).with_column_names(features)
     solver = get_method(method, likelihood)
     judge = solver if evidence_of is None else get_method(evidence_of, likelihood)
     check_positive_integers(draws=draws, chains=chains)

@@ -21,6 +21,7 @@ from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.optional import n_levels
 from bayesgp_mf.matrices.memory import available_bytes, check_memory
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process
@@ -102,7 +103,8 @@ def check_values(groups: Mapping[str, xr.Dataset], kernel: Kernel, likelihood: L
 
 def _check_classes(groups: Mapping[str, xr.Dataset], likelihood: Likelihood) -> None:
     names, y = json.loads(groups["fit"].attrs["class_names"]), groups["observed_data"]["y"]
-    expected = {"binary": 2, "real": 0}.get(likelihood.targets, getattr(likelihood, "n_classes", None))
+    of_classes = getattr(likelihood, "n_classes", None)
+    expected = {"binary": 2, "real": n_levels(likelihood) or 0}.get(likelihood.targets, of_classes)
     distinct = isinstance(names, list) and len({str(name) for name in names}) == len(names)
     if not distinct or (expected is not None and len(names) != expected):
         raise ValueError(f"class_names is {names!r}, and must hold {expected} different names for this likelihood")

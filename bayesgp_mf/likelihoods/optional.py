@@ -21,13 +21,13 @@ class LatentNoise(NamedTuple):
 
     Attributes
     ----------
-    variance : float
-        In squared latent units.
+    variance : float or (n,) array
+        In squared latent units: of every case or, of real targets, of each.
     flip : float
         Probability that a sign is recorded as the other one.
     """
 
-    variance: float
+    variance: float | Array
     flip: float = 0.0
 
 
@@ -143,7 +143,7 @@ def log_prob_graph(likelihood: Likelihood, functions: Any, t: Any, f: Any, value
     return None if write is None else write(functions, t, f, **values)
 
 
-def power(likelihood: Likelihood, weight: float) -> tuple[Likelihood, float] | None:
+def power(likelihood: Likelihood, weight: float) -> tuple[Likelihood, float | Array] | None:
     """Return p(t|f)^weight as another likelihood times a constant, whose logarithm is returned, where it is one.
 
     The method ``power(weight)``, for weights above zero, which may return None as well; None without it.
@@ -227,6 +227,24 @@ def predictive_moments(likelihood: Likelihood, mean: Array, variance: Array) -> 
     The method ``predictive_moments(mean, variance)``; None without it.
     """
     ask = getattr(likelihood, "predictive_moments", None)
+    return None if ask is None else ask(mean, variance)
+
+
+def n_levels(likelihood: Likelihood) -> int | None:
+    """Return how many ordered levels real targets number, from 0.
+
+    The attribute ``n_levels``, with which goes the method ``level_probabilities(mean, variance)``; None without it.
+    """
+    found: int | None = getattr(likelihood, "n_levels", None)
+    return found
+
+
+def level_probabilities(likelihood: Likelihood, mean: Array, variance: Array) -> Array | None:
+    """Return the probability of each level ``(m, K)`` where latent values are N(mean, variance).
+
+    The method ``level_probabilities(mean, variance)``; None without it.
+    """
+    ask = getattr(likelihood, "level_probabilities", None)
     return None if ask is None else ask(mean, variance)
 
 

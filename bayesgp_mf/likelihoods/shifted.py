@@ -166,6 +166,15 @@ class Shifted:
         """Return mean and variance of the targets of the n cases when f ~ N(offset + mean, variance)."""
         return optional.predictive_moments(self.likelihood, self._shift(mean), variance)
 
+    @property
+    def n_levels(self) -> int | None:
+        """Of ordered levels, how many there are."""
+        return optional.n_levels(self.likelihood)
+
+    def level_probabilities(self, mean: Array, variance: Array) -> Array | None:
+        """Return the probability of each level of the n cases when f ~ N(offset + mean, variance)."""
+        return optional.level_probabilities(self.likelihood, self._shift(mean), variance)
+
     def tilted_values(self, t: Array, mean: Array, variance: Array, scores: Array) -> tuple[Array, Array] | None:
         """Return what `processes.tilted.tilted_values` does, where the likelihood has a form of it."""
         known = optional.closed_tilted_values(self.likelihood, t, self._shift(mean), variance, scores)

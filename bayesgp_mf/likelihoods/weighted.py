@@ -25,7 +25,7 @@ class _Part(NamedTuple):
         Their numbers.
     form : Any
         What has their powers, or those less a constant: a likelihood, or `Powered`.
-    constant : float
+    constant : float or (k,) array
         In nats, to be added to the logarithm of ``form``.
     slopes : Any
         What has the derivatives in parameters of the likelihood.
@@ -33,7 +33,7 @@ class _Part(NamedTuple):
 
     rows: NDArray[np.intp]
     form: Any
-    constant: float
+    constant: float | Array
     slopes: Any
 
 
@@ -207,6 +207,11 @@ class Weighted:
     def predictive_moments(self, mean: Array, variance: Array) -> tuple[Array, Array] | None:
         """Return mean and variance of one target of each case whose latent value is N(mean, variance)."""
         return optional.predictive_moments(self.likelihood, mean, variance)
+
+    @property
+    def n_levels(self) -> int | None:
+        """Of ordered levels, how many there are."""
+        return optional.n_levels(self.likelihood)
 
     def predict_proba(self, mean: Array, variance: Array) -> Array:
         """Return P(t = +1) of one label of each case when f ~ N(mean, variance)."""

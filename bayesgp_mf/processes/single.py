@@ -594,7 +594,7 @@ class Posterior:
 
     def new_inputs(self, X_new: ArrayLike) -> Array:
         """Return new inputs as an array ``(m, d)``, or raise a ValueError that says why they do not fit the others."""
-        return as_new_inputs(X_new, self.X, self.feature_names)
+        return as_new_inputs(X_new, self.X, self.feature_names, self.kernel)
 
 
 class _Moments:

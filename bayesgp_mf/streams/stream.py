@@ -426,7 +426,7 @@ class Stream:
         if not self.n_seen:
             raise ValueError("nothing was learned yet: call update(X, y) first.")
         state = self._state
-        X = in_range("X_new", as_new_inputs(as_rows(X_new), state.X, self._features))
+        X = in_range("X_new", as_new_inputs(as_rows(X_new), state.X, self._features, state.kernel))
         mean, variance = np.empty(X.shape[0]), np.empty(X.shape[0])
         with one_thread_if_small(state.factor.size):
             for block in blocks(X.shape[0]):

@@ -182,3 +182,13 @@ def test_large_weights_on_wide_gaussians(name):
     expected = Quadrature(log_density, targets="real").log_partition(np.arange(5.0), mean, variance)
     np.testing.assert_allclose(got.value, expected.value, rtol=1e-10)
     np.testing.assert_allclose(got.d1, expected.d1, rtol=1e-8)
+
+
+def test_noise_of_each_case_is_divided_by_its_weight():
+    t, mean, variance = np.random.default_rng(3).standard_normal((3, 4))
+    noise, weights = np.array([0.3, 1.0, 2.0, 0.1]), np.array([2.0, 1.0, 0.5, 2.0])
+    got = Weighted(Gaussian(noise), weights).log_partition(t, mean, variance**2)
+    for i in range(4):
+        alone = Weighted(Gaussian(noise[i]), weights[i : i + 1])
+        expected = alone.log_partition(t[i : i + 1], mean[i : i + 1], variance[i : i + 1] ** 2)
+        np.testing.assert_allclose(np.array(got)[:, i], np.ravel(expected), rtol=1e-13)
