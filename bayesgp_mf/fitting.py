@@ -16,6 +16,7 @@ from bayesgp_mf.container.read import from_container
 from bayesgp_mf.container.write import to_container
 from bayesgp_mf.errors import ConvergenceWarning, warn
 from bayesgp_mf.hyper import HYPER, Prior, Strategy, Target, get_strategy
+from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.rounds import RECORDS, check_moves
 from bayesgp_mf.hyper.strategy import Restartable, averages, records
 from bayesgp_mf.inference.assembly import assemble, assemble_inducing, check_inducing
@@ -240,6 +241,7 @@ def fit(
             inner = replace(control, throw=True, progress=False)
             priors = _with_own_priors(kernel, priors or {}, fixed)
             target = Target(X, t, likelihood, kernel, judge, inner, priors, bounds or {}, fixed)
+            check_parameter_names(target.model.params, _recorded(strategy, RECORDS if chosen is not None else ()))
             found = tune(
                 target,
                 strategy,
@@ -438,11 +440,16 @@ def _check_model(
             f"kernels.PerClass has a kernel for each class, and {type(likelihood).__name__} one latent value for each "
             "case. Use likelihood=bgp.Softmax(), or one kernel."
         )
-    check_parameter_names(kernel, recorded if strategy is None else (*records(strategy), *recorded))
+    check_parameter_names(Model.of(kernel, likelihood).params, _recorded(strategy, recorded))
     for solver in solvers:
         check = traits_of(solver).check
         if check is not None:
             check(likelihood)
+
+
+def _recorded(strategy: Strategy | None, also: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the dimensions of what a container has of a choice of hyperparameters."""
+    return also if strategy is None else (*records(strategy), *also)
 
 
 def _check_marginals(marginals: Marginals, solver: Solver, likelihood: Likelihood, control: Control) -> Control:

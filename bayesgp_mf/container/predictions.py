@@ -105,11 +105,10 @@ def _moments(posterior: Process | Mixture, X_new: Array) -> dict[str, NDArray[An
 
 def _moments_of_targets(posterior: Process | Mixture, X_new: Array) -> dict[str, NDArray[Any]]:
     """Return mean and standard deviation ``(m,)`` of latent values, and of real targets where the likelihood knows."""
-    likelihood = of_new_cases(posterior.problem.likelihood)
 
     def ask(part: Process, _: float) -> tuple[Array, Array]:
         latent = part.latent_at(X_new)
-        target = predictive_moments(likelihood, *latent)
+        target = predictive_moments(of_new_cases(part.problem.likelihood), *latent)
         each = (latent,) if target is None else (latent, target)
         return np.array([mean for mean, _ in each]), np.array([variance for _, variance in each])
 

@@ -116,6 +116,36 @@ def log_partition(curve: Curve, mean: Array, variance: Array, bracket: Bracket) 
     return Derivs(*(row.reshape(shape) for row in answer))
 
 
+def parameter_derivative(curve: Curve, slope: Curve, mean: Array, variance: Array, bracket: Bracket) -> Derivs:
+    r"""Return the derivative in a parameter of `log_partition`, and its two derivatives in mean; all of one shape.
+
+    ``slope`` is :math:`g = \partial_\theta \log p(t|f)` with two derivatives in f. With averages, covariances and the
+    third joint cumulant under the tilted density they are
+
+    .. math::
+        \langle g \rangle, \quad \langle g' \rangle + \mathrm{Cov}(g, l'), \quad \langle g'' \rangle
+        + 2 \mathrm{Cov}(g', l') + \mathrm{Cov}(g, l'') + \kappa(g, l', l'),
+
+    and, where the target says more than the Gaussian does, :math:`\mathrm{Cov}(g, f)/v` and
+    :math:`\kappa(g, f, f)/v^2`. At variance 0 they are those of g. Where no rule settles, that of most points answers.
+    """
+    check_gaussian_variance(variance)
+    shape, centre, spread = mean.shape, mean.ravel(), variance.ravel()
+    answer = np.empty((3, centre.size))
+    (certain,) = np.nonzero(spread == 0)
+    answer[:, certain] = slope(certain, centre[certain])
+    (rows,) = np.nonzero(spread > 0)
+    cases = Cases(rows, centre[rows], spread[rows], *bracket(rows, centre[rows], spread[rows]))
+
+    def consider(some: Cases, nodes: _Nodes) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            g = slope(some.rows[:, None], some.mean[:, None] + nodes.distance)
+        answer[:, some.rows] = _parameter_derivatives(nodes, g, some.variance)
+
+    _at_nodes(curve, cases, consider, to_the_end=True)
+    return Derivs(*(row.reshape(shape) for row in answer))
+
+
 def tilted_cumulants(curve: Curve, mean: Array, variance: Array, bracket: Bracket, order: int) -> Array:
     """Return what `cumulants.tilted_cumulants` does, for variances ``(n,)`` above zero, by the nodes of log Z."""
     found = np.empty((order - 2, mean.size))
@@ -141,8 +171,13 @@ def _adaptive(curve: Curve, cases: Cases) -> Quadrature:
     return Quadrature(lambda i, f: curve(cases.rows[i.astype(np.intp)], f).value, targets="real")
 
 
-def _at_nodes(curve: Curve, cases: Cases, consider: Callable[[Cases, _Nodes], None]) -> Cases:
-    """Hand the nodes of some cases at a time to a function; return those, if any, that no rule settled."""
+def _at_nodes(
+    curve: Curve, cases: Cases, consider: Callable[[Cases, _Nodes], None], *, to_the_end: bool = False
+) -> Cases:
+    """Hand the nodes of some cases at a time to a function; return those, if any, that no rule settled.
+
+    With ``to_the_end`` there are none: the nodes of the last rule are handed over as they are.
+    """
     start, left, right, peak = _ends(curve, cases)
     todo = np.arange(cases.rows.size)
     for points in _POINTS:
@@ -150,6 +185,8 @@ def _at_nodes(curve: Curve, cases: Cases, consider: Callable[[Cases, _Nodes], No
         for some in (todo[part] for part in blocks(todo.size, max(1, _ENTRIES // points))):
             begin, width = start[some] - left[some], left[some] + right[some]
             nodes, settled = _rule(curve, cases.take(some), begin, width, peak[some], points)
+            if to_the_end and points == _POINTS[-1]:
+                settled = np.ones_like(settled)
             unsettled.append(some[~settled])
             consider(cases.take(some[settled]), nodes.take(settled))
         todo = np.concatenate(unsettled)
@@ -242,6 +279,25 @@ def _derivatives(nodes: _Nodes, variance: Array) -> tuple[Array, Array, Array]:
         np.where(much, offset / variance, d1),
         np.where(much, (tilted - variance) / variance / variance, d2),
     )
+
+
+def _parameter_derivatives(nodes: _Nodes, g: Derivs, variance: Array) -> tuple[Array, Array, Array]:
+    """Return the derivative of log Z in a parameter, and its two derivatives in the mean, ``(k,)`` each."""
+    weight, heavy = nodes.weight, nodes.weight > 0  # where the weight is nothing a derivative may be infinite
+    value, slope, bend, l1, l2 = (np.where(heavy, part, 0.0) for part in (*g, *nodes.log_prob[1:]))
+
+    def centred(values: Array) -> Array:
+        return np.asarray(values - _average(weight, values)[:, None])
+
+    about, along, across = centred(value), centred(l1), centred(nodes.distance)
+    d1 = _average(weight, slope + about * along)
+    d2 = _average(weight, bend + 2.0 * centred(slope) * along + about * (centred(l2) + along**2))
+    much = -_average(weight, l2) * variance > 1.0
+    with np.errstate(over="ignore"):
+        by_distance = _average(weight, about * across) / variance
+        twice = _average(weight, about * across**2) / variance / variance
+    # the third joint cumulant of centred values is their third moment
+    return _average(weight, value), np.where(much, by_distance, d1), np.where(much, twice, d2)
 
 
 def _average(weight: Array, values: Array) -> Array:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import digamma, expit, gammaln, log_expit
 
 from bayesgp_mf.likelihoods.base import refuse_probabilities
-from bayesgp_mf.likelihoods.centred import Bracket, Centred, Curve
+from bayesgp_mf.likelihoods.centred import Bracket, Centred, Curve, parameter_derivative
 from bayesgp_mf.likelihoods.count_forms import (
     bracket_of_rates,
     check_counts,
@@ -19,6 +19,7 @@ from bayesgp_mf.likelihoods.count_forms import (
     log_rising,
     of_odds,
 )
+from bayesgp_mf.likelihoods.optional import Tunable
 from bayesgp_mf.types import Array, Derivs
 
 
@@ -120,9 +121,35 @@ class NegativeBinomial(Centred):
     targets: ClassVar[Literal["real"]] = "real"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
+    tunable: ClassVar[dict[str, Tunable]] = {"dispersion": Tunable()}
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dispersion", check_positive("dispersion", self.dispersion))
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The dispersion."""
+        return {"dispersion": self.dispersion}
+
+    def with_parameters(self, **values: float) -> NegativeBinomial:
+        """Return the likelihood with another dispersion."""
+        return replace(self, **values)
+
+    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
+        """Return the derivative of `log_partition` in the dispersion, and its two derivatives in mean."""
+        t, mean, variance = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (t, mean, variance)))
+        curve, bracket = self._of_targets(t)
+        flat = t.ravel()
+        constant = digamma(flat + self.dispersion) - digamma(self.dispersion)
+
+        def slope(rows: Any, f: Array) -> Derivs:
+            x, odds = f - np.log(self.dispersion), flat[rows] / self.dispersion
+            right, wrong = expit(x), expit(-x)
+            value = constant[rows] - odds * wrong + right + log_expit(-x)
+            both = right * wrong
+            return Derivs(value, odds * both - right**2, both * (odds * (wrong - right) - 2.0 * right))
+
+        return parameter_derivative(curve, slope, mean, variance, bracket)
 
     def check_targets(self, name: str, t: Array) -> None:
         """Raise a ValueError if the targets are not counts."""

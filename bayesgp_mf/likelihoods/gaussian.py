@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from bayesgp_mf.likelihoods.base import check_gaussian_variance, check_variance, in_added_variance, refuse_probabilities
-from bayesgp_mf.likelihoods.optional import LatentNoise
+from bayesgp_mf.likelihoods.base import check_gaussian_variance, check_variance, of_added_variance, refuse_probabilities
+from bayesgp_mf.likelihoods.optional import LatentNoise, Tunable
 from bayesgp_mf.types import Array, Derivs
 
 
@@ -38,6 +38,7 @@ class Gaussian:
     targets: ClassVar[Literal["real"]] = "real"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
+    tunable: ClassVar[dict[str, Tunable]] = {"noise_variance": Tunable()}
 
     def __post_init__(self) -> None:
         noise_variance = check_variance("noise_variance", self.noise_variance, zero_allowed=False)
@@ -57,9 +58,11 @@ class Gaussian:
         """Return the likelihood with another noise variance."""
         return replace(self, **values)
 
-    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Array:
+    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
         """Return the derivative of `log_partition` in the noise variance, which adds to that of the Gaussian."""
-        return in_added_variance(self.log_partition(t, mean, variance))
+        derivs = self.log_partition(t, mean, variance)
+        nothing = np.zeros_like(derivs.d2)
+        return of_added_variance(derivs, nothing, nothing)
 
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log N(t | f, noise_variance), and its derivatives in f."""

@@ -62,7 +62,7 @@ def test_a_search_says_the_evidence_at_its_end():
     kernel = bgp.kernels.Gaussian(1.0, 2.0)
     target = Target(TOY.X, 2.0 * TOY.y - 1.0, bgp.Probit(), kernel, METHODS["tap"], priors=PRIORS)
     result = Evidence(2).choose(target, np.random.default_rng(0), ignore)
-    solution = target.solver.solve(target.problem_at(result.kernels[0]))
+    solution = target.solver.solve(target.problem_at(result.models[0]))
     assert result.log_evidence == pytest.approx(solution.evidence.value, abs=1e-4)
     assert LeaveOneOut(1).choose(target, np.random.default_rng(0), ignore).log_evidence is None
 
