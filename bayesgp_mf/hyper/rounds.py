@@ -44,14 +44,19 @@ def choose_on_inducing(
     if averages(strategy):
         points = inducing.chosen(target.X, target.t, target.kernel, rng)
         return strategy.choose(replace(target, inducing=points), rng, advance), points
-    result = _in_rounds(target, strategy, inducing, rng, advance)
+    result = _of_all_cases(target, _in_rounds(target, strategy, inducing, rng, advance))
     points = inducing.chosen(target.X, target.t, result.models[0].kernel, rng)
     if not inducing.move:
         return result, points
     rows = _some(target, min(target.t.size, inducing.rows), rng)
     part = target.of_cases(rows).going_on_from(result.models[0])
     model, points = move(part, points, partial(_in_round, advance, "moving inducing inputs"))
-    return replace(result, models=(model,)), points
+    return _of_all_cases(target, replace(result, models=(model,))), points
+
+
+def _of_all_cases(target: Target, result: HyperResult) -> HyperResult:
+    """Return what a search on a part of the cases found, with the likelihood of all of them."""
+    return replace(result, models=tuple(target.model.replace(**model.params) for model in result.models))
 
 
 def check_moves(inducing: Inducing, strategy: Strategy | None, kernel: Kernel) -> None:
