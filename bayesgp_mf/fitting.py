@@ -113,16 +113,19 @@ def fit(
         Name of a method, a key of `methods.METHODS`; or a solver, one with options such as
         ``Exact(log2_points=16)`` or one of your own.
     hyper : None, str or Strategy
-        How the parameters of the kernel are chosen. None keeps them as given; "evidence" and "loo" maximise the log
+        How the parameters of kernel and likelihood are chosen. None keeps them as given; "evidence" and "loo" maximise the log
         evidence or the leave-one-out log predictive density, "scan" takes the fewest leave-one-out errors on a grid,
         "hmc" draws them by the papers' hybrid Monte Carlo, "nuts" by PyMC's sampler (the strategy is `pymc.Nuts`),
         "surrogate" averages over draws from a Gaussian process that has learned evidence times prior, corrected by
         weights, and "integrate" over a few nodes around the mode. A strategy from `hyper`, such as
-        ``hyper.Evidence(starts=5)``, has options. The likelihood is kept as given.
+        ``hyper.Evidence(starts=5)``, has options. Of the likelihood those are chosen that the data can tell:
+        ``noise_variance`` of ``likelihoods.Gaussian``, ``dispersion``, ``scale``, and a ``flip`` that is not zero;
+        ``noise_variance`` of `Probit`, and ``df``, only if they have a prior or bounds.
     evidence_of : str, optional
         The method by which hyperparameters are judged, if not ``method``: the papers' hybrid (2000, section 9).
     priors : mapping of str to Prior, optional
-        By name of a parameter, such as ``{"lengthscale": hyper.LogNormal(0.0, 1.0)}``.
+        By name of a parameter of kernel or likelihood, such as ``{"lengthscale": hyper.LogNormal(0.0, 1.0)}``. Where
+        both have one of the same name, that of the likelihood is ``likelihood_...``.
     bounds : mapping of str to (float, float), optional
         By name of a parameter, in its own units.
     fixed : collection of str
