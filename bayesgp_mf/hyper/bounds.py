@@ -44,8 +44,8 @@ def said_of_bounds(objective: Objective, end: Array) -> str | None:
         text += " A variance at a bound: the search started too far off, or the data do not limit it; give it a prior."
     if of_likelihood:
         text += (
-            f" Of the likelihood, {' and '.join(of_likelihood)}: at a lower bound the data want none of it, at an upper one "
-            "the kernel explains little of them. Leave it out, or say what is likely by a prior."
+            f" Of the likelihood, {' and '.join(of_likelihood)}: at a lower bound the data want none of it, at an "
+            "upper one the kernel explains little of them. Leave it out, or say what is likely by a prior."
         )
     if others:
         text += (

@@ -13,7 +13,7 @@ def standardised(values):
 
 
 def tables():
-    """Return inputs and targets of both: the body mass index of Pima, and the body depth of crabs by their frontal lobe."""
+    """Return inputs and targets: Pima's body mass index, and the body depth of crabs by their frontal lobe."""
     pima, crabs = bgp.datasets.load_pima(), bgp.datasets.load_crabs()
     bmi = list(pima.feature_names).index("bmi")
     depth = list(crabs.feature_names).index("BD")

@@ -74,7 +74,7 @@ def conclude(results: Mapping[str, Any]) -> Findings:
     rows = [[str(k), f"{a:.4f}", f"{b:.4f}"] for k, (a, b) in enumerate(zip(flipped, clean, strict=True))]
     blocks: tuple[Block, ...] = (
         f"{DRAWS} functions of two inputs at {N} cases, drawn from the prior; TAP, the length scale and the flip "
-        f"probability tuned from {START}. Found on average: {np.mean(flipped):.4f} where {SHARE:.0%} of the labels were "
+        f"probability tuned from {START}. Found on average: {np.mean(flipped):.4f} where {SHARE:.0%} of labels were "
         f"flipped, and {np.mean(clean):.4f} where none were.",
         Table("The flip probability of each draw.", ("draw", "flip, a tenth flipped", "flip, none flipped"), rows),
     )
