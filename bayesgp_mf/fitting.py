@@ -114,7 +114,7 @@ def fit(
         ``Exact(log2_points=16)`` or one of your own.
     hyper : None, str or Strategy
         How the parameters of kernel and likelihood are chosen. None keeps them as given; "evidence" and "loo" maximise
-        the log evidence or the leave-one-out log predictive density, "scan" takes the fewest leave-one-out errors on a grid,
+        the log evidence or the leave-one-out log predictive density, "scan" counts leave-one-out errors on a grid,
         "hmc" draws them by the papers' hybrid Monte Carlo, "nuts" by PyMC's sampler (the strategy is `pymc.Nuts`),
         "surrogate" averages over draws from a Gaussian process that has learned evidence times prior, corrected by
         weights, and "integrate" over a few nodes around the mode. A strategy from `hyper`, such as

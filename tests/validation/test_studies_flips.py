@@ -10,7 +10,7 @@ from validation.studies.flips import DRAWS, STUDY, found_flips
 
 @pytest.mark.parametrize("seed", [7, 9, 14])
 def test_flips_are_found_where_there_are_some(seed):
-    """Of draws of 100 cases, which say less than those of the study: of seed 5 they do not tell flips from roughness."""
+    """Of draws of 100 cases, which say less than the study's: those of seed 5 do not tell flips from roughness."""
     found = found_flips(100, seed)
     assert found["flipped"] == pytest.approx(0.1, abs=0.04)
     assert found["clean"] < 0.04
