@@ -14,10 +14,11 @@ from bayesgp_mf.container.layout import check_parameter_names
 from bayesgp_mf.container.predictions import add_predictions
 from bayesgp_mf.container.read import from_container
 from bayesgp_mf.container.write import to_container
-from bayesgp_mf.errors import ConvergenceWarning, warn
+from bayesgp_mf.errors import ConvergenceWarning, Status, warn
 from bayesgp_mf.hyper import HYPER, Prior, Strategy, Target, get_strategy
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.rounds import RECORDS, check_moves
+from bayesgp_mf.hyper.scores import CorrectedScore
 from bayesgp_mf.hyper.strategy import Restartable, averages, records
 from bayesgp_mf.inference.assembly import assemble, assemble_inducing, check_inducing
 from bayesgp_mf.inference.inducing import Inducing
@@ -28,6 +29,9 @@ from bayesgp_mf.inputs import (
     as_inputs,
     as_kernel,
     as_names,
+    as_offset,
+    as_trials,
+    as_weights,
     check_flags,
     check_positive_integers,
     check_same_cases,
@@ -38,11 +42,13 @@ from bayesgp_mf.inputs import (
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.likelihoods.base import ClassLikelihood
+from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.likelihoods.optional import unsaved
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.methods import check_marginals, get_method
 from bayesgp_mf.processes.mixture import Mixture
+from bayesgp_mf.processes.new_cases import with_new_cases
 from bayesgp_mf.processes.several_classes import Process, make_process
 from bayesgp_mf.processes.single import Marginals, Posterior
 from bayesgp_mf.seeds import as_generator
@@ -82,6 +88,8 @@ def fit(
     control: Control = Control(),
     progress: bool = True,
     inducing: int | ArrayLike | Inducing | None = None,
+    offset: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
 ) -> Container:
     """Fit a Gaussian-process classifier and return its posterior as an ArviZ container.
 
@@ -151,6 +159,11 @@ def fit(
         (inputs like ``X``), or an `Inducing` with options. What they do not explain of a prior variance is taken for
         noise of each case's own. Time goes as n M^2 and memory as n M. A search for hyperparameters takes fewer of
         them, and of more than 20,000 cases a part. With "tap", "naive", "laplace" and, for real targets, "exact".
+    offset : (n,) array_like, optional
+        Added to the latent value of each case where its target is concerned, p(y | f + offset): the log of an exposure,
+        say. What is called ``f`` and ``latent`` is without it; `predict` wants that of new cases.
+    weights : (n,) array_like, optional
+        How often each case counts, p(y | f)^weight: >= 0, and not all 0. `predict` predicts one new case.
 
     Returns
     -------
@@ -208,10 +221,12 @@ def fit(
         )
     features = feature_names("X", X)
     check_same_cases(X, y)
-    X = as_inputs("X", X)
+    table, X = X, as_inputs("X", X)
     t, class_names = encode_targets(y, X.shape[0], likelihood, positive)
     if isinstance(likelihood, ClassLikelihood):
         likelihood = likelihood.with_classes(class_names)
+    _check_likelihood_held(likelihood)
+    likelihood = by_case(likelihood, as_offset(offset, table, len(X)), as_weights(weights, table, len(X)))
     strategy = _strategy(hyper, starts)
     check_control(control)
     check_flags(progress=progress)
@@ -257,6 +272,8 @@ def fit(
                 inducing=chosen,
             )
             attrs = {"hyper": strategy.name, "hyper_judged_by": judge.name}
+            if getattr(strategy, "corrected", False):  # an option of those that go by an evidence
+                attrs["hyper_score"] = CorrectedScore.noun
             if judge is solver and found.log_evidence is not None:
                 _compare_with_search(found.posterior.parts[0].solution, found.log_evidence)
         found = _with_correction(found)
@@ -278,15 +295,21 @@ def fit(
 
 
 def _with_correction(found: Tuned) -> Tuned:
-    """Return a fit with the second-order correction of its evidence, where there is one: at one setting, by TAP."""
+    """Return a fit with what the second-order correction does to its evidence and its probabilities.
+
+    Where there is one: at one setting of the hyperparameters, by TAP.
+    """
     part = found.posterior
     if not isinstance(part, Posterior):
         return found
     known = second_order(part.problem, part.solution)
     if known is None:
         return found
-    evidence = replace(part.solution.evidence, correction=known.correction, remaining=known.remaining)
-    return replace(found, posterior=replace(part, solution=replace(part.solution, evidence=evidence)))
+    solution = part.solution
+    evidence = replace(solution.evidence, correction=known.correction, remaining=known.remaining)
+    is_solved = solution.info.status is Status.CONVERGED
+    info = replace(solution.info, probability_shift=part.probability_shift if is_solved else None)
+    return replace(found, posterior=replace(part, solution=replace(solution, evidence=evidence, info=info)))
 
 
 def predict(
@@ -299,6 +322,8 @@ def predict(
     draws: bool = True,
     corrected: bool = False,
     random_seed: Seed = None,
+    offset: ArrayLike | None = None,
+    trials: ArrayLike | None = None,
 ) -> Container:
     """Add predictions at new inputs to a container, and return it.
 
@@ -328,6 +353,10 @@ def predict(
         much the probabilities of the two labels, each found by itself, miss one at most.
     random_seed : int, numpy.random.Generator or None
         Source of the draws.
+    offset : (m,) array_like, optional
+        Of the new cases, of a fit that has an offset, where it must be given: the log of their exposures.
+    trials : int or (m,) array_like, optional
+        Of the new cases, where the likelihood is `likelihoods.Binomial`.
 
     Returns
     -------
@@ -342,8 +371,9 @@ def predict(
     Raises
     ------
     ValueError
-        If ``idata`` is not ours, ``X_new`` does not fit it, or ``kernel``, ``likelihood`` or ``method`` is missing, not
-        wanted, or another one; or if ``corrected``, and the fit is one that it is not for.
+        If ``idata`` is not ours, ``X_new`` does not fit it, ``offset`` or ``trials`` is missing or not wanted,
+        ``kernel``, ``likelihood`` or ``method`` is missing, not wanted, or another one; or if ``corrected``, and the
+        fit is one that it is not for.
     MemoryError
         If the draws would not fit into this machine's memory.
 
@@ -371,7 +401,10 @@ def predict(
     """
     check_flags(draws=draws, corrected=corrected)
     rng, process = as_generator(random_seed), from_container(idata, kernel, likelihood, method)
-    return add_predictions(idata, process, process.new_inputs(X_new), draws=draws, rng=rng, corrected=corrected)
+    new = process.new_inputs(X_new)
+    given = {"offset": as_offset(offset, X_new, len(new), "X_new"), "trials": as_trials(trials, X_new, len(new))}
+    process = with_new_cases(process, {name: values for name, values in given.items() if values is not None})
+    return add_predictions(idata, process, new, draws=draws, rng=rng, corrected=corrected)
 
 
 def posterior(
@@ -427,6 +460,13 @@ def _strategy(hyper: str | Strategy | None, starts: int | None) -> Strategy | No
     return strategy.with_starts(starts)
 
 
+def _check_likelihood_held(likelihood: Likelihood) -> None:
+    """Raise an error if a container can say nothing of a likelihood, and warn if it cannot hold it."""
+    describe_likelihood(likelihood)
+    if (reason := unsaved(likelihood)) is not None:
+        warn(reason, UserWarning)
+
+
 def _check_model(
     kernel: Kernel,
     likelihood: Likelihood,
@@ -435,9 +475,6 @@ def _check_model(
     recorded: tuple[str, ...] = (),
 ) -> None:
     """Raise an error if kernel, likelihood, strategy and methods do not go together, before any work is done."""
-    describe_likelihood(likelihood)
-    if (reason := unsaved(likelihood)) is not None:
-        warn(reason, UserWarning)
     if kernel.per_class and likelihood.targets != "classes":
         raise ValueError(
             f"kernels.PerClass has a kernel for each class, and {type(likelihood).__name__} one latent value for each "

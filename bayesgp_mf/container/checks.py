@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.memory import available_bytes, check_memory
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process
+from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.solvers.second_order import second_order
 
 TOLERANCE = 1e-6
@@ -34,9 +36,11 @@ LOO_TOLERANCE = 1e-5
 EVIDENCE_TOLERANCE = 1e-6
 """In nats for each nat of an evidence, and of each case."""
 CORRECTION_TOLERANCE = 1e-3
-"""In nats, of the correction of an evidence and of what is left, in which pairs are taken or not."""
+"""Of the correction of an evidence, in which pairs are taken or not, and of what is left; and of a probability's."""
+BY_CASE = ("offset", "weights")
+"""What the group ``constant_data`` may have of each case beside its inputs."""
 _OF_ALL_SETTINGS = ("latent_mean", "latent_sd", "cavity_mean", "cavity_sd", "loo_i")
-_FINITE = {"fit": ("alpha", "node_weight"), "observed_data": ("y",), "constant_data": ("X",)}
+_FINITE = {"fit": ("alpha", "node_weight"), "observed_data": ("y",), "constant_data": ("X", *BY_CASE)}
 
 
 def check_shapes(groups: Mapping[str, xr.Dataset]) -> None:
@@ -45,19 +49,21 @@ def check_shapes(groups: Mapping[str, xr.Dataset]) -> None:
     Nothing is read for it. There is a MemoryError if a fit of as many cases would not fit into this machine.
     """
     fit, data = groups["fit"], {"y": groups["observed_data"]["y"], "X": groups["constant_data"]["X"]}
+    data |= {name: groups["constant_data"][name] for name in BY_CASE if name in groups["constant_data"]}
     n, several_classes = fit.sizes["obs_id"], "class" in fit.sizes
     with_node = [name for name in ("alpha", "n_iterations", "residual") if name in fit and "node" in fit[name].dims]
     lead = ("node",) if len(with_node) > 1 else ()  # most decide, so that the one that was changed is named
     if lead and "node_weight" not in fit:
         raise ValueError("node_weight is missing")
-    variables = {str(name): variable for dataset in (fit.data_vars, data) for name, variable in dataset.items()}
-    for name, variable in variables.items():
-        dims = variable_dims(name, several_classes=several_classes)
+    ours = [(str(name), variable, True) for name, variable in fit.data_vars.items()]
+    variables = [*ours, *((name, variable, False) for name, variable in data.items())]
+    for name, variable, in_fit in variables:
+        dims = variable_dims(name, several_classes=several_classes, in_fit=in_fit)
         if dims is None:
             continue
         if variable.dtype.kind not in "biuf":
             raise ValueError(f"{name} must hold numbers, and has the type {variable.dtype}")
-        dims = dims if name in _OF_ALL_SETTINGS or name in data else (*lead, *dims)
+        dims = dims if name in _OF_ALL_SETTINGS or not in_fit else (*lead, *dims)
         sizes = {"obs_id": n, "obs_id_other": n}
         expected = tuple(sizes.get(dim, variable.sizes.get(dim)) for dim in dims)
         if variable.dims != dims or variable.shape != expected:
@@ -67,7 +73,7 @@ def check_shapes(groups: Mapping[str, xr.Dataset]) -> None:
             )
     if "inducing" not in fit.sizes:  # on inducing inputs nothing grows as n but what is held
         check_memory(n, fit.sizes.get("node", 1) if lead else 1, fit.sizes.get("rank"), fit.sizes.get("class", 1))
-    if sum(variable.nbytes for variable in variables.values()) > available_bytes():
+    if sum(variable.nbytes for _, variable, _ in variables) > available_bytes():
         raise MemoryError("this container holds more than the memory of this machine. Open it on a larger one.")
 
 
@@ -172,6 +178,10 @@ def _check_evidences(parts: Iterable[Process]) -> None:
             for name in ("correction", "remaining"):
                 value, now = getattr(stored.evidence, name), np.nan if known is None else getattr(known, name)
                 _check_same(f"log_evidence_{name}", value, now, CORRECTION_TOLERANCE, 1.0, rest)
+        if stored.info.probability_shift is not None and isinstance(part, Posterior):
+            now = replace(part, solution=solved).probability_shift
+            shift = stored.info.probability_shift
+            _check_same("probability_shift", shift, np.nan if now is None else now, CORRECTION_TOLERANCE, 1.0, rest)
 
 
 def nodes_of_draws(recorded: xr.DataArray, posterior: Mixture, drawn: xr.Dataset) -> NDArray[np.intp]:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.container.layout import MANY
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import of_new_cases
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.processes.mixture import Mixture
@@ -53,7 +52,7 @@ def draw_training(
     f = f.reshape(*node.shape, *problem.latent_shape)
     found: dict[str, NDArray[Any]] = {
         "f": f,
-        "y": _targets_of_nodes(posterior, f, node, rng, lambda likelihood: likelihood),
+        "y": _targets_of_nodes(posterior, f, node, rng, lambda part: part.problem.likelihood),
     }
     if smooth:  # a step takes two values, of which nothing can be learnt about leaving cases out
         found["log_likelihood"] = log_likelihood.reshape(*node.shape, problem.n)
@@ -76,7 +75,7 @@ def draw_new(
         f = np.empty((*node.shape, m, *posterior.problem.latent_shape[1:]))
         for block in blocks(m, jointly):
             f[:, :, block] = _draw_latent(posterior, X_new[block], node, rng)
-    return {"f": f, "y": _targets_of_nodes(posterior, f, node, rng, of_new_cases)}, jointly
+    return {"f": f, "y": _targets_of_nodes(posterior, f, node, rng, lambda part: part.new_likelihood)}, jointly
 
 
 def _draw_latent(posterior: Process | Mixture, X_new: Array, node: NDArray[np.intp], rng: np.random.Generator) -> Array:
@@ -95,17 +94,17 @@ def _targets_of_nodes(
     f: Array,
     node: NDArray[np.intp],
     rng: np.random.Generator,
-    of: Callable[[Likelihood], Likelihood],
+    of: Callable[[Process], Likelihood],
 ) -> NDArray[Any]:
-    """Draw targets ``(chains, draws, m)``, each under the likelihood of its setting, of which ``of`` takes a part."""
+    """Draw targets ``(chains, draws, m)``, each under the likelihood of its setting: ``of`` says which of a part."""
     each = [part.problem.likelihood for part in posterior.parts]
     if all(likelihood is each[0] for likelihood in each):
-        return draw_targets(of(each[0]), f, rng)
+        return draw_targets(of(posterior.parts[0]), f, rng)
     y: NDArray[Any] = np.empty(0)
-    for k, likelihood in enumerate(each):
+    for k, part in enumerate(posterior.parts):
         here = node == k
-        drawn = draw_targets(of(likelihood), f[here][None], rng)[0] if here.any() else np.empty(0)
         if here.any():
+            drawn = draw_targets(of(part), f[here][None], rng)[0]
             y = np.empty(f.shape[:3], dtype=drawn.dtype) if not y.size else y
             y[here] = drawn
     return y

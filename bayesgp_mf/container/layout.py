@@ -37,7 +37,7 @@ _BESIDE_PARAMETERS: dict[str, tuple[str, ...]] = {
     "inducing_factor": ("inducing", "inducing_other"),
     **dict.fromkeys(("log_evidence", "log_evidence_se", "node_weight"), ()),
     **dict.fromkeys(("log_evidence_correction", "log_evidence_remaining"), ()),
-    **dict.fromkeys(("n_iterations", "residual", "mean_error", "rounding", "independent"), ()),
+    **dict.fromkeys(("n_iterations", "residual", "mean_error", "rounding", "probability_shift", "independent"), ()),
 }
 """Variables of the groups that parameters of kernel and likelihood are written to as well, and the dimensions of each.
 
@@ -45,6 +45,7 @@ Draws have those of `SAMPLE_DIMS` before them, and what there is of each of seve
 """
 _ELSEWHERE = {
     "X": ("obs_id", "feature"),
+    **dict.fromkeys(("offset", "weights", "trials"), ("obs_id",)),
     **dict.fromkeys(("y", "p", "decision"), _EACH),
     "y_mean": ("obs_id",),
     "y_sd": ("obs_id",),
@@ -81,9 +82,12 @@ def _is_taken(name: str) -> bool:
     return name in taken or name.startswith("hyper_")
 
 
-def variable_dims(name: str, *, several_classes: bool) -> tuple[str, ...] | None:
-    """Return the dimensions of a variable, without those before its own; None if it is not one that all fits have."""
-    dims = _DIMS.get(name)
+def variable_dims(name: str, *, several_classes: bool, in_fit: bool = False) -> tuple[str, ...] | None:
+    """Return the dimensions of a variable, without those before its own; None if it is not one that all fits have.
+
+    ``in_fit`` says that it is one of the group ``fit``, where a parameter may have a name that is taken elsewhere.
+    """
+    dims = (_BESIDE_PARAMETERS if in_fit else _DIMS).get(name)
     if name == "y" or (dims == _EACH and not several_classes):
         return _EACH[:1]
     return dims

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesgp_mf.container.checks import check_mean, check_recomputed, check_shapes, check_values
+from bayesgp_mf.container.checks import BY_CASE, check_mean, check_recomputed, check_shapes, check_values
 from bayesgp_mf.container.checksums import GROUPS, check_unchanged
 from bayesgp_mf.container.groups import get_group, group_names
 from bayesgp_mf.container.held import DAMAGED, kernel_of, likelihood_of, method_of, names_of, refused_as
@@ -20,11 +21,12 @@ from bayesgp_mf.errors import Status
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.inference.assembly import kernel_entries
 from bayesgp_mf.inference.problem import Problem
-from bayesgp_mf.inference.solution import Info, Solution
-from bayesgp_mf.inference.solver import Solver
+from bayesgp_mf.inference.solution import Cavity, Info, Solution
+from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.inference.undefined import UndefinedCorrection, UndefinedEvidence
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.corrections import Correction, DenseCorrection
 from bayesgp_mf.matrices.inducing import inducing_gram
@@ -106,11 +108,12 @@ def _read(groups: Mapping[str, xr.Dataset], model: Model, solver: Solver) -> Pro
     y = groups["observed_data"]["y"].values.astype(np.float64)
     t = 2.0 * y - 1.0 if model.likelihood.targets == "binary" else y
     names = names_of(groups["constant_data"]["feature"].values)
+    model = replace(model, likelihood=by_case(model.likelihood, **_by_case(groups["constant_data"])))
 
     def part(node: xr.Dataset, model: Model) -> Process:
         alpha = node["alpha"].values
         problem = Problem(_read_gram(node, model.kernel, X, alpha), t, model.likelihood)
-        solution = _read_solution(node, problem, alpha, fit.attrs, solver.name)
+        solution = _read_solution(node, problem, alpha, fit.attrs, solver)
         return make_process(model.kernel, X, problem, solution, solver, names)
 
     if "node_weight" not in fit:  # the record of an average has nodes too, where it ends with one
@@ -118,6 +121,14 @@ def _read(groups: Mapping[str, xr.Dataset], model: Model, solver: Solver) -> Pro
     nodes = [fit.isel(node=k) for k in range(fit.sizes["node"])]
     parts = (part(node, model.replace(**{name: node[name].values for name in model.params})) for node in nodes)
     return Mixture(tuple(parts), fit["node_weight"].values)
+
+
+def _by_case(data: xr.Dataset) -> dict[str, Array]:
+    """Return the offsets and weights of a fit that has such, or raise a ValueError."""
+    found = {name: np.array(data[name].values, dtype=np.float64) for name in BY_CASE if name in data}
+    if "weights" in found and (np.any(found["weights"] < 0) or not np.any(found["weights"])):
+        raise ValueError("weights must hold numbers >= 0, of which some are above zero")
+    return found
 
 
 def _read_gram(node: xr.Dataset, kernel: Kernel, X: Array, alpha: Array) -> Array | Matrix:
@@ -146,9 +157,14 @@ def _unpadded(values: Array, name: str) -> Array:
     return np.ascontiguousarray(values[:rows])
 
 
-def _read_solution(node: xr.Dataset, problem: Problem, alpha: Array, attrs: dict[str, Any], method: str) -> Solution:
+def _read_solution(node: xr.Dataset, problem: Problem, alpha: Array, attrs: dict[str, Any], solver: Solver) -> Solution:
+    method = solver.name
     iterations, residual = int(node["n_iterations"]), float(node["residual"])
-    mean_error, rounding = (float(node[name]) if name in node else None for name in ("mean_error", "rounding"))
+    mean_error, rounding, shift = (
+        float(node[name]) if name in node else None for name in ("mean_error", "rounding", "probability_shift")
+    )
+    if shift is not None and not 0.0 <= shift <= 1.0:  # also true if it is NaN
+        raise ValueError(f"probability_shift must be between 0 and 1, and is {shift}")
     info = Info(
         Status[attrs["status"]],
         iterations,
@@ -157,11 +173,24 @@ def _read_solution(node: xr.Dataset, problem: Problem, alpha: Array, attrs: dict
         rounding=rounding,
         rank=problem.matrix.rank,
         independent=float(node["independent"]) if "independent" in node else None,
+        probability_shift=shift,
     )
     if attrs["evidence_kind"] == "none":
         return Solution(method, alpha, UndefinedCorrection(method), UndefinedEvidence(method), None, info)
     evidence = evidence_of_fit(node, attrs)
-    return Solution(method, alpha, _read_correction(node, problem), evidence, None, info)
+    return Solution(method, alpha, _read_correction(node, problem), evidence, _read_cavity(node, attrs, solver), info)
+
+
+def _read_cavity(node: xr.Dataset, attrs: dict[str, Any], solver: Solver) -> Cavity | None:
+    """Return TAP's cavities, which are its leave-one-out predictions; of an average no file has those of each part."""
+    if (
+        attrs["evidence_kind"] != "ep"
+        or not traits_of(solver).cavities
+        or "node_weight" in node
+        or "class" in node.dims
+    ):
+        return None
+    return Cavity(node["cavity_mean"].values, node["cavity_sd"].values ** 2)
 
 
 def _read_correction(node: xr.Dataset, problem: Problem) -> Correction:

@@ -19,6 +19,7 @@ from bayesgp_mf.container.quality import quality_of_fit
 from bayesgp_mf.errors import Status
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.result import Record
+from bayesgp_mf.likelihoods.optional import of_one_case, stored_by_case
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process
 from bayesgp_mf.processes.single import Marginals
@@ -74,7 +75,8 @@ def to_container(
     if isinstance(posterior, Mixture) and not sampled:
         attrs = attrs | {"hyperparameters_omitted": HYPERPARAMETERS_OMITTED}
     groups["observed_data"] = xr.Dataset({"y": layout.targets(problem.t)})
-    groups["constant_data"] = xr.Dataset({"X": layout.variable("X", first.X)})
+    given = {"X": first.X, **stored_by_case(problem.likelihood)}
+    groups["constant_data"] = xr.Dataset({name: layout.variable(name, values) for name, values in given.items()})
     recorded = {
         name: xr.DataArray(values, dims=dims, coords={"hyper": list(hyper_names)} if "hyper" in dims else None)
         for name, (dims, values) in fit_extras.items()
@@ -175,7 +177,7 @@ def _setting(part: Process) -> dict[str, NDArray[Any]]:
         "n_iterations": np.array(solution.info.n_iterations),
         "residual": np.array(solution.info.residual),
     }
-    known = {"mean_error": solution.info.mean_error, "rounding": solution.info.rounding}
+    known = {name: getattr(solution.info, name) for name in ("mean_error", "rounding", "probability_shift")}
     arrays |= {name: np.array(value) for name, value in known.items() if value is not None}
     arrays |= part.problem.matrix.stored(solution.alpha, solution.correction)
     if solution.has_variance:
@@ -202,6 +204,6 @@ def _fit_attrs(first: Process, statuses: list[Status]) -> dict[str, Any]:
         "evidence_kind": solution.evidence.kind,
         "evidence_bound": solution.evidence.bound or "none",
         "kernel": json.dumps(describe_kernel(first.kernel)),
-        "likelihood": json.dumps(describe_likelihood(likelihood)),
+        "likelihood": json.dumps(describe_likelihood(of_one_case(likelihood))),
         "versions": json.dumps(versions()),
     }

@@ -11,7 +11,7 @@ left to `Quadrature`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -86,6 +86,10 @@ class Centred:
         curve, bracket = self._of_targets(t)
         return tilted_cumulants(curve, mean, variance, bracket, order)
 
+    def mode_bracket(self, t: Array, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """Return bounds ``(n,)`` between which p(t|f) N(f | mean, variance) is largest."""
+        return self._of_targets(t)[1](slice(None), mean, variance)
+
     def _of_targets(self, t: Array) -> tuple[Curve, Bracket]:
         """Return log p and brackets of modes for targets, whose cases are numbered along the flattened shape."""
         raise NotImplementedError
@@ -99,21 +103,46 @@ def log_partition(curve: Curve, mean: Array, variance: Array, bracket: Bracket) 
     :math:`(\langle f \rangle - m)/v` and :math:`(\mathrm{Var}(f) - v)/v^2`, which keep their digits there. At variance
     0 it is the curve itself. The cases of ``curve`` and ``bracket`` are numbered along the flattened shape.
     """
+    return Derivs(
+        *_integrals(
+            curve,
+            mean,
+            variance,
+            bracket,
+            3,
+            curve,
+            lambda some, nodes: _derivatives(nodes, some.variance),
+            lambda rest: _adaptive(curve, rest).log_partition(*rest.numbered()),
+        )
+    )
+
+
+def _integrals(
+    curve: Curve,
+    mean: Array,
+    variance: Array,
+    bracket: Bracket,
+    count: int,
+    certain: Callable[[Any, Array], Sequence[Array]],
+    by_nodes: Callable[[Cases, _Nodes], Sequence[Array]],
+    adaptively: Callable[[Cases], Sequence[Array]],
+) -> Array:
+    """Return ``count`` numbers of each case, ``(count, ...)``: at variance zero, by nodes, and where none settled."""
     check_gaussian_variance(variance)
-    shape, centre, spread = mean.shape, mean.ravel(), variance.ravel()
-    answer = np.empty((3, centre.size))
-    (certain,) = np.nonzero(spread == 0)
-    answer[:, certain] = curve(certain, centre[certain])
+    centre, spread = mean.ravel(), variance.ravel()
+    answer = np.empty((count, centre.size))
+    (rows,) = np.nonzero(spread == 0)
+    answer[:, rows] = certain(rows, centre[rows])
     (rows,) = np.nonzero(spread > 0)
     cases = Cases(rows, centre[rows], spread[rows], *bracket(rows, centre[rows], spread[rows]))
 
     def consider(some: Cases, nodes: _Nodes) -> None:
-        answer[:, some.rows] = _derivatives(nodes, some.variance)
+        answer[:, some.rows] = by_nodes(some, nodes)
 
     rest = _at_nodes(curve, cases, consider)
     if rest.rows.size:
-        answer[:, rest.rows] = _adaptive(curve, rest).log_partition(*rest.numbered())
-    return Derivs(*(row.reshape(shape) for row in answer))
+        answer[:, rest.rows] = adaptively(rest)
+    return answer.reshape(count, *mean.shape)
 
 
 def parameter_derivative(curve: Curve, slope: Curve, mean: Array, variance: Array, bracket: Bracket) -> Derivs:
@@ -127,23 +156,57 @@ def parameter_derivative(curve: Curve, slope: Curve, mean: Array, variance: Arra
         + 2 \mathrm{Cov}(g', l') + \mathrm{Cov}(g, l'') + \kappa(g, l', l'),
 
     and, where the target says more than the Gaussian does, :math:`\mathrm{Cov}(g, f)/v` and
-    :math:`\kappa(g, f, f)/v^2`. At variance 0 they are those of g. Where no rule settles, that of most points answers.
+    :math:`\kappa(g, f, f)/v^2`. At variance 0 they are those of g.
     """
-    check_gaussian_variance(variance)
-    shape, centre, spread = mean.shape, mean.ravel(), variance.ravel()
-    answer = np.empty((3, centre.size))
-    (certain,) = np.nonzero(spread == 0)
-    answer[:, certain] = slope(certain, centre[certain])
-    (rows,) = np.nonzero(spread > 0)
-    cases = Cases(rows, centre[rows], spread[rows], *bracket(rows, centre[rows], spread[rows]))
+    return Derivs(
+        *_integrals(
+            curve,
+            mean,
+            variance,
+            bracket,
+            3,
+            slope,
+            lambda some, nodes: _parameter_derivatives(
+                nodes, slope(some.rows[:, None], some.mean[:, None] + nodes.distance), some.variance
+            ),
+            lambda rest: list(
+                adaptive_derivative(
+                    _adaptive(curve, rest),
+                    np.arange(rest.rows.size),
+                    rest.mean,
+                    rest.variance,
+                    lambda i, f: slope(rest.rows[i][:, None], f).value,
+                )
+            ),
+        )
+    )
 
-    def consider(some: Cases, nodes: _Nodes) -> None:
-        with np.errstate(over="ignore", invalid="ignore"):
-            g = slope(some.rows[:, None], some.mean[:, None] + nodes.distance)
-        answer[:, some.rows] = _parameter_derivatives(nodes, g, some.variance)
 
-    _at_nodes(curve, cases, consider, to_the_end=True)
-    return Derivs(*(row.reshape(shape) for row in answer))
+def adaptive_derivative(
+    quadrature: Quadrature,
+    numbers: NDArray[np.intp],
+    mean: Array,
+    variance: Array,
+    value: Callable[[NDArray[np.intp], Array], Array],
+) -> Array:
+    """Return what `parameter_derivative` does ``(3, k)``, by averages of ``value(i, f)`` that are adaptive.
+
+    The targets of the quadrature are numbers, by which means and variances, above zero, are known.
+    """
+    at, sd = (numbers.astype(np.float64), mean[numbers], variance[numbers]), np.sqrt(variance)
+
+    def average(power: int, *, of_value: bool) -> Array:
+        def ask(i: Array, f: Array) -> Array:
+            which = i.astype(np.intp)
+            unit = ((f - mean[which][:, None]) / sd[which][:, None]) ** power
+            return np.asarray(value(which, f) * unit if of_value else unit)
+
+        return quadrature.tilted_average(*at, ask)
+
+    g, g1, g2 = (average(power, of_value=True) for power in range(3))
+    u1, u2 = (average(power, of_value=False) for power in (1, 2))
+    once = g1 - g * u1
+    return np.array([g, once / sd[numbers], (g2 - g * u2 - 2.0 * u1 * once) / variance[numbers]])
 
 
 def tilted_cumulants(curve: Curve, mean: Array, variance: Array, bracket: Bracket, order: int) -> Array:
@@ -171,13 +234,8 @@ def _adaptive(curve: Curve, cases: Cases) -> Quadrature:
     return Quadrature(lambda i, f: curve(cases.rows[i.astype(np.intp)], f).value, targets="real")
 
 
-def _at_nodes(
-    curve: Curve, cases: Cases, consider: Callable[[Cases, _Nodes], None], *, to_the_end: bool = False
-) -> Cases:
-    """Hand the nodes of some cases at a time to a function; return those, if any, that no rule settled.
-
-    With ``to_the_end`` there are none: the nodes of the last rule are handed over as they are.
-    """
+def _at_nodes(curve: Curve, cases: Cases, consider: Callable[[Cases, _Nodes], None]) -> Cases:
+    """Hand the nodes of some cases at a time to a function; return those, if any, that no rule settled."""
     start, left, right, peak = _ends(curve, cases)
     todo = np.arange(cases.rows.size)
     for points in _POINTS:
@@ -185,8 +243,6 @@ def _at_nodes(
         for some in (todo[part] for part in blocks(todo.size, max(1, _ENTRIES // points))):
             begin, width = start[some] - left[some], left[some] + right[some]
             nodes, settled = _rule(curve, cases.take(some), begin, width, peak[some], points)
-            if to_the_end and points == _POINTS[-1]:
-                settled = np.ones_like(settled)
             unsettled.append(some[~settled])
             consider(cases.take(some[settled]), nodes.take(settled))
         todo = np.concatenate(unsettled)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from scipy.special import digamma, expit, gammaln, log_expit
+from scipy.special import expit, gammaln
 
 from bayesgp_mf.likelihoods.base import refuse_probabilities
 from bayesgp_mf.likelihoods.centred import Bracket, Centred, Curve, parameter_derivative
@@ -17,6 +17,8 @@ from bayesgp_mf.likelihoods.count_forms import (
     draw_poisson,
     higher_of_odds,
     log_rising,
+    log_rising_slope,
+    odds_beyond_log,
     of_odds,
 )
 from bayesgp_mf.likelihoods.optional import Tunable
@@ -70,6 +72,10 @@ class Poisson(Centred):
         """Draw a count for each latent value."""
         with np.errstate(over="ignore"):
             return draw_poisson(np.exp(f), rng)
+
+    def log_prob_graph(self, functions: Any, t: Any, f: Any) -> Any:
+        """Return log p(t|f), written with the functions of ``functions``."""
+        return t * f - functions.exp(f) - functions.gammaln(t + 1.0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the name; there are no parameters."""
@@ -136,16 +142,24 @@ class NegativeBinomial(Centred):
         return replace(self, **values)
 
     def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
-        """Return the derivative of `log_partition` in the dispersion, and its two derivatives in mean."""
+        r"""Return the derivative of `log_partition` in the dispersion, and its two derivatives in mean.
+
+        That of log p(t|f) is, with :math:`x = f - \log r` and the derivative psi of log Gamma,
+
+        .. math::
+            \psi(r + t) - \psi(r) - t/r + \left(1 + t/r\right) \sigma(x) - \log(1 + e^x),
+
+        of which all terms are small where r is large.
+        """
         t, mean, variance = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (t, mean, variance)))
         curve, bracket = self._of_targets(t)
         flat = t.ravel()
-        constant = digamma(flat + self.dispersion) - digamma(self.dispersion)
+        constant = log_rising_slope(np.asarray(self.dispersion), flat)
 
         def slope(rows: Any, f: Array) -> Derivs:
             x, odds = f - np.log(self.dispersion), flat[rows] / self.dispersion
             right, wrong = expit(x), expit(-x)
-            value = constant[rows] - odds * wrong + right + log_expit(-x)
+            value = constant[rows] + odds_beyond_log(x) + odds * right
             both = right * wrong
             return Derivs(value, odds * both - right**2, both * (odds * (wrong - right) - 2.0 * right))
 
@@ -178,6 +192,13 @@ class NegativeBinomial(Centred):
         """Draw a count for each latent value."""
         with np.errstate(over="ignore"):
             return draw_poisson(np.exp(f) * rng.gamma(self.dispersion, size=np.shape(f)) / self.dispersion, rng)
+
+    def log_prob_graph(self, functions: Any, t: Any, f: Any, dispersion: Any = None) -> Any:
+        """Return log p(t|f), written with the functions of ``functions``."""
+        r = self.dispersion if dispersion is None else dispersion
+        x = f - functions.log(r)
+        choose = functions.gammaln(t + r) - functions.gammaln(r) - functions.gammaln(t + 1.0)
+        return choose + t * x - (t + r) * functions.softplus(x)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the parameter as a plain number."""

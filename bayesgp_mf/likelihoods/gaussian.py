@@ -64,6 +64,11 @@ class Gaussian:
         nothing = np.zeros_like(derivs.d2)
         return of_added_variance(derivs, nothing, nothing)
 
+    def power(self, weight: float) -> tuple[Gaussian, float]:
+        """Return the power as a Gaussian with the noise variance over the weight, and the log of the constant."""
+        noise = 2.0 * np.pi * self.noise_variance
+        return Gaussian(self.noise_variance / weight), 0.5 * float(np.log(noise / weight) - weight * np.log(noise))
+
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log N(t | f, noise_variance), and its derivatives in f."""
         return self.log_partition(t, f, np.zeros_like(f))

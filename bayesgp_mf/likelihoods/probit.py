@@ -143,6 +143,13 @@ class Probit:
         both = 2.0 / (1.0 - 2.0 * self.flip) + q
         return Derivs(q, -both * derivs.d1, both * (derivs.d1**2 - derivs.d2))
 
+    def power(self, weight: float) -> tuple[Probit, float] | None:
+        """Return the power of a step with flips as one with others, and the log of the constant; None of a probit."""
+        if self.noise_variance > 0.0 or weight * np.log(self.flip) < np.log(np.finfo(np.float64).tiny):
+            return None
+        flipped, right = self.flip**weight, (1.0 - self.flip) ** weight
+        return Probit(0.0, float(flipped / (flipped + right))), float(np.log(flipped + right))
+
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log p(t|f), and its derivatives in f; ``t`` and ``f`` broadcast.
 

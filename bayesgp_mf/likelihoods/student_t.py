@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from scipy.special import digamma, gammaln
+from scipy.special import digamma, expit, gammaln
 
 from bayesgp_mf.likelihoods.base import check_gaussian_variance, refuse_probabilities
-from bayesgp_mf.likelihoods.count_forms import check_positive, log_rising
+from bayesgp_mf.likelihoods.count_forms import check_positive, log_rising, log_rising_slope, odds_beyond_log
 from bayesgp_mf.likelihoods.moments import from_moments
 from bayesgp_mf.likelihoods.optional import Tunable
 from bayesgp_mf.matrices.blocks import blocks
@@ -111,13 +111,24 @@ class StudentT:
             if name == "scale":
                 by = [mixed.average(mixed.noise / self.scale * ratio) for ratio in ratios[2:]]
             else:
-                by_density = 0.5 * (np.log(half) - digamma(half) - _excess(np.log(self.scale**2 / mixed.noise)))
+                by_density = 0.5 * (_log_minus_digamma(half) - _excess(-np.log(mixed.noise / self.scale**2)))
                 by = [mixed.average(by_density * ratio) for ratio in ratios[:3]]
             r1, r2 = mixed.average(ratios[1]), mixed.average(ratios[2])
             slope = by[1] - r1 * by[0]
             found[:, rest[some]] = by[0], slope, by[2] - r2 * by[0] - 2.0 * r1 * slope
         value, d1, d2 = found.reshape(3, *mean.shape)
         return Derivs(value, d1, d2)
+
+    def power(self, weight: float) -> tuple[StudentT, float] | None:
+        """Return the power as a Student t with other degrees of freedom and another scale, and the log of the constant.
+
+        None where it falls off too slowly to be one.
+        """
+        df = weight * (self.df + 1.0) - 1.0
+        if df <= 0:
+            return None
+        other = StudentT(self.scale * float(np.sqrt(self.df / df)), df)
+        return other, float(weight * self._constant() - other._constant())
 
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log p(t|f) in nats, and its derivatives in f; ``t`` and ``f`` broadcast."""
@@ -169,6 +180,13 @@ class StudentT:
         """Draw a target for each latent value."""
         return np.asarray(f + self.scale * rng.standard_t(self.df, size=np.shape(f)))
 
+    def log_prob_graph(self, functions: Any, t: Any, f: Any, **given: Any) -> Any:
+        """Return log p(t|f), written with the functions of ``functions``."""
+        scale, df = (self.parameters | given)["scale"], (self.parameters | given)["df"]
+        half = 0.5 * (df + 1.0)
+        constant = functions.gammaln(half) - functions.gammaln(0.5 * df) - 0.5 * functions.log(np.pi * df)
+        return constant - functions.log(scale) - half * functions.log1p(((t - f) / scale) ** 2 / df)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the parameters as plain numbers."""
         return {"likelihood": "StudentT", "scale": self.scale, "df": self.df}
@@ -212,14 +230,17 @@ class StudentT:
         total = nu + z**2
         weight = (nu + 1.0) / total
         bend = weight * (z**2 - nu) / total / s**2
+        with np.errstate(divide="ignore"):
+            log_odds = 2.0 * np.log(np.abs(z)) - np.log(nu)
         if name == "scale":  # log p is -log s and a function of z alone
-            third = 2.0 * weight * z * (z**2 - 3.0 * nu) / total**2 / s**3
-            value = (weight * z**2 - 1.0) / s
+            third = 2.0 * weight * (z / total) * ((z**2 - 3.0 * nu) / total) / s**3
+            value = ((nu + 1.0) * expit(log_odds) - 1.0) / s
             return value, -(weight * z / s - z * s * bend) / s, -(2.0 * bend - z * s * third) / s
-        constant = 0.5 * (digamma(0.5 * (nu + 1.0)) - digamma(0.5 * nu) - 1.0 / nu)
-        value = constant + 0.5 * (weight * z**2 / nu - np.log1p(z**2 / nu))
-        slope = (z**2 - 1.0) * z / total**2 / s
-        return value, slope, (1.0 - 3.0 * z**2 + 4.0 * z**2 * (z**2 - 1.0) / total) / total**2 / s**2
+        rising = log_rising_slope(np.asarray(0.5 * nu), np.asarray(0.5))
+        value = 0.5 * (rising + odds_beyond_log(log_odds) + expit(log_odds) / nu)
+        slope = ((z**2 - 1.0) / total) * (z / total) / s
+        bent = (1.0 - 3.0 * z**2) / total + 4.0 * (z**2 / total) * ((z**2 - 1.0) / total)
+        return value, slope, bent / total / s**2
 
     def _mixtures(self, residual: Array, variance: Array) -> Any:
         """Yield some cases at a time, of variance above zero, with their Gaussians over precisions."""
@@ -310,6 +331,13 @@ def _excess(u: Array) -> Array:
     small = np.abs(u) < 1e-2
     near = u**2 * (1 / 2 + u * (1 / 6 + u * (1 / 24 + u * (1 / 120 + u / 720))))
     return np.where(small, near, np.expm1(u) - u)
+
+
+def _log_minus_digamma(half: float) -> float:
+    """Return log a - psi(a), with its digits for large a."""
+    if half < 30.0:
+        return float(np.log(half) - digamma(half))
+    return 1.0 / (2.0 * half) + (1.0 / 12.0 - (1.0 / 120.0 - 1.0 / 252.0 / half**2) / half**2) / half**2
 
 
 def _large(half: float) -> float:

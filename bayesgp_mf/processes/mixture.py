@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import ClassLeaveOneOut, LeaveOneOut
+from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import parameters
 from bayesgp_mf.processes.correctable import correctable
 from bayesgp_mf.processes.corrected import CorrectedProba, together
@@ -69,6 +70,11 @@ class Mixture:
     def problem(self) -> Problem:
         """The problem of the first part; targets, and the kind of likelihood, are those of all."""
         return self.parts[0].problem
+
+    @property
+    def new_likelihood(self) -> Likelihood:
+        """That of new cases, of the first part."""
+        return self.parts[0].new_likelihood
 
     @property
     def log_evidences(self) -> Array:

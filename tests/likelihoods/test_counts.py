@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import mpmath
 import numpy as np
 import pytest
+from flint import arb
 from scipy import stats
+from scipy.special import gammaln
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods import (
@@ -20,6 +21,7 @@ from bayesgp_mf.likelihoods import (
 )
 from bayesgp_mf.likelihoods.cumulants import tilted_cumulants
 from bayesgp_mf.likelihoods.higher import higher_derivatives
+from tests.integrals import over_gaussian
 
 N = 60
 TRIALS = np.random.default_rng(5).integers(1, 40, N)
@@ -165,21 +167,18 @@ def test_probabilities_of_all_counts_sum_to_one():
         np.testing.assert_allclose(p @ counts**2 - first**2, second, rtol=1e-3 if most == 2000 else 1e-6)
 
 
-def many_digits(log_prob, mean, variance, around, widths):
-    """Return log Z and its derivatives by 30 digits, integrated between points about the given places."""
-    with mpmath.workdps(30):
-        m, v = mpmath.mpf(mean), mpmath.mpf(variance)
-        points = sorted(
-            {float(place + width * k) for place, width in zip(around, widths, strict=True) for k in range(-16, 17)}
-        )
-
-        def moment(k):
-            return mpmath.quad(lambda f: (f - m) ** k * mpmath.exp(log_prob(f) - (f - m) ** 2 / (2 * v)), points)
-
-        z, first, second = (moment(k) for k in range(3))
-        first, second = first / z, second / z
-        log_z = mpmath.log(z) - mpmath.log(2 * mpmath.pi * v) / 2
-        return [float(x) for x in (log_z, first / v, (second - first**2 - v) / v**2)]
+def many_digits(prob, mean, variance, *around, log_scale=0.0):
+    """Return log Z and its derivatives by 30 digits, integrated between the given places and some beside them; of a
+    density that was divided by the exponential of log_scale."""
+    cuts = [place + width * k for place, width in around for k in (-16, -8, -4, -2, -1, 0, 1, 2, 4, 8, 16)]
+    z, first, second = (
+        over_gaussian(lambda f, analytic, k=k: (f - mean) ** k * prob(f, analytic), mean, variance, cuts, sds=300)
+        for k in range(3)
+    )
+    first, second = first / z, second / z
+    return [
+        float(x) for x in (log_scale + z.log(), first / variance, (second - first**2 - variance) / arb(variance) ** 2)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -194,8 +193,12 @@ def many_digits(log_prob, mean, variance, around, widths):
 )
 def test_tails_of_poisson_are_exact(t, mean, variance, mode):
     width = 1.0 / np.sqrt(1.0 / variance + np.exp(mode))
-    places, widths = (mode, mode, mean, 0.0), (width, 0.3 * width, np.sqrt(variance), 0.3)
-    expected = many_digits(lambda f: t * f - mpmath.exp(f) - mpmath.loggamma(t + 1), mean, variance, places, widths)
+    peak = t * mode - np.exp(mode) - gammaln(t + 1.0) - (mode - mean) ** 2 / (2.0 * variance)
+
+    def prob(f, analytic):
+        return (t * f - f.exp() - arb(t + 1).lgamma() - peak).exp()
+
+    expected = many_digits(prob, mean, variance, (mode, width), (mean, np.sqrt(variance)), (0.0, 0.3), log_scale=peak)
     got = Poisson().log_partition(np.array([float(t)]), np.array([mean]), np.array([variance]))
     np.testing.assert_allclose(np.ravel(got), expected, rtol=1e-10, atol=1e-15)
 
@@ -205,16 +208,14 @@ def test_tails_of_poisson_are_exact(t, mean, variance, mode):
     [(50.0, 1.0, 1.0, 4.0), (10.0, 1.0, 0.01, 4.0), (40.0, 100.0, 1.0, 30.0), (12.0, 9.0, 0.5, 0.5)],
 )
 def test_tails_of_student_are_exact_with_two_modes_as_well(t, variance, scale, df):
-    def log_prob(f):
-        half, square = (mpmath.mpf(df) + 1) / 2, ((mpmath.mpf(t) - f) / scale) ** 2 / df
-        constant = (
-            mpmath.loggamma(half) - mpmath.loggamma(half - 0.5) - mpmath.log(mpmath.pi * df) / 2 - mpmath.log(scale)
-        )
-        return constant - half * mpmath.log(1 + square)
+    half = (arb(df) + 1) / 2
+    constant = half.lgamma() - (half - 0.5).lgamma() - (arb.pi() * df).log() / 2 - arb(scale).log()
+
+    def prob(f, analytic):
+        return (constant - half * (1 + ((t - f) / scale) ** 2 / df).log(analytic=analytic)).exp()
 
     middle = t * variance / (variance + scale**2)
-    widths = (np.sqrt(variance), scale, 10.0 * scale, 0.5 * np.sqrt(variance))
-    expected = many_digits(log_prob, 0.0, variance, (0.0, t, t, middle), widths)
+    expected = many_digits(prob, 0.0, variance, (0.0, np.sqrt(variance)), (t, scale), (middle, 0.5 * np.sqrt(variance)))
     got = StudentT(scale, df).log_partition(np.array([t]), np.array([0.0]), np.array([variance]))
     np.testing.assert_allclose(np.ravel(got), expected, rtol=1e-9)
 

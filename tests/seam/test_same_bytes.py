@@ -39,7 +39,13 @@ def problem_of(likelihood=bgp.Probit(), t=2.0 * TOY.y - 1.0):
     return bgp.Problem(KERNEL.gram(TOY.X[: len(t)]), t, likelihood)
 
 
-@pytest.mark.parametrize("likelihood", [bgp.Probit(), bgp.Softmax(("a", "b", "c"))], ids=["two", "three"])
+# Dask's workers are there already, new processes import everything: one case of each kind goes to these, all to those
+@pytest.mark.parametrize(
+    ("elsewhere", "likelihood"),
+    [("dask", bgp.Probit()), ("dask", bgp.Softmax(("a", "b", "c"))), ("processes", bgp.Softmax(("a", "b", "c")))],
+    ids=["dask-two", "dask-three", "processes-three"],
+    indirect=["elsewhere"],
+)
 def test_leave_one_out(likelihood, elsewhere):
     t = np.arange(8) % 3 if likelihood.targets == "classes" else 2.0 * TOY.y - 1.0
     here, there = exact_loo(problem_of(likelihood, t)), exact_loo(problem_of(likelihood, t), **elsewhere)
@@ -74,14 +80,16 @@ def same(one, other):
 
 @pytest.mark.filterwarnings("ignore::bayesgp_mf.ConvergenceWarning")
 @pytest.mark.parametrize(
-    ("strategy", "more"),
+    ("elsewhere", "strategy", "more"),
     [
-        (Integrate(starts=1), {}),
-        (Surrogate(nodes=40), {}),
-        (Integrate(starts=1), {"inducing": 8}),
-        (Surrogate(nodes=40), {"control": bgp.Control(gram="low_rank")}),
+        ("dask", Integrate(starts=1), {}),
+        ("dask", Surrogate(nodes=40), {}),
+        ("dask", Integrate(starts=1), {"inducing": 8}),
+        ("dask", Surrogate(nodes=40), {"control": bgp.Control(gram="low_rank")}),
+        ("processes", Surrogate(nodes=40), {"control": bgp.Control(gram="low_rank")}),
     ],
-    ids=["integrate", "surrogate", "integrate on inducing", "surrogate at low rank"],
+    ids=["integrate", "surrogate", "integrate on inducing", "surrogate at low rank", "in processes"],
+    indirect=["elsewhere"],
 )
 def test_averages_over_hyperparameters(strategy, more, elsewhere):
     same(fitted(strategy, **more), fitted(replace(strategy, **elsewhere), **more))
