@@ -16,6 +16,7 @@ from bayesgp_mf.container.read import from_container
 from bayesgp_mf.container.write import to_container
 from bayesgp_mf.errors import ConvergenceWarning, Status, warn
 from bayesgp_mf.hyper import HYPER, Prior, Strategy, Target, get_strategy
+from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.rounds import RECORDS, check_moves
 from bayesgp_mf.hyper.scores import CorrectedScore
 from bayesgp_mf.hyper.strategy import Restartable, averages, records
@@ -120,16 +121,19 @@ def fit(
         Name of a method, a key of `methods.METHODS`; or a solver, one with options such as
         ``Exact(log2_points=16)`` or one of your own.
     hyper : None, str or Strategy
-        How the parameters of the kernel are chosen. None keeps them as given; "evidence" and "loo" maximise the log
-        evidence or the leave-one-out log predictive density, "scan" takes the fewest leave-one-out errors on a grid,
+        How the parameters of kernel and likelihood are chosen. None keeps them as given; "evidence" and "loo" maximise
+        the log evidence or the leave-one-out log predictive density, "scan" counts leave-one-out errors on a grid,
         "hmc" draws them by the papers' hybrid Monte Carlo, "nuts" by PyMC's sampler (the strategy is `pymc.Nuts`),
         "surrogate" averages over draws from a Gaussian process that has learned evidence times prior, corrected by
         weights, and "integrate" over a few nodes around the mode. A strategy from `hyper`, such as
-        ``hyper.Evidence(starts=5)``, has options. The likelihood is kept as given.
+        ``hyper.Evidence(starts=5)``, has options. Of the likelihood those are chosen that the data can tell:
+        ``noise_variance`` of ``likelihoods.Gaussian``, ``dispersion``, ``scale``, and a ``flip`` that is not zero;
+        ``noise_variance`` of `Probit`, and ``df``, only if they have a prior or bounds.
     evidence_of : str, optional
         The method by which hyperparameters are judged, if not ``method``: the papers' hybrid (2000, section 9).
     priors : mapping of str to Prior, optional
-        By name of a parameter, such as ``{"lengthscale": hyper.LogNormal(0.0, 1.0)}``.
+        By name of a parameter of kernel or likelihood, such as ``{"lengthscale": hyper.LogNormal(0.0, 1.0)}``. Where
+        both have one of the same name, that of the likelihood is ``likelihood_...``.
     bounds : mapping of str to (float, float), optional
         By name of a parameter, in its own units.
     fixed : collection of str
@@ -255,6 +259,7 @@ def fit(
             inner = replace(control, throw=True, progress=False)
             priors = _with_own_priors(kernel, priors or {}, fixed)
             target = Target(X, t, likelihood, kernel, judge, inner, priors, bounds or {}, fixed)
+            check_parameter_names(target.model.params, _recorded(strategy, RECORDS if chosen is not None else ()))
             found = tune(
                 target,
                 strategy,
@@ -475,11 +480,16 @@ def _check_model(
             f"kernels.PerClass has a kernel for each class, and {type(likelihood).__name__} one latent value for each "
             "case. Use likelihood=bgp.Softmax(), or one kernel."
         )
-    check_parameter_names(kernel, recorded if strategy is None else (*records(strategy), *recorded))
+    check_parameter_names(Model.of(kernel, likelihood).params, _recorded(strategy, recorded))
     for solver in solvers:
         check = traits_of(solver).check
         if check is not None:
             check(likelihood)
+
+
+def _recorded(strategy: Strategy | None, also: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the dimensions of what a container has of a choice of hyperparameters."""
+    return also if strategy is None else (*records(strategy), *also)
 
 
 def _check_marginals(marginals: Marginals, solver: Solver, likelihood: Likelihood, control: Control) -> Control:

@@ -16,10 +16,10 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.container.checksums import is_sealed
-from bayesgp_mf.container.layout import variable_dims
+from bayesgp_mf.container.layout import parameters_held, variable_dims
 from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
+from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.inference.solution import Control
-from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import n_levels
 from bayesgp_mf.matrices.memory import available_bytes, check_memory
@@ -78,14 +78,14 @@ def check_shapes(groups: Mapping[str, xr.Dataset]) -> None:
         raise MemoryError("this container holds more than the memory of this machine. Open it on a larger one.")
 
 
-def check_values(groups: Mapping[str, xr.Dataset], kernel: Kernel, likelihood: Likelihood) -> None:
+def check_values(groups: Mapping[str, xr.Dataset], model: Model) -> None:
     """Raise a ValueError if numbers are not finite, classes not those of labels, or a parameter is said to be two."""
     fit = groups["fit"]
     for group, names in _FINITE.items():
         for name in names:
             if name in groups[group] and not np.all(np.isfinite(groups[group][name].values)):
                 raise ValueError(f"{name} in the group {group} must be finite")
-    _check_classes(groups, likelihood)
+    _check_classes(groups, model.likelihood)
     statuses = [status.name for status in Status]
     if fit.attrs["status"] not in statuses:
         raise ValueError(f"status must be one of {statuses}, and is {fit.attrs['status']!r}")
@@ -96,9 +96,10 @@ def check_values(groups: Mapping[str, xr.Dataset], kernel: Kernel, likelihood: L
         weight, first = fit["node_weight"].values, fit.isel(node=0)
         if np.any(weight < 0) or not np.isclose(weight.sum(), 1.0):
             raise ValueError("node_weight must hold numbers >= 0 that sum to one")
-    for name, value in kernel.params.items():
+    for name, value in model.params.items():
         if not np.array_equal(first[name].values, value):
-            raise ValueError(f"{name} is {first[name].values.tolist()}, and in the attribute kernel {value.tolist()}")
+            where = "likelihood" if name in model.named else "kernel"
+            raise ValueError(f"{name} is {first[name].values.tolist()}, and in the attribute {where} {value.tolist()}")
 
 
 def _check_classes(groups: Mapping[str, xr.Dataset], likelihood: Likelihood) -> None:
@@ -190,8 +191,11 @@ def nodes_of_draws(recorded: xr.DataArray, posterior: Mixture, drawn: xr.Dataset
     node: NDArray[Any] = recorded.values
     if node.dtype.kind not in "iu" or np.any(node < 0) or np.any(node >= len(posterior.parts)):
         raise ValueError(f"node in the group sample_stats must number the {len(posterior.parts)} settings from 0")
-    for name in posterior.parts[0].kernel.params:
-        of_node = np.array([part.kernel.params[name] for part in posterior.parts])
+    first = posterior.parts[0]
+    named = parameters_held(drawn, first.kernel, first.problem.likelihood)
+    each = [Model(part.kernel, part.problem.likelihood, named).params for part in posterior.parts]
+    for name in each[0]:
+        of_node = np.array([params[name] for params in each])
         if name in drawn and not np.array_equal(of_node[node], drawn[name].values):
             raise ValueError(f"node in the group sample_stats and {name} in the group posterior say different things")
     if not is_sealed(recorded):

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayesgp_mf.likelihoods.base import check_gaussian_variance, in_added_variance, refuse_probabilities
+from bayesgp_mf.likelihoods.base import check_gaussian_variance, of_added_variance, refuse_probabilities
 from bayesgp_mf.likelihoods.each_case import as_each, of_each, some_of
-from bayesgp_mf.likelihoods.optional import LatentNoise
+from bayesgp_mf.likelihoods.optional import LatentNoise, Tunable
 from bayesgp_mf.types import Array, Derivs
 
 
@@ -48,6 +48,7 @@ class Gaussian:
     targets: ClassVar[Literal["real"]] = "real"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
+    tunable: ClassVar[dict[str, Tunable]] = {"noise_variance": Tunable()}
 
     def __post_init__(self) -> None:
         noise_variance = as_each(
@@ -87,9 +88,11 @@ class Gaussian:
         """Return the likelihood with another noise variance."""
         return replace(self, **values)
 
-    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Array:
+    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
         """Return the derivative of `log_partition` in the noise variance, which adds to that of the Gaussian."""
-        return in_added_variance(self.log_partition(t, mean, variance))
+        derivs = self.log_partition(t, mean, variance)
+        nothing = np.zeros_like(derivs.d2)
+        return of_added_variance(derivs, nothing, nothing)
 
     def power(self, weight: float) -> tuple[Gaussian, Array]:
         """Return the power as a Gaussian with the noise variance over the weight, and the log of the constant."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
@@ -14,6 +15,21 @@ from bayesgp_mf.types import Array, Derivs
 
 PLAIN = (bool, int, float, str, type(None))
 """What a file can hold as it is."""
+
+
+class Tunable(NamedTuple):
+    """How a parameter > 0 of a likelihood may be chosen together with those of the kernel.
+
+    Attributes
+    ----------
+    by_default : bool
+        Whether it is tuned where nothing is said of it; else only if it has a prior or bounds.
+    below : float
+        What it must stay below.
+    """
+
+    by_default: bool = True
+    below: float = math.inf
 
 
 class LatentNoise(NamedTuple):
@@ -112,7 +128,7 @@ def of_cases(likelihood: Likelihood, which: NDArray[np.intp]) -> Likelihood:
 
 
 def parameters(likelihood: Likelihood) -> Mapping[str, float]:
-    """Return the parameters by name, which may be random in a model of PyMC.
+    """Return the parameters by name: those that may be tuned, or random in a model of PyMC.
 
     The attribute ``parameters``; without it there are none. With it go the methods ``with_parameters(**values)``, which
     returns the likelihood with others, and ``parameter_derivative(name, t, mean, variance)``, that of `log_partition`.
@@ -121,15 +137,24 @@ def parameters(likelihood: Likelihood) -> Mapping[str, float]:
     return found
 
 
+def tunable(likelihood: Likelihood) -> Mapping[str, Tunable]:
+    """Return for each of the `parameters` how it may be tuned.
+
+    The attribute ``tunable``; one that it does not name is any number > 0, and tuned only if it has a prior or bounds.
+    """
+    said: Mapping[str, Tunable] = getattr(likelihood, "tunable", {})
+    return {name: said.get(name, Tunable(by_default=False)) for name in parameters(likelihood)}
+
+
 def with_parameters(likelihood: Likelihood, values: Mapping[str, Any]) -> Likelihood:
     """Return a likelihood with some of its `parameters` replaced; ValueError if it refuses a value."""
     changed: Likelihood = likelihood.with_parameters(**values) if values else likelihood  # type: ignore[attr-defined]
     return changed
 
 
-def parameter_derivative(likelihood: Likelihood, name: str, t: Array, mean: Array, variance: Array) -> Array:
-    """Return the derivative ``(n,)`` of `log_partition` in one of the `parameters`."""
-    found: Array = likelihood.parameter_derivative(name, t, mean, variance)  # type: ignore[attr-defined]
+def parameter_derivative(likelihood: Likelihood, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
+    """Return the derivative of `log_partition` in one of the `parameters`: of its value, and of both derivatives."""
+    found: Derivs = likelihood.parameter_derivative(name, t, mean, variance)  # type: ignore[attr-defined]
     return found
 
 

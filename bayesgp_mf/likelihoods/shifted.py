@@ -101,11 +101,16 @@ class Shifted:
         """Those of the likelihood."""
         return optional.parameters(self.likelihood)
 
+    @property
+    def tunable(self) -> Mapping[str, optional.Tunable]:
+        """As the likelihood says."""
+        return optional.tunable(self.likelihood)
+
     def with_parameters(self, **values: float) -> Shifted:
         """Return the likelihood with other parameters, shifted as much."""
         return replace(self, likelihood=optional.with_parameters(self.likelihood, values))
 
-    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Array:
+    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
         """Return the derivative of `log_partition` in one of the parameters."""
         return optional.parameter_derivative(self.likelihood, name, t, self._shift(mean), variance)
 

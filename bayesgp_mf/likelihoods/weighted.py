@@ -125,9 +125,18 @@ class Weighted:
         """Return the likelihood with other parameters and the same weights."""
         return Weighted(optional.with_parameters(self.likelihood, values), self.weights)
 
-    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Array:
-        """Return the derivative of `log_partition` in one of the parameters."""
-        return self._each(lambda part, *a: np.asarray(part.slopes.parameter_derivative(name, *a)), t, mean, variance)
+    @property
+    def tunable(self) -> Mapping[str, optional.Tunable]:
+        """As the likelihood says."""
+        return optional.tunable(self.likelihood)
+
+    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
+        """Return the derivative of `log_partition` in one of the parameters, and its two derivatives in mean."""
+
+        def ask(part: _Part, *at: Array) -> Array:
+            return np.array(np.broadcast_arrays(*part.slopes.parameter_derivative(name, *at)))
+
+        return Derivs(*self._each(ask, t, mean, variance, lead=(3,)))
 
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return w log p(t | f), and its derivatives in f, ``(..., n)`` each."""

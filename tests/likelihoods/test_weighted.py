@@ -135,9 +135,9 @@ def test_derivatives_in_parameters_are_those_of_the_value(name, parameter):
     above, below = (
         likelihood.with_parameters(**{parameter: start + s}).log_partition(t, MEAN, variance).value for s in (h, -h)
     )
-    got = likelihood.parameter_derivative(parameter, t, MEAN, variance)
+    got = likelihood.parameter_derivative(parameter, t, MEAN, variance).value
     np.testing.assert_allclose(got, (above - below) / (2 * h), atol=1e-7)
-    once = CASES[name][0].parameter_derivative(parameter, t, MEAN, variance)
+    once = CASES[name][0].parameter_derivative(parameter, t, MEAN, variance).value
     assert abs(got[2] - once[2]) > 1e-2  # a control: the same without the weight
 
 
