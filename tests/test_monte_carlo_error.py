@@ -32,8 +32,8 @@ class Weighted:
         logs = rng.normal(0.0, 0.5, self.nodes)
         log_weights = -0.5 * ((logs - 0.3) / 0.4) ** 2 + 0.5 * (logs / 0.5) ** 2
         weights = np.exp(log_weights)
-        kernels = tuple(target.kernel.replace(lengthscale=scale) for scale in np.exp(logs))
-        return HyperResult(kernels, weights / weights.sum(), sampled=True)
+        models = tuple(target.model.replace(lengthscale=scale) for scale in np.exp(logs))
+        return HyperResult(models, weights / weights.sum(), sampled=True)
 
 
 def fitted(hyper, **options):
@@ -117,8 +117,8 @@ class Amplitudes(Weighted):
     """Few draws of the variance, over which the latent values differ much."""
 
     def choose(self, target, rng, advance):
-        kernels = tuple(target.kernel.replace(variance=variance) for variance in np.exp(rng.normal(0.0, 2.0, 40)))
-        return HyperResult(kernels, np.full(40, 1 / 40), sampled=True)
+        models = tuple(target.model.replace(variance=variance) for variance in np.exp(rng.normal(0.0, 2.0, 40)))
+        return HyperResult(models, np.full(40, 1 / 40), sampled=True)
 
 
 def test_what_is_weighed_and_compared_has_the_error_of_few_kernels():

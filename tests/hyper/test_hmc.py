@@ -89,7 +89,7 @@ def test_with_flips_the_evidence_does_not_depend_on_the_way_there():
     kernel = bgp.kernels.Gaussian(1.0, 9.0)
     target = Target(TOY.X, LABELS, bgp.Probit(0.1, 0.2), kernel, METHODS["tap"])
     solver = StartsOfTap()
-    flips = Target(target.X, target.t, target.likelihood, kernel, solver)
+    flips = Target(target.X, target.t, target.likelihood, kernel, solver, fixed={"flip"})
     HybridMonteCarlo(1, 3).choose(flips, np.random.default_rng(0), ignore)
     assert solver.starts == [None] * 4
     solver.starts.clear()

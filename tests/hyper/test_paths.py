@@ -65,12 +65,12 @@ def three_classes(method):
     ids=lambda each: f"{each.solver.name}-{each.likelihood!r}"[:40] if isinstance(each, Target) else each.noun,
 )
 def test_ten_paths_lead_to_one_value(target, score):
-    rng, at = np.random.default_rng(0), target.start + np.array([0.5, 1.0])
+    rng, at = np.random.default_rng(0), target.start + np.array([0.5, 1.0, -0.3])[: target.start.size]
     values = []
     for path in range(10):
         objective = Objective(target, score)
         for _ in range(path % 3):
-            objective.value(at + (0.1, 0.5, 1.5)[path % 3] * rng.standard_normal(2))
+            objective.value(at + (0.1, 0.5, 1.5)[path % 3] * rng.standard_normal(at.size))
         values.append(objective.value(at))
     assert None not in values
     assert max(values) - min(values) < 1e-6

@@ -19,6 +19,7 @@ from bayesgp_mf.hyper import (
     Target,
     get_strategy,
 )
+from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.methods import METHODS
 from tests.hyper.known import (
     MEAN,
@@ -135,16 +136,16 @@ def test_starts_are_checked(strategy, starts):
     [
         ({"weights": np.array([0.5, 0.4])}, "weights must be 2 numbers >= 0 that sum to one"),
         ({"weights": np.ones(1)}, "weights must be 2 numbers"),
-        ({"chains": 3, "sampled": True}, "2 kernels cannot be arranged in 3 chains"),
+        ({"chains": 3, "sampled": True}, "2 models cannot be arranged in 3 chains"),
         ({"chains": 2}, "give sampled=True and such weights, or no chains"),
         ({"chains": 1, "sampled": True, "weights": np.array([0.4, 0.6])}, "of random draws with equal weights"),
         ({"stats": {"lp": np.zeros(3)}}, r"stats\['lp'\] must have shape \(2,\), got \(3,\)"),
     ],
 )
 def test_a_result_that_does_not_fit_together_is_refused(options, message):
-    kernels = (bgp.kernels.Bias(1.0), bgp.kernels.Bias(2.0))
+    models = tuple(Model.of(bgp.kernels.Bias(variance), bgp.Probit()) for variance in (1.0, 2.0))
     with pytest.raises(ValueError, match=message):
-        HyperResult(kernels, **{"weights": np.full(2, 0.5), **options})
+        HyperResult(models, **{"weights": np.full(2, 0.5), **options})
 
 
 def test_a_search_that_ends_where_the_kernel_says_nothing_is_told_so():

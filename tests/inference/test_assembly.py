@@ -12,6 +12,7 @@ from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.scores import EvidenceScore, LooScore
 from bayesgp_mf.inference.assembly import SMALLEST, assemble, kernel_entries
 from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.inference.solver import parameter_gradient
 from bayesgp_mf.kernels import Bias, Gaussian, Linear, Matern52, NeuralNetwork, Polynomial, White
 from bayesgp_mf.likelihoods import Gaussian as GaussianNoise
 from bayesgp_mf.likelihoods import Logit
@@ -118,7 +119,11 @@ class TestGradient:
             target = Target(X, t, likelihood, kernel, METHODS[method], control)
             problem = target.problem_at(target.model)
             solution = METHODS[method].solve(problem, control)
-            slopes.append(target.pull_back(kernel, problem.matrix, METHODS[method].gram_gradient(problem, solution)))
+            gram_bar = METHODS[method].gram_gradient(problem, solution)
+            names = tuple(target.free_of_likelihood.values())
+            of_likelihood = parameter_gradient(METHODS[method], problem, solution, names)
+            slopes.append(target.pull_back(target.model, problem.matrix, gram_bar, of_likelihood))
+        assert np.all(np.isfinite(slopes))
         np.testing.assert_allclose(slopes[0], slopes[1], rtol=1e-5, atol=1e-5)
 
     @pytest.mark.parametrize("score", [EvidenceScore(), LooScore()], ids=lambda s: s.noun)
@@ -141,7 +146,7 @@ class TestGradient:
         problem = target.problem_at(target.model)
         gradient = tap.gram_gradient(problem, tap.solve(problem, LOW))
         pivots = problem.gram.pivots
-        right = target.pull_back(kernel, problem.matrix, gradient)
+        right = target.pull_back(target.model, problem.matrix, gradient)
         columns = gradient.columns()
         inverse = np.linalg.inv(np.tril(problem.gram.root[pivots]))
         columns[pivots] += inverse.T @ (problem.gram.root.T @ gradient.times_root()) @ inverse

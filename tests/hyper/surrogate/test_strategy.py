@@ -41,7 +41,7 @@ def choose(target, seed=0, **options):
 
 
 def nodes_of(target, result):
-    return np.array([target.free_logarithms(kernel) for kernel in result.kernels])
+    return np.array([target.free_logarithms(model) for model in result.models])
 
 
 def moments_and_errors(x, weights):
