@@ -1,7 +1,7 @@
 """``python -m validation.studies.models.record``: sample the models of `problems` with NUTS, and keep means and sds.
 
-The latent values are f = A z with A A' the Gram matrix and z white, and the likelihoods are PyMC's, which owe nothing to
-ours. A set that is recorded already is not sampled again unless its data or its model have changed.
+The latent values are f = A z with A A' the Gram matrix and z white, and the likelihoods are PyMC's, which owe nothing
+to ours. A set that is recorded already is not sampled again unless its data or its model have changed.
 """
 
 from __future__ import annotations

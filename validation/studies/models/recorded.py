@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,6 +38,11 @@ class Record(NamedTuple):
 def path_of(likelihood: str, name: str, folder: Path = FOLDER) -> Path:
     """Return the file of a set."""
     return folder / f"{likelihood}_{name.replace(' ', '_').replace('-', '_')}.json"
+
+
+def digest_of(path: Path) -> str:
+    """Return a hash of a file, by which a result is known to be of this record."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def written_model(model: Model) -> dict[str, Any]:
