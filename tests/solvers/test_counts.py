@@ -35,7 +35,7 @@ def first(name, n):
 
 
 def integrated(gram, y, likelihood, points):
-    """Return the log evidence by the trapezoidal rule in white variables: to rounding for what is as smooth as counts."""
+    """Return the log evidence by the trapezoidal rule in white variables, to rounding for what is smooth."""
     n, z = y.size, np.linspace(-7.5, 7.5, points)
     white = np.stack(np.meshgrid(*[z] * n, indexing="ij"), axis=-1).reshape(-1, n)
     log_prior = -0.5 * np.sum(white**2, axis=1) + n * np.log((z[1] - z[0]) / np.sqrt(2.0 * np.pi))
