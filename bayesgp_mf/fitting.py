@@ -14,9 +14,10 @@ from bayesgp_mf.container.layout import check_parameter_names
 from bayesgp_mf.container.predictions import add_predictions
 from bayesgp_mf.container.read import from_container
 from bayesgp_mf.container.write import to_container
-from bayesgp_mf.errors import ConvergenceWarning, warn
+from bayesgp_mf.errors import ConvergenceWarning, Status, warn
 from bayesgp_mf.hyper import HYPER, Prior, Strategy, Target, get_strategy
 from bayesgp_mf.hyper.rounds import RECORDS, check_moves
+from bayesgp_mf.hyper.scores import CorrectedScore
 from bayesgp_mf.hyper.strategy import Restartable, averages, records
 from bayesgp_mf.inference.assembly import assemble, assemble_inducing, check_inducing
 from bayesgp_mf.inference.inducing import Inducing
@@ -252,6 +253,8 @@ def fit(
                 inducing=chosen,
             )
             attrs = {"hyper": strategy.name, "hyper_judged_by": judge.name}
+            if getattr(strategy, "corrected", False):  # an option of those that go by an evidence
+                attrs["hyper_score"] = CorrectedScore.noun
             if judge is solver and found.log_evidence is not None:
                 _compare_with_search(found.posterior.parts[0].solution, found.log_evidence)
         found = _with_correction(found)
@@ -273,15 +276,21 @@ def fit(
 
 
 def _with_correction(found: Tuned) -> Tuned:
-    """Return a fit with the second-order correction of its evidence, where there is one: at one setting, by TAP."""
+    """Return a fit with what the second-order correction does to its evidence and its probabilities.
+
+    Where there is one: at one setting of the hyperparameters, by TAP.
+    """
     part = found.posterior
     if not isinstance(part, Posterior):
         return found
     known = second_order(part.problem, part.solution)
     if known is None:
         return found
-    evidence = replace(part.solution.evidence, correction=known.correction, remaining=known.remaining)
-    return replace(found, posterior=replace(part, solution=replace(part.solution, evidence=evidence)))
+    solution = part.solution
+    evidence = replace(solution.evidence, correction=known.correction, remaining=known.remaining)
+    is_solved = solution.info.status is Status.CONVERGED
+    info = replace(solution.info, probability_shift=part.probability_shift if is_solved else None)
+    return replace(found, posterior=replace(part, solution=replace(solution, evidence=evidence, info=info)))
 
 
 def predict(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.memory import available_bytes, check_memory
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process
+from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.solvers.second_order import second_order
 
 TOLERANCE = 1e-6
@@ -34,7 +36,7 @@ LOO_TOLERANCE = 1e-5
 EVIDENCE_TOLERANCE = 1e-6
 """In nats for each nat of an evidence, and of each case."""
 CORRECTION_TOLERANCE = 1e-3
-"""In nats, of the correction of an evidence and of what is left, in which pairs are taken or not."""
+"""Of the correction of an evidence, in which pairs are taken or not, and of what is left; and of a probability's."""
 _OF_ALL_SETTINGS = ("latent_mean", "latent_sd", "cavity_mean", "cavity_sd", "loo_i")
 _FINITE = {"fit": ("alpha", "node_weight"), "observed_data": ("y",), "constant_data": ("X",)}
 
@@ -171,6 +173,10 @@ def _check_evidences(parts: Iterable[Process]) -> None:
             for name in ("correction", "remaining"):
                 value, now = getattr(stored.evidence, name), np.nan if known is None else getattr(known, name)
                 _check_same(f"log_evidence_{name}", value, now, CORRECTION_TOLERANCE, 1.0, rest)
+        if stored.info.probability_shift is not None and isinstance(part, Posterior):
+            now = replace(part, solution=solved).probability_shift
+            shift = stored.info.probability_shift
+            _check_same("probability_shift", shift, np.nan if now is None else now, CORRECTION_TOLERANCE, 1.0, rest)
 
 
 def nodes_of_draws(recorded: xr.DataArray, posterior: Mixture, drawn: xr.Dataset) -> NDArray[np.intp]:

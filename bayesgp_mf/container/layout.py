@@ -35,7 +35,7 @@ _BESIDE_PARAMETERS: dict[str, tuple[str, ...]] = {
     "inducing_factor": ("inducing", "inducing_other"),
     **dict.fromkeys(("log_evidence", "log_evidence_se", "node_weight"), ()),
     **dict.fromkeys(("log_evidence_correction", "log_evidence_remaining"), ()),
-    **dict.fromkeys(("n_iterations", "residual", "mean_error", "rounding", "independent"), ()),
+    **dict.fromkeys(("n_iterations", "residual", "mean_error", "rounding", "probability_shift", "independent"), ()),
 }
 """Variables of the groups that parameters of the kernel are written to as well, and the dimensions of each.
 

@@ -19,8 +19,8 @@ from bayesgp_mf.container.quality import evidence_of_fit
 from bayesgp_mf.errors import Status
 from bayesgp_mf.inference.assembly import kernel_entries
 from bayesgp_mf.inference.problem import Problem
-from bayesgp_mf.inference.solution import Info, Solution
-from bayesgp_mf.inference.solver import Solver
+from bayesgp_mf.inference.solution import Cavity, Info, Solution
+from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.inference.undefined import UndefinedCorrection, UndefinedEvidence
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
@@ -110,7 +110,7 @@ def _read(
     def part(node: xr.Dataset, kernel: Kernel) -> Process:
         alpha = node["alpha"].values
         problem = Problem(_read_gram(node, kernel, X, alpha), t, likelihood)
-        solution = _read_solution(node, problem, alpha, fit.attrs, solver.name)
+        solution = _read_solution(node, problem, alpha, fit.attrs, solver)
         return make_process(kernel, X, problem, solution, solver, names)
 
     if "node_weight" not in fit:  # the record of an average has nodes too, where it ends with one
@@ -146,9 +146,14 @@ def _unpadded(values: Array, name: str) -> Array:
     return np.ascontiguousarray(values[:rows])
 
 
-def _read_solution(node: xr.Dataset, problem: Problem, alpha: Array, attrs: dict[str, Any], method: str) -> Solution:
+def _read_solution(node: xr.Dataset, problem: Problem, alpha: Array, attrs: dict[str, Any], solver: Solver) -> Solution:
+    method = solver.name
     iterations, residual = int(node["n_iterations"]), float(node["residual"])
-    mean_error, rounding = (float(node[name]) if name in node else None for name in ("mean_error", "rounding"))
+    mean_error, rounding, shift = (
+        float(node[name]) if name in node else None for name in ("mean_error", "rounding", "probability_shift")
+    )
+    if shift is not None and not 0.0 <= shift <= 1.0:  # also true if it is NaN
+        raise ValueError(f"probability_shift must be between 0 and 1, and is {shift}")
     info = Info(
         Status[attrs["status"]],
         iterations,
@@ -157,11 +162,24 @@ def _read_solution(node: xr.Dataset, problem: Problem, alpha: Array, attrs: dict
         rounding=rounding,
         rank=problem.matrix.rank,
         independent=float(node["independent"]) if "independent" in node else None,
+        probability_shift=shift,
     )
     if attrs["evidence_kind"] == "none":
         return Solution(method, alpha, UndefinedCorrection(method), UndefinedEvidence(method), None, info)
     evidence = evidence_of_fit(node, attrs)
-    return Solution(method, alpha, _read_correction(node, problem), evidence, None, info)
+    return Solution(method, alpha, _read_correction(node, problem), evidence, _read_cavity(node, attrs, solver), info)
+
+
+def _read_cavity(node: xr.Dataset, attrs: dict[str, Any], solver: Solver) -> Cavity | None:
+    """Return TAP's cavities, which are its leave-one-out predictions; of an average no file has those of each part."""
+    if (
+        attrs["evidence_kind"] != "ep"
+        or not traits_of(solver).cavities
+        or "node_weight" in node
+        or "class" in node.dims
+    ):
+        return None
+    return Cavity(node["cavity_mean"].values, node["cavity_sd"].values ** 2)
 
 
 def _read_correction(node: xr.Dataset, problem: Problem) -> Correction:

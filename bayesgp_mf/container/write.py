@@ -172,7 +172,7 @@ def _setting(part: Process) -> dict[str, NDArray[Any]]:
         "n_iterations": np.array(solution.info.n_iterations),
         "residual": np.array(solution.info.residual),
     }
-    known = {"mean_error": solution.info.mean_error, "rounding": solution.info.rounding}
+    known = {name: getattr(solution.info, name) for name in ("mean_error", "rounding", "probability_shift")}
     arrays |= {name: np.array(value) for name, value in known.items() if value is not None}
     arrays |= part.problem.matrix.stored(solution.alpha, solution.correction)
     if solution.has_variance:

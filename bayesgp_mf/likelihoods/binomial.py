@@ -112,6 +112,12 @@ class Binomial(Centred):
         """Draw a number of successes for each latent value."""
         return np.asarray(rng.binomial(self._trials(f).astype(np.int64), expit(f)), dtype=np.float64)
 
+    def log_prob_graph(self, functions: Any, t: Any, f: Any) -> Any:
+        """Return log p(t|f), written with the functions of ``functions``; f has all cases, in order."""
+        n = np.asarray(self.trials, dtype=np.float64)
+        choose = functions.gammaln(n + 1.0) - functions.gammaln(t + 1.0) - functions.gammaln(n - t + 1.0)
+        return choose + t * f - n * functions.softplus(f)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the trials as plain numbers."""
         return {"likelihood": "Binomial", "trials": self.trials if isinstance(self.trials, float) else [*self._known()]}

@@ -72,6 +72,10 @@ class Poisson(Centred):
         with np.errstate(over="ignore"):
             return draw_poisson(np.exp(f), rng)
 
+    def log_prob_graph(self, functions: Any, t: Any, f: Any) -> Any:
+        """Return log p(t|f), written with the functions of ``functions``."""
+        return t * f - functions.exp(f) - functions.gammaln(t + 1.0)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the name; there are no parameters."""
         return {"likelihood": "Poisson"}
@@ -179,6 +183,13 @@ class NegativeBinomial(Centred):
         """Draw a count for each latent value."""
         with np.errstate(over="ignore"):
             return draw_poisson(np.exp(f) * rng.gamma(self.dispersion, size=np.shape(f)) / self.dispersion, rng)
+
+    def log_prob_graph(self, functions: Any, t: Any, f: Any, dispersion: Any = None) -> Any:
+        """Return log p(t|f), written with the functions of ``functions``."""
+        r = self.dispersion if dispersion is None else dispersion
+        x = f - functions.log(r)
+        choose = functions.gammaln(t + r) - functions.gammaln(r) - functions.gammaln(t + 1.0)
+        return choose + t * x - (t + r) * functions.softplus(x)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the parameter as a plain number."""

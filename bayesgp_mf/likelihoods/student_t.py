@@ -168,6 +168,13 @@ class StudentT:
         """Draw a target for each latent value."""
         return np.asarray(f + self.scale * rng.standard_t(self.df, size=np.shape(f)))
 
+    def log_prob_graph(self, functions: Any, t: Any, f: Any, **given: Any) -> Any:
+        """Return log p(t|f), written with the functions of ``functions``."""
+        scale, df = (self.parameters | given)["scale"], (self.parameters | given)["df"]
+        half = 0.5 * (df + 1.0)
+        constant = functions.gammaln(half) - functions.gammaln(0.5 * df) - 0.5 * functions.log(np.pi * df)
+        return constant - functions.log(scale) - half * functions.log1p(((t - f) / scale) ** 2 / df)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the parameters as plain numbers."""
         return {"likelihood": "StudentT", "scale": self.scale, "df": self.df}

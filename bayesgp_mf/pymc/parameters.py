@@ -31,6 +31,12 @@ def split_parameters(likelihood: Likelihood, given: Mapping[str, Any]) -> tuple[
     check_single_latent(likelihood)
     check_parameters(likelihood, tuple(given))
     tensors = {name: value for name, value in given.items() if isinstance(value, Variable)}
+    for name, tensor in tensors.items():
+        if tensor.type.ndim:
+            raise ValueError(
+                f"{name} of {type(likelihood).__name__} must be one number for all cases, got a tensor of "
+                f"{tensor.type.ndim} dimensions."
+            )
     numbers = {name: value for name, value in given.items() if name not in tensors}
     return with_parameters(likelihood, numbers), tensors
 

@@ -75,6 +75,8 @@ def test_the_search_ends_higher_in_what_it_goes_by():
     assert values[1] >= values[0]
     assert float(plain["log_evidence"]) >= float(corrected["log_evidence"])
     assert float(plain["lengthscale"]) != float(corrected["lengthscale"])
+    assert corrected.attrs["hyper_score"] == "corrected log evidence"
+    assert "hyper_score" not in plain.attrs
 
 
 @pytest.mark.filterwarnings("ignore::bayesgp_mf.ConvergenceWarning")

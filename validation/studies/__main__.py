@@ -29,6 +29,7 @@ from validation.studies import (
 from validation.studies.corrected import evidence as corrected_evidence
 from validation.studies.corrected import predictions as corrected_predictions
 from validation.studies.corrected import tables as corrected_tables
+from validation.studies.corrected import verdicts as corrected_verdicts
 from validation.studies.models import against_nuts, robust
 from validation.studies.running import run_missing
 from validation.studies.store import Store, code_digest, versions
@@ -40,6 +41,7 @@ STUDIES: tuple[Study, ...] = (
     corrected_evidence.STUDY,
     corrected_tables.STUDY,
     corrected_predictions.STUDY,
+    corrected_verdicts.STUDY,
     leave_one_out.STUDY,
     calibration.STUDY,
     averages.STUDY,
