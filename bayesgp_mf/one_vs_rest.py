@@ -31,7 +31,7 @@ from bayesgp_mf.inference.solution import Control, check_control
 from bayesgp_mf.inference.solver import traits_of
 from bayesgp_mf.inputs import (
     as_inducing,
-    as_inputs,
+    as_inputs_of,
     as_kernel,
     check_flags,
     check_same_cases,
@@ -168,7 +168,8 @@ def fit_one_vs_rest(
     """
     names = feature_names("X", X)
     check_same_cases(X, y)
-    X = as_inputs("X", X)
+    kernel = as_kernel(kernel).with_column_names(names)
+    X, kernel = as_inputs_of(kernel, X)
     check_control(control)
     check_flags(progress=progress)
     check_likelihood(likelihood)
@@ -181,7 +182,7 @@ def fit_one_vs_rest(
     missing = [name for c, name in enumerate(class_names) if not np.any(t == c)]
     if missing:
         raise ValueError(f"one-vs-rest needs a case of every class, and there is none of {missing}. Leave those out.")
-    kernel, solver = as_kernel(kernel).with_column_names(names), get_method(method, likelihood)
+    solver = get_method(method, likelihood)
     if not traits_of(solver).variance:
         raise ValueError(
             f"one-vs-rest compares probabilities, which method {solver.name!r} does not have. Use 'tap' or 'laplace'."

@@ -21,6 +21,7 @@ from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.optional import n_levels
 from bayesgp_mf.matrices.memory import available_bytes, check_memory
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process
@@ -37,8 +38,10 @@ EVIDENCE_TOLERANCE = 1e-6
 """In nats for each nat of an evidence, and of each case."""
 CORRECTION_TOLERANCE = 1e-3
 """Of the correction of an evidence, in which pairs are taken or not, and of what is left; and of a probability's."""
+BY_CASE = ("offset", "weights")
+"""What the group ``constant_data`` may have of each case beside its inputs."""
 _OF_ALL_SETTINGS = ("latent_mean", "latent_sd", "cavity_mean", "cavity_sd", "loo_i")
-_FINITE = {"fit": ("alpha", "node_weight"), "observed_data": ("y",), "constant_data": ("X",)}
+_FINITE = {"fit": ("alpha", "node_weight"), "observed_data": ("y",), "constant_data": ("X", *BY_CASE)}
 
 
 def check_shapes(groups: Mapping[str, xr.Dataset]) -> None:
@@ -47,19 +50,21 @@ def check_shapes(groups: Mapping[str, xr.Dataset]) -> None:
     Nothing is read for it. There is a MemoryError if a fit of as many cases would not fit into this machine.
     """
     fit, data = groups["fit"], {"y": groups["observed_data"]["y"], "X": groups["constant_data"]["X"]}
+    data |= {name: groups["constant_data"][name] for name in BY_CASE if name in groups["constant_data"]}
     n, several_classes = fit.sizes["obs_id"], "class" in fit.sizes
     with_node = [name for name in ("alpha", "n_iterations", "residual") if name in fit and "node" in fit[name].dims]
     lead = ("node",) if len(with_node) > 1 else ()  # most decide, so that the one that was changed is named
     if lead and "node_weight" not in fit:
         raise ValueError("node_weight is missing")
-    variables = {str(name): variable for dataset in (fit.data_vars, data) for name, variable in dataset.items()}
-    for name, variable in variables.items():
-        dims = variable_dims(name, several_classes=several_classes)
+    ours = [(str(name), variable, True) for name, variable in fit.data_vars.items()]
+    variables = [*ours, *((name, variable, False) for name, variable in data.items())]
+    for name, variable, in_fit in variables:
+        dims = variable_dims(name, several_classes=several_classes, in_fit=in_fit)
         if dims is None:
             continue
         if variable.dtype.kind not in "biuf":
             raise ValueError(f"{name} must hold numbers, and has the type {variable.dtype}")
-        dims = dims if name in _OF_ALL_SETTINGS or name in data else (*lead, *dims)
+        dims = dims if name in _OF_ALL_SETTINGS or not in_fit else (*lead, *dims)
         sizes = {"obs_id": n, "obs_id_other": n}
         expected = tuple(sizes.get(dim, variable.sizes.get(dim)) for dim in dims)
         if variable.dims != dims or variable.shape != expected:
@@ -69,7 +74,7 @@ def check_shapes(groups: Mapping[str, xr.Dataset]) -> None:
             )
     if "inducing" not in fit.sizes:  # on inducing inputs nothing grows as n but what is held
         check_memory(n, fit.sizes.get("node", 1) if lead else 1, fit.sizes.get("rank"), fit.sizes.get("class", 1))
-    if sum(variable.nbytes for variable in variables.values()) > available_bytes():
+    if sum(variable.nbytes for _, variable, _ in variables) > available_bytes():
         raise MemoryError("this container holds more than the memory of this machine. Open it on a larger one.")
 
 
@@ -98,7 +103,8 @@ def check_values(groups: Mapping[str, xr.Dataset], kernel: Kernel, likelihood: L
 
 def _check_classes(groups: Mapping[str, xr.Dataset], likelihood: Likelihood) -> None:
     names, y = json.loads(groups["fit"].attrs["class_names"]), groups["observed_data"]["y"]
-    expected = {"binary": 2, "real": 0}.get(likelihood.targets, getattr(likelihood, "n_classes", None))
+    of_classes = getattr(likelihood, "n_classes", None)
+    expected = {"binary": 2, "real": n_levels(likelihood) or 0}.get(likelihood.targets, of_classes)
     distinct = isinstance(names, list) and len({str(name) for name in names}) == len(names)
     if not distinct or (expected is not None and len(names) != expected):
         raise ValueError(f"class_names is {names!r}, and must hold {expected} different names for this likelihood")

@@ -43,6 +43,7 @@ Draws have those of `SAMPLE_DIMS` before them, and what there is of each of seve
 """
 _ELSEWHERE = {
     "X": ("obs_id", "feature"),
+    **dict.fromkeys(("offset", "weights", "trials"), ("obs_id",)),
     **dict.fromkeys(("y", "p", "decision"), _EACH),
     "y_mean": ("obs_id",),
     "y_sd": ("obs_id",),
@@ -65,9 +66,12 @@ def check_parameter_names(kernel: Kernel, records: Iterable[str] = ()) -> None:
             )
 
 
-def variable_dims(name: str, *, several_classes: bool) -> tuple[str, ...] | None:
-    """Return the dimensions of a variable, without those before its own; None if it is not one that all fits have."""
-    dims = _DIMS.get(name)
+def variable_dims(name: str, *, several_classes: bool, in_fit: bool = False) -> tuple[str, ...] | None:
+    """Return the dimensions of a variable, without those before its own; None if it is not one that all fits have.
+
+    ``in_fit`` says that it is one of the group ``fit``, where a parameter may have a name that is taken elsewhere.
+    """
+    dims = (_BESIDE_PARAMETERS if in_fit else _DIMS).get(name)
     if name == "y" or (dims == _EACH and not several_classes):
         return _EACH[:1]
     return dims

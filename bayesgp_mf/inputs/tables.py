@@ -32,28 +32,6 @@ def as_inputs(name: str, X: ArrayLike) -> Array:
     return array
 
 
-def as_new_inputs(X_new: ArrayLike, X: Array, features: Sequence[str] | None = None) -> Array:
-    """Return new inputs as a finite array ``(m, d)`` that fits the training inputs, or raise a ValueError.
-
-    Parameters
-    ----------
-    X_new : (m, d) array_like
-        What a user gave.
-    X : (n, d) array
-        The training inputs.
-    features : sequence of str, optional
-        Their names, if they had names: those of a data frame must be the same, in the same order. An array has none.
-    """
-    check_same_features(features, X_new)
-    new = as_inputs("X_new", X_new)
-    if new.shape[1] != X.shape[1]:
-        raise ValueError(
-            f"X_new has {new.shape[1]} columns, but the model was fitted to {X.shape[1]}. "
-            "Pass the same inputs in the same order and scale."
-        )
-    return new
-
-
 def feature_names(name: str, X: Any) -> list[str] | None:
     """Return the column names of a data frame, or None for anything else.
 
@@ -79,8 +57,10 @@ def check_same_features(features: Sequence[str] | None, X_new: Any) -> None:
         raise ValueError(f"X_new has columns {names}, but the model was fitted to {wanted}. Pass X_new[{wanted}].")
 
 
-def check_same_cases(X: Any, y: Any) -> None:
+def check_same_cases(X: Any, y: Any, inputs: str = "X", name: str = "y") -> None:
     """Raise a ValueError if the indices of pandas say that inputs and labels are not of the same cases in one order.
+
+    ``inputs`` and ``name`` are what the two arguments are called.
 
     Cases are matched by position. An index that was numbered afresh (0, 1, ...), or that shares no label with the
     other, does not say whose rows these are; but of two slices of one numbered table that are a row or so apart
@@ -92,17 +72,18 @@ def check_same_cases(X: Any, y: Any) -> None:
     if ours.equals(theirs):
         return
     common = set(ours) & set(theirs)
-    as_they_stand = "y.to_numpy() if the rows belong together as they stand"
+    as_they_stand = f"{name}.to_numpy() if the rows belong together as they stand"
     if common == set(ours) | set(theirs):
-        aligned = f"y.loc[X.index], or {as_they_stand}" if theirs.is_unique else as_they_stand
+        aligned = f"{name}.loc[{inputs}.index], or {as_they_stand}" if theirs.is_unique else as_they_stand
         raise ValueError(
-            f"X and y have the same index in another order, but their rows are matched by place. Pass {aligned}."
+            f"{inputs} and {name} have the same index in another order, but their rows are matched by place. Pass "
+            f"{aligned}."
         )
     if (common and not _is_numbered(ours) and not _is_numbered(theirs)) or _are_shifted(ours, theirs):
         raise ValueError(
-            f"X and y are of different cases: only {len(common)} of the {len(set(ours))} index labels of X are in that "
-            "of y, and rows are matched by place. Pass X.loc[both] and y.loc[both], with "
-            f"both = X.index.intersection(y.index), or {as_they_stand}."
+            f"{inputs} and {name} are of different cases: only {len(common)} of the {len(set(ours))} index labels of "
+            f"{inputs} are in that of {name}, and rows are matched by place. Pass {inputs}.loc[both] and "
+            f"{name}.loc[both], with both = {inputs}.index.intersection({name}.index), or {as_they_stand}."
         )
 
 
@@ -191,8 +172,9 @@ def _refuse_column(name: str, entries: NDArray[Any], columns: list[str] | None) 
         entry = _first_without_number(entries[:, j])
         if entry is not None:
             raise ValueError(
-                f"{name} must hold numbers, but column {column!r} has entries such as {entry!r}. Encode it as "
-                "numbers, such as 0 and 1 for each of its values, or drop it."
+                f"{name} must hold numbers, but column {column!r} has entries such as {entry!r}. Let fit take them as "
+                f"groups, kernels.Categorical(columns={column!r}), encode them as numbers, such as 0 and 1 for each of "
+                "its values, or drop it."
             )
 
 

@@ -88,6 +88,10 @@ class Centred:
         curve, bracket = self._of_targets(t)
         return tilted_cumulants(curve, mean, variance, bracket, order)
 
+    def mode_bracket(self, t: Array, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """Return bounds ``(n,)`` between which p(t|f) N(f | mean, variance) is largest."""
+        return self._of_targets(t)[1](slice(None), mean, variance)
+
     def _tilted_average(self, t: Array, mean: Array, variance: Array, values: Callable[[Array, Array], Array]) -> Array:
         """Return the average of ``values(t, f)`` over the tilted density of each case."""
         t, mean, variance = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (t, mean, variance)))

@@ -23,7 +23,7 @@ from scipy.special import expit
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import of_cases, unshifted
+from bayesgp_mf.likelihoods.optional import of_cases, of_one_case
 from bayesgp_mf.processes.corrected import nothing_to_correct
 from bayesgp_mf.solvers.asked import Base
 from bayesgp_mf.solvers.ratio import OneMore
@@ -53,7 +53,7 @@ class NewCases(NamedTuple):
     mean, variance : (m,) array
         Of their latent values, without the prior mean.
     offset : (m,) array
-        The prior mean.
+        What is added to them for the label: the prior mean, and the offset of the case.
     p : (m,) array
         TAP's probability of class 1.
     """
@@ -91,7 +91,7 @@ def probability_shift(
     if solution.cavity is None:  # a method of one's own
         return None
     more = OneMore(problem, solution, few=ANSWERING)
-    base, likelihood = more.base, unshifted(problem.likelihood)
+    base, likelihood = more.base, of_one_case(problem.likelihood)
     which = _worst(base)
     if not which.size:
         return 0.0

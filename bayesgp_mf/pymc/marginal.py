@@ -15,8 +15,9 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 
 from bayesgp_mf.inference.solution import Control, check_control
-from bayesgp_mf.inputs import as_inputs, check_same_cases, encode_targets, feature_names
+from bayesgp_mf.inputs import as_inputs, as_offset, as_weights, check_same_cases, encode_targets, feature_names
 from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.processes.single import Posterior
@@ -130,11 +131,11 @@ class Marginal:
         self._covariance = Covariance(self.cov_func)
         self.mean_func = None if mean_func is None else Mean(mean_func)
         self.likelihood, self.parameters = split_parameters(likelihood, parameters)
-        options: dict[str, Any] = {"method": method, "control": control}
-        options |= {"parameters": tuple(self.parameters), "with_mean": self.mean_func is not None}
-        self._evidence = LogEvidence(self.likelihood, on_failure=on_failure, **options)
-        self._latent = LatentPosterior(self.likelihood, **options)
-        self.method, self.control, self.on_failure = self._evidence.method, control, on_failure
+        self._options: dict[str, Any] = {"method": method, "control": control}
+        self._options |= {"parameters": tuple(self.parameters), "with_mean": self.mean_func is not None}
+        self.control, self.on_failure = control, on_failure
+        self._set_operations(self.likelihood)
+        self.method = self._evidence.method
         self.terms: tuple[Marginal, ...] = (self,)
         self._observed: Observed | None = None
 
@@ -165,6 +166,10 @@ class Marginal:
         total.terms = self.terms + other.terms
         return total
 
+    def _set_operations(self, likelihood: Likelihood) -> None:
+        self._evidence = LogEvidence(likelihood, on_failure=self.on_failure, **self._options)
+        self._latent = LatentPosterior(likelihood, **self._options)
+
     @property
     def observed(self) -> Observed:
         """What `marginal_likelihood` was given; a ValueError before that."""
@@ -172,7 +177,16 @@ class Marginal:
             raise ValueError("there is no data yet: call marginal_likelihood(name, X, y) in the model first.")
         return self._observed
 
-    def marginal_likelihood(self, name: str, X: Any, y: Any, *, dims: str | None = None) -> Variable:
+    def marginal_likelihood(
+        self,
+        name: str,
+        X: Any,
+        y: Any,
+        *,
+        offset: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        dims: str | None = None,
+    ) -> Variable:
         """Add the observed labels to the model in context, and return their variable.
 
         Parameters
@@ -185,6 +199,8 @@ class Marginal:
             Labels: any two distinct values, of which the larger (or later in the alphabet, or the later category of
             a pandas Categorical) becomes 1, the other 0. In ``pm.Data`` they must be 0 and 1 already. Counts or real
             numbers for a likelihood that has them as targets.
+        offset, weights : (n,) array_like, optional
+            Of each case, as `fit` has them: numbers, of the cases of X, which then are not to be replaced by others.
         dims : str, optional
             Name of the dimension of the cases.
 
@@ -194,6 +210,9 @@ class Marginal:
             Labels 0/1. Drawn without data (``pm.sample_prior_predictive``) they are those of functions from the prior.
         """
         binary, features = self.likelihood.targets == "binary", None
+        table, n = X, len(X.get_value() if isinstance(X, SharedVariable) else X)
+        of_cases = by_case(self.likelihood, as_offset(offset, table, n), as_weights(weights, table, n))
+        self._set_operations(of_cases)
         if not isinstance(X, SharedVariable):
             check_same_cases(X, y)
             features, X = feature_names("X", X), as_inputs("X", X)

@@ -33,7 +33,7 @@ from bayesgp_mf.inference.problem import Problem, explain_infeasible
 from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import Cloud, GramGradient, Traits
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import LatentNoise, latent_noise
+from bayesgp_mf.likelihoods.optional import LatentNoise, called, latent_noise
 from bayesgp_mf.matrices.corrections import DenseCorrection, InverseCorrection
 from bayesgp_mf.matrices.factors import cholesky, psd_root
 from bayesgp_mf.solvers.accuracy import NO_FACTOR, require_accurate, rounding_decides
@@ -208,15 +208,16 @@ class Exact:
         weights = orthant.weights(orthant.draw(draws, rng))
         return Cloud(weights, np.full(draws, 1.0 / draws), InverseCorrection(cholesky(_covariance(problem))))
 
-    def _regression(self, problem: Problem, noise: float) -> Solution:
-        correction = problem.matrix.sites(np.full(problem.n, 1.0 / noise))
+    def _regression(self, problem: Problem, noise: float | Array) -> Solution:
+        noise = np.broadcast_to(noise, problem.t.shape)
+        correction = problem.matrix.sites(1.0 / noise)
         info = replace(Info(Status.CONVERGED, 1, 0.0), **problem.matrix.stated)
         try:
             alpha = correction.weights(problem.t / noise)
         except NotPositiveDefiniteError as error:
             raise rounding_decides(self.name, NO_FACTOR) from error
         mode, mean_error, _ = refined_mode(problem, at_mode(problem, alpha, correction), info)
-        value = -0.5 * (problem.t @ mode.alpha + correction.log_det + problem.n * np.log(2.0 * np.pi * noise))
+        value = -0.5 * (problem.t @ mode.alpha + correction.log_det + np.sum(np.log(2.0 * np.pi * noise)))
         solution = Solution(self.name, mode.alpha, correction, Evidence(float(value), "exact"), None, info)
         gradient = partial(self.gram_gradient, problem)
         return require_accurate(assessed_mode(problem, solution, correction, mean_error, gradient))
@@ -279,7 +280,7 @@ def _noise_of(likelihood: Likelihood) -> LatentNoise:
     noise = latent_noise(likelihood)
     if noise is None:
         raise UndefinedQuantityError(
-            f"method 'exact' handles Gaussian and Probit likelihoods, got {type(likelihood).__name__}."
+            f"method 'exact' handles Gaussian and Probit likelihoods, got {called(likelihood)}."
         )
     return noise
 

@@ -8,6 +8,7 @@ from scipy.stats import norm
 
 import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods import Gaussian, Logit
+from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.likelihoods.shifted import Shifted
 from bayesgp_mf.processes import probed
 from bayesgp_mf.processes.single import Posterior
@@ -68,6 +69,20 @@ def test_a_prior_mean_is_in_it(certain, monkeypatch):
     posterior = Posterior(KERNEL, X, problem, solution, mean=lambda X: np.full(len(X), 1.5))
     assert posterior.probability_shift == pytest.approx(whole(posterior), rel=0.05 if certain < 1.0 else 0.3)
     assert abs(posterior.probability_shift - posterior_of(X, T, bgp.Probit(0.3)).probability_shift) > 1e-4
+
+
+def test_an_offset_is_in_it_and_weights_are_in_the_posterior_alone():
+    offset, weights = np.full(30, 1.5), np.full(30, 2.0)
+    as_mean = Shifted(bgp.Probit(0.3), offset)
+    problem = bgp.Problem(KERNEL.gram(X), T, as_mean)
+    solution = bgp.solve(problem.gram, T, as_mean)
+    expected = Posterior(KERNEL, X, problem, solution, mean=lambda X: np.full(len(X), 1.5)).probability_shift
+    assert posterior_of(X, T, by_case(bgp.Probit(0.3), offset)).probability_shift == pytest.approx(expected, abs=1e-9)
+    assert posterior_of(X, T, by_case(bgp.Probit(0.3), None, np.ones(30))).probability_shift == pytest.approx(
+        posterior_of(X, T, bgp.Probit(0.3)).probability_shift, abs=1e-9
+    )
+    weighted = posterior_of(X, T, by_case(bgp.Probit(0.3), None, weights))
+    assert weighted.probability_shift == pytest.approx(whole(weighted), rel=0.1)
 
 
 def test_where_it_is_not_measured(monkeypatch):
