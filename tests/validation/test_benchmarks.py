@@ -16,6 +16,7 @@ import pytest
 import bayesgp_mf as bgp
 from validation.benchmarks import (
     ard,
+    counts,
     evidences,
     hyperparameters,
     inla,
@@ -396,6 +397,69 @@ def test_tuning_by_the_solver_and_by_the_door_is_the_same(alone):
     assert worse.above(ard.BOOST) > 1.0
     names = [goal.name for goal in ard.goals({"Pima": tuned, "n = 1000": tuned})]
     assert len(names) == len(set(names)) == 6
+
+
+class CountingBoost:
+    """GPBoost's model of counts, at a kernel that it is not asked for."""
+
+    VARIANCE, RANGES = 1.3, np.array([1.0, 2.0, 2.5, 3.0, 9.0])
+
+    def __init__(self, **arguments):
+        assert arguments["likelihood"] == "poisson"
+        assert arguments["num_parallel_threads"] == 1
+        self.X, self.cov_function = arguments["gp_coords"], arguments["cov_function"]
+
+    def cross(self, X):
+        assert self.cov_function == "gaussian_ard"
+        between = self.X[:, None] / self.RANGES - X[None] / self.RANGES
+        return self.VARIANCE * np.exp(-np.sum(between**2, axis=-1))
+
+    def fit(self, y):
+        self.solution = bgp.solve(self.cross(self.X), y, bgp.Poisson(), method="laplace")
+
+    def get_cov_pars(self):
+        return np.array([[self.VARIANCE, *self.RANGES]])
+
+    def get_current_neg_log_likelihood(self):
+        return -self.solution.evidence.value
+
+    def predict(self, gp_coords_pred, predict_response, predict_var):
+        assert predict_var
+        assert not predict_response
+        cross = self.cross(gp_coords_pred)
+        gram = self.cross(self.X)
+        noise = np.exp(-gram @ self.solution.alpha)  # of Laplace's sites, at the mode
+        variance = self.VARIANCE - np.sum(cross * np.linalg.solve(gram + np.diag(noise), cross), axis=0)
+        return {"mu": cross.T @ self.solution.alpha, "var": variance}
+
+
+def test_counts_are_tuned_alike_and_held_against_the_same_model(monkeypatch, alone):
+    data = counts.drawn(40, 30)
+    table, found = counts.tuned(data, 1, lambda note: None)
+    assert [row.name for row in table.rows] == [counts.TAP, counts.LAPLACE, counts.FIT, counts.LAPLACE_FIT]
+    for search, fit in ((counts.TAP, counts.FIT), (counts.LAPLACE, counts.LAPLACE_FIT)):
+        one, same = table.row(search).numbers, table.row(fit).numbers
+        assert one[EVIDENCE] == pytest.approx(same[EVIDENCE], abs=1e-6)
+        assert one[STEPS] == same[STEPS] > 5
+    tap, laplace = (table.row(name).numbers[EVIDENCE] for name in (counts.TAP, counts.LAPLACE))
+    assert tap != pytest.approx(laplace, abs=1e-4)
+    assert [goal.passed for goal in counts.goals(data, table, found)] == [None] * 6
+    monkeypatch.setitem(sys.modules, "gpboost", SimpleNamespace(GPModel=CountingBoost))
+    theirs = counts.boosted(data)
+    kernel = bgp.kernels.Gaussian(CountingBoost.RANGES / np.sqrt(2.0), CountingBoost.VARIANCE)
+    problem = bgp.Problem(kernel.gram(data.X), data.y, bgp.Poisson())
+    solution = bgp.solve(problem.dense_gram, data.y, bgp.Poisson(), method="laplace")
+    ours = bgp.Posterior(kernel, data.X, problem, solution)
+    assert counts.score(data, theirs) == pytest.approx(
+        counts.score(data, theirs._replace(latent=ours.latent)), rel=1e-9
+    )
+    rows = (*table.rows, Row(counts.BOOST, (2.0 * table.rows[0].median,)))
+    timed = Benchmark("with GPBoost", rows)
+    first, *_, same, _ = counts.goals(data, timed, found | {counts.BOOST: theirs})
+    assert first.value == pytest.approx(2.0)
+    assert same.passed
+    other = theirs._replace(log_evidence=theirs.log_evidence + 0.01)
+    assert not counts.goals(data, timed, found | {counts.BOOST: other})[-2].passed
 
 
 def test_peak_memory_counts_the_gram_matrix():

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from bayesgp_mf.progress import progress_bar
 from validation.benchmarks import (
     ard,
+    counts,
     evidences,
     hyperparameters,
     hyperposterior,
@@ -39,6 +40,7 @@ SECTIONS: dict[str, Section] = {
     "scaling": scaling.benchmarks,
     "memory": memory.benchmarks,
     "ard": ard.benchmarks,
+    "counts": counts.benchmarks,
     "large": large.benchmarks,
     "solving": solving.benchmarks,
     "evidences": evidences.benchmarks,

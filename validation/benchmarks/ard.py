@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
@@ -10,10 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 import bayesgp_mf as bgp
-from bayesgp_mf.hyper import Evidence, Target
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.methods import get_method
 from bayesgp_mf.types import Array
+from validation.benchmarks import searching
 from validation.benchmarks.goals import Goals
 from validation.benchmarks.listing import Result
 from validation.benchmarks.peers import GPBOOST, SKLEARN, absences, gpboost_tuned, sklearn_laplace
@@ -25,8 +23,6 @@ KERNEL = bgp.kernels.Gaussian(np.array([1.0, 1.5, 2.0, 3.0, 5.0]), 4.0)
 """From which the larger problem is drawn."""
 N, N_TEST, D = 1000, 1000, 5
 REPEATS = {"Pima": 5, "n = 1000": 1}
-START = np.e
-"""Length scale at which our searches and scikit-learn's start, with variance 1; GPBoost chooses its own."""
 FIT, SEARCH, LAPLACE = "tap, probit: fit", "tap, probit: search", "laplace, logit: search"
 SK, BOOST = "scikit-learn, Laplace, logit", "GPBoost, Laplace, probit"
 REMARK = (
@@ -86,7 +82,7 @@ def tuned(name: str, data: Data, repeats: int, advance: Callable[[str], None]) -
 
 def cases(data: Data) -> dict[str, Callable[[], Fitted]]:
     """Return what is timed on some data, our search first."""
-    start = np.full(data.X.shape[1], START)
+    start = np.full(data.X.shape[1], searching.START)
     made: dict[str, Callable[[], Fitted]] = {
         SEARCH: partial(search, data, "tap", bgp.Probit()),
         FIT: partial(fit, data),
@@ -101,26 +97,14 @@ def cases(data: Data) -> dict[str, Callable[[], Fitted]]:
 
 def search(data: Data, method: str, likelihood: Likelihood) -> Fitted:
     """Find the hyperparameters of highest evidence, and the solution there."""
-    kernel = bgp.kernels.Gaussian(np.full(data.X.shape[1], START))
-    target = Target(data.X, data.t, likelihood, kernel, get_method(method))
-    with warnings.catch_warnings():  # inputs that hardly matter run to the end of the search
-        warnings.simplefilter("ignore", bgp.BoundWarning)
-        found = Evidence(starts=1).choose(target, np.random.default_rng(1), lambda note: None)
-    (best,) = found.models
-    problem = target.problem_at(best)
-    posterior = bgp.Posterior(best.kernel, data.X, problem, target.solver.solve(problem))
-    return Fitted(posterior.log_evidence, posterior.predict_proba, int(np.sum(found.record["hyper_n_evaluations"][1])))
+    posterior, steps = searching.search(data.X, data.t, method, likelihood)
+    return Fitted(posterior.log_evidence, posterior.predict_proba, steps)
 
 
 def fit(data: Data) -> Fitted:
     """Do the same by the user's door, container and all."""
-    kernel = bgp.kernels.Gaussian(np.full(data.X.shape[1], START))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", bgp.BoundWarning)
-        idata = bgp.fit(data.X, data.y, kernel, hyper=Evidence(starts=1), random_seed=1, progress=False)
-    group = idata["fit"]
-    steps = int(np.sum(group["hyper_n_evaluations"]))
-    return Fitted(float(group["log_evidence"]), lambda X: bgp.posterior(idata).predict_proba(X), steps)
+    posterior, steps = searching.fit(data.X, data.y, "tap", bgp.Probit())
+    return Fitted(posterior.log_evidence, posterior.predict_proba, steps)
 
 
 def _differences(data: Data, probabilities: dict[str, Array]) -> tuple[str, ...]:

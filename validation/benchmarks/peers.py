@@ -8,12 +8,14 @@ Laplace's approximation, GPy the same probit and expectation propagation.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
+from bayesgp_mf.kernels import Gaussian
 from bayesgp_mf.types import Array
 from validation.benchmarks.problems import Data, Fitted
 
@@ -94,7 +96,7 @@ def gpy_ep(data: Data, lengthscale: Array, variance: float) -> Fitted:
 
 def gpboost_at(data: Data, lengthscale: Array, variance: float) -> Fitted:
     """Evaluate GPBoost's dense Laplace approximation at the given kernel."""
-    model = _gpboost(data, "gaussian_ard")
+    model = _gpboost(data.X, "gaussian_ard")
     # its range is the square root of twice the squared length scale
     parameters = np.concatenate([[variance], np.sqrt(2.0) * lengthscale])
     value = -float(np.ravel(model.neg_log_likelihood(cov_pars=parameters, y=data.y))[0])
@@ -108,7 +110,7 @@ def gpboost_at(data: Data, lengthscale: Array, variance: float) -> Fitted:
 
 def gpboost_tuned(data: Data, cov_function: str = "gaussian_ard", **approximation: Any) -> Fitted:
     """Fit GPBoost's hyperparameters, from where it starts by itself, dense or by one of its approximations."""
-    model = _gpboost(data, cov_function, **approximation)
+    model = _gpboost(data.X, cov_function, **approximation)
     model.fit(y=data.y)
 
     def predict(X: Array) -> Array:
@@ -117,13 +119,27 @@ def gpboost_tuned(data: Data, cov_function: str = "gaussian_ard", **approximatio
     return Fitted(-float(model.get_current_neg_log_likelihood()), predict)
 
 
-def _gpboost(data: Data, cov_function: str, **approximation: Any) -> Any:
+def gpboost_counts(X: Array, y: Array) -> tuple[Gaussian, float, Callable[[Array], tuple[Array, Array]]]:
+    """Fit GPBoost's hyperparameters to Poisson counts; return kernel, log evidence, and latent moments by inputs."""
+    model = _gpboost(X, "gaussian_ard", likelihood="poisson")
+    model.fit(y=y)
+    variance, *ranges = np.ravel(model.get_cov_pars())
+
+    def latent(X_new: Array) -> tuple[Array, Array]:
+        answer = model.predict(gp_coords_pred=X_new, predict_response=False, predict_var=True)
+        return np.asarray(answer["mu"]), np.asarray(answer["var"])
+
+    kernel = Gaussian(np.array(ranges) / np.sqrt(2.0), float(variance))
+    return kernel, -float(model.get_current_neg_log_likelihood()), latent
+
+
+def _gpboost(X: Array, cov_function: str, likelihood: str = "bernoulli_probit", **approximation: Any) -> Any:
     import gpboost
 
     return gpboost.GPModel(
-        gp_coords=data.X,
+        gp_coords=X,
         cov_function=cov_function,
-        likelihood="bernoulli_probit",
+        likelihood=likelihood,
         num_parallel_threads=1,
         seed=1,
         **approximation,

@@ -31,6 +31,7 @@ from validation.studies.corrected import evidence as corrected_evidence
 from validation.studies.corrected import predictions as corrected_predictions
 from validation.studies.corrected import tables as corrected_tables
 from validation.studies.corrected import verdicts as corrected_verdicts
+from validation.studies.models import against_nuts, robust
 from validation.studies.running import run_missing
 from validation.studies.store import Store, code_digest, versions
 from validation.studies.study import Findings, Study
@@ -48,6 +49,8 @@ STUDIES: tuple[Study, ...] = (
     flips.STUDY,
     perceptron.STUDY,
     streams.STUDY,
+    against_nuts.STUDY,
+    robust.STUDY,
     stress.STUDY,
 )
 """In the order of the page; a new one is added here."""

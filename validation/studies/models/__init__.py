@@ -1,0 +1,1 @@
+"""Counts, proportions and measurements with outliers: posteriors beside NUTS, and predictions beside a Gaussian."""
