@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         plots,
         pymc,
         sharded,
+        sklearn,
         streams,
     )
     from bayesgp_mf.container.loo import loo
@@ -81,6 +82,7 @@ __all__ = [
     "predict",
     "pymc",
     "sharded",
+    "sklearn",
     "solve",
     "streams",
 ]
@@ -96,6 +98,7 @@ _SUBPACKAGES = {
     "plots",
     "pymc",
     "sharded",
+    "sklearn",
     "streams",
 }
 _HOMES = {

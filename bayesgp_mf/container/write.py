@@ -65,7 +65,7 @@ def to_container(
     groups: dict[str, xr.Dataset] = {}
     if first.solution.has_variance:
         drawn = draw_training(posterior, node, rng, marginals, judged)
-        groups = _drawn_groups(posterior, drawn, node, sampler_stats, layout, sampled)
+        groups = drawn_groups(posterior, drawn, node, sampler_stats, layout, sampled)
         if "log_likelihood" not in drawn:
             attrs = attrs | {"log_likelihood_omitted": LOG_LIKELIHOOD_OMITTED}
     if isinstance(posterior, Mixture) and not sampled:
@@ -86,7 +86,7 @@ def to_container(
     return make_container({name: dataset.assign_attrs(common_attrs()) for name, dataset in groups.items()})
 
 
-def _drawn_groups(
+def drawn_groups(
     posterior: Process | Mixture,
     drawn: dict[str, NDArray[Any]],
     node: NDArray[np.intp],
