@@ -203,13 +203,14 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
 
     def predict(self, X: Any) -> Any:
         """Return the most probable label ``(m,)`` of each new case."""
+        check_is_fitted(self)
         return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
 
     def _as_given(self, targets: Any) -> Any:
         return self.classes_[targets.astype(np.intp)]
 
     def _default_kernel(self) -> Kernel:
-        return default_kernel(self.n_features_in_, noisy=False)
+        return default_kernel(self.n_features_in_, self.bounds, noisy=False)
 
     def _method(self) -> Any:
         return "tap" if self.method is None else self.method

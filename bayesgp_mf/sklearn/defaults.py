@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -22,13 +22,18 @@ NOISE = 0.1
 """Noise variance of a target of variance 1, at the start."""
 
 
-def default_kernel(d: int, *, noisy: bool) -> Kernel:
-    """Return the kernel for d standardised inputs; ``noisy`` targets are real, of variance 1, and have noise in it."""
+def default_kernel(d: int, bounds: Mapping[str, tuple[float, float]] | None, *, noisy: bool) -> Kernel:
+    """Return the kernel for d standardised inputs; ``noisy`` targets are real, of variance 1, and have noise in it.
+
+    Parameters that have bounds start within them.
+    """
     lengthscale = np.full(d, REACH * math.sqrt(d))
-    return Gaussian(lengthscale, 1.0) + White(NOISE) if noisy else Gaussian(lengthscale, VARIANCE)
+    kernel = Gaussian(lengthscale, 1.0) + White(NOISE) if noisy else Gaussian(lengthscale, VARIANCE)
+    limits = {name: bounds[name] for name in kernel.params if bounds and name in bounds}
+    return kernel.replace(**{name: np.clip(kernel.params[name], *limits[name]) for name in limits})
 
 
-def default_priors(kernel: Kernel, without: Iterable[str] | Collection[str]) -> dict[str, Prior]:
+def default_priors(kernel: Kernel, without: Iterable[str]) -> dict[str, Prior]:
     """Return priors of the parameters of a default kernel, but for those that something else is said of."""
     spread = {name: SPREAD if "lengthscale" in name else VARIANCE_SPREAD for name in kernel.params}
     centre = {name: float(np.log(np.ravel(value)[0])) for name, value in kernel.params.items()}

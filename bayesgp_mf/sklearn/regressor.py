@@ -193,7 +193,7 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         return self._centre + self._unit * targets
 
     def _default_kernel(self) -> Kernel:
-        return default_kernel(self.n_features_in_, noisy=True)
+        return default_kernel(self.n_features_in_, self.bounds, noisy=True)
 
     def _likelihood(self) -> Any:
         likelihood = Gaussian(LEAST_NOISE) if self.likelihood is None else self.likelihood
