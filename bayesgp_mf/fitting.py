@@ -27,6 +27,9 @@ from bayesgp_mf.inputs import (
     as_inputs,
     as_kernel,
     as_names,
+    as_offset,
+    as_trials,
+    as_weights,
     check_flags,
     check_positive_integers,
     check_same_cases,
@@ -37,11 +40,13 @@ from bayesgp_mf.inputs import (
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.likelihoods.base import ClassLikelihood
+from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.likelihoods.optional import unsaved
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.methods import check_marginals, get_method
 from bayesgp_mf.processes.mixture import Mixture
+from bayesgp_mf.processes.new_cases import with_new_cases
 from bayesgp_mf.processes.several_classes import Process, make_process
 from bayesgp_mf.processes.single import Marginals, Posterior
 from bayesgp_mf.seeds import as_generator
@@ -81,6 +86,8 @@ def fit(
     control: Control = Control(),
     progress: bool = True,
     inducing: int | ArrayLike | Inducing | None = None,
+    offset: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
 ) -> Container:
     """Fit a Gaussian-process classifier and return its posterior as an ArviZ container.
 
@@ -147,6 +154,11 @@ def fit(
         (inputs like ``X``), or an `Inducing` with options. What they do not explain of a prior variance is taken for
         noise of each case's own. Time goes as n M^2 and memory as n M. A search for hyperparameters takes fewer of
         them, and of more than 20,000 cases a part. With "tap", "naive", "laplace" and, for real targets, "exact".
+    offset : (n,) array_like, optional
+        Added to the latent value of each case where its target is concerned, p(y | f + offset): the log of an exposure,
+        say. What is called ``f`` and ``latent`` is without it; `predict` wants that of new cases.
+    weights : (n,) array_like, optional
+        How often each case counts, p(y | f)^weight: >= 0, and not all 0. `predict` predicts one new case.
 
     Returns
     -------
@@ -204,10 +216,12 @@ def fit(
         )
     features = feature_names("X", X)
     check_same_cases(X, y)
-    X = as_inputs("X", X)
+    table, X = X, as_inputs("X", X)
     t, class_names = encode_targets(y, X.shape[0], likelihood, positive)
     if isinstance(likelihood, ClassLikelihood):
         likelihood = likelihood.with_classes(class_names)
+    _check_likelihood_held(likelihood)
+    likelihood = by_case(likelihood, as_offset(offset, table, len(X)), as_weights(weights, table, len(X)))
     strategy = _strategy(hyper, starts)
     check_control(control)
     check_flags(progress=progress)
@@ -294,6 +308,8 @@ def predict(
     draws: bool = True,
     corrected: bool = False,
     random_seed: Seed = None,
+    offset: ArrayLike | None = None,
+    trials: ArrayLike | None = None,
 ) -> Container:
     """Add predictions at new inputs to a container, and return it.
 
@@ -323,6 +339,10 @@ def predict(
         much the probabilities of the two labels, each found by itself, miss one at most.
     random_seed : int, numpy.random.Generator or None
         Source of the draws.
+    offset : (m,) array_like, optional
+        Of the new cases, of a fit that has an offset, where it must be given: the log of their exposures.
+    trials : int or (m,) array_like, optional
+        Of the new cases, where the likelihood is `likelihoods.Binomial`.
 
     Returns
     -------
@@ -337,8 +357,9 @@ def predict(
     Raises
     ------
     ValueError
-        If ``idata`` is not ours, ``X_new`` does not fit it, or ``kernel``, ``likelihood`` or ``method`` is missing, not
-        wanted, or another one; or if ``corrected``, and the fit is one that it is not for.
+        If ``idata`` is not ours, ``X_new`` does not fit it, ``offset`` or ``trials`` is missing or not wanted,
+        ``kernel``, ``likelihood`` or ``method`` is missing, not wanted, or another one; or if ``corrected``, and the
+        fit is one that it is not for.
     MemoryError
         If the draws would not fit into this machine's memory.
 
@@ -366,7 +387,10 @@ def predict(
     """
     check_flags(draws=draws, corrected=corrected)
     rng, process = as_generator(random_seed), from_container(idata, kernel, likelihood, method)
-    return add_predictions(idata, process, process.new_inputs(X_new), draws=draws, rng=rng, corrected=corrected)
+    new = process.new_inputs(X_new)
+    given = {"offset": as_offset(offset, X_new, len(new), "X_new"), "trials": as_trials(trials, X_new, len(new))}
+    process = with_new_cases(process, {name: values for name, values in given.items() if values is not None})
+    return add_predictions(idata, process, new, draws=draws, rng=rng, corrected=corrected)
 
 
 def posterior(
@@ -422,6 +446,13 @@ def _strategy(hyper: str | Strategy | None, starts: int | None) -> Strategy | No
     return strategy.with_starts(starts)
 
 
+def _check_likelihood_held(likelihood: Likelihood) -> None:
+    """Raise an error if a container can say nothing of a likelihood, and warn if it cannot hold it."""
+    describe_likelihood(likelihood)
+    if (reason := unsaved(likelihood)) is not None:
+        warn(reason, UserWarning)
+
+
 def _check_model(
     kernel: Kernel,
     likelihood: Likelihood,
@@ -430,9 +461,6 @@ def _check_model(
     recorded: tuple[str, ...] = (),
 ) -> None:
     """Raise an error if kernel, likelihood, strategy and methods do not go together, before any work is done."""
-    describe_likelihood(likelihood)
-    if (reason := unsaved(likelihood)) is not None:
-        warn(reason, UserWarning)
     if kernel.per_class and likelihood.targets != "classes":
         raise ValueError(
             f"kernels.PerClass has a kernel for each class, and {type(likelihood).__name__} one latent value for each "

@@ -116,6 +116,12 @@ def _check_options(options: dict[str, Any]) -> None:
     if method != tap:
         raise ValueError(f"a table in parts is fitted by method 'tap', got {method.name!r}. Leave method out.")
     only = {*OF_PARTS, *_PASSED, "inducing", "method", "random_seed", "draws", "chains"}
+    for name in ("offset", "weights"):
+        if options.pop(name, None) is not None:
+            raise ValueError(
+                f"{name} is not there for a table in parts. Fit a part of the table that is here, fit(X, y, ..., "
+                f"{name}=...), or use a stream, whose every batch may have it."
+            )
     for name, value in options.items():
         default = known[name].default
         if name not in only and value is not default and value != default:

@@ -35,8 +35,10 @@ EVIDENCE_TOLERANCE = 1e-6
 """In nats for each nat of an evidence, and of each case."""
 CORRECTION_TOLERANCE = 1e-3
 """In nats, of the correction of an evidence and of what is left, in which pairs are taken or not."""
+BY_CASE = ("offset", "weights")
+"""What the group ``constant_data`` may have of each case beside its inputs."""
 _OF_ALL_SETTINGS = ("latent_mean", "latent_sd", "cavity_mean", "cavity_sd", "loo_i")
-_FINITE = {"fit": ("alpha", "node_weight"), "observed_data": ("y",), "constant_data": ("X",)}
+_FINITE = {"fit": ("alpha", "node_weight"), "observed_data": ("y",), "constant_data": ("X", *BY_CASE)}
 
 
 def check_shapes(groups: Mapping[str, xr.Dataset]) -> None:
@@ -45,6 +47,7 @@ def check_shapes(groups: Mapping[str, xr.Dataset]) -> None:
     Nothing is read for it. There is a MemoryError if a fit of as many cases would not fit into this machine.
     """
     fit, data = groups["fit"], {"y": groups["observed_data"]["y"], "X": groups["constant_data"]["X"]}
+    data |= {name: groups["constant_data"][name] for name in BY_CASE if name in groups["constant_data"]}
     n, several_classes = fit.sizes["obs_id"], "class" in fit.sizes
     with_node = [name for name in ("alpha", "n_iterations", "residual") if name in fit and "node" in fit[name].dims]
     lead = ("node",) if len(with_node) > 1 else ()  # most decide, so that the one that was changed is named

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.container.layout import MANY
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import of_new_cases
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.processes.mixture import Mixture
@@ -72,7 +71,7 @@ def draw_new(
         f = np.empty((*node.shape, m, *posterior.problem.latent_shape[1:]))
         for block in blocks(m, jointly):
             f[:, :, block] = _draw_latent(posterior, X_new[block], node, rng)
-    return {"f": f, "y": draw_targets(of_new_cases(posterior.problem.likelihood), f, rng)}, jointly
+    return {"f": f, "y": draw_targets(posterior.new_likelihood, f, rng)}, jointly
 
 
 def _draw_latent(posterior: Process | Mixture, X_new: Array, node: NDArray[np.intp], rng: np.random.Generator) -> Array:

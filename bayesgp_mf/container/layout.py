@@ -43,6 +43,7 @@ Draws have those of `SAMPLE_DIMS` before them, and what there is of each of seve
 """
 _ELSEWHERE = {
     "X": ("obs_id", "feature"),
+    **dict.fromkeys(("offset", "weights", "trials"), ("obs_id",)),
     **dict.fromkeys(("y", "p", "decision"), _EACH),
     "y_mean": ("obs_id",),
     "y_sd": ("obs_id",),

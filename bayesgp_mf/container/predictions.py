@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from bayesgp_mf.container.groups import get_group, group_names, set_group
 from bayesgp_mf.container.held import DAMAGED, refused_as
 from bayesgp_mf.container.layout import SAMPLE_DIMS, Layout, common_attrs
 from bayesgp_mf.errors import warn
-from bayesgp_mf.likelihoods.optional import of_new_cases, predictive_moments
+from bayesgp_mf.likelihoods.optional import predictive_moments
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.processes.mixture import Mixture, with_corrections
@@ -72,7 +73,7 @@ def add_predictions(
             "draws_of": "the Gaussian posterior: f and y are not tilted to the corrected p",
         }
     features = get_group(idata, "constant_data")["feature"].values
-    set_predictions(idata, X_new, values, drawn, class_names, features)
+    set_predictions(idata, X_new, values, drawn, class_names, features, posterior.parts[0].new_cases)
     if said:
         set_group(idata, "predictions", get_group(idata, "predictions").assign_attrs(said))
     if jointly < len(X_new):
@@ -105,11 +106,10 @@ def _moments(posterior: Process | Mixture, X_new: Array) -> dict[str, NDArray[An
 
 def _moments_of_targets(posterior: Process | Mixture, X_new: Array) -> dict[str, NDArray[Any]]:
     """Return mean and standard deviation ``(m,)`` of latent values, and of real targets where the likelihood knows."""
-    likelihood = of_new_cases(posterior.problem.likelihood)
 
     def ask(part: Process, _: float) -> tuple[Array, Array]:
         latent = part.latent_at(X_new)
-        target = predictive_moments(likelihood, *latent)
+        target = predictive_moments(part.new_likelihood, *latent)
         each = (latent,) if target is None else (latent, target)
         return np.array([mean for mean, _ in each]), np.array([variance for _, variance in each])
 
@@ -126,11 +126,13 @@ def set_predictions(
     draws: dict[str, NDArray[Any]],
     class_names: tuple[str, ...],
     features: NDArray[Any] | None = None,
+    by_case: Mapping[str, Array] | None = None,
 ) -> None:
     """Put predictions into the groups ``predictions`` and ``predictions_constant_data``, in place of earlier ones.
 
     ``values`` are ``(m,)``; ``draws`` are ``(chains, draws, m)``, with targets under the names ``y`` and ``decision``.
     What there is of each of several classes has them along a last axis. Inputs without names are numbered.
+    ``by_case`` is what else was given of each new case, ``(m,)``.
     """
     m, d = X_new.shape
     sizes = next((drawn.shape[:2] for drawn in draws.values()), (0, 0))
@@ -141,7 +143,8 @@ def set_predictions(
             is_target = name in ("y", "decision")
             variables[name] = layout.targets(array, lead) if is_target else layout.variable(name, array, lead)
     set_group(idata, "predictions", xr.Dataset(variables, attrs=common_attrs()))
-    new = xr.Dataset({"X": layout.variable("X", X_new)}, attrs=common_attrs())
+    known = {"X": X_new, **(by_case or {})}
+    new = xr.Dataset({name: layout.variable(name, each) for name, each in known.items()}, attrs=common_attrs())
     set_group(idata, "predictions_constant_data", new)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesgp_mf.container.checks import check_mean, check_recomputed, check_shapes, check_values
+from bayesgp_mf.container.checks import BY_CASE, check_mean, check_recomputed, check_shapes, check_values
 from bayesgp_mf.container.checksums import GROUPS, check_unchanged
 from bayesgp_mf.container.groups import get_group, group_names
 from bayesgp_mf.container.held import DAMAGED, kernel_of, likelihood_of, method_of, names_of, refused_as
@@ -24,6 +24,7 @@ from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inference.undefined import UndefinedCorrection, UndefinedEvidence
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.corrections import Correction, DenseCorrection
 from bayesgp_mf.matrices.inducing import inducing_gram
@@ -106,6 +107,7 @@ def _read(
     y = groups["observed_data"]["y"].values.astype(np.float64)
     t = 2.0 * y - 1.0 if likelihood.targets == "binary" else y
     names = names_of(groups["constant_data"]["feature"].values)
+    likelihood = by_case(likelihood, **_by_case(groups["constant_data"]))
 
     def part(node: xr.Dataset, kernel: Kernel) -> Process:
         alpha = node["alpha"].values
@@ -118,6 +120,14 @@ def _read(
     nodes = [fit.isel(node=k) for k in range(fit.sizes["node"])]
     parts = (part(node, kernel.replace(**{name: node[name].values for name in kernel.params})) for node in nodes)
     return Mixture(tuple(parts), fit["node_weight"].values)
+
+
+def _by_case(data: xr.Dataset) -> dict[str, Array]:
+    """Return the offsets and weights of a fit that has such, or raise a ValueError."""
+    found = {name: np.array(data[name].values, dtype=np.float64) for name in BY_CASE if name in data}
+    if "weights" in found and (np.any(found["weights"] < 0) or not np.any(found["weights"])):
+        raise ValueError("weights must hold numbers >= 0, of which some are above zero")
+    return found
 
 
 def _read_gram(node: xr.Dataset, kernel: Kernel, X: Array, alpha: Array) -> Array | Matrix:

@@ -18,6 +18,7 @@ from bayesgp_mf.container.layout import FORMAT, SAMPLE_DIMS, Layout, common_attr
 from bayesgp_mf.container.quality import quality_of_fit
 from bayesgp_mf.errors import Status
 from bayesgp_mf.hyper.result import Record
+from bayesgp_mf.likelihoods.optional import of_one_case, stored_by_case
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process
 from bayesgp_mf.processes.single import Marginals
@@ -71,7 +72,8 @@ def to_container(
     if isinstance(posterior, Mixture) and not sampled:
         attrs = attrs | {"hyperparameters_omitted": HYPERPARAMETERS_OMITTED}
     groups["observed_data"] = xr.Dataset({"y": layout.targets(problem.t)})
-    groups["constant_data"] = xr.Dataset({"X": layout.variable("X", first.X)})
+    given = {"X": first.X, **stored_by_case(problem.likelihood)}
+    groups["constant_data"] = xr.Dataset({name: layout.variable(name, values) for name, values in given.items()})
     recorded = {
         name: xr.DataArray(values, dims=dims, coords={"hyper": list(hyper_names)} if "hyper" in dims else None)
         for name, (dims, values) in fit_extras.items()
@@ -199,6 +201,6 @@ def _fit_attrs(first: Process, statuses: list[Status]) -> dict[str, Any]:
         "evidence_kind": solution.evidence.kind,
         "evidence_bound": solution.evidence.bound or "none",
         "kernel": json.dumps(describe_kernel(first.kernel)),
-        "likelihood": json.dumps(describe_likelihood(likelihood)),
+        "likelihood": json.dumps(describe_likelihood(of_one_case(likelihood))),
         "versions": json.dumps(versions()),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bayesgp_mf.inputs.by_case import as_offset, as_trials, as_weights
 from bayesgp_mf.inputs.inducing import as_inducing
 from bayesgp_mf.inputs.labels import check_no_missing, encode_labels, encode_targets
 from bayesgp_mf.inputs.options import as_kernel, as_names, check_flags, check_positive_integers
@@ -21,7 +22,10 @@ __all__ = [
     "as_kernel",
     "as_names",
     "as_new_inputs",
+    "as_offset",
+    "as_trials",
     "as_values_of_cases",
+    "as_weights",
     "check_flags",
     "check_no_missing",
     "check_positive_integers",

@@ -79,8 +79,10 @@ def check_same_features(features: Sequence[str] | None, X_new: Any) -> None:
         raise ValueError(f"X_new has columns {names}, but the model was fitted to {wanted}. Pass X_new[{wanted}].")
 
 
-def check_same_cases(X: Any, y: Any) -> None:
+def check_same_cases(X: Any, y: Any, inputs: str = "X", name: str = "y") -> None:
     """Raise a ValueError if the indices of pandas say that inputs and labels are not of the same cases in one order.
+
+    ``inputs`` and ``name`` are what the two arguments are called.
 
     Cases are matched by position. An index that was numbered afresh (0, 1, ...), or that shares no label with the
     other, does not say whose rows these are; but of two slices of one numbered table that are a row or so apart
@@ -92,17 +94,18 @@ def check_same_cases(X: Any, y: Any) -> None:
     if ours.equals(theirs):
         return
     common = set(ours) & set(theirs)
-    as_they_stand = "y.to_numpy() if the rows belong together as they stand"
+    as_they_stand = f"{name}.to_numpy() if the rows belong together as they stand"
     if common == set(ours) | set(theirs):
-        aligned = f"y.loc[X.index], or {as_they_stand}" if theirs.is_unique else as_they_stand
+        aligned = f"{name}.loc[{inputs}.index], or {as_they_stand}" if theirs.is_unique else as_they_stand
         raise ValueError(
-            f"X and y have the same index in another order, but their rows are matched by place. Pass {aligned}."
+            f"{inputs} and {name} have the same index in another order, but their rows are matched by place. Pass "
+            f"{aligned}."
         )
     if (common and not _is_numbered(ours) and not _is_numbered(theirs)) or _are_shifted(ours, theirs):
         raise ValueError(
-            f"X and y are of different cases: only {len(common)} of the {len(set(ours))} index labels of X are in that "
-            "of y, and rows are matched by place. Pass X.loc[both] and y.loc[both], with "
-            f"both = X.index.intersection(y.index), or {as_they_stand}."
+            f"{inputs} and {name} are of different cases: only {len(common)} of the {len(set(ours))} index labels of "
+            f"{inputs} are in that of {name}, and rows are matched by place. Pass {inputs}.loc[both] and "
+            f"{name}.loc[both], with both = {inputs}.index.intersection({name}.index), or {as_they_stand}."
         )
 
 

@@ -35,8 +35,9 @@ class Binomial(Centred):
 
     Notes
     -----
-    Where the trials are given case by case, new cases are predicted for one trial each, since theirs are not known:
-    ``y`` is 0 or 1, and ``y_mean`` the probability of success. With one number, new cases have so many trials.
+    Where the trials are given case by case, new cases are predicted for one trial each, unless theirs are given,
+    ``predict(idata, X_new, trials=...)``: ``y`` is 0 or 1, and ``y_mean`` the probability of success. With one number,
+    new cases have so many trials.
 
     Examples
     --------
@@ -52,6 +53,7 @@ class Binomial(Centred):
     targets: ClassVar[Literal["real"]] = "real"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
+    asked_of_new_cases: ClassVar[tuple[str, ...]] = ("trials",)
 
     def __post_init__(self) -> None:
         try:
@@ -85,8 +87,10 @@ class Binomial(Centred):
         """Return the likelihood of some cases."""
         return self if isinstance(self.trials, float) else Binomial(np.asarray(self.trials)[which])
 
-    def of_new_cases(self) -> Binomial:
+    def of_new_cases(self, trials: Array | None = None) -> Binomial:
         """Return the likelihood of cases that are not those of the fit: of one trial if theirs are not known."""
+        if trials is not None:
+            return Binomial(trials)
         return self if isinstance(self.trials, float) else Binomial(1)
 
     def log_prob(self, t: Array, f: Array) -> Derivs:

@@ -86,6 +86,10 @@ class Centred:
         curve, bracket = self._of_targets(t)
         return tilted_cumulants(curve, mean, variance, bracket, order)
 
+    def mode_bracket(self, t: Array, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """Return bounds ``(n,)`` between which p(t|f) N(f | mean, variance) is largest."""
+        return self._of_targets(t)[1](slice(None), mean, variance)
+
     def _of_targets(self, t: Array) -> tuple[Curve, Bracket]:
         """Return log p and brackets of modes for targets, whose cases are numbered along the flattened shape."""
         raise NotImplementedError
@@ -133,6 +137,25 @@ def tilted_cumulants(curve: Curve, mean: Array, variance: Array, bracket: Bracke
     rest = _at_nodes(curve, Cases(rows, mean, variance, *bracket(rows, mean, variance)), consider)
     if rest.rows.size:
         found[:, rest.rows] = _adaptive(curve, rest).tilted_cumulants(*rest.numbered(), order)
+    return found
+
+
+def tilted_average(
+    curve: Curve, mean: Array, variance: Array, bracket: Bracket, function: Callable[[Any, Array], Array]
+) -> Array:
+    """Return averages ``(n,)`` over tilted densities of ``function(rows, f)``, for variances ``(n,)`` above zero."""
+    found = np.empty(mean.size)
+    rows = np.arange(mean.size)
+
+    def consider(some: Cases, nodes: _Nodes) -> None:
+        values = function(some.rows[:, None], some.mean[:, None] + nodes.distance)
+        found[some.rows] = _average(nodes.weight, np.where(nodes.weight > 0, values, 0.0))
+
+    rest = _at_nodes(curve, Cases(rows, mean, variance, *bracket(rows, mean, variance)), consider)
+    if rest.rows.size:
+        found[rest.rows] = _adaptive(curve, rest).tilted_average(
+            *rest.numbered(), lambda i, f: function(rest.rows[i.astype(np.intp)], f)
+        )
     return found
 
 

@@ -61,6 +61,11 @@ class Gaussian:
         """Return the derivative of `log_partition` in the noise variance, which adds to that of the Gaussian."""
         return in_added_variance(self.log_partition(t, mean, variance))
 
+    def power(self, weight: float) -> tuple[Gaussian, float]:
+        """Return the power as a Gaussian with the noise variance over the weight, and the log of the constant."""
+        noise = 2.0 * np.pi * self.noise_variance
+        return Gaussian(self.noise_variance / weight), 0.5 * float(np.log(noise / weight) - weight * np.log(noise))
+
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log N(t | f, noise_variance), and its derivatives in f."""
         return self.log_partition(t, f, np.zeros_like(f))

@@ -143,6 +143,48 @@ def log_prob_graph(likelihood: Likelihood, functions: Any, t: Any, f: Any, value
     return None if write is None else write(functions, t, f, **values)
 
 
+def power(likelihood: Likelihood, weight: float) -> tuple[Likelihood, float] | None:
+    """Return p(t|f)^weight as another likelihood times a constant, whose logarithm is returned, where it is one.
+
+    The method ``power(weight)``, for weights above zero, which may return None as well; None without it.
+    """
+    ask = getattr(likelihood, "power", None)
+    return None if ask is None else ask(weight)
+
+
+def mode_bracket(likelihood: Likelihood, t: Array, mean: Array, variance: Array) -> tuple[Array, Array] | None:
+    """Return bounds ``(n,)`` between which p(t|f) N(f | mean, variance) is largest, for a log-concave likelihood.
+
+    The method ``mode_bracket(t, mean, variance)``; None without it.
+    """
+    ask = getattr(likelihood, "mode_bracket", None)
+    return None if ask is None else ask(t, mean, variance)
+
+
+def of_one_case(likelihood: Likelihood) -> Likelihood:
+    """Return the likelihood without what it has of each case: prior means, offsets and weights.
+
+    The attribute ``of_one_case``; without it, it is the likelihood itself.
+    """
+    found: Likelihood = getattr(likelihood, "of_one_case", likelihood)
+    return found
+
+
+def stored_by_case(likelihood: Likelihood) -> dict[str, Array]:
+    """Return what a container holds of each case beside `of_one_case`: ``offset`` and ``weights``, where there are any.
+
+    The attribute ``stored_by_case``; without it there is nothing.
+    """
+    found: dict[str, Array] = getattr(likelihood, "stored_by_case", {})
+    return dict(found)
+
+
+def called(likelihood: Likelihood) -> str:
+    """Return the name of a likelihood for a message: its class, and what it has of each case."""
+    by_case = stored_by_case(likelihood)
+    return type(of_one_case(likelihood)).__name__ + (f" with {' and '.join(by_case)}" if by_case else "")
+
+
 def unshifted(likelihood: Likelihood) -> Likelihood:
     """Return the likelihood of the latent values themselves where this is one of deviations from a prior mean.
 
@@ -188,11 +230,21 @@ def predictive_moments(likelihood: Likelihood, mean: Array, variance: Array) -> 
     return None if ask is None else ask(mean, variance)
 
 
-def of_new_cases(likelihood: Likelihood) -> Likelihood:
+def asked_of_new_cases(likelihood: Likelihood) -> tuple[str, ...]:
+    """Return the names of what may be given of each new case: ``offset``, ``trials``.
+
+    The attribute ``asked_of_new_cases``; without it there is nothing.
+    """
+    found: tuple[str, ...] = getattr(likelihood, "asked_of_new_cases", ())
+    return found
+
+
+def of_new_cases(likelihood: Likelihood, **given: Array) -> Likelihood:
     """Return the likelihood of cases that are not those of the fit, where it is not the same for all.
 
-    The method ``of_new_cases()``; without it, it is the likelihood itself.
+    The method ``of_new_cases()``; without it, it is the likelihood itself. It takes those of `asked_of_new_cases`
+    that are given, and raises a ValueError if it lacks one.
     """
     ask = getattr(likelihood, "of_new_cases", None)
-    found: Likelihood = likelihood if ask is None else ask()
+    found: Likelihood = likelihood if ask is None else ask(**given)
     return found

@@ -128,8 +128,18 @@ class Probit:
         derivs = self.log_partition(t, mean, variance)
         if name == "noise_variance":
             return in_added_variance(derivs)
-        z = t * mean / np.sqrt(variance + self.noise_variance)
+        with np.errstate(
+            divide="ignore", invalid="ignore"
+        ):  # of a step at a value without variance z is infinite, or 0
+            z = np.where(mean == 0, 0.0, t * mean / np.sqrt(variance + self.noise_variance))
         return np.asarray(np.exp(log_ndtr(-z) - derivs.value) - np.exp(log_ndtr(z) - derivs.value))
+
+    def power(self, weight: float) -> tuple[Probit, float] | None:
+        """Return the power of a step with flips as one with others, and the log of the constant; None of a probit."""
+        if self.noise_variance > 0.0 or weight * np.log(self.flip) < np.log(np.finfo(np.float64).tiny):
+            return None
+        flipped, right = self.flip**weight, (1.0 - self.flip) ** weight
+        return Probit(0.0, float(flipped / (flipped + right))), float(np.log(flipped + right))
 
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log p(t|f), and its derivatives in f; ``t`` and ``f`` broadcast.

@@ -1,4 +1,4 @@
-r"""A prior mean, handed to a likelihood: solvers see deviations from it, whose prior mean is zero."""
+r"""What is added to latent values, handed to a likelihood: a prior mean (solvers see deviations), or an offset."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ class Shifted:
     likelihood : Likelihood
         p(t | f); not one that forbids latent values, since data that contradict it are looked for around zero.
     offset : (n,) array
-        The prior means of all n cases, in latent units and in the order of the targets.
+        What is added for all n cases, in latent units and in the order of the targets.
+    of_prior : bool
+        Whether these are prior means: then what a posterior calls latent values are f. Else they are offsets, such as
+        the log of an exposure: known for each case, they belong to its target, and the latent values are g.
 
     Raises
     ------
@@ -49,13 +52,18 @@ class Shifted:
 
     likelihood: Likelihood
     offset: Array
+    of_prior: bool = True
     forbids: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.likelihood.forbids:
             raise UndefinedQuantityError(
-                "a prior mean goes with a likelihood that forbids no latent value, and a step without flips does. Give "
-                "it noise: Probit(noise_variance=1.0) or Step(flip=0.05)."
+                f"{'a prior mean' if self.of_prior else 'an offset'} goes with a likelihood that forbids no latent "
+                "value, and a step without flips does. Give it noise: Probit(noise_variance=1.0) or Step(flip=0.05)."
+            )
+        if self.targets == "classes":
+            raise UndefinedQuantityError(
+                "an offset goes with one latent value for each case, and Softmax has one for each class. Leave it out."
             )
 
     @property
@@ -70,8 +78,18 @@ class Shifted:
 
     @property
     def unshifted(self) -> Likelihood:
-        """The likelihood of the latent values themselves."""
-        return self.likelihood
+        """The likelihood of what a posterior calls latent values."""
+        return self.likelihood if self.of_prior else self
+
+    @property
+    def of_one_case(self) -> Likelihood:
+        """The likelihood without what is added."""
+        return optional.of_one_case(self.likelihood)
+
+    @property
+    def stored_by_case(self) -> dict[str, Array]:
+        """What a container holds of each case; nothing of a prior mean, which is a function of the inputs."""
+        return optional.stored_by_case(self.likelihood) | ({} if self.of_prior else {"offset": self.offset})
 
     @property
     def is_flat(self) -> bool:
@@ -113,7 +131,40 @@ class Shifted:
 
     def of_cases(self, which: NDArray[np.intp]) -> Shifted:
         """Return the likelihood of the deviations of some cases."""
-        return Shifted(optional.of_cases(self.likelihood, which), self.offset[which])
+        return replace(self, likelihood=optional.of_cases(self.likelihood, which), offset=self.offset[which])
+
+    @property
+    def asked_of_new_cases(self) -> tuple[str, ...]:
+        """What may be given of each new case: its offset, and what the likelihood takes."""
+        return (*(() if self.of_prior else ("offset",)), *optional.asked_of_new_cases(self.likelihood))
+
+    def of_new_cases(self, offset: Array | None = None, **given: Array) -> Likelihood:
+        """Return the likelihood of cases that are not those of the fit, whose offsets must be given.
+
+        Raises
+        ------
+        ValueError
+            If they are not.
+        """
+        likelihood = optional.of_new_cases(self.likelihood, **given)
+        if self.of_prior:
+            return likelihood
+        if offset is None:
+            raise ValueError(
+                "offset is missing: this fit has an offset for each case, so that targets of new cases depend on "
+                "theirs. Pass predict(idata, X_new, offset=...), one for each row of X_new, such as np.log(exposure); "
+                "zeros for an exposure of 1."
+            )
+        return Shifted(likelihood, offset, of_prior=False)
+
+    def known_sites(self, t: Array, noise: float) -> tuple[Array, Array] | None:
+        """Return sites that are the same at every cavity, where the likelihood has such: those of the deviations."""
+        found = optional.known_sites(self.likelihood, t, noise)
+        return None if found is None else (found[0], found[1] - found[0] * self.offset)
+
+    def predictive_moments(self, mean: Array, variance: Array) -> tuple[Array, Array] | None:
+        """Return mean and variance of the targets of the n cases when f ~ N(offset + mean, variance)."""
+        return optional.predictive_moments(self.likelihood, self._shift(mean), variance)
 
     def tilted_values(self, t: Array, mean: Array, variance: Array, scores: Array) -> tuple[Array, Array] | None:
         """Return what `processes.tilted.tilted_values` does, where the likelihood has a form of it."""
@@ -130,6 +181,10 @@ class Shifted:
 
     def to_dict(self) -> dict[str, Any]:
         """Raise: the offsets are those of certain cases, and say nothing about others."""
+        if not self.of_prior:
+            raise UndefinedQuantityError(
+                "offsets are those of certain cases: fit(X, y, kernel, likelihood, offset=...)."
+            )
         raise UndefinedQuantityError(
             "a prior mean is known here at the training cases only, so that nothing could be predicted from a file. "
             "Use a mean_func in pymc.Marginal."
@@ -138,7 +193,7 @@ class Shifted:
     def _shift(self, f: Array) -> Array:
         if np.shape(f)[-1:] != self.offset.shape:
             raise ValueError(
-                f"this likelihood has the prior means of {self.offset.size} cases, all of which must be asked for at "
-                f"once and in order, got shape {np.shape(f)}. Online learning, and leaving cases out, ask otherwise."
+                f"this likelihood has the {'prior means' if self.of_prior else 'offsets'} of {self.offset.size} cases, "
+                f"all of which must be asked for at once and in order, got shape {np.shape(f)}."
             )
         return np.asarray(f + self.offset)

@@ -77,6 +77,17 @@ class StudentT:
         object.__setattr__(self, "scale", check_positive("scale", self.scale))
         object.__setattr__(self, "df", check_positive("df", self.df))
 
+    def power(self, weight: float) -> tuple[StudentT, float] | None:
+        """Return the power as a Student t with other degrees of freedom and another scale, and the log of the constant.
+
+        None where it falls off too slowly to be one.
+        """
+        df = weight * (self.df + 1.0) - 1.0
+        if df <= 0:
+            return None
+        other = StudentT(self.scale * float(np.sqrt(self.df / df)), df)
+        return other, float(weight * self._constant() - other._constant())
+
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log p(t|f) in nats, and its derivatives in f; ``t`` and ``f`` broadcast."""
         z = (np.asarray(t, dtype=np.float64) - f) / self.scale

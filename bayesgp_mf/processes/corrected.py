@@ -13,7 +13,7 @@ from scipy.stats import norm
 from bayesgp_mf.errors import ConvergenceWarning, warn
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
-from bayesgp_mf.likelihoods.optional import known_sites, unshifted
+from bayesgp_mf.likelihoods.optional import known_sites, of_one_case
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.solvers.ratio import OneMore, Ratios
 from bayesgp_mf.types import Array
@@ -131,7 +131,7 @@ class Corrected:
         if not left.size:
             return p, right
         values, density, right[left] = densities(which[left], NODES)
-        likelihood = unshifted(self._problem.likelihood)
+        likelihood = of_one_case(self._problem.likelihood)
         at = (values + offset[which[left], None]).ravel()
         given = np.exp(likelihood.log_prob(np.ones(at.size), at).value).reshape(values.shape)
         average = np.sum(density * given, axis=1) / np.sum(density, axis=1)

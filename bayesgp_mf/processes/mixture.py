@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import ClassLeaveOneOut, LeaveOneOut
+from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.processes.correctable import correctable
 from bayesgp_mf.processes.corrected import CorrectedProba, together
 from bayesgp_mf.processes.several_classes import Process
@@ -64,6 +65,11 @@ class Mixture:
     def problem(self) -> Problem:
         """The problem of the first part; targets and likelihood are those of all."""
         return self.parts[0].problem
+
+    @property
+    def new_likelihood(self) -> Likelihood:
+        """That of new cases, of the first part."""
+        return self.parts[0].new_likelihood
 
     @property
     def log_evidences(self) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -15,6 +15,7 @@ from bayesgp_mf.inference.solution import LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import KnownClasses, Solver, traits_of
 from bayesgp_mf.inputs import as_new_inputs
 from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.methods import check_cavities, get_method
@@ -79,6 +80,16 @@ class MulticlassPosterior:
     def parts(self) -> tuple[MulticlassPosterior, ...]:
         """Itself: what a `Mixture` has several of."""
         return (self,)
+
+    @property
+    def new_cases(self) -> Mapping[str, Array]:
+        """What else is known of new cases: nothing."""
+        return {}
+
+    @property
+    def new_likelihood(self) -> Likelihood:
+        """That of new cases."""
+        return self.problem.likelihood
 
     @property
     def log_evidence(self) -> float:

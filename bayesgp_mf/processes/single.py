@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -19,7 +19,7 @@ from bayesgp_mf.inference.undefined import without_cases
 from bayesgp_mf.inputs import as_new_inputs, as_values_of_cases
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import unshifted
+from bayesgp_mf.likelihoods.optional import of_new_cases, unshifted
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.corrections import Correction
 from bayesgp_mf.matrices.factors import psd_root
@@ -104,6 +104,8 @@ class Posterior:
     feature_names : sequence of str, optional
         The names of the inputs, if they have names. Then a data frame of new cases must have the same columns, in the
         same order.
+    new_cases : mapping of str to array, optional
+        What else is known of new cases that it is asked of, ``(m,)`` each, by name: their ``offset``, their ``trials``.
 
     Examples
     --------
@@ -124,6 +126,7 @@ class Posterior:
     solver: Solver | None = None
     mean: Callable[[Array], Array] | None = None
     feature_names: Sequence[str] | None = None
+    new_cases: Mapping[str, Array] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return described(self)
@@ -147,6 +150,11 @@ class Posterior:
     def _likelihood(self) -> Likelihood:
         """That of the latent values that `latent` returns."""
         return unshifted(self.problem.likelihood)
+
+    @property
+    def new_likelihood(self) -> Likelihood:
+        """That of new cases, given the latent values that `latent` returns."""
+        return of_new_cases(self._likelihood, **self.new_cases)
 
     @cached_property
     def _matrix(self) -> Matrix:
@@ -298,7 +306,8 @@ class Posterior:
         """Return the corrected probabilities of `predict_proba`, and how good they are, at inputs that were checked."""
         mean, variance, proba = self.predictive_at(X)
         prior = np.broadcast_to(self._prior_mean(X), mean.shape)
-        return self._corrected.new(lambda rows: self._features(X[rows]), (mean - prior, variance), prior, proba)
+        added = prior + self.new_cases.get("offset", 0.0)
+        return self._corrected.new(lambda rows: self._features(X[rows]), (mean - prior, variance), added, proba)
 
     def density(self, X_new: ArrayLike, f: ArrayLike) -> Array:
         """Return the marginal densities of single latent values, corrected as in `predict_proba`.
@@ -381,7 +390,7 @@ class Posterior:
         """Return what `predictive` does at inputs that were checked."""
         mean, variance = self.latent_at(X)
         if self._cloud is None:
-            return mean, variance, self._likelihood.predict_proba(mean, variance)
+            return mean, variance, self.new_likelihood.predict_proba(mean, variance)
         return mean, variance, self._mixed_proba(self._cloud, X)
 
     def _mixed_proba(self, cloud: Cloud, X_new: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -11,9 +12,10 @@ from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.container.layout import SAMPLE_DIMS
 from bayesgp_mf.container.predictions import set_draws, set_predictions
 from bayesgp_mf.errors import ConvergenceError, Status, UndefinedQuantityError
-from bayesgp_mf.inputs import as_inputs, check_same_features
+from bayesgp_mf.inputs import as_inputs, as_offset, as_trials, check_same_features
 from bayesgp_mf.likelihoods.optional import unshifted
 from bayesgp_mf.matrices.blas import one_thread_if_small
+from bayesgp_mf.processes.new_cases import check_new_cases
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.pymc.marginal import Marginal
@@ -35,6 +37,8 @@ def sample_latent(
     pointwise: Pointwise = "leave_one_out",
     random_seed: int | np.random.Generator | None = None,
     progress: bool = True,
+    offset: ArrayLike | None = None,
+    trials: ArrayLike | None = None,
 ) -> Container:
     """Add latent values, labels and pointwise log-likelihoods to draws of the hyperparameters.
 
@@ -57,6 +61,8 @@ def sample_latent(
         Source of the draws.
     progress : bool
         Show a progress bar if it takes longer than a second.
+    offset, trials : (m,) array_like, optional
+        Of the new cases, as `predict` has them.
 
     Returns
     -------
@@ -69,7 +75,7 @@ def sample_latent(
     Raises
     ------
     ValueError
-        If ``idata`` has no draws of a hyperparameter.
+        If ``idata`` has no draws of a hyperparameter, or ``offset`` or ``trials`` is missing or not wanted.
     UndefinedQuantityError
         If log p(y_i | f_i) is asked for under a step likelihood, where it takes two values only.
     ConvergenceError
@@ -90,7 +96,10 @@ def sample_latent(
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
     rng = as_generator(random_seed)
     check_same_features(gp.observed.features, X_new)
-    X_new = None if X_new is None else as_inputs("X_new", X_new)
+    table, X_new = X_new, None if X_new is None else as_inputs("X_new", X_new)
+    m = 0 if X_new is None else len(X_new)
+    given = {"offset": as_offset(offset, table, m, "X_new"), "trials": as_trials(trials, table, m)}
+    new_cases = {key: known for key, known in given.items() if known is not None}
     rows, new_rows = list[dict[str, Array]](), list[dict[str, Array]]()
     n = get_group(idata, "observed_data")[gp.observed.name].size
     with one_thread_if_small(n), progress_bar("drawing", total=shape[0] * shape[1], enabled=progress) as advance:
@@ -102,7 +111,8 @@ def sample_latent(
                 raise ConvergenceError(text, Status.NO_VALID_STEP) from reason
             rows.append(_draw(process, pointwise, rng))
             if X_new is not None:
-                new_rows.append(_draw_new(process, X_new, rng))
+                check_new_cases(process.problem.likelihood, new_cases)
+                new_rows.append(_draw_new(replace(process, new_cases=new_cases), X_new, rng))
             advance("")
     drawn, name = _stack(rows, shape), gp.observed.name
     targets = (drawn["y"] > 0).astype(np.int64) if gp.observed.class_names else drawn["y"]
@@ -110,7 +120,7 @@ def sample_latent(
     set_draws(idata, name, "log_likelihood", name, drawn["log_likelihood"], {"pointwise": pointwise})
     set_draws(idata, name, "posterior_predictive", name, targets)
     if X_new is not None:
-        set_predictions(idata, X_new, {}, _stack(new_rows, shape), gp.observed.class_names)
+        set_predictions(idata, X_new, {}, _stack(new_rows, shape), gp.observed.class_names, by_case=new_cases)
     return idata
 
 
@@ -133,7 +143,7 @@ def _draw(process: Posterior, pointwise: Pointwise, rng: np.random.Generator) ->
 
 def _draw_new(process: Posterior, X_new: Array, rng: np.random.Generator) -> dict[str, Array]:
     """Draw f and targets at new cases, ``(m,)`` each, and return them with the probability of class 1."""
-    likelihood = unshifted(process.problem.likelihood)
+    likelihood = process.new_likelihood
     f = process.draw_new(X_new, 1, rng)[0]
     drawn = {"f": f, "y": likelihood.sample(f, rng)}
     return drawn | ({"p": process.predict_proba(X_new)} if likelihood.targets == "binary" else {})

@@ -14,8 +14,9 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 
 from bayesgp_mf.inference.solution import Control, check_control
-from bayesgp_mf.inputs import as_inputs, check_same_cases, encode_targets, feature_names
+from bayesgp_mf.inputs import as_inputs, as_offset, as_weights, check_same_cases, encode_targets, feature_names
 from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.processes.single import Posterior
@@ -115,11 +116,15 @@ class Marginal:
         self._mean = None if mean_func is None else Mean(mean_func)
         self.cov_func = cov_func
         self.likelihood, self._tensors = split_parameters(likelihood, parameters)
-        options: dict[str, Any] = {"method": method, "control": control}
-        options |= {"parameters": tuple(self._tensors), "with_mean": self._mean is not None}
-        self._evidence = LogEvidence(self.likelihood, on_failure=on_failure, **options)
-        self._latent = LatentPosterior(self.likelihood, **options)
+        self._options: dict[str, Any] = {"method": method, "control": control}
+        self._options |= {"parameters": tuple(self._tensors), "with_mean": self._mean is not None}
+        self._on_failure: Literal["reject", "raise"] = on_failure
+        self._set_operations(self.likelihood)
         self._observed: Observed | None = None
+
+    def _set_operations(self, likelihood: Likelihood) -> None:
+        self._evidence = LogEvidence(likelihood, on_failure=self._on_failure, **self._options)
+        self._latent = LatentPosterior(likelihood, **self._options)
 
     @property
     def observed(self) -> Observed:
@@ -128,7 +133,16 @@ class Marginal:
             raise ValueError("there is no data yet: call marginal_likelihood(name, X, y) in the model first.")
         return self._observed
 
-    def marginal_likelihood(self, name: str, X: Any, y: Any, *, dims: str | None = None) -> Variable:
+    def marginal_likelihood(
+        self,
+        name: str,
+        X: Any,
+        y: Any,
+        *,
+        offset: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        dims: str | None = None,
+    ) -> Variable:
         """Add the observed labels to the model in context, and return their variable.
 
         Parameters
@@ -141,6 +155,8 @@ class Marginal:
             Labels: any two distinct values, of which the larger (or later in the alphabet, or the later category of
             a pandas Categorical) becomes 1, the other 0. In ``pm.Data`` they must be 0 and 1 already. Real numbers for
             a likelihood with real targets.
+        offset, weights : (n,) array_like, optional
+            Of each case, as `fit` has them: numbers, of the cases of X, which then are not to be replaced by others.
         dims : str, optional
             Name of the dimension of the cases.
 
@@ -150,6 +166,9 @@ class Marginal:
             Labels 0/1. Drawn without data (``pm.sample_prior_predictive``) they are those of functions from the prior.
         """
         binary, features = self.likelihood.targets == "binary", None
+        table, n = X, len(X.get_value() if isinstance(X, SharedVariable) else X)
+        of_cases = by_case(self.likelihood, as_offset(offset, table, n), as_weights(weights, table, n))
+        self._set_operations(of_cases)
         if not isinstance(X, SharedVariable):
             check_same_cases(X, y)
             features, X = feature_names("X", X), as_inputs("X", X)

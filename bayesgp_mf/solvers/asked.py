@@ -39,7 +39,7 @@ class Asked(NamedTuple):
     likelihood : callable
         Returns the likelihood of some of them.
     offset : (B,) array
-        Prior means, which are not in ``mean``.
+        Prior means and offsets, which are not in ``mean``.
     """
 
     features: Array | None

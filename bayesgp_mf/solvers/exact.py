@@ -33,7 +33,7 @@ from bayesgp_mf.inference.problem import Problem, explain_infeasible
 from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import Cloud, GramGradient, Traits
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import LatentNoise, latent_noise
+from bayesgp_mf.likelihoods.optional import LatentNoise, called, latent_noise
 from bayesgp_mf.matrices.corrections import DenseCorrection, InverseCorrection
 from bayesgp_mf.matrices.factors import cholesky, psd_root
 from bayesgp_mf.solvers.accuracy import NO_FACTOR, require_accurate, rounding_decides
@@ -279,7 +279,7 @@ def _noise_of(likelihood: Likelihood) -> LatentNoise:
     noise = latent_noise(likelihood)
     if noise is None:
         raise UndefinedQuantityError(
-            f"method 'exact' handles Gaussian and Probit likelihoods, got {type(likelihood).__name__}."
+            f"method 'exact' handles Gaussian and Probit likelihoods, got {called(likelihood)}."
         )
     return noise
 

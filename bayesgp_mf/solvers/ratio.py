@@ -33,7 +33,7 @@ from scipy.special import expit
 
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
-from bayesgp_mf.likelihoods.optional import of_cases, unshifted
+from bayesgp_mf.likelihoods.optional import of_cases, of_one_case
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.solvers.all_answer import AllAnswer, Compressed
 from bayesgp_mf.solvers.asked import Asked, Base
@@ -106,10 +106,10 @@ class OneMore:
         mean, variance : (m,) array
             Of their latent values under the solution.
         offset : (m,) array
-            Prior means, which are not in ``mean``.
+            Prior means and offsets, which are not in ``mean``.
         """
         cross = self._base.covariance.with_new(features, slice(None))
-        likelihood = unshifted(self._base.likelihood)
+        likelihood = of_one_case(self._base.likelihood)
         plus = Asked(features, cross, mean, variance, None, None, None, lambda _: likelihood, offset)
         return self._ratios(plus, lambda odds: expit(odds) * expit(-odds))
 
@@ -138,7 +138,7 @@ class OneMore:
             One value for each case, less the prior mean.
         """
         cross = self._base.covariance.with_new(features, slice(None))
-        likelihood = self._base.likelihood
+        likelihood = of_one_case(self._base.likelihood)  # of which nothing is asked
         asked = Asked(features, cross, mean, variance, None, None, values, lambda _: likelihood, np.zeros(mean.size))
         sd = np.sqrt(variance)
 

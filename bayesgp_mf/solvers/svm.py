@@ -36,7 +36,7 @@ from bayesgp_mf.inference.solution import Control, Info, LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import Traits
 from bayesgp_mf.inference.undefined import LeaveOneOutFields, UndefinedCorrection, UndefinedEvidence, undefined
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import latent_noise
+from bayesgp_mf.likelihoods.optional import called, latent_noise
 from bayesgp_mf.matrices.dense import field_of_others, shrinkage
 from bayesgp_mf.matrices.factors import cholesky, psd_root, triangular_inverse
 from bayesgp_mf.solvers.accuracy import rounding_decides
@@ -86,7 +86,7 @@ class Svm:
         noise = latent_noise(likelihood)
         if noise is None or likelihood.targets != "binary":
             raise UndefinedQuantityError(
-                f"method {self.name!r} is the limit of a step likelihood, got {type(likelihood).__name__}. "
+                f"method {self.name!r} is the limit of a step likelihood, got {called(likelihood)}. "
                 "Use Step() or Probit(noise_variance=...)."
             )
         if noise.flip > 0:

@@ -35,6 +35,11 @@ def as_table(X: Any, y: Any) -> tuple[Any, Any]:
     return X, y
 
 
+def as_list(value: Any) -> Any:
+    """Return what is known of one case as a list of one entry, anything else as it is."""
+    return [value] if value is not None and np.ndim(value) == 0 else value
+
+
 def in_range(name: str, X: Array) -> Array:
     """Return inputs whose squared distances are finite, or raise a ValueError."""
     if np.max(np.abs(X), initial=0.0) > LARGEST_INPUT:

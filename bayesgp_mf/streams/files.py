@@ -24,6 +24,8 @@ FORMAT = 1
 HEADER, CHECKSUM = "header", "checksum"
 ARRAYS = ("points", "root", "precision", "shift", "X", "t", "log_score", "n_cases")
 """Names of the arrays."""
+IF_ANY = ("by_case",)
+"""Names of those that are there only in some files."""
 
 
 class Saved(NamedTuple):
@@ -87,7 +89,7 @@ def read(path: Path) -> Saved:
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             header, checksum = str(file[HEADER]), str(file[CHECKSUM])
-            arrays = {name: file[name] for name in ARRAYS}
+            arrays = {name: file[name] for name in (*ARRAYS, *(name for name in IF_ANY if name in file))}
         described = json.loads(header)
         version = described["format"]
     except Exception as error:  # whatever a damaged archive makes its readers say
@@ -106,7 +108,7 @@ def read(path: Path) -> Saved:
 
 def _checksum(header: str, arrays: dict[str, NDArray[Any]]) -> str:
     found = blake2b(header.encode(), digest_size=16)
-    for name in ARRAYS:
+    for name in (*ARRAYS, *(name for name in IF_ANY if name in arrays)):
         found.update(repr((name, arrays[name].shape, arrays[name].dtype.str)).encode())
         found.update(np.ascontiguousarray(arrays[name]).tobytes())
     return found.hexdigest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,10 @@ class State:
         The reservoir: a random part of the cases seen, all of them at first.
     independent : float
         Mean part of the prior variances of the last batch that the basis inputs do not explain.
+    by_case : (m, 2) array
+        Offset and weight of the cases of the reservoir; without rows where all have offset 0 and weight 1.
+    has_offset : bool
+        Whether a batch came with offsets.
     """
 
     kernel: Kernel
@@ -46,6 +50,18 @@ class State:
     X: Array
     t: Array
     independent: float = math.nan
+    by_case: Array = field(default_factory=lambda: np.empty((0, 2)))
+    has_offset: bool = False
+
+    @property
+    def rows(self) -> Array:
+        """Target, offset and weight ``(m, 3)`` of the cases of the reservoir."""
+        return np.column_stack([self.t, self.by_case if len(self.by_case) else plain_cases(self.t.size)])
+
+
+def plain_cases(m: int) -> Array:
+    """Return the offsets 0 and weights 1 ``(m, 2)`` of cases that have no others."""
+    return np.tile([0.0, 1.0], (m, 1))
 
 
 def sampled(
@@ -53,15 +69,18 @@ def sampled(
 ) -> tuple[Array, Array]:
     """Return a random part of all cases: each so far and each of these is in it with the same probability.
 
+    Of these ``t`` has the targets ``(m,)``, or rows ``(m, 3)`` as those of the state, of which rows are kept then.
+
     J. S. Vitter (1985). Random sampling with a reservoir. ACM Trans. Math. Softw. 11, 37-57, algorithm R. With a
     half-life, each comes in with a probability that does not fall, in place of a random one, so that ages are
     exponential with that half-life, or younger (C. C. Aggarwal, 2006, VLDB, 607-618).
     """
     room = max(0, size - state.t.size)
-    kept_X, kept_t = np.concatenate([state.X, X[:room]]), np.concatenate([state.t, t[:room]])
+    before = state.rows if t.ndim > 1 else state.t
+    kept_X, kept_t = np.concatenate([state.X, X[:room]]), np.concatenate([before, t[:room]])
     X, t = X[room:], t[room:]
-    if t.size:
-        many = state.n_seen + room + 1 + np.arange(t.size)
+    if len(t):
+        many = state.n_seen + room + 1 + np.arange(len(t))
         if forget is not None:
             many = np.minimum(many, math.ceil(max(size, forget / math.log(2.0))))
         places = rng.integers(0, many)
@@ -85,6 +104,7 @@ def check_state(state: State, settings: Mapping[str, Any], arrays: Mapping[str, 
         or not np.allclose(factor.precision, factor.precision.T, rtol=1e-9),
         "shift": factor.shift.shape != (M,),
         "t": state.t.shape != (rows,) or not labels,
+        "by_case": state.by_case.shape not in ((0, 2), (rows, 2)) or not np.all(state.by_case[:, 1] >= 0),
         "log_score": arrays["log_score"].shape != arrays["n_cases"].shape or arrays["log_score"].ndim != 1,
         "n_cases": not np.all(arrays["n_cases"] > 0) or not arrays["n_cases"].sum() <= state.n_seen,
         "features": settings["features"] is not None and len(settings["features"]) != columns,

@@ -24,6 +24,8 @@ from bayesgp_mf.inputs import (
     as_inputs,
     as_kernel,
     as_new_inputs,
+    as_offset,
+    as_weights,
     check_flags,
     check_no_missing,
     check_positive_integers,
@@ -35,6 +37,7 @@ from bayesgp_mf.inputs import (
 )
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.likelihoods.by_case import by_case as with_cases
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.progress import progress_bar
@@ -44,6 +47,7 @@ from bayesgp_mf.streams.arguments import (
     as_budget,
     as_classes,
     as_half_life,
+    as_list,
     as_rows,
     as_table,
     check_hyper,
@@ -54,7 +58,7 @@ from bayesgp_mf.streams.arguments import (
 from bayesgp_mf.streams.container import to_container
 from bayesgp_mf.streams.factor import Factor, nothing
 from bayesgp_mf.streams.files import check_writable, read, write
-from bayesgp_mf.streams.state import State, check_state, sampled
+from bayesgp_mf.streams.state import State, check_state, plain_cases, sampled
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
@@ -316,6 +320,8 @@ class Stream:
         X: ArrayLike,
         y: ArrayLike,
         *,
+        offset: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
         checkpoint: str | PathLike[str] | None = None,
         every: int = 1,
         progress: bool = True,
@@ -328,6 +334,8 @@ class Stream:
             Inputs, or those of one case; of a data frame the columns must be the same at each update.
         y : (m,) array_like or label
             Labels or targets, or that of the case.
+        offset, weights : (m,) array_like or number, optional
+            Of the cases of this update, as `fit` has them; 0 and 1 where they are left out.
         checkpoint : path, optional
             Where to save the stream (`save`) on the way and at the end: a killed process goes on from `load`, after
             the first `n_seen` cases.
@@ -353,6 +361,7 @@ class Stream:
         check_flags(progress=progress)
         X, y = as_table(X, y)
         check_same_cases(X, y)
+        table = X
         features = feature_names("X", X)
         if None not in (self._features, features) and features != self._features:
             raise ValueError(
@@ -362,10 +371,18 @@ class Stream:
         columns = self._state.X.shape[1]
         if self.n_seen and X.shape[1] != columns:
             raise ValueError(f"X must have {columns} columns, as at the first update, got {X.shape[1]}.")
+        by_case = plain_cases(X.shape[0])
+        given = as_offset(as_list(offset), table, len(X)), as_weights(as_list(weights), table, len(X))
+        for column, values in enumerate(given):
+            if values is not None:
+                by_case[:, column] = values
+        self._likelihood_of(by_case)  # which raises if the likelihood has no such things
         t, classes = self._targets(y, X.shape[0])
         told = self._features, self._classes, self._state
         if not self.n_seen:
             self._state = replace(self._state, kernel=self.kernel.with_column_names(features))
+        if given[0] is not None:
+            self._state = replace(self._state, has_offset=True)
         path = None if checkpoint is None else Path(checkpoint)
         if path is not None:
             check_writable(path, self.kernel, self._likelihood)
@@ -377,7 +394,7 @@ class Stream:
         try:
             with progress_bar("learning", total, enabled=progress) as advance:
                 for k, some in enumerate(blocks(X.shape[0], size)):
-                    self._learn(X[some], t[some])
+                    self._learn(X[some], t[some], by_case[some])
                     advance(f"{self.n_seen} cases, log score of the last {self._scores[-1] / self._cases[-1]:.4f}")
                     if path is not None and ((k + 1) % every == 0 or k + 1 == total):
                         self.save(path)
@@ -391,6 +408,12 @@ class Stream:
             )
             raise
         return self
+
+    def _likelihood_of(self, by_case: Array) -> Likelihood:
+        """Return the likelihood of cases with these offsets and weights ``(m, 2)``."""
+        offset, weights = np.ascontiguousarray(by_case.T)
+        given = {"offset": offset} if offset.any() else {}
+        return with_cases(self._likelihood, **given, **({} if np.all(weights == 1.0) else {"weights": weights}))
 
     def latent(self, X_new: ArrayLike) -> tuple[Array, Array]:
         """Return the posterior mean and variance ``(m,)`` of the latent function at new cases ``(m, d)``, or at one.
@@ -410,19 +433,30 @@ class Stream:
                 _, mean[block], variance[block], _ = batches.predictive(state.factor, state.kernel, X[block])
         return mean, variance
 
-    def predict_proba(self, X_new: ArrayLike) -> Array:
+    def predict_proba(self, X_new: ArrayLike, *, offset: ArrayLike | None = None) -> Array:
         """Return the probability ``(m,)`` of the second class at new cases ``(m, d)``.
+
+        They have an ``offset`` each, if updates had.
 
         Raises
         ------
         ValueError
-            As `latent` does.
+            As `latent` does; or if ``offset`` is missing or not wanted.
         UndefinedQuantityError
             If the targets are real.
         """
         if self._likelihood.targets == "real":
             raise UndefinedQuantityError("real targets have no class; use latent(X_new).")
-        return self._likelihood.predict_proba(*self.latent(X_new))
+        mean, variance = self.latent(X_new)
+        given = as_offset(as_list(offset), as_rows(X_new), mean.size, "X_new")
+        if given is None and self._state.has_offset:
+            raise ValueError(
+                "offset is missing: cases of this stream had offsets. Give one for each row of X_new, "
+                "predict_proba(X_new, offset=...); zeros for an exposure of 1."
+            )
+        if given is not None and not self._state.has_offset:
+            raise ValueError("offset of new cases goes with a stream whose cases had offsets. Leave it out.")
+        return self._likelihood.predict_proba(mean if given is None else mean + given, variance)
 
     @_alone
     def retune(
@@ -502,6 +536,7 @@ class Stream:
             "t": state.t,
             "log_score": np.array(self._scores[:n_batches], dtype=np.float64),
             "n_cases": np.array(self._cases[:n_batches], dtype=np.int64),
+            **({"by_case": state.by_case} if len(state.by_case) else {}),
         }
         settings = {
             "budget": self._budget,
@@ -516,6 +551,7 @@ class Stream:
             "n_seen": state.n_seen,
             "is_tuned": state.is_tuned,
             "independent": state.independent,
+            **({"has_offset": True} if state.has_offset else {}),
         }
         write(Path(path), arrays, settings, state.kernel, self._likelihood, self._control)
 
@@ -546,6 +582,11 @@ class Stream:
             n_seen, n_batches, is_tuned = settings["n_seen"], len(arrays["n_cases"]), settings["is_tuned"]
             state = State(
                 saved.kernel, factor, n_seen, n_batches, is_tuned, arrays["X"], arrays["t"], settings["independent"]
+            )
+            state = replace(
+                state,
+                by_case=arrays.get("by_case", state.by_case),
+                has_offset=bool(settings.get("has_offset", False)),
             )
             check_state(state, settings, arrays, saved.likelihood)
         except (KeyError, TypeError, ValueError, ArithmeticError, NotPositiveDefiniteError) as error:
@@ -609,23 +650,26 @@ class Stream:
         first, second = (by_name.get(name, name) for name in names)
         return t, (first, second)
 
-    def _learn(self, X: Array, t: Array) -> None:
+    def _learn(self, X: Array, t: Array, by_case: Array) -> None:
         """Learn from one batch, and tune when enough cases have come."""
         state = self._state
         if not state.n_seen:
             state = replace(state, factor=nothing(X.shape[1]), X=np.empty((0, X.shape[1])))
         rng = np.random.default_rng([self._entropy, state.n_batches])  # the same after a crash
         with one_thread_if_small(max(state.factor.size, t.size)):
-            factor, done = self._absorbed(state.factor, state.kernel, X, t, rng)
+            factor, done = self._absorbed(state.factor, state.kernel, X, t, by_case, rng)
         held = self._reservoir if state.is_tuned else max(self._reservoir, WAITING * self._first)
-        kept = sampled(state, X, t, held, self._forget, rng)
+        kept_X, rows = sampled(state, X, np.column_stack([t, by_case]), held, self._forget, rng)
+        kept = np.ascontiguousarray(rows[:, 0]), rows[:, 1:]
+        are_plain = np.array_equal(kept[1], plain_cases(len(rows)))
         after = replace(
             state,
             factor=factor,
             n_seen=state.n_seen + t.size,
             n_batches=state.n_batches + 1,
-            X=kept[0],
-            t=kept[1],
+            X=kept_X,
+            t=kept[0],
+            by_case=kept[1][:0] if are_plain else kept[1],
             independent=done.independent,
         )
         if not after.is_tuned and after.n_seen >= self._first and self._hyper is not None and self._may_tune(after.t):
@@ -634,6 +678,7 @@ class Stream:
             factor = self._again(after, kernel) if is_whole else after.factor.under(kernel)
             fewer = np.sort(rng.permutation(after.t.size)[: self._reservoir])
             after = replace(after, kernel=kernel, factor=factor, is_tuned=True, X=after.X[fewer], t=after.t[fewer])
+            after = replace(after, by_case=kept[1][:0] if are_plain else kept[1][fewer])
         del self._scores[state.n_batches :], self._cases[state.n_batches :]
         self._scores.append(float(done.log_score.sum()))
         self._cases.append(t.size)
@@ -648,7 +693,7 @@ class Stream:
         factor, rng = nothing(state.X.shape[1]), np.random.default_rng([self._entropy, state.n_batches, 2])
         with one_thread_if_small(max(state.factor.size, self._batch)):
             for some in blocks(state.t.size, self._part):
-                factor, _ = self._absorbed(factor, kernel, state.X[some], state.t[some], rng)
+                factor, _ = self._absorbed(factor, kernel, state.X[some], state.t[some], state.rows[some, 1:], rng)
         return factor
 
     @property
@@ -657,7 +702,7 @@ class Stream:
         return self._batch if self._forget is None else max(1, min(self._batch, int(self._forget / PARTS)))
 
     def _absorbed(
-        self, factor: Factor, kernel: Kernel, X: Array, t: Array, rng: np.random.Generator
+        self, factor: Factor, kernel: Kernel, X: Array, t: Array, by_case: Array, rng: np.random.Generator
     ) -> tuple[Factor, batches.Absorbed]:
         """Return the factor after a batch, within the budget, and what came of the batch."""
         if self._forget is not None:
@@ -665,7 +710,7 @@ class Stream:
         room = t.size if self._budget is None else max(self._budget - factor.size, -(-self._budget // ARRIVE))
         new = X if room >= t.size else X[np.sort(rng.choice(t.size, room, replace=False))]
         whole = self._budget is None
-        done = batches.absorb(factor, kernel, X, t, self._likelihood, new, self._control, whole=whole)
+        done = batches.absorb(factor, kernel, X, t, self._likelihood_of(by_case), new, self._control, whole=whole)
         return done.factor if self._budget is None else done.factor.within(self._budget), done
 
     def _tuned(self, state: State, hyper: str | Strategy, **options: Any) -> Kernel:
@@ -673,6 +718,8 @@ class Stream:
         inducing = None if self._budget is None or self._budget >= state.t.size else self._budget
         rng = np.random.default_rng([self._entropy, state.n_batches, 1])
         given: dict[str, Any] = {"inducing": inducing, "draws": 1, "chains": 1, "random_seed": rng, **options}
+        if len(state.by_case):
+            given |= {"offset": state.by_case[:, 0], "weights": state.by_case[:, 1]}
         found = fit(state.X, state.t, state.kernel, self._likelihood, hyper=hyper, **given)
         process: Any = posterior(found)
         return as_kernel(process.kernel)

@@ -1,0 +1,67 @@
+"""Numbers that users give of each case beside its inputs and its target: offset, weights, trials."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayesgp_mf.inference.problem import check_finite
+from bayesgp_mf.inputs.tables import as_numbers, check_same_cases
+from bayesgp_mf.types import Array
+
+
+def as_offset(offset: Any, X: Any, n: int, rows: str = "X") -> Array | None:
+    """Return offsets ``(n,)`` of the cases of X, or None, or raise a ValueError that says what is wrong.
+
+    ``rows`` is the name of the argument that X is.
+    """
+    values = _of_cases("offset", offset, X, n, rows)
+    if values is None:
+        return None
+    (none,) = np.nonzero(np.isneginf(values))
+    if none.size:
+        raise ValueError(
+            f"offset is -inf at index {int(none[0])} ({none.size} such cases), as the log of an exposure 0 is. A case "
+            "without exposure says nothing: drop it."
+        )
+    check_finite("offset", values, "An exposure must be above zero; drop or impute those cases.")
+    return values
+
+
+def as_weights(weights: Any, X: Any, n: int) -> Array | None:
+    """Return weights ``(n,)`` of the cases of X, or None, or raise a ValueError that says what is wrong."""
+    values = _of_cases("weights", weights, X, n, "X")
+    if values is None:
+        return None
+    check_finite("weights", values, "Give a weight of 0 to a case that is to say nothing.")
+    (negative,) = np.nonzero(values < 0)
+    if negative.size:
+        first = int(negative[0])
+        raise ValueError(
+            f"weights must be >= 0, got {values[first]:g} at index {first} ({negative.size} such cases). A weight of 0 "
+            "leaves a case out."
+        )
+    if not values.any():
+        raise ValueError(
+            "weights are all zero, so that no case says anything. Give at least one case a weight above 0."
+        )
+    return values
+
+
+def as_trials(trials: Any, X: Any, m: int) -> Array | None:
+    """Return trials ``(m,)`` of new cases, or None; the likelihood says which numbers are trials."""
+    if trials is not None and np.ndim(trials) == 0:
+        trials = np.full(m, trials)
+    return _of_cases("trials", trials, X, m, "X_new")
+
+
+def _of_cases(name: str, given: Any, X: Any, n: int, rows: str) -> Array | None:
+    if given is None:
+        return None
+    check_same_cases(X, given, rows, name)
+    values = as_numbers(name, given)
+    if values.shape != (n,):
+        hint = f" Pass np.full({n}, {name}) for the same in all cases." if values.ndim == 0 else ""
+        raise ValueError(f"{name} must have shape ({n},), a number for each row of {rows}, got {values.shape}.{hint}")
+    return values

@@ -1,0 +1,162 @@
+r"""A power of a likelihood, averaged over Gaussians: :math:`\int p(t|f)^w\, N(f | m, v)\, df`.
+
+Where p is log-concave so is its power, and the average is the self-checking rule of `likelihoods.centred`; else it is
+the adaptive one of `likelihoods.quadrature`. The mode of :math:`w \log p(t|f) - (f - m)^2/(2v)` is that of log p with
+the variance w v in place of v.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesgp_mf.likelihoods import centred, optional
+from bayesgp_mf.likelihoods.base import Likelihood
+from bayesgp_mf.likelihoods.centred import Bracket, Curve
+from bayesgp_mf.likelihoods.quadrature import Quadrature
+from bayesgp_mf.types import Array, Derivs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Powered:
+    """Powers of the likelihood of some cases, by quadrature.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        p(t | f) of these cases.
+    weights : (k,) array
+        The exponents, above zero.
+    """
+
+    likelihood: Likelihood
+    weights: Array
+
+    def log_prob(self, t: Array, f: Array) -> Derivs:
+        """Return w log p(t|f) and its derivatives in f, ``(..., k)``."""
+        return Derivs(*(self.weights * part for part in self.likelihood.log_prob(t, f)))
+
+    def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
+        """Return log of the integral of p(t|f)^w N(f | mean, variance), and its derivatives in mean; ``(..., k)``."""
+        asked = _Asked(self, t, mean, variance)
+        if asked.by_mode:
+            found = centred.log_partition(asked.curve, asked.mean, asked.variance, asked.bracket)
+        else:
+            found = Derivs(*asked.adaptive())
+        return Derivs(*(part.reshape(asked.shape) for part in found))
+
+    def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> tuple[Array, Array] | None:
+        """Return the third and fourth derivative of `log_partition` at variance zero, if the likelihood has them."""
+        if np.any(variance):
+            return None
+        once = self.likelihood.log_partition(t, mean, variance)
+        found = optional.closed_higher_derivatives(self.likelihood, t, mean, variance, once)
+        return None if found is None else (self.weights * found[0], self.weights * found[1])
+
+    def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Array:
+        """Return what `cumulants.tilted_cumulants` does, for variances ``(k,)`` above zero."""
+        asked = _Asked(self, t, mean, variance)
+        if asked.by_mode:
+            return centred.tilted_cumulants(asked.curve, asked.mean, asked.variance, asked.bracket, order)
+        return asked.quadrature().tilted_cumulants(asked.numbers, asked.mean, asked.variance, order)
+
+    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Array:
+        r"""Return the derivative of `log_partition` in a parameter: :math:`w \langle \partial \log p \rangle`.
+
+        The average is over the tilted distribution, ``(k,)``.
+        """
+        asked = _Asked(self, t, mean, variance)
+        found = np.empty(asked.mean.size)
+        (certain,) = np.nonzero(asked.variance == 0)
+        if certain.size:
+            found[certain] = asked.slope(name)(certain, asked.mean[certain])
+        (rows,) = np.nonzero(asked.variance > 0)
+        if rows.size:
+            found[rows] = asked.average(rows, asked.slope(name))
+        return found.reshape(asked.shape)
+
+
+class _Asked:
+    """What is asked of a power: targets and Gaussians of one shape, flattened, and the case that each is of."""
+
+    def __init__(self, power: Powered, t: Array, mean: Array, variance: Array) -> None:
+        self._power = power
+        numbers = np.arange(power.weights.size)
+        arrays = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (t, mean, variance)), numbers)
+        self.shape = arrays[0].shape
+        self._t, self.mean, self.variance = (np.ascontiguousarray(a).ravel() for a in arrays[:3])
+        self._case: NDArray[np.intp] = arrays[3].ravel().astype(np.intp)
+        self.numbers = np.arange(float(self.mean.size))
+        self.by_mode = power.likelihood.log_concave and self._has_brackets()
+
+    def likelihood(self, rows: NDArray[np.intp]) -> Likelihood:
+        """Return the likelihood of some rows, at least one."""
+        return optional.of_cases(self._power.likelihood, self._case[rows])
+
+    def curve(self, rows: Any, f: Array) -> Derivs:
+        """Return w log p(t|f) with two derivatives, as `centred.Curve`."""
+        which = np.ravel(rows)
+        if not which.size:
+            return Derivs(f, f, f)
+        found = self.likelihood(which).log_prob(self._t[which], f.T)
+        weights = self._power.weights[self._case[which]]
+        return Derivs(*((weights * part).T for part in found))
+
+    def bracket(self, rows: Any, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """Return bounds of the modes, as `centred.Bracket`."""
+        if not mean.size:
+            return mean, mean
+        likelihood, t = self.likelihood(rows), self._t[rows]
+        spread = variance * self._power.weights[self._case[rows]]
+        known = optional.mode_bracket(likelihood, t, mean, spread)
+        if known is not None:
+            return known
+        with np.errstate(over="ignore", invalid="ignore"):
+            # the slope of log p falls along f, so that the mode is no farther than that at the mean says
+            end = mean + spread * likelihood.log_prob(t, mean).d1
+        return np.minimum(mean, end), np.maximum(mean, end)
+
+    def _has_brackets(self) -> bool:
+        (rows,) = np.nonzero(self.variance > 0)
+        lower, upper = self.bracket(rows, self.mean[rows], self.variance[rows])
+        return bool(np.all(np.isfinite(lower) & np.isfinite(upper)))
+
+    def quadrature(self) -> Quadrature:
+        """Return the rows as a likelihood whose targets are their numbers, to be integrated adaptively."""
+        return Quadrature(lambda i, f: self.curve(i.astype(np.intp), f).value, targets="real")
+
+    def adaptive(self) -> Array:
+        """Return what `Powered.log_partition` does, ``(3, rows)``."""
+        found = np.empty((3, self.mean.size))
+        (certain,), (rows,) = np.nonzero(self.variance == 0), np.nonzero(self.variance != 0)
+        found[:, certain] = self.curve(certain, self.mean[certain])
+        if rows.size:
+            asked = self.numbers[rows], self.mean[rows], self.variance[rows]
+            found[:, rows] = self.quadrature().log_partition(*asked)
+        return found
+
+    def slope(self, name: str) -> Callable[[Any, Array], Array]:
+        """Return w times the derivative of log p(t|f) in a parameter, as a function of rows and f."""
+
+        def ask(rows: Any, f: Array) -> Array:
+            which = np.ravel(rows)
+            t = np.broadcast_to(self._t[which], f.T.shape)
+            found = optional.parameter_derivative(self.likelihood(which), name, t, f.T, np.zeros(t.shape))
+            return np.asarray((self._power.weights[self._case[which]] * found).T)
+
+        return ask
+
+    def average(self, rows: NDArray[np.intp], function: Callable[[Any, Array], Array]) -> Array:
+        """Return the averages of a function of rows and f over the tilted distributions."""
+        mean, variance = self.mean[rows], self.variance[rows]
+        if self.by_mode:
+            curve: Curve = lambda some, f: self.curve(rows[some], f)  # noqa: E731
+            bracket: Bracket = lambda some, m, v: self.bracket(rows[some], m, v)  # noqa: E731
+            return centred.tilted_average(curve, mean, variance, bracket, lambda some, f: function(rows[some], f))
+        return self.quadrature().tilted_average(
+            self.numbers[rows], mean, variance, lambda i, f: function(i.astype(np.intp), f)
+        )

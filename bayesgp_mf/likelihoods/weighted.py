@@ -1,0 +1,255 @@
+r"""Weights of cases: powers of a likelihood, handed to solvers as a likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.likelihoods import optional
+from bayesgp_mf.likelihoods.base import Likelihood
+from bayesgp_mf.likelihoods.powered import Powered
+from bayesgp_mf.types import Array, Derivs
+
+
+class _Part(NamedTuple):
+    """Cases whose powers are of one form.
+
+    Attributes
+    ----------
+    rows : (k,) array of int
+        Their numbers.
+    form : Any
+        What has their powers, or those less a constant: a likelihood, or `Powered`.
+    constant : float
+        In nats, to be added to the logarithm of ``form``.
+    slopes : Any
+        What has the derivatives in parameters of the likelihood.
+    """
+
+    rows: NDArray[np.intp]
+    form: Any
+    constant: float
+    slopes: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weighted:
+    r"""The likelihood of cases that count for more than one, or for less: :math:`p(t_i|f_i)^{w_i}`.
+
+    The evidence, and all that is pointwise (log-likelihood, leave-one-out density), is that of the power. What is said
+    of targets (`sample`, `predict_proba`, `predictive_moments`) is said of one, which counts once.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        p(t | f) of one case.
+    weights : (n,) array
+        Finite, >= 0, one for each case, in the order of the targets. A case of weight zero says nothing, and one of
+        weight 1 exactly what it says without weights.
+
+    Raises
+    ------
+    UndefinedQuantityError
+        If the likelihood forbids latent values (a step without flips), whose powers are all the same; or is one of
+        several classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> from bayesgp_mf.likelihoods.weighted import Weighted
+    >>> likelihood = Weighted(bgp.Probit(), np.array([2.0, 0.0]))
+    >>> solution = bgp.solve([[2.0, 1.0], [1.0, 2.0]], [1, -1], likelihood)
+    >>> solution.alpha.round(4)  # the second label says nothing
+    array([0.5858, 0.    ])
+    """
+
+    likelihood: Likelihood
+    weights: Array
+    _parts: tuple[_Part, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.likelihood.targets == "classes":
+            raise UndefinedQuantityError(
+                "weights go with one latent value for each case, and Softmax has one for each class. Leave them out, "
+                "or tell one class from the rest: y == label."
+            )
+        if self.likelihood.forbids:
+            raise UndefinedQuantityError(
+                "weights go with a likelihood that forbids no latent value: that of a step without flips is zero or "
+                "one, and so is its every power. Give it noise: Probit(noise_variance=1.0) or Step(flip=0.05)."
+            )
+        object.__setattr__(self, "_parts", tuple(_in_parts(self.likelihood, self.weights)))
+
+    @property
+    def targets(self) -> Literal["binary", "real", "classes"]:
+        """Those of the likelihood."""
+        return self.likelihood.targets
+
+    @property
+    def forbids(self) -> bool:
+        """No: a likelihood that does is refused."""
+        return False
+
+    @property
+    def log_concave(self) -> bool:
+        """Whether the likelihood is: then so are its powers."""
+        return self.likelihood.log_concave
+
+    @property
+    def of_one_case(self) -> Likelihood:
+        """The likelihood without weights."""
+        return optional.of_one_case(self.likelihood)
+
+    @property
+    def stored_by_case(self) -> dict[str, Array]:
+        """What a container holds of each case."""
+        return optional.stored_by_case(self.likelihood) | {"weights": self.weights}
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the likelihood is."""
+        return optional.is_flat(self.likelihood)
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        """Those of the likelihood."""
+        return optional.parameters(self.likelihood)
+
+    def with_parameters(self, **values: float) -> Weighted:
+        """Return the likelihood with other parameters and the same weights."""
+        return Weighted(optional.with_parameters(self.likelihood, values), self.weights)
+
+    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Array:
+        """Return the derivative of `log_partition` in one of the parameters."""
+        return self._each(lambda part, *a: np.asarray(part.slopes.parameter_derivative(name, *a)), t, mean, variance)
+
+    def log_prob(self, t: Array, f: Array) -> Derivs:
+        """Return w log p(t | f), and its derivatives in f, ``(..., n)`` each."""
+
+        def ask(part: _Part, t: Array, f: Array) -> Array:
+            value, d1, d2 = part.form.log_prob(t, f)
+            return np.array(np.broadcast_arrays(value + part.constant, d1, d2))
+
+        return Derivs(*self._each(ask, t, f, lead=(3,)))
+
+    def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
+        """Return log of the integral of p(t | f)^w N(f | mean, variance), and its derivatives in mean."""
+
+        def ask(part: _Part, t: Array, mean: Array, variance: Array) -> Array:
+            value, d1, d2 = part.form.log_partition(t, mean, variance)
+            return np.array(np.broadcast_arrays(value + part.constant, d1, d2))
+
+        return Derivs(*self._each(ask, t, mean, variance, lead=(3,)))
+
+    def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> tuple[Array, Array] | None:
+        """Return the third and fourth derivative of `log_partition`, where the likelihood has a form of them."""
+        known = True
+
+        def ask(part: _Part, t: Array, mean: Array, variance: Array, *derivs: Array) -> Array:
+            nonlocal known
+            less = Derivs(derivs[0] - part.constant, *derivs[1:])
+            found = optional.closed_higher_derivatives(part.form, t, mean, variance, less)
+            known &= found is not None
+            return np.zeros((2, *mean.shape)) if found is None else np.array(found)
+
+        third, fourth = self._each(ask, t, mean, variance, *derivs, lead=(2,))
+        return (third, fourth) if known else None
+
+    def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Array | None:
+        """Return what `cumulants.tilted_cumulants` does, where the likelihood has a form of it."""
+        known = True
+
+        def ask(part: _Part, t: Array, mean: Array, variance: Array) -> Array:
+            nonlocal known
+            found = optional.closed_cumulants(part.form, t, mean, variance, order)
+            known &= found is not None
+            return np.zeros((order - 2, *mean.shape)) if found is None else found
+
+        found = self._each(ask, t, mean, variance, lead=(order - 2,))
+        return found if known else None
+
+    def known_sites(self, t: Array, noise: float) -> tuple[Array, Array] | None:
+        """Return precisions and shifts of sites that are the same at every cavity, where the likelihood has such."""
+        known = True
+
+        def ask(part: _Part, t: Array) -> Array:
+            nonlocal known
+            found = optional.known_sites(part.form, t, noise)
+            known &= found is not None
+            return np.zeros((2, *t.shape)) if found is None else np.array(found)
+
+        precision, shift = self._each(ask, t, lead=(2,))
+        return (precision, shift) if known else None
+
+    def check_targets(self, name: str, t: Array) -> None:
+        """Raise a ValueError if the targets are none of the likelihood."""
+        optional.check_targets(self.likelihood, name, t)
+
+    def of_cases(self, which: NDArray[np.intp]) -> Weighted:
+        """Return the likelihood of some cases with their weights."""
+        return Weighted(optional.of_cases(self.likelihood, which), self.weights[which])
+
+    @property
+    def asked_of_new_cases(self) -> tuple[str, ...]:
+        """What may be given of each new case: what the likelihood takes."""
+        return optional.asked_of_new_cases(self.likelihood)
+
+    def of_new_cases(self, **given: Array) -> Likelihood:
+        """Return the likelihood of cases that are not those of the fit: each of them counts once."""
+        return optional.of_new_cases(self.likelihood, **given)
+
+    def predictive_moments(self, mean: Array, variance: Array) -> tuple[Array, Array] | None:
+        """Return mean and variance of one target of each case whose latent value is N(mean, variance)."""
+        return optional.predictive_moments(self.likelihood, mean, variance)
+
+    def predict_proba(self, mean: Array, variance: Array) -> Array:
+        """Return P(t = +1) of one label of each case when f ~ N(mean, variance)."""
+        return self.likelihood.predict_proba(mean, variance)
+
+    def sample(self, f: Array, rng: np.random.Generator) -> Array:
+        """Draw one target for each latent value."""
+        return self.likelihood.sample(f, rng)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Raise: the weights are those of certain cases, and say nothing about others."""
+        raise UndefinedQuantityError("weights are those of certain cases: fit(X, y, kernel, likelihood, weights=...).")
+
+    def _each(self, ask: Callable[..., Array], *arrays: Any, lead: tuple[int, ...] = ()) -> Array:
+        """Return what a function of a part and of arrays of its cases says of all; zero where the weight is zero."""
+        arrays = np.broadcast_arrays(*arrays, self.weights)[:-1]
+        if arrays[0].shape[-1] != self.weights.size:
+            raise ValueError(
+                f"this likelihood has the weights of {self.weights.size} cases, all of which must be asked for at once "
+                f"and in order, got shape {arrays[0].shape}."
+            )
+        found = np.zeros((*lead, *arrays[0].shape))
+        for part in self._parts:
+            found[..., part.rows] = ask(part, *(array[..., part.rows] for array in arrays))
+        return found
+
+
+def _in_parts(likelihood: Likelihood, weights: Array) -> list[_Part]:
+    """Return cases by what their powers are: the likelihood itself, another one, or an integral."""
+    found, rest = list[_Part](), [np.empty(0, dtype=np.intp)]
+    for weight in np.unique(weights[weights > 0]):
+        (rows,) = np.nonzero(weights == weight)
+        some = optional.of_cases(likelihood, rows)
+        if weight == 1.0:
+            found.append(_Part(rows, some, 0.0, some))
+            continue
+        power = optional.power(some, float(weight))
+        if power is None:
+            rest.append(rows)
+        else:
+            found.append(_Part(rows, *power, Powered(some, weights[rows])))
+    others = np.sort(np.concatenate(rest))
+    if others.size:
+        powered = Powered(optional.of_cases(likelihood, others), weights[others])
+        found.append(_Part(others, powered, 0.0, powered))
+    return found
