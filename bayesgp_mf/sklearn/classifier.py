@@ -6,14 +6,15 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Probit, Softmax
 from bayesgp_mf.one_vs_rest import OneVsRest
-from bayesgp_mf.sklearn.defaults import default_kernel
-from bayesgp_mf.sklearn.estimator import GPEstimator
+from bayesgp_mf.sklearn.defaults import VARIANCE, default_kernel
+from bayesgp_mf.sklearn.estimator import GPEstimator, is_streamed
 from bayesgp_mf.sklearn.fitted import EachClass, Streamed, Whole
 from bayesgp_mf.types import Array
 
@@ -136,15 +137,16 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
                 f"y must hold two or more classes, got one class, {self.classes_.tolist()}, among the cases whose "
                 "weight is not 0. There is nothing to tell apart."
             )
+        likelihood = self._likelihood()
         if self._is_joint():
-            likelihood, options = self._likelihood(), {"positive": self.classes_[1]} if self.classes_.size == 2 else {}
-            self._keep(self._solved(X, y, likelihood, weights, self._method(), **options))
+            options = {"positive": self.classes_[1]} if self.classes_.size == 2 else {}
+            self._keep(self._solved(X, y, likelihood, weights, **options))
         else:
-            likelihood = self._likelihood()
-            each = tuple(self._solved(X, y == c, likelihood, weights, self._method()) for c in self.classes_)
+            each = tuple(self._solved(X, y == c, likelihood, weights) for c in self.classes_)
             self._keep(self._together(each))
         return self
 
+    @available_if(is_streamed)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from more cases, which are then forgotten: a `streams.Stream`, of at most ``budget`` basis inputs.
 
@@ -210,10 +212,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         return self.classes_[targets.astype(np.intp)]
 
     def _default_kernel(self) -> Kernel:
-        return default_kernel(self.n_features_in_, self.bounds, noisy=False)
-
-    def _method(self) -> Any:
-        return "tap" if self.method is None else self.method
+        return default_kernel(self.n_features_in_, self.bounds, VARIANCE)
 
     def _is_joint(self) -> bool:
         """Tell whether one model has all classes."""

@@ -8,34 +8,32 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from bayesgp_mf.hyper import LogNormal, Prior
-from bayesgp_mf.kernels import Gaussian, Kernel, White
+from bayesgp_mf.kernels import Gaussian, Kernel
 
 REACH = 3.0
 """Length scales at the start, in sqrt(d): the distance of two cases of standardised inputs is sqrt(2 d) or so."""
 SPREAD = 0.5
-"""Standard deviation of the logarithm of a length scale. Without a prior, 30 or 60 of them are fitted to noise: a search
-takes ten times as long, and predicts worse than a single length scale (`make bench ARGS=sklearn`)."""
+"""Standard deviation of the logarithm of a length scale. Without a prior, 30 or 60 of them are fitted to noise: a
+search takes ten times as long, and predicts worse than with a single one (`make bench ARGS=sklearn`)."""
 VARIANCE = 10.0
 """Of the latent function of a classifier, where labels have noise variance 1."""
+SIGNAL = 1.0
+"""Of that of a regressor, whose targets have variance 1."""
 VARIANCE_SPREAD = 1.5
 NOISE = 0.1
 """Noise variance of a target of variance 1, at the start."""
 
 
-def default_kernel(d: int, bounds: Mapping[str, tuple[float, float]] | None, *, noisy: bool) -> Kernel:
-    """Return the kernel for d standardised inputs; ``noisy`` targets are real, of variance 1, and have noise in it.
-
-    Parameters that have bounds start within them.
-    """
-    lengthscale = np.full(d, REACH * math.sqrt(d))
-    kernel = Gaussian(lengthscale, 1.0) + White(NOISE) if noisy else Gaussian(lengthscale, VARIANCE)
+def default_kernel(d: int, bounds: Mapping[str, tuple[float, float]] | None, variance: float) -> Kernel:
+    """Return the kernel for d standardised inputs, whose parameters start within their bounds, if they have bounds."""
+    kernel = Gaussian(np.full(d, REACH * math.sqrt(d)), variance)
     limits = {name: bounds[name] for name in kernel.params if bounds and name in bounds}
     return kernel.replace(**{name: np.clip(kernel.params[name], *limits[name]) for name in limits})
 
 
 def default_priors(kernel: Kernel, without: Iterable[str]) -> dict[str, Prior]:
     """Return priors of the parameters of a default kernel, but for those that something else is said of."""
-    spread = {name: SPREAD if "lengthscale" in name else VARIANCE_SPREAD for name in kernel.params}
+    spread = {name: SPREAD if name == "lengthscale" else VARIANCE_SPREAD for name in kernel.params}
     centre = {name: float(np.log(np.ravel(value)[0])) for name, value in kernel.params.items()}
     left_out = set(without)
     return {name: LogNormal(centre[name], spread[name]) for name in spread if name not in left_out}

@@ -20,7 +20,7 @@ from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inputs import as_kernel, as_names, check_positive_integers
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.methods import get_method
-from bayesgp_mf.sklearn.defaults import default_kernel, default_priors
+from bayesgp_mf.sklearn.defaults import default_priors
 from bayesgp_mf.sklearn.fitted import CHAINS, Fitted, Streamed, Whole
 from bayesgp_mf.streams import Stream
 from bayesgp_mf.streams.stream import SEARCHES
@@ -107,7 +107,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
     def idata_(self) -> Container:
         """What `bayesgp_mf.fit` returns, for ArviZ; its draws are made when it is first asked for."""
         found = self._learned("idata_")
-        if "_idata" not in vars(self):
+        if self._idata is None:
             check_positive_integers(draws=self.draws)
             self._idata = found.container(self.draws, self._seed)
         return self._idata
@@ -152,8 +152,8 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         return fitted
 
     def _keep(self, fitted: Fitted) -> None:
-        vars(self).pop("_idata", None)  # of an earlier fit
         self._fitted = fitted
+        self._idata: Container | None = None  # draws of an earlier fit are none of this one
 
     def _new(self, X: Any) -> Array:
         """Return new inputs as numbers ``(m, d)``, checked against those of the fit."""
@@ -176,9 +176,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
             raise ValueError("sample_weight is zero for all cases, which leaves none to learn from.")
         return some, None if np.all(weights[some] == 1.0) else weights[some]
 
-    def _solved(
-        self, X: Array, y: Any, likelihood: Likelihood, weights: Array | None, method: Any, **options: Any
-    ) -> Whole:
+    def _solved(self, X: Array, y: Any, likelihood: Likelihood, weights: Array | None, **options: Any) -> Whole:
         """Return what all cases say, at the hyperparameters that they speak for."""
         kernel = self._default_kernel() if self.kernel is None else self.kernel
         strategy = None if self.hyper is None else get_strategy(self.hyper)
@@ -191,7 +189,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         starts = self.starts
         if starts is None and isinstance(self.hyper, str) and isinstance(strategy, Restartable):
             starts = 1
-        solver = get_method(method, likelihood)
+        solver = get_method("tap" if self.method is None else self.method, likelihood)
         idata = fit(
             self._with_names(X),
             y,
@@ -215,7 +213,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
             "method": describe_method(solver, likelihood),
         }
         known = {"kernel": kernel, "likelihood": likelihood, "method": solver}
-        given = {name: known[name] for name in known if "program" in said[name]}
+        given: dict[str, Any] = {name: known[name] for name in known if "program" in said[name]}
         return Whole(idata, posterior(idata, **given), given, weights)
 
     def _priors(self, kernel: Kernel) -> Any:
@@ -225,13 +223,17 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         given = dict(self.priors or {})
         return {**default_priors(kernel, {*given, *(self.bounds or {}), *as_names("fixed", self.fixed)}), **given}
 
-    def _streamed(self, known: Fitted | None, X: Array, y: Any, weights: Array | None, likelihood: Likelihood) -> Streamed:
+    def _streamed(
+        self, known: Fitted | None, X: Array, y: Any, weights: Array | None, likelihood: Likelihood
+    ) -> Streamed:
         """Return what a batch adds to what is known: nothing, a stream, or all cases of ``fit``, under its kernel."""
         if isinstance(known, Streamed):
             stream = known.posterior
         else:
-            self._check_streamed()
-            options = {"classes": (False, True) if likelihood.targets == "binary" else None, "random_seed": self._seed}
+            options: dict[str, Any] = {
+                "classes": (False, True) if likelihood.targets == "binary" else None,
+                "random_seed": self._seed,
+            }
             if isinstance(known, Whole):
                 stream = Stream(known.kernel, likelihood, self.budget, **options)
                 problem = known.posterior.problem
@@ -242,22 +244,24 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
                 stream = Stream(kernel, likelihood, self.budget, hyper=self.hyper, **options)
         return Streamed(_updated(stream, self._with_names(X), y, weights))
 
-    def _check_streamed(self) -> None:
-        """Raise a ValueError if a parameter is not there for a stream, which would leave it out of account."""
-        solver = None if self.method is None else get_method(self.method)
-        if solver is not None and solver.name != "tap":
-            raise ValueError(f"partial_fit learns by method 'tap', got method={solver.name!r}. Leave it out.")
-        if self.hyper is not None and self.hyper not in SEARCHES:
-            raise ValueError(
-                f"partial_fit keeps one kernel: hyper must be None or one of {list(SEARCHES)}, got {self.hyper!r}."
-            )
-        if self.inducing is not None:
-            raise ValueError("partial_fit keeps as many inputs as budget says. Leave out inducing.")
-
     def _with_names(self, X: Array) -> Any:
         """Return inputs under the names of their columns, if they have names: kernels of some columns ask for them."""
         names = getattr(self, "feature_names_in_", None)
         return X if names is None else pd.DataFrame(X, columns=names)
+
+
+def is_streamed(model: GPEstimator) -> bool:
+    """Tell whether there is a ``partial_fit``, or raise an AttributeError that says which parameter it is not for."""
+    solver = None if model.method is None else get_method(model.method)
+    if solver is not None and solver.name != "tap":
+        raise AttributeError(f"partial_fit learns by method 'tap', got method={solver.name!r}. Leave it out.")
+    if model.hyper is not None and model.hyper not in SEARCHES:
+        raise AttributeError(
+            f"partial_fit keeps one kernel: hyper must be None or one of {list(SEARCHES)}, got {model.hyper!r}."
+        )
+    if model.inducing is not None:
+        raise AttributeError("partial_fit keeps as many inputs as budget says. Leave out inducing.")
+    return True
 
 
 def _updated(stream: Stream, X: Any, y: Any, weights: Array | None) -> Stream:

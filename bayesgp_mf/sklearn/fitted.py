@@ -91,29 +91,35 @@ class Whole:
 
     @property
     def kernel(self) -> Kernel:
+        """The kernel, if there is one."""
         if isinstance(self.posterior, Mixture):
             raise self._averages("kernel_", "[part.kernel for part in posterior_.parts]")
         return self.posterior.kernel
 
     @property
     def log_evidence(self) -> float:
+        """That of the one setting, in nats."""
         if isinstance(self.posterior, Mixture):
             raise self._averages("log_evidence_", "posterior_.log_evidences")
         return self.posterior.log_evidence
 
     def loo(self) -> Any:
+        """Return the leave-one-out estimate from the cavities."""
         return loo(self.idata, **self.given)
 
     def container(self, draws: int, seed: int) -> Container:
+        """Return the container of the fit, with more draws."""
         if isinstance(self.posterior, Mixture):
             return self.idata
         return with_draws(self.idata, self.posterior, CHAINS, draws, np.random.default_rng(seed))
 
     def predict_proba(self, X: Array) -> Array:
+        """Return the probabilities of the posterior process."""
         with one_thread_if_small(self.posterior.problem.n):
             return self.posterior.predict_proba(X)
 
     def moments(self, X: Array) -> tuple[Array, Array]:
+        """Return mean and variance of targets, over the settings of the hyperparameters too."""
         likelihood = of_new_cases(self.posterior.problem.likelihood)
 
         def ask(part: Process, _: float) -> tuple[Array, Array]:
@@ -123,6 +129,7 @@ class Whole:
             return self.posterior.moments(ask) if isinstance(self.posterior, Mixture) else ask(self.posterior, 1.0)
 
     def covariance(self, X: Array) -> Array:
+        """Return the covariances of targets, over the settings of the hyperparameters too."""
         likelihood, parts = of_new_cases(self.posterior.problem.likelihood), self.posterior.parts
         weights = self.posterior.weights if isinstance(self.posterior, Mixture) else np.ones(1)
         with one_thread_if_small(self.posterior.problem.n):
@@ -133,6 +140,7 @@ class Whole:
             return np.asarray(sum(weight * one for weight, one in zip(weights, each, strict=True)) + between)
 
     def sample(self, X: Array, draws: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Return targets, each draw at a setting of the hyperparameters."""
         parts = self.posterior.parts
         weights = self.posterior.weights if isinstance(self.posterior, Mixture) else np.ones(1)
         part_of = np.sort(rng.choice(len(parts), size=draws, p=weights))
@@ -154,28 +162,36 @@ class Streamed:
 
     @property
     def kernel(self) -> Kernel:
+        """The kernel, as it is now."""
         return self.posterior.kernel
 
     @property
     def log_evidence(self) -> float:
+        """An error to read: each batch was told from those before it."""
         raise NotThereError("a stream has no evidence, but posterior_.log_score: how well it predicted each batch.")
 
     def loo(self) -> Any:
+        """Raise: the cases are gone."""
         raise NotThereError("a stream keeps no cases to leave out. How well it predicted each is posterior_.log_score.")
 
     def container(self, draws: int, seed: int) -> Container:
+        """Return draws at the basis inputs."""
         return self.posterior.to_container(draws=draws, chains=CHAINS, random_seed=seed)
 
     def predict_proba(self, X: Array) -> Array:
+        """Return the probabilities of the stream."""
         return self.posterior.predict_proba(X)
 
     def moments(self, X: Array) -> tuple[Array, Array]:
+        """Return mean and variance of targets."""
         return target_moments(self.posterior.likelihood, *self.posterior.latent(X))
 
     def covariance(self, X: Array) -> Array:
+        """Return the covariances of targets."""
         return _with_noise(self.posterior.likelihood, self._latent(X)[1])
 
     def sample(self, X: Array, draws: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Return targets, drawn from the joint Gaussian at these inputs."""
         mean, covariance = self._latent(X)
         root = psd_root(covariance)
         f = mean + rng.standard_normal((draws, root.shape[1])) @ root.T
@@ -207,25 +223,32 @@ class EachClass:
 
     @property
     def kernel(self) -> Kernel:
+        """A kernel for each class."""
         return PerClass(*[one.kernel for one in self.each])
 
     @property
     def log_evidence(self) -> float:
+        """An error to read: there is no joint model."""
         raise self._separate("log_evidence_", "[p.log_evidence for p in posterior_.posteriors]")
 
     def loo(self) -> Any:
+        """Raise: there is no joint model."""
         raise self._separate("loo_", "posterior_.loo_proba")
 
     def container(self, draws: int, seed: int) -> Container:
+        """Raise: there is no joint model."""
         raise self._separate("idata_", "posterior_.posteriors")
 
     def predict_proba(self, X: Array) -> Array:
+        """Return what each classifier says of its class, divided by the sum."""
         return self.posterior.predict_proba(X)
 
     def moments(self, X: Array) -> tuple[Array, Array]:
+        """Raise: targets are classes."""
         raise UndefinedQuantityError("classes have no moments.")
 
     def covariance(self, X: Array) -> Array:
+        """Raise: targets are classes."""
         raise UndefinedQuantityError("classes have no covariances.")
 
     def sample(self, X: Array, draws: int, rng: np.random.Generator) -> NDArray[Any]:
@@ -272,4 +295,4 @@ def _with_noise(likelihood: Likelihood, covariance: Array) -> Array:
 def _targets(likelihood: Likelihood, f: Array, rng: np.random.Generator) -> NDArray[Any]:
     """Return targets ``(draws, m)`` of latent values ``(draws, m)``, or ``(draws, m, C)`` of several classes."""
     drawn = draw_targets(likelihood, f[None], rng)[0]
-    return np.maximum(drawn, 0) if likelihood.targets == "binary" else drawn
+    return np.asarray(np.maximum(drawn, 0) if likelihood.targets == "binary" else drawn)

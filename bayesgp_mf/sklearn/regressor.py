@@ -6,16 +6,13 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Gaussian
-from bayesgp_mf.likelihoods.optional import latent_noise
-from bayesgp_mf.sklearn.defaults import default_kernel
-from bayesgp_mf.sklearn.estimator import GPEstimator
-
-LEAST_NOISE = 1e-6
-"""Noise variance of the default likelihood, which a White kernel in the default kernel adds the tuned part to."""
+from bayesgp_mf.sklearn.defaults import NOISE, SIGNAL, default_kernel
+from bayesgp_mf.sklearn.estimator import GPEstimator, is_streamed
 
 
 class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -27,16 +24,15 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
     ----------
     kernel : Kernel or pymc.gp.cov.BaseCovariance, optional
         Prior covariance. By default a `Gaussian` kernel with a length scale for each input, which suits standardised
-        inputs, plus a `White` one for the noise, and log-normal priors of their parameters.
+        inputs, and log-normal priors of its parameters.
     likelihood : Likelihood, optional
-        ``likelihoods.Gaussian`` by default, with hardly any noise beside that of the kernel; or `StudentT`, `Poisson`,
-        `NegativeBinomial`.
+        ``likelihoods.Gaussian`` by default; or `StudentT`, `Poisson`, `NegativeBinomial`.
     normalize_y : bool
         Subtract the mean of the targets, and divide them by their standard deviation; predictions are in the units of
         the targets again, what the fit says (``idata_``, ``log_evidence_``, ``kernel_``) is not. Give False for counts.
         The default, None, normalises where neither kernel nor likelihood is given.
     method : str or Solver, optional
-        As for `fit`; by default "exact" with Gaussian noise, "tap" otherwise.
+        As for `fit`; "tap" by default, which is exact with Gaussian noise.
     hyper, priors, bounds, fixed, starts, inducing, control : optional
         As for `fit`, but that a search has one start by default, as in scikit-learn. ``hyper=None`` keeps the kernel.
     budget : int or None
@@ -129,10 +125,10 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         some, weights = self._begin(X.shape[0], sample_weight)
         X, y = X[some], y[some].astype(np.float64)
         self._set_units(y, weights)
-        likelihood = self._likelihood()
-        self._keep(self._solved(X, (y - self._centre) / self._unit, likelihood, weights, self._method(likelihood)))
+        self._keep(self._solved(X, (y - self._centre) / self._unit, self._likelihood(), weights))
         return self
 
+    @available_if(is_streamed)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from more cases, which are then forgotten: a `streams.Stream`, of at most ``budget`` basis inputs.
 
@@ -193,15 +189,10 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         return self._centre + self._unit * targets
 
     def _default_kernel(self) -> Kernel:
-        return default_kernel(self.n_features_in_, self.bounds, noisy=True)
+        return default_kernel(self.n_features_in_, self.bounds, SIGNAL)
 
     def _likelihood(self) -> Any:
-        likelihood = Gaussian(LEAST_NOISE) if self.likelihood is None else self.likelihood
+        likelihood = Gaussian(NOISE) if self.likelihood is None else self.likelihood
         if getattr(likelihood, "targets", "real") != "real":
             raise ValueError(f"GPRegressor is for real targets, and {likelihood!r} has classes. Use GPClassifier.")
         return likelihood
-
-    def _method(self, likelihood: Any) -> Any:
-        if self.method is not None:
-            return self.method
-        return "tap" if latent_noise(likelihood) is None else "exact"

@@ -9,7 +9,7 @@ from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessR
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import bayesgp_mf as bgp
-from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.errors import BoundWarning, UndefinedQuantityError
 from bayesgp_mf.kernels import Gaussian, White
 from bayesgp_mf.likelihoods import Gaussian as Noise
 from bayesgp_mf.one_vs_rest import fit_one_vs_rest
@@ -79,10 +79,11 @@ def test_the_default_kernel_has_priors_but_where_something_else_is_said(cases):
     assert model.kernel_.lengthscale.shape == (2,)
     np.testing.assert_allclose(other.kernel_.lengthscale, 0.1, rtol=0.1)
     assert GPClassifier(fixed=["variance"]).fit(X, labels).kernel_.variance == 10.0
-    assert np.all(GPClassifier(bounds={"lengthscale": (2.0, 2.5)}).fit(X, labels).kernel_.lengthscale <= 2.5)
+    with pytest.warns(BoundWarning, match="lengthscale"):  # which start within their bounds, and have no prior
+        bounded = GPClassifier(bounds={"lengthscale": (2.0, 2.5)}).fit(X, labels)
+    assert bounded.kernel_.lengthscale[0] == pytest.approx(2.0)
     regressor = GPRegressor().fit(X, real)
     assert regressor.score(X, real) > 0.9
-    assert 0.15 < np.sqrt(regressor.kernel_.params["white_variance"]) * real.std() < 0.6  # 0.3 it was
 
 
 def test_the_container_has_draws_when_it_is_asked_for(cases):
@@ -168,9 +169,8 @@ def test_counts_and_outliers(cases):
 
 def test_an_average_over_hyperparameters(cases):
     X, real, _, new = cases
-    prior = {"gaussian_lengthscale": bgp.hyper.LogNormal(0.0, 0.5)}
-    kernel = KERNEL + White(0.2)
-    model = GPRegressor(kernel, Noise(0.1), hyper="integrate", priors=prior, draws=5).fit(X, real - 5.0)
+    prior = {"lengthscale": bgp.hyper.LogNormal(0.0, 0.5)}
+    model = GPRegressor(KERNEL, Noise(0.1), hyper="integrate", priors=prior, draws=5).fit(X, real - 5.0)
     assert isinstance(model.posterior_, Mixture)
     assert model.idata_["posterior"]["f"].shape == (4, 5, 40)
     mean, sd = model.predict(new, return_std=True)

@@ -61,7 +61,8 @@ def test_after_a_fit_it_goes_on_from_there():
     kernel = model.kernel_
     model.partial_fit(X[45:], REAL[45:])
     unit, centre = np.std(REAL[:45]), np.mean(REAL[:45])
-    whole = GPRegressor(kernel, Noise(1e-6), hyper=None).fit(X, (REAL - centre) / unit)
+    noise = model.posterior_.likelihood
+    whole = GPRegressor(kernel, noise, hyper=None).fit(X, (REAL - centre) / unit)
     assert model.kernel_ == kernel
     np.testing.assert_allclose(model.predict(NEW), centre + unit * whole.predict(NEW), rtol=1e-5)
     classifier = GPClassifier(random_state=1).fit(X[:45], LABELS[:45])
@@ -69,9 +70,9 @@ def test_after_a_fit_it_goes_on_from_there():
     before = classifier.predict_proba(NEW)
     assert classifier.partial_fit(X[45:], LABELS[45:]).kernel_ == kernels
     assert np.abs(classifier.predict_proba(NEW) - before).max() > 0.01
-    joint = GPClassifier(KERNEL, multi_class="softmax", method="laplace", hyper=None).fit(X, LABELS)
+    joint = GPClassifier(KERNEL, multi_class="softmax", hyper=None).fit(X[:30], LABELS[:30])
     with pytest.raises(ValueError, match="this fit is of all of them together"):
-        joint.partial_fit(X, LABELS)
+        joint.partial_fit(X[30:], LABELS[30:])
 
 
 def test_weights_of_batches_and_of_a_fit_before_them():
@@ -91,11 +92,21 @@ def test_what_a_stream_is_not_for_is_said():
         GPClassifier(hyper=None).partial_fit(X, y, classes=[False, True]).partial_fit(X, y, classes=[1, 2])
     with pytest.raises(ValueError, match=r"none of the classes \['a', 'b'\]: \['c'\]"):
         GPClassifier(hyper=None).partial_fit(X, LABELS, classes=["a", "b"])
-    with pytest.raises(ValueError, match="hyper must be None or one of"):
-        GPRegressor(hyper="integrate").partial_fit(X, REAL)
-    with pytest.raises(ValueError, match="learns by method 'tap', got method='laplace'"):
-        GPClassifier(method="laplace").partial_fit(X, y, classes=[False, True])
-    with pytest.raises(ValueError, match="Leave out inducing"):
-        GPRegressor(inducing=5).partial_fit(X, REAL)
     with pytest.raises(ValueError, match="got one class"):
         GPClassifier().partial_fit(X, y, classes=[True])
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (GPRegressor(hyper="integrate"), "hyper must be None or one of"),
+        (GPClassifier(method="laplace"), "learns by method 'tap', got method='laplace'"),
+        (GPRegressor(inducing=5), "Leave out inducing"),
+    ],
+    ids=["average", "method", "inducing"],
+)
+def test_a_model_that_is_no_stream_has_no_partial_fit(model, message):
+    assert not hasattr(model, "partial_fit")
+    with pytest.raises(AttributeError, match="has no attribute 'partial_fit'") as raised:
+        _ = model.partial_fit
+    assert message in str(raised.value.__cause__)
