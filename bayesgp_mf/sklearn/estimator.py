@@ -36,6 +36,9 @@ LARGEST_SEED = 2**31 - 1
 class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn has no types
     """A Gaussian process with scikit-learn's face; `GPClassifier` and `GPRegressor` are the two there are."""
 
+    _fitted: Fitted
+    _idata: Container | None
+
     def __init__(
         self,
         kernel: Any = None,
@@ -148,12 +151,11 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
     def _learned(self, name: str) -> Fitted:
         if "_fitted" not in vars(self):
             raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet: call fit before {name}.")
-        fitted: Fitted = self._fitted
-        return fitted
+        return self._fitted
 
     def _keep(self, fitted: Fitted) -> None:
         self._fitted = fitted
-        self._idata: Container | None = None  # draws of an earlier fit are none of this one
+        self._idata = None  # draws of an earlier fit are none of this one
 
     def _new(self, X: Any) -> Array:
         """Return new inputs as numbers ``(m, d)``, checked against those of the fit."""
