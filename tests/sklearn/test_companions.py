@@ -13,6 +13,8 @@ from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.gaussian_process.kernels import RBF
 from sklearn.inspection import PartialDependenceDisplay, permutation_importance
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -152,3 +154,20 @@ def test_a_notebook_shows_an_estimator_before_and_after_its_fit():
         assert "Gaussian" in repr(model) or "draws=2" in repr(model)
         assert "<div" in model._repr_html_()
         assert "<div" in model.fit(X, y)._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("model", "grid"),
+    [
+        (GPClassifier(Gaussian(1.0), hyper=None), {"kernel__lengthscale": [0.5, 2.0]}),
+        (GaussianProcessClassifier(RBF(1.0), optimizer=None), {"kernel__length_scale": [0.5, 2.0]}),
+    ],
+    ids=["ours", "theirs"],
+)
+def test_a_script_is_that_of_scikit_learns_own_estimator(mixed, model, grid):
+    table, y = mixed
+    numbers, words = ("numbers", StandardScaler(), ["age", "dose"]), ("words", OneHotEncoder(), ["site"])
+    columns = ColumnTransformer([numbers, words], sparse_threshold=0)
+    search = GridSearchCV(make_pipeline(columns, GridSearchCV(model, grid, cv=2)), {}, cv=2).fit(table, y)
+    assert search.score(table, y) > 0.8
+    assert cross_val_score(make_pipeline(columns, model), table, y, cv=2).mean() > 0.6

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from bayesgp_mf.progress import progress_bar
 from validation.benchmarks import (
     ard,
+    estimators,
     evidences,
     hyperparameters,
     hyperposterior,
@@ -47,8 +48,9 @@ SECTIONS: dict[str, Section] = {
     "inla": inla.benchmarks,
     "hyperposterior": hyperposterior.benchmarks,
     "inducing": inducing.benchmarks,
+    "sklearn": estimators.benchmarks,
 }
-ON_REQUEST = ("inla", "hyperposterior", "inducing")
+ON_REQUEST = ("inla", "hyperposterior", "inducing", "sklearn")
 """Run when they are named: models in PyMC, most of whose time is sampling and compilation, and an hour of peers."""
 OUTPUT = Path("reports/bench.json")
 ABOUT = "Measure times, memory and scores beside other packages."
