@@ -11,7 +11,7 @@ left to `Quadrature`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -27,6 +27,8 @@ Curve: TypeAlias = Callable[[Any, Array], Derivs]
 """``curve(rows, f)`` is log p(t|f) with two derivatives, for the cases named by an index array that broadcasts to f."""
 Bracket: TypeAlias = Callable[[Any, Array, Array], tuple[Array, Array]]
 """``bracket(rows, mean, variance)`` has the mode of each tilted density between its two answers."""
+Values: TypeAlias = Callable[[Any, Array], Array]
+"""``values(rows, f)`` are any numbers that depend on f, for the cases named by such an index array."""
 _DROP = 42.0  # nats below the mode: exp(-42) is 1/1000 of rounding
 _POINTS = (32, 128, 512, 2048, 8192)
 _AGREE = 1e-8  # the error of the rule with both halves is about the square of this
@@ -90,6 +92,13 @@ class Centred:
         """Return bounds ``(n,)`` between which p(t|f) N(f | mean, variance) is largest."""
         return self._of_targets(t)[1](slice(None), mean, variance)
 
+    def _tilted_average(self, t: Array, mean: Array, variance: Array, values: Callable[[Array, Array], Array]) -> Array:
+        """Return the average of ``values(t, f)`` over the tilted density of each case."""
+        t, mean, variance = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (t, mean, variance)))
+        curve, bracket = self._of_targets(t)
+        flat = t.ravel()
+        return tilted_average(curve, mean, variance, bracket, lambda rows, f: values(flat[rows], f))
+
     def _of_targets(self, t: Array) -> tuple[Curve, Bracket]:
         """Return log p and brackets of modes for targets, whose cases are numbered along the flattened shape."""
         raise NotImplementedError
@@ -103,21 +112,69 @@ def log_partition(curve: Curve, mean: Array, variance: Array, bracket: Bracket) 
     :math:`(\langle f \rangle - m)/v` and :math:`(\mathrm{Var}(f) - v)/v^2`, which keep their digits there. At variance
     0 it is the curve itself. The cases of ``curve`` and ``bracket`` are numbered along the flattened shape.
     """
+    return Derivs(
+        *_integrals(
+            curve,
+            mean,
+            variance,
+            bracket,
+            3,
+            curve,
+            lambda some, nodes: _derivatives(nodes, some.variance),
+            lambda rest: _adaptive(curve, rest).log_partition(*rest.numbered()),
+        )
+    )
+
+
+def tilted_average(curve: Curve, mean: Array, variance: Array, bracket: Bracket, values: Values) -> Array:
+    """Return averages of ``values(rows, f)`` under tilted densities p(t|f) N(f | mean, variance); all of one shape.
+
+    The derivative of log p(t|f) in a parameter has that of `log_partition` as its average. At variance 0 it is that of
+    the mean alone.
+    """
+    (average,) = _integrals(
+        curve,
+        mean,
+        variance,
+        bracket,
+        1,
+        lambda rows, f: (values(rows, f),),
+        lambda some, nodes: (_average(nodes.weight, values(some.rows[:, None], some.mean[:, None] + nodes.distance)),),
+        lambda rest: (
+            _adaptive(curve, rest).tilted_average(
+                *rest.numbered(), lambda i, f: values(rest.rows[i.astype(np.intp)][:, None], f)
+            ),
+        ),
+    )
+    return np.asarray(average)
+
+
+def _integrals(
+    curve: Curve,
+    mean: Array,
+    variance: Array,
+    bracket: Bracket,
+    count: int,
+    certain: Callable[[Any, Array], Sequence[Array]],
+    by_nodes: Callable[[Cases, _Nodes], Sequence[Array]],
+    adaptively: Callable[[Cases], Sequence[Array]],
+) -> Array:
+    """Return ``count`` numbers of each case, ``(count, ...)``: at variance zero, by nodes, and where none settled."""
     check_gaussian_variance(variance)
-    shape, centre, spread = mean.shape, mean.ravel(), variance.ravel()
-    answer = np.empty((3, centre.size))
-    (certain,) = np.nonzero(spread == 0)
-    answer[:, certain] = curve(certain, centre[certain])
+    centre, spread = mean.ravel(), variance.ravel()
+    answer = np.empty((count, centre.size))
+    (rows,) = np.nonzero(spread == 0)
+    answer[:, rows] = certain(rows, centre[rows])
     (rows,) = np.nonzero(spread > 0)
     cases = Cases(rows, centre[rows], spread[rows], *bracket(rows, centre[rows], spread[rows]))
 
     def consider(some: Cases, nodes: _Nodes) -> None:
-        answer[:, some.rows] = _derivatives(nodes, some.variance)
+        answer[:, some.rows] = by_nodes(some, nodes)
 
     rest = _at_nodes(curve, cases, consider)
     if rest.rows.size:
-        answer[:, rest.rows] = _adaptive(curve, rest).log_partition(*rest.numbered())
-    return Derivs(*(row.reshape(shape) for row in answer))
+        answer[:, rest.rows] = adaptively(rest)
+    return answer.reshape(count, *mean.shape)
 
 
 def tilted_cumulants(curve: Curve, mean: Array, variance: Array, bracket: Bracket, order: int) -> Array:
@@ -137,25 +194,6 @@ def tilted_cumulants(curve: Curve, mean: Array, variance: Array, bracket: Bracke
     rest = _at_nodes(curve, Cases(rows, mean, variance, *bracket(rows, mean, variance)), consider)
     if rest.rows.size:
         found[:, rest.rows] = _adaptive(curve, rest).tilted_cumulants(*rest.numbered(), order)
-    return found
-
-
-def tilted_average(
-    curve: Curve, mean: Array, variance: Array, bracket: Bracket, function: Callable[[Any, Array], Array]
-) -> Array:
-    """Return averages ``(n,)`` over tilted densities of ``function(rows, f)``, for variances ``(n,)`` above zero."""
-    found = np.empty(mean.size)
-    rows = np.arange(mean.size)
-
-    def consider(some: Cases, nodes: _Nodes) -> None:
-        values = function(some.rows[:, None], some.mean[:, None] + nodes.distance)
-        found[some.rows] = _average(nodes.weight, np.where(nodes.weight > 0, values, 0.0))
-
-    rest = _at_nodes(curve, Cases(rows, mean, variance, *bracket(rows, mean, variance)), consider)
-    if rest.rows.size:
-        found[rest.rows] = _adaptive(curve, rest).tilted_average(
-            *rest.numbered(), lambda i, f: function(rest.rows[i.astype(np.intp)], f)
-        )
     return found
 
 

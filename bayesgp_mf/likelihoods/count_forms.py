@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import expit, gammaln, log_expit
+from scipy.special import digamma, expit, gammaln, log_expit
 
 from bayesgp_mf.types import Array, Derivs
 
 _STIRLING = 30.0  # from here on the series below is right to rounding
+_SMALL, _TERMS = 0.02, 11  # below this a logarithm is written as a series, right to rounding
 _POISSON_LARGEST = 1e15  # numpy draws rates up to 9e18; from here on a Gaussian is a Poisson law to 3e-8
 
 
@@ -49,6 +50,33 @@ def log_rising(start: Array, count: Array) -> Array:
     return np.where(start < _STIRLING, plain, series)
 
 
+def log_rising_slope(start: Array, count: Array) -> Array:
+    """Return the derivative of `log_rising` in the start, with its digits for a large one."""
+    start, count = np.broadcast_arrays(start, count)
+    plain = digamma(start + count) - digamma(start) - count / start
+    large = np.maximum(start, _STIRLING)
+    ratio = count / large
+    series = _log1p_beyond(ratio) + 0.5 * ratio / (large + count)
+    series = series + _remainder_slope(large + count) - _remainder_slope(large)
+    return np.where(start < _STIRLING, plain, series)
+
+
+def odds_beyond_log(x: Array) -> Array:
+    """Return q/(1 + q) - log(1 + q) for the odds q = exp(x), with its digits where they are small."""
+    small = x < np.log(_SMALL)
+    odds = np.exp(np.where(small, x, 0.0))
+    return np.where(small, -_log1p_beyond(odds) - odds**2 / (1.0 + odds), expit(x) + log_expit(-x))
+
+
+def _log1p_beyond(x: Array) -> Array:
+    """Return log(1 + x) - x for x >= 0."""
+    near = np.minimum(x, _SMALL)
+    total = np.zeros_like(near)
+    for k in range(_TERMS, 1, -1):
+        total = near * total + (-1.0) ** (k + 1) / k
+    return np.where(x < _SMALL, near**2 * total, np.log1p(x) - x)
+
+
 def log_choose(total: Array, count: Array) -> Array:
     """Return the log of the binomial coefficient."""
     few = np.minimum(count, total - count)
@@ -59,6 +87,11 @@ def log_choose(total: Array, count: Array) -> Array:
 def _remainder(x: Array) -> Array:
     """Return what Stirling's formula lacks of log Gamma(x), to 1e-17 from 30 on."""
     return np.asarray((1.0 / 12.0 - (1.0 / 360.0 - (1.0 / 1260.0 - 1.0 / 1680.0 / x**2) / x**2) / x**2) / x)
+
+
+def _remainder_slope(x: Array) -> Array:
+    """Return the derivative of `_remainder`."""
+    return np.asarray(-(1.0 / 12.0 - (1.0 / 120.0 - (1.0 / 252.0 - 1.0 / 240.0 / x**2) / x**2) / x**2) / x**2)
 
 
 def of_odds(up: Array, down: Array, x: Array) -> Derivs:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import expit, gammaln
 
 from bayesgp_mf.likelihoods.base import refuse_probabilities
 from bayesgp_mf.likelihoods.centred import Bracket, Centred, Curve
@@ -17,6 +17,8 @@ from bayesgp_mf.likelihoods.count_forms import (
     draw_poisson,
     higher_of_odds,
     log_rising,
+    log_rising_slope,
+    odds_beyond_log,
     of_odds,
 )
 from bayesgp_mf.types import Array, Derivs
@@ -132,6 +134,32 @@ class NegativeBinomial(Centred):
         """Return log p(t|f) in nats, and its derivatives in f; ``t`` and ``f`` broadcast."""
         t, f = np.broadcast_arrays(np.asarray(t, dtype=np.float64), np.asarray(f, dtype=np.float64))
         return self._at(t, self._constant(t), f)
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The dispersion."""
+        return {"dispersion": self.dispersion}
+
+    def with_parameters(self, **values: float) -> NegativeBinomial:
+        """Return the likelihood with another dispersion."""
+        return replace(self, **values)
+
+    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Array:
+        r"""Return the derivative of `log_partition` in the dispersion, the tilted average of that of log p(t|f).
+
+        With :math:`x = f - \log r` and the derivative psi of log Gamma it is
+
+        .. math::
+            \psi(r + t) - \psi(r) - t/r + \left(1 + t/r\right) \sigma(x) - \log(1 + e^x),
+
+        of which all terms are small where r is large.
+        """
+        return self._tilted_average(t, mean, variance, self._dispersion_slope)
+
+    def _dispersion_slope(self, t: Array, f: Array) -> Array:
+        x = f - np.log(self.dispersion)
+        slope = log_rising_slope(np.asarray(self.dispersion), t)
+        return np.asarray(slope + odds_beyond_log(x) + t / self.dispersion * expit(x))
 
     def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> tuple[Array, Array] | None:
         """Return the third and fourth derivative of `log_partition` at variance zero; else None."""

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.likelihoods import centred, optional
 from bayesgp_mf.likelihoods.base import Likelihood
-from bayesgp_mf.likelihoods.centred import Bracket, Curve
 from bayesgp_mf.likelihoods.quadrature import Quadrature
 from bayesgp_mf.types import Array, Derivs
 
@@ -70,13 +69,16 @@ class Powered:
         The average is over the tilted distribution, ``(k,)``.
         """
         asked = _Asked(self, t, mean, variance)
-        found = np.empty(asked.mean.size)
-        (certain,) = np.nonzero(asked.variance == 0)
-        if certain.size:
-            found[certain] = asked.slope(name)(certain, asked.mean[certain])
+        slope = asked.slope(name)
+        if asked.by_mode:
+            found = centred.tilted_average(asked.curve, asked.mean, asked.variance, asked.bracket, slope)
+            return found.reshape(asked.shape)
+        found = slope(asked.numbers.astype(np.intp), asked.mean)
         (rows,) = np.nonzero(asked.variance > 0)
         if rows.size:
-            found[rows] = asked.average(rows, asked.slope(name))
+            found[rows] = asked.quadrature().tilted_average(
+                asked.numbers[rows], asked.mean[rows], asked.variance[rows], lambda i, f: slope(i.astype(np.intp), f)
+            )
         return found.reshape(asked.shape)
 
 
@@ -144,19 +146,10 @@ class _Asked:
 
         def ask(rows: Any, f: Array) -> Array:
             which = np.ravel(rows)
+            if not which.size:
+                return f
             t = np.broadcast_to(self._t[which], f.T.shape)
             found = optional.parameter_derivative(self.likelihood(which), name, t, f.T, np.zeros(t.shape))
             return np.asarray((self._power.weights[self._case[which]] * found).T)
 
         return ask
-
-    def average(self, rows: NDArray[np.intp], function: Callable[[Any, Array], Array]) -> Array:
-        """Return the averages of a function of rows and f over the tilted distributions."""
-        mean, variance = self.mean[rows], self.variance[rows]
-        if self.by_mode:
-            curve: Curve = lambda some, f: self.curve(rows[some], f)  # noqa: E731
-            bracket: Bracket = lambda some, m, v: self.bracket(rows[some], m, v)  # noqa: E731
-            return centred.tilted_average(curve, mean, variance, bracket, lambda some, f: function(rows[some], f))
-        return self.quadrature().tilted_average(
-            self.numbers[rows], mean, variance, lambda i, f: function(i.astype(np.intp), f)
-        )

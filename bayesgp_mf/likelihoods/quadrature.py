@@ -175,19 +175,19 @@ class Quadrature:
             moments[:, block] = [average(scaled**k) for k in range(1, order + 1)]
         return from_moments(moments)[2:]
 
-    def tilted_average(
-        self, t: Array, mean: Array, variance: Array, function: Callable[[Array, Array], Array]
-    ) -> Array:
-        """Return averages ``(n,)`` over tilted densities of ``function(t, f)``, for variances ``(n,)`` above zero."""
+    def tilted_average(self, t: Array, mean: Array, variance: Array, values: _Density) -> Array:
+        """Return the averages ``(n,)`` of ``values(t, f)`` over the tilted densities, for variances above zero.
+
+        ``values`` is asked for targets ``(k,)`` and latent values ``(k, p)``.
+        """
         found = np.empty(mean.size)
         for block in blocks(mean.size, _BLOCK):
             tilted = _Tilted(self.log_density, t[block], mean[block], np.sqrt(variance[block]))
             mode, peak = _mode(tilted)
             average = _Averages(_integrate(tilted, mode, peak), mode.size)
-            case, distance, _ = average.nodes
-            f = tilted.take(case).latent(mode[case][:, None] + distance)
-            values = function(np.repeat(tilted.t[case], f.shape[1]), f.ravel()).reshape(f.shape)
-            found[block] = average(np.where(average.nodes.weight > 0, values, 0.0))
+            case, distance = average.nodes.case, average.nodes.distance
+            at = tilted.take(case)
+            found[block] = average(values(at.t, at.latent(mode[case][:, None] + distance)))
         return found
 
     def predict_proba(self, mean: Array, variance: Array) -> Array:

@@ -2,14 +2,14 @@ r"""Measurements with outliers: Student's t distribution about the latent value.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import digamma, expit, gammaln
 
 from bayesgp_mf.likelihoods.base import check_gaussian_variance, refuse_probabilities
-from bayesgp_mf.likelihoods.count_forms import check_positive, log_rising
+from bayesgp_mf.likelihoods.count_forms import check_positive, log_rising, log_rising_slope, odds_beyond_log
 from bayesgp_mf.likelihoods.moments import from_moments
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
@@ -104,6 +104,47 @@ class StudentT:
         """
         value, d = self._derivatives(t, mean, variance, 2)
         return Derivs(value, d[0], d[1])
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """Scale and degrees of freedom."""
+        return {"scale": self.scale, "df": self.df}
+
+    def with_parameters(self, **values: float) -> StudentT:
+        """Return the likelihood with other parameters."""
+        return replace(self, **values)
+
+    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Array:
+        r"""Return the derivative of `log_partition` in a parameter, an average over precisions.
+
+        With :math:`V = v + s^2/\lambda`, the residual r and :math:`a = \nu/2` it is that of
+        :math:`(r^2/V^2 - 1/V)\, s/\lambda` for the scale, and of half of
+        :math:`\log a + 1 - \psi(a) + \log\lambda - \lambda` for the degrees of freedom. At variance 0 it has a
+        closed form.
+        """
+        check_gaussian_variance(variance)
+        t, mean, variance = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (t, mean, variance)))
+        residual, spread, found = (t - mean).ravel(), variance.ravel(), np.empty(mean.size)
+        (certain,) = np.nonzero(spread == 0)
+        (rest,) = np.nonzero(spread > 0)
+        found[certain] = self._certain_slope(name, residual[certain] / self.scale)
+        half = 0.5 * self.df
+        for some, mixed in self._mixtures(residual[rest], spread[rest]):
+            if name == "scale":
+                found[rest[some]] = mixed.average((mixed.slope**2 - 1.0 / mixed.total) * mixed.noise / self.scale)
+            else:
+                excess = mixed.average(_excess(-np.log(mixed.noise / self.scale**2)))
+                found[rest[some]] = 0.5 * (_log_minus_digamma(half) - excess)
+        return found.reshape(mean.shape)
+
+    def _certain_slope(self, name: str, z: Array) -> Array:
+        """Return the derivative of `log_prob` in a parameter, for residuals in units of the scale."""
+        with np.errstate(divide="ignore"):
+            log_odds = 2.0 * np.log(np.abs(z)) - np.log(self.df)
+        if name == "scale":
+            return np.asarray(((self.df + 1.0) * expit(log_odds) - 1.0) / self.scale)
+        rising = log_rising_slope(np.asarray(0.5 * self.df), np.asarray(0.5))
+        return np.asarray(0.5 * (rising + odds_beyond_log(log_odds) + expit(log_odds) / self.df))
 
     def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> tuple[Array, Array]:
         """Return the third and fourth derivative of `log_partition`."""
@@ -260,6 +301,13 @@ def _excess(u: Array) -> Array:
     small = np.abs(u) < 1e-2
     near = u**2 * (1 / 2 + u * (1 / 6 + u * (1 / 24 + u * (1 / 120 + u / 720))))
     return np.where(small, near, np.expm1(u) - u)
+
+
+def _log_minus_digamma(half: float) -> float:
+    """Return log a - psi(a), with its digits for large a."""
+    if half < 30.0:
+        return float(np.log(half) - digamma(half))
+    return 1.0 / (2.0 * half) + (1.0 / 12.0 - (1.0 / 120.0 - 1.0 / 252.0 / half**2) / half**2) / half**2
 
 
 def _large(half: float) -> float:

@@ -66,7 +66,7 @@ class Weighted:
     >>> likelihood = Weighted(bgp.Probit(), np.array([2.0, 0.0]))
     >>> solution = bgp.solve([[2.0, 1.0], [1.0, 2.0]], [1, -1], likelihood)
     >>> solution.alpha.round(4)  # the second label says nothing
-    array([0.5858, 0.    ])
+    array([0.6291, 0.    ])
     """
 
     likelihood: Likelihood
@@ -222,12 +222,13 @@ class Weighted:
 
     def _each(self, ask: Callable[..., Array], *arrays: Any, lead: tuple[int, ...] = ()) -> Array:
         """Return what a function of a part and of arrays of its cases says of all; zero where the weight is zero."""
-        arrays = np.broadcast_arrays(*arrays, self.weights)[:-1]
-        if arrays[0].shape[-1] != self.weights.size:
+        shape = np.broadcast_shapes(*(np.shape(array) for array in arrays))
+        if shape[-1:] != self.weights.shape:
             raise ValueError(
                 f"this likelihood has the weights of {self.weights.size} cases, all of which must be asked for at once "
-                f"and in order, got shape {arrays[0].shape}."
+                f"and in order, got shape {shape}."
             )
+        arrays = np.broadcast_arrays(*arrays)
         found = np.zeros((*lead, *arrays[0].shape))
         for part in self._parts:
             found[..., part.rows] = ask(part, *(array[..., part.rows] for array in arrays))

@@ -37,7 +37,8 @@ import sys, json, arviz as az, bayesgp_mf as bgp
 said = []
 for path in sys.argv[1:]:
     idata = az.from_netcdf(path)
-    bgp.predict(idata, [[-1.5], [0.3], [1.0]], random_seed=2)
+    given = {"offset": [0.5, -1.0, 0.0]} if "offset" in idata["constant_data"] else {}
+    bgp.predict(idata, [[-1.5], [0.3], [1.0]], random_seed=2, **given)
     p = idata["predictions"]
     said.append({name: p[name].values.tolist() for name in ("latent_mean", "latent_sd", "y_mean", "y_sd", "y")})
 print(json.dumps(said))
@@ -75,6 +76,10 @@ def test_saved_they_predict_the_same_in_a_new_process(tmp_path):
         idata = fitted(likelihood)
         idata.to_netcdf(str(path))
         said.append(get_group(bgp.predict(idata, NEW, random_seed=2), "predictions"))
+    paths.append(tmp_path / "offset_and_weights.nc")
+    idata = fitted(bgp.Poisson(), offset=F, weights=np.arange(40) % 3)
+    idata.to_netcdf(str(paths[-1]))
+    said.append(get_group(bgp.predict(idata, NEW, offset=[0.5, -1.0, 0.0], random_seed=2), "predictions"))
     run = loaded_elsewhere(*paths)
     assert run.returncode == 0, run.stderr
     for here, there in zip(said, json.loads(run.stdout), strict=True):
