@@ -237,8 +237,8 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
                 "random_seed": self._seed,
             }
             if isinstance(known, Whole):
-                stream = Stream(known.kernel, likelihood, self.budget, **options)
-                problem = known.posterior.problem
+                problem, one = known.posterior.problem, known.posterior.parts[0].new_likelihood
+                stream = Stream(known.kernel, one, self.budget, **options)
                 t = problem.t > 0 if likelihood.targets == "binary" else problem.t
                 stream = _updated(stream, self._with_names(known.posterior.parts[0].X), t, known.weights)
             else:

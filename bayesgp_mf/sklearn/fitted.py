@@ -14,7 +14,7 @@ from bayesgp_mf.container.redraw import with_draws
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.kernels import Kernel, PerClass
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import of_new_cases, predictive_moments
+from bayesgp_mf.likelihoods.optional import predictive_moments
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.one_vs_rest import OneVsRest
@@ -120,22 +120,21 @@ class Whole:
 
     def moments(self, X: Array) -> tuple[Array, Array]:
         """Return mean and variance of targets, over the settings of the hyperparameters too."""
-        likelihood = of_new_cases(self.posterior.problem.likelihood)
 
         def ask(part: Process, _: float) -> tuple[Array, Array]:
-            return target_moments(likelihood, *part.latent(X))
+            return target_moments(part.new_likelihood, *part.latent(X))
 
         with one_thread_if_small(self.posterior.problem.n):
             return self.posterior.moments(ask) if isinstance(self.posterior, Mixture) else ask(self.posterior, 1.0)
 
     def covariance(self, X: Array) -> Array:
         """Return the covariances of targets, over the settings of the hyperparameters too."""
-        likelihood, parts = of_new_cases(self.posterior.problem.likelihood), self.posterior.parts
+        parts = self.posterior.parts
         weights = self.posterior.weights if isinstance(self.posterior, Mixture) else np.ones(1)
         with one_thread_if_small(self.posterior.problem.n):
             means = np.array([part.latent_mean(X) for part in parts])
             means = means - weights @ means
-            each = (_covariance(part, X, likelihood) for part in parts if isinstance(part, Posterior))
+            each = (_covariance(part, X) for part in parts if isinstance(part, Posterior))
             between = (weights[:, None] * means).T @ means
             return np.asarray(sum(weight * one for weight, one in zip(weights, each, strict=True)) + between)
 
@@ -145,8 +144,9 @@ class Whole:
         weights = self.posterior.weights if isinstance(self.posterior, Mixture) else np.ones(1)
         part_of = np.sort(rng.choice(len(parts), size=draws, p=weights))
         with one_thread_if_small(self.posterior.problem.n):
-            each = [parts[k].draw_new(X, int(np.sum(part_of == k)), rng) for k in np.unique(part_of)]
-        return _targets(of_new_cases(self.posterior.problem.likelihood), np.concatenate(each), rng)
+            f = [parts[k].draw_new(X, int(np.sum(part_of == k)), rng) for k in np.unique(part_of)]
+        each = zip(np.unique(part_of), f, strict=True)
+        return np.concatenate([_targets(parts[k].new_likelihood, values, rng) for k, values in each])
 
     def _averages(self, name: str, instead: str) -> NotThereError:
         return NotThereError(
@@ -274,11 +274,11 @@ def target_moments(likelihood: Likelihood, mean: Array, variance: Array) -> tupl
     return found
 
 
-def _covariance(part: Posterior, X: Array, likelihood: Likelihood) -> Array:
+def _covariance(part: Posterior, X: Array) -> Array:
     """Return the covariances ``(m, m)`` of targets at new cases, k(x,x') - k(x)' R k(x') and the noise."""
     correction = part.solution.correction
     features = part.problem.in_form(correction.form).features(part.kernel, part.X, X)
-    return _with_noise(likelihood, part.kernel.gram(X) - correction.quadratic(features))
+    return _with_noise(part.new_likelihood, part.kernel.gram(X) - correction.quadratic(features))
 
 
 def _with_noise(likelihood: Likelihood, covariance: Array) -> Array:
