@@ -40,7 +40,17 @@ if TYPE_CHECKING:
     from bayesgp_mf.inference.inducing import Inducing
     from bayesgp_mf.inference.problem import Problem
     from bayesgp_mf.inference.solution import Control, Solution
-    from bayesgp_mf.likelihoods import Binomial, Logit, NegativeBinomial, Poisson, Probit, Softmax, Step, StudentT
+    from bayesgp_mf.likelihoods import (
+        Binomial,
+        Logit,
+        NegativeBinomial,
+        Ordinal,
+        Poisson,
+        Probit,
+        Softmax,
+        Step,
+        StudentT,
+    )
     from bayesgp_mf.methods import solve
     from bayesgp_mf.processes.single import Posterior
 
@@ -57,6 +67,7 @@ __all__ = [
     "Logit",
     "NegativeBinomial",
     "NotPositiveDefiniteError",
+    "Ordinal",
     "Poisson",
     "Posterior",
     "Probit",
@@ -115,7 +126,17 @@ _HOMES = {
     ),
     "fitting": ("posterior", "predict"),
     "front": ("fit",),
-    "likelihoods": ("Binomial", "Logit", "NegativeBinomial", "Poisson", "Probit", "Softmax", "Step", "StudentT"),
+    "likelihoods": (
+        "Binomial",
+        "Logit",
+        "NegativeBinomial",
+        "Ordinal",
+        "Poisson",
+        "Probit",
+        "Softmax",
+        "Step",
+        "StudentT",
+    ),
     "methods": ("solve",),
     "processes.single": ("Posterior",),
     "inference.inducing": ("Inducing",),

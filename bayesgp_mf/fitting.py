@@ -14,9 +14,11 @@ from bayesgp_mf.container.layout import check_parameter_names
 from bayesgp_mf.container.predictions import add_predictions
 from bayesgp_mf.container.read import from_container
 from bayesgp_mf.container.write import to_container
-from bayesgp_mf.errors import ConvergenceWarning, warn
+from bayesgp_mf.errors import ConvergenceWarning, Status, warn
 from bayesgp_mf.hyper import HYPER, Prior, Strategy, Target, get_strategy
+from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.rounds import RECORDS, check_moves
+from bayesgp_mf.hyper.scores import CorrectedScore
 from bayesgp_mf.hyper.strategy import Restartable, averages, records
 from bayesgp_mf.inference.assembly import assemble, assemble_inducing, check_inducing
 from bayesgp_mf.inference.inducing import Inducing
@@ -24,7 +26,7 @@ from bayesgp_mf.inference.solution import Control, Solution, check_control
 from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.inputs import (
     as_inducing,
-    as_inputs,
+    as_inputs_of,
     as_kernel,
     as_names,
     as_offset,
@@ -119,16 +121,19 @@ def fit(
         Name of a method, a key of `methods.METHODS`; or a solver, one with options such as
         ``Exact(log2_points=16)`` or one of your own.
     hyper : None, str or Strategy
-        How the parameters of the kernel are chosen. None keeps them as given; "evidence" and "loo" maximise the log
-        evidence or the leave-one-out log predictive density, "scan" takes the fewest leave-one-out errors on a grid,
+        How the parameters of kernel and likelihood are chosen. None keeps them as given; "evidence" and "loo" maximise
+        the log evidence or the leave-one-out log predictive density, "scan" counts leave-one-out errors on a grid,
         "hmc" draws them by the papers' hybrid Monte Carlo, "nuts" by PyMC's sampler (the strategy is `pymc.Nuts`),
         "surrogate" averages over draws from a Gaussian process that has learned evidence times prior, corrected by
         weights, and "integrate" over a few nodes around the mode. A strategy from `hyper`, such as
-        ``hyper.Evidence(starts=5)``, has options. The likelihood is kept as given.
+        ``hyper.Evidence(starts=5)``, has options. Of the likelihood those are chosen that the data can tell:
+        ``noise_variance`` of ``likelihoods.Gaussian``, ``dispersion``, ``scale``, and a ``flip`` that is not zero;
+        ``noise_variance`` of `Probit`, and ``df``, only if they have a prior or bounds.
     evidence_of : str, optional
         The method by which hyperparameters are judged, if not ``method``: the papers' hybrid (2000, section 9).
     priors : mapping of str to Prior, optional
-        By name of a parameter, such as ``{"lengthscale": hyper.LogNormal(0.0, 1.0)}``.
+        By name of a parameter of kernel or likelihood, such as ``{"lengthscale": hyper.LogNormal(0.0, 1.0)}``. Where
+        both have one of the same name, that of the likelihood is ``likelihood_...``.
     bounds : mapping of str to (float, float), optional
         By name of a parameter, in its own units.
     fixed : collection of str
@@ -216,7 +221,8 @@ def fit(
         )
     features = feature_names("X", X)
     check_same_cases(X, y)
-    table, X = X, as_inputs("X", X)
+    kernel = as_kernel(kernel, tuned=hyper is not None).with_column_names(features)
+    table, (X, kernel) = X, as_inputs_of(kernel, X)
     t, class_names = encode_targets(y, X.shape[0], likelihood, positive)
     if isinstance(likelihood, ClassLikelihood):
         likelihood = likelihood.with_classes(class_names)
@@ -229,7 +235,6 @@ def fit(
     if strategy is None:
         _refuse_options(evidence_of=evidence_of, priors=priors, bounds=bounds, fixed=fixed)
     chosen = as_inducing(inducing, X, features)
-    kernel = as_kernel(kernel, tuned=strategy is not None).with_column_names(features)
     solver = get_method(method, likelihood)
     judge = solver if evidence_of is None else get_method(evidence_of, likelihood)
     check_positive_integers(draws=draws, chains=chains)
@@ -254,6 +259,7 @@ def fit(
             inner = replace(control, throw=True, progress=False)
             priors = _with_own_priors(kernel, priors or {}, fixed)
             target = Target(X, t, likelihood, kernel, judge, inner, priors, bounds or {}, fixed)
+            check_parameter_names(target.model.params, _recorded(strategy, RECORDS if chosen is not None else ()))
             found = tune(
                 target,
                 strategy,
@@ -266,6 +272,8 @@ def fit(
                 inducing=chosen,
             )
             attrs = {"hyper": strategy.name, "hyper_judged_by": judge.name}
+            if getattr(strategy, "corrected", False):  # an option of those that go by an evidence
+                attrs["hyper_score"] = CorrectedScore.noun
             if judge is solver and found.log_evidence is not None:
                 _compare_with_search(found.posterior.parts[0].solution, found.log_evidence)
         found = _with_correction(found)
@@ -287,15 +295,21 @@ def fit(
 
 
 def _with_correction(found: Tuned) -> Tuned:
-    """Return a fit with the second-order correction of its evidence, where there is one: at one setting, by TAP."""
+    """Return a fit with what the second-order correction does to its evidence and its probabilities.
+
+    Where there is one: at one setting of the hyperparameters, by TAP.
+    """
     part = found.posterior
     if not isinstance(part, Posterior):
         return found
     known = second_order(part.problem, part.solution)
     if known is None:
         return found
-    evidence = replace(part.solution.evidence, correction=known.correction, remaining=known.remaining)
-    return replace(found, posterior=replace(part, solution=replace(part.solution, evidence=evidence)))
+    solution = part.solution
+    evidence = replace(solution.evidence, correction=known.correction, remaining=known.remaining)
+    is_solved = solution.info.status is Status.CONVERGED
+    info = replace(solution.info, probability_shift=part.probability_shift if is_solved else None)
+    return replace(found, posterior=replace(part, solution=replace(solution, evidence=evidence, info=info)))
 
 
 def predict(
@@ -466,11 +480,16 @@ def _check_model(
             f"kernels.PerClass has a kernel for each class, and {type(likelihood).__name__} one latent value for each "
             "case. Use likelihood=bgp.Softmax(), or one kernel."
         )
-    check_parameter_names(kernel, recorded if strategy is None else (*records(strategy), *recorded))
+    check_parameter_names(Model.of(kernel, likelihood).params, _recorded(strategy, recorded))
     for solver in solvers:
         check = traits_of(solver).check
         if check is not None:
             check(likelihood)
+
+
+def _recorded(strategy: Strategy | None, also: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the dimensions of what a container has of a choice of hyperparameters."""
+    return also if strategy is None else (*records(strategy), *also)
 
 
 def _check_marginals(marginals: Marginals, solver: Solver, likelihood: Likelihood, control: Control) -> Control:

@@ -31,7 +31,7 @@ from bayesgp_mf.inference.solution import Control, check_control
 from bayesgp_mf.inference.solver import traits_of
 from bayesgp_mf.inputs import (
     as_inducing,
-    as_inputs,
+    as_inputs_of,
     as_kernel,
     check_flags,
     check_same_cases,
@@ -168,7 +168,8 @@ def fit_one_vs_rest(
     """
     names = feature_names("X", X)
     check_same_cases(X, y)
-    X = as_inputs("X", X)
+    kernel = as_kernel(kernel).with_column_names(names)
+    X, kernel = as_inputs_of(kernel, X)
     check_control(control)
     check_flags(progress=progress)
     check_likelihood(likelihood)
@@ -181,7 +182,7 @@ def fit_one_vs_rest(
     missing = [name for c, name in enumerate(class_names) if not np.any(t == c)]
     if missing:
         raise ValueError(f"one-vs-rest needs a case of every class, and there is none of {missing}. Leave those out.")
-    kernel, solver = as_kernel(kernel).with_column_names(names), get_method(method, likelihood)
+    solver = get_method(method, likelihood)
     if not traits_of(solver).variance:
         raise ValueError(
             f"one-vs-rest compares probabilities, which method {solver.name!r} does not have. Use 'tap' or 'laplace'."
@@ -207,22 +208,24 @@ def fit_one_vs_rest(
         progress_bar("one against the rest", total=len(class_names), enabled=progress) as advance,
     ):
         for c, name in enumerate(class_names):
-            labels, own, points = np.where(t == c, 1.0, -1.0), kernel, None
+            labels, points = np.where(t == c, 1.0, -1.0), None
+            own, own_likelihood = kernel, likelihood
             if strategy is not None:
                 target = Target(X, labels, likelihood, kernel, solver, priors=priors or {})
                 if chosen is None:
                     result = strategy.choose(target, rng, lambda note: None)
                 else:
                     result, points = choose_on_inducing(target, strategy, chosen, rng, lambda note: None)
-                own, *more = result.kernels
+                chosen_model, *more = result.models
+                own, own_likelihood = chosen_model.kernel, chosen_model.likelihood
                 if more:
                     raise ValueError(f"{wants}, and hyper={strategy.name!r} gave {1 + len(more)}. Use 'evidence'.")
             elif chosen is not None:
                 points = chosen.chosen(X, labels, kernel, rng)
             if points is None:
-                problem = Problem(own.gram(X), labels, likelihood)
+                problem = Problem(own.gram(X), labels, own_likelihood)
             else:
-                problem = assemble_inducing(own, X, labels, likelihood, inducing=points, settings=len(class_names))
+                problem = assemble_inducing(own, X, labels, own_likelihood, inducing=points, settings=len(class_names))
             posteriors.append(Posterior(own, X, problem, solver.solve(problem, control), feature_names=names))
             advance(name)
     return OneVsRest(class_names, tuple(posteriors))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError
 from bayesgp_mf.hyper import Strategy, Target
 from bayesgp_mf.hyper.forecast import warn_if_long
+from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.objective import NO_SOLUTION
 from bayesgp_mf.hyper.result import HyperResult, Record
 from bayesgp_mf.hyper.rounds import choose_on_inducing
@@ -20,7 +21,6 @@ from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Solution
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.matrices.memory import check_memory
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process, make_process
@@ -28,7 +28,7 @@ from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.types import Array
 
 STEPS = 8
-"""On the way from the kernel at the start to one that was chosen, where that cannot be solved from the prior."""
+"""On the way from the model at the start to one that was chosen, where that cannot be solved from the prior."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,21 +106,21 @@ def tune(
         else:
             result, points = choose_on_inducing(target, strategy, inducing, rng, advance)
             target = replace(target, inducing=points)
-    kernels, part_of = _distinct(result.kernels)
+    models, part_of = _distinct(result.models)
     found = result.solution if solver is target.solver else None
-    target = replace(target, settings=len(kernels))
-    with progress_bar("solving at each of them", total=len(kernels), enabled=progress) as advance:
+    target = replace(target, settings=len(models))
+    with progress_bar("solving at each of them", total=len(models), enabled=progress) as advance:
         parts: list[Process] = []
         with (
             closing(workers(strategy)) as hands,
-            closing(hands.map(_solved, kernels, _At(target, solver, control, found))) as solved,
+            closing(hands.map(_solved, models, _At(target, solver, control, found))) as solved,
         ):
-            for kernel, (problem, solution) in zip(kernels, solved, strict=True):
+            for model, (problem, solution) in zip(models, solved, strict=True):
                 if not parts and inducing is None:
-                    check_memory(target.t.size, len(kernels), problem.matrix.rank, target.n_classes)
-                parts.append(make_process(kernel, target.X, problem, solution, solver))
-                advance(f"{len(parts)} of {len(kernels)}")
-    if len(result.kernels) == 1:
+                    check_memory(target.t.size, len(models), problem.matrix.rank, target.n_classes)
+                parts.append(make_process(model.kernel, target.X, problem, solution, solver))
+                advance(f"{len(parts)} of {len(models)}")
+    if len(result.models) == 1:
         node = np.zeros((chains, draws), dtype=np.intp)
         return Tuned(parts[0], node, {}, result.record, target.names, result.log_evidence)
     weights = np.bincount(part_of, weights=result.weights, minlength=len(parts))
@@ -132,13 +132,13 @@ def tune(
 
 
 def _spread(result: HyperResult, chains: int, draws: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return the kernel ``(chains, draws)`` of each draw of f.
+    """Return the model ``(chains, draws)`` of each draw of f.
 
-    Draws that share a kernel are not independent, and what ArviZ computes takes that from their order. So those of a
-    random kernel stand side by side, as many as it has weight, and each chain has kernels of its own: autocorrelation
+    Draws that share a model are not independent, and what ArviZ computes takes that from their order. So those of a
+    random model stand side by side, as many as it has weight, and each chain has models of its own: autocorrelation
     and what chains differ by are then those of weighted draws. Given the nodes of a rule, draws are independent.
     """
-    k = len(result.kernels)
+    k = len(result.models)
     if result.chains is not None:
         return np.arange(k).reshape(result.chains, -1)
     if not result.sampled:
@@ -151,7 +151,7 @@ def _spread(result: HyperResult, chains: int, draws: int, rng: np.random.Generat
 
 
 class _At(NamedTuple):
-    """What the solutions at several kernels share."""
+    """What the solutions at several models share."""
 
     target: Target
     solver: Solver
@@ -159,15 +159,15 @@ class _At(NamedTuple):
     found: Solution | None
 
 
-def _solved(at: _At, kernel: Kernel) -> tuple[Problem, Solution]:
-    """Return problem and solution at a kernel that was chosen, which know nothing of those at others."""
+def _solved(at: _At, model: Model) -> tuple[Problem, Solution]:
+    """Return problem and solution at a model that was chosen, which know nothing of those at others."""
     target = at.target.apart()
-    problem = target.problem_at(kernel, at.solver)
-    return problem, _solve(target, kernel, problem, at)
+    problem = target.problem_at(model, at.solver)
+    return problem, _solve(target, model, problem, at)
 
 
-def _solve(target: Target, kernel: Kernel, problem: Problem, at: _At) -> Solution:
-    """Return the solution at a kernel that was chosen: from the prior, or from where a search was, or as it came there.
+def _solve(target: Target, model: Model, problem: Problem, at: _At) -> Solution:
+    """Return the solution at a model that was chosen: from the prior, or from where a search was, or as it came there.
 
     What a search has solved is solved once more from its own solution.
     """
@@ -178,26 +178,26 @@ def _solve(target: Target, kernel: Kernel, problem: Problem, at: _At) -> Solutio
         if at.found is not None:
             with suppress(*NO_SOLUTION):
                 return solver.solve(problem, control, at.found)
-        begin, end = target.start, target.free_logarithms(kernel)
+        begin, end = target.start, target.free_logarithms(model)
         last: Solution | None = None
         try:
             for share in np.arange(STEPS) / STEPS:
-                nearer = target.problem_at(target.kernel_at(begin + share * (end - begin)), solver)
+                nearer = target.problem_at(target.model_at(begin + share * (end - begin)), solver)
                 last = solver.solve(nearer, replace(control, throw=True), last)
             return solver.solve(problem, control, last)
         except NO_SOLUTION:
             raise reason from None
 
 
-def _distinct(kernels: tuple[Kernel, ...]) -> tuple[list[Kernel], NDArray[np.intp]]:
-    """Return the kernels that differ, and which of them each one is: a rejected step repeats the last kernel."""
+def _distinct(models: tuple[Model, ...]) -> tuple[list[Model], NDArray[np.intp]]:
+    """Return the models that differ, and which of them each one is: a rejected step repeats the last model."""
     position: dict[bytes, int] = {}
-    distinct: list[Kernel] = []
-    part_of = np.empty(len(kernels), dtype=np.intp)
-    for i, kernel in enumerate(kernels):
-        key = b"".join(np.asarray(value).tobytes() for value in kernel.params.values())
+    distinct: list[Model] = []
+    part_of = np.empty(len(models), dtype=np.intp)
+    for i, model in enumerate(models):
+        key = b"".join(np.asarray(value).tobytes() for value in model.params.values())
         if key not in position:
             position[key] = len(distinct)
-            distinct.append(kernel)
+            distinct.append(model)
         part_of[i] = position[key]
     return distinct, part_of

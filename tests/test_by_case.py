@@ -203,7 +203,8 @@ def test_other_forms_of_the_gram_matrix_give_the_dense_fit(name):
 def test_a_search_on_some_cases_takes_their_own_offsets_and_weights():
     target = Target(X, COUNTS.astype(float), by_case(Poisson(), OFFSET, WEIGHTS), KERNEL, get_method("tap"))
     rows = np.array([7, 2, 4])
-    some = target.of_cases(rows).problem_at(KERNEL)
+    part = target.of_cases(rows)
+    some = part.problem_at(part.model)
     alone = bgp.solve(some.gram, COUNTS[rows].astype(float), by_case(Poisson(), OFFSET[rows], WEIGHTS[rows]))
     assert alone.evidence.value == bgp.solve(some.gram, some.t, some.likelihood).evidence.value
 

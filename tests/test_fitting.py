@@ -70,7 +70,7 @@ def with_entry(value: float) -> np.ndarray:
         ({"evidence_of": "naive"}, "evidence_of says how hyperparameters are chosen"),
         ({"hyper": "hmc", "starts": 3}, "starts goes with hyper='evidence' and 'loo'"),
         ({"hyper": "evidence", "evidence_of": "ep"}, "method must be one of"),
-        ({"hyper": "evidence", "priors": {"width": 1.0}}, "priors names 'width', which this kernel does not have"),
+        ({"hyper": "evidence", "priors": {"width": 1.0}}, "priors names 'width', which this model does not have"),
         ({"hyper": "evidence", "bounds": {"lengthscale": (2.0, 1.0)}}, "must be 0 < low < high"),
         ({"hyper": "evidence", "fixed": ["lengthscale", "variance"]}, "no parameter to tune"),
         (
@@ -81,7 +81,7 @@ def with_entry(value: float) -> np.ndarray:
         ({"hyper": "evidence", "bounds": {"lengthscale": (2.0, 3.0)}}, "does not hold where lengthscale starts"),
         (
             {"hyper": "evidence", "bounds": {"width": (2.0, 3.0)}},
-            "bounds names 'width', which this kernel does not have",
+            "bounds names 'width', which this model does not have",
         ),
         ({"hyper": "evidence", "method": "svm"}, "method 'svm' has no evidence to maximise; use hyper='scan'"),
         ({"hyper": "integrate", "method": "svm"}, "method 'svm' has no evidence"),

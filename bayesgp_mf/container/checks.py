@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,16 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.container.checksums import is_sealed
-from bayesgp_mf.container.layout import variable_dims
+from bayesgp_mf.container.layout import parameters_held, variable_dims
 from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
+from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.inference.solution import Control
-from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.optional import n_levels
 from bayesgp_mf.matrices.memory import available_bytes, check_memory
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process
+from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.solvers.second_order import second_order
 
 TOLERANCE = 1e-6
@@ -34,7 +37,7 @@ LOO_TOLERANCE = 1e-5
 EVIDENCE_TOLERANCE = 1e-6
 """In nats for each nat of an evidence, and of each case."""
 CORRECTION_TOLERANCE = 1e-3
-"""In nats, of the correction of an evidence and of what is left, in which pairs are taken or not."""
+"""Of the correction of an evidence, in which pairs are taken or not, and of what is left; and of a probability's."""
 BY_CASE = ("offset", "weights")
 """What the group ``constant_data`` may have of each case beside its inputs."""
 _OF_ALL_SETTINGS = ("latent_mean", "latent_sd", "cavity_mean", "cavity_sd", "loo_i")
@@ -53,14 +56,15 @@ def check_shapes(groups: Mapping[str, xr.Dataset]) -> None:
     lead = ("node",) if len(with_node) > 1 else ()  # most decide, so that the one that was changed is named
     if lead and "node_weight" not in fit:
         raise ValueError("node_weight is missing")
-    variables = {str(name): variable for dataset in (fit.data_vars, data) for name, variable in dataset.items()}
-    for name, variable in variables.items():
-        dims = variable_dims(name, several_classes=several_classes)
+    ours = [(str(name), variable, True) for name, variable in fit.data_vars.items()]
+    variables = [*ours, *((name, variable, False) for name, variable in data.items())]
+    for name, variable, in_fit in variables:
+        dims = variable_dims(name, several_classes=several_classes, in_fit=in_fit)
         if dims is None:
             continue
         if variable.dtype.kind not in "biuf":
             raise ValueError(f"{name} must hold numbers, and has the type {variable.dtype}")
-        dims = dims if name in _OF_ALL_SETTINGS or name in data else (*lead, *dims)
+        dims = dims if name in _OF_ALL_SETTINGS or not in_fit else (*lead, *dims)
         sizes = {"obs_id": n, "obs_id_other": n}
         expected = tuple(sizes.get(dim, variable.sizes.get(dim)) for dim in dims)
         if variable.dims != dims or variable.shape != expected:
@@ -70,18 +74,18 @@ def check_shapes(groups: Mapping[str, xr.Dataset]) -> None:
             )
     if "inducing" not in fit.sizes:  # on inducing inputs nothing grows as n but what is held
         check_memory(n, fit.sizes.get("node", 1) if lead else 1, fit.sizes.get("rank"), fit.sizes.get("class", 1))
-    if sum(variable.nbytes for variable in variables.values()) > available_bytes():
+    if sum(variable.nbytes for _, variable, _ in variables) > available_bytes():
         raise MemoryError("this container holds more than the memory of this machine. Open it on a larger one.")
 
 
-def check_values(groups: Mapping[str, xr.Dataset], kernel: Kernel, likelihood: Likelihood) -> None:
+def check_values(groups: Mapping[str, xr.Dataset], model: Model) -> None:
     """Raise a ValueError if numbers are not finite, classes not those of labels, or a parameter is said to be two."""
     fit = groups["fit"]
     for group, names in _FINITE.items():
         for name in names:
             if name in groups[group] and not np.all(np.isfinite(groups[group][name].values)):
                 raise ValueError(f"{name} in the group {group} must be finite")
-    _check_classes(groups, likelihood)
+    _check_classes(groups, model.likelihood)
     statuses = [status.name for status in Status]
     if fit.attrs["status"] not in statuses:
         raise ValueError(f"status must be one of {statuses}, and is {fit.attrs['status']!r}")
@@ -92,14 +96,16 @@ def check_values(groups: Mapping[str, xr.Dataset], kernel: Kernel, likelihood: L
         weight, first = fit["node_weight"].values, fit.isel(node=0)
         if np.any(weight < 0) or not np.isclose(weight.sum(), 1.0):
             raise ValueError("node_weight must hold numbers >= 0 that sum to one")
-    for name, value in kernel.params.items():
+    for name, value in model.params.items():
         if not np.array_equal(first[name].values, value):
-            raise ValueError(f"{name} is {first[name].values.tolist()}, and in the attribute kernel {value.tolist()}")
+            where = "likelihood" if name in model.named else "kernel"
+            raise ValueError(f"{name} is {first[name].values.tolist()}, and in the attribute {where} {value.tolist()}")
 
 
 def _check_classes(groups: Mapping[str, xr.Dataset], likelihood: Likelihood) -> None:
     names, y = json.loads(groups["fit"].attrs["class_names"]), groups["observed_data"]["y"]
-    expected = {"binary": 2, "real": 0}.get(likelihood.targets, getattr(likelihood, "n_classes", None))
+    of_classes = getattr(likelihood, "n_classes", None)
+    expected = {"binary": 2, "real": n_levels(likelihood) or 0}.get(likelihood.targets, of_classes)
     distinct = isinstance(names, list) and len({str(name) for name in names}) == len(names)
     if not distinct or (expected is not None and len(names) != expected):
         raise ValueError(f"class_names is {names!r}, and must hold {expected} different names for this likelihood")
@@ -174,6 +180,10 @@ def _check_evidences(parts: Iterable[Process]) -> None:
             for name in ("correction", "remaining"):
                 value, now = getattr(stored.evidence, name), np.nan if known is None else getattr(known, name)
                 _check_same(f"log_evidence_{name}", value, now, CORRECTION_TOLERANCE, 1.0, rest)
+        if stored.info.probability_shift is not None and isinstance(part, Posterior):
+            now = replace(part, solution=solved).probability_shift
+            shift = stored.info.probability_shift
+            _check_same("probability_shift", shift, np.nan if now is None else now, CORRECTION_TOLERANCE, 1.0, rest)
 
 
 def nodes_of_draws(recorded: xr.DataArray, posterior: Mixture, drawn: xr.Dataset) -> NDArray[np.intp]:
@@ -181,8 +191,11 @@ def nodes_of_draws(recorded: xr.DataArray, posterior: Mixture, drawn: xr.Dataset
     node: NDArray[Any] = recorded.values
     if node.dtype.kind not in "iu" or np.any(node < 0) or np.any(node >= len(posterior.parts)):
         raise ValueError(f"node in the group sample_stats must number the {len(posterior.parts)} settings from 0")
-    for name in posterior.parts[0].kernel.params:
-        of_node = np.array([part.kernel.params[name] for part in posterior.parts])
+    first = posterior.parts[0]
+    named = parameters_held(drawn, first.kernel, first.problem.likelihood)
+    each = [Model(part.kernel, part.problem.likelihood, named).params for part in posterior.parts]
+    for name in each[0]:
+        of_node = np.array([params[name] for params in each])
         if name in drawn and not np.array_equal(of_node[node], drawn[name].values):
             raise ValueError(f"node in the group sample_stats and {name} in the group posterior say different things")
     if not is_sealed(recorded):

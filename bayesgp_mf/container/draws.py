@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,10 @@ def draw_training(
             if isinstance(posterior, Mixture):  # the weights of the settings have an evidence in them
                 log_q[these] += part.log_evidence if judged is None else judged[k]
     f = f.reshape(*node.shape, *problem.latent_shape)
-    found: dict[str, NDArray[Any]] = {"f": f, "y": draw_targets(problem.likelihood, f, rng)}
+    found: dict[str, NDArray[Any]] = {
+        "f": f,
+        "y": _targets_of_nodes(posterior, f, node, rng, lambda part: part.problem.likelihood),
+    }
     if smooth:  # a step takes two values, of which nothing can be learnt about leaving cases out
         found["log_likelihood"] = log_likelihood.reshape(*node.shape, problem.n)
     return found | {"log_p": log_p.reshape(node.shape), "log_q": log_q.reshape(node.shape)}
@@ -71,7 +75,7 @@ def draw_new(
         f = np.empty((*node.shape, m, *posterior.problem.latent_shape[1:]))
         for block in blocks(m, jointly):
             f[:, :, block] = _draw_latent(posterior, X_new[block], node, rng)
-    return {"f": f, "y": draw_targets(posterior.new_likelihood, f, rng)}, jointly
+    return {"f": f, "y": _targets_of_nodes(posterior, f, node, rng, lambda part: part.new_likelihood)}, jointly
 
 
 def _draw_latent(posterior: Process | Mixture, X_new: Array, node: NDArray[np.intp], rng: np.random.Generator) -> Array:
@@ -83,6 +87,27 @@ def _draw_latent(posterior: Process | Mixture, X_new: Array, node: NDArray[np.in
     for k, part in enumerate(posterior.parts):
         f[node == k] = part.draw_at(X_new, int(np.count_nonzero(node == k)), rng)
     return f
+
+
+def _targets_of_nodes(
+    posterior: Process | Mixture,
+    f: Array,
+    node: NDArray[np.intp],
+    rng: np.random.Generator,
+    of: Callable[[Process], Likelihood],
+) -> NDArray[Any]:
+    """Draw targets ``(chains, draws, m)``, each under the likelihood of its setting: ``of`` says which of a part."""
+    each = [part.problem.likelihood for part in posterior.parts]
+    if all(likelihood is each[0] for likelihood in each):
+        return draw_targets(of(posterior.parts[0]), f, rng)
+    y: NDArray[Any] = np.empty(0)
+    for k, part in enumerate(posterior.parts):
+        here = node == k
+        if here.any():
+            drawn = draw_targets(of(part), f[here][None], rng)[0]
+            y = np.empty(f.shape[:3], dtype=drawn.dtype) if not y.size else y
+            y[here] = drawn
+    return y
 
 
 def draw_targets(likelihood: Likelihood, f: Array, rng: np.random.Generator) -> NDArray[Any]:

@@ -16,12 +16,13 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesgp_mf import kernels, likelihoods
+from bayesgp_mf.container.layout import parameters_held
 from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs import as_kernel
+from bayesgp_mf.inputs import as_kernel, levels_of
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import holds_functions, to_dict
+from bayesgp_mf.likelihoods.optional import holds_functions, to_dict, with_parameters
 from bayesgp_mf.methods import get_method
 
 T = TypeVar("T")
@@ -45,7 +46,11 @@ def refused_as(message: str) -> Iterator[None]:
 
 def describe_kernel(kernel: Kernel) -> dict[str, Any]:
     """Return what is said of a kernel as JSON: all of it, or what it is called and which parameters it has."""
-    return kernel.to_dict() if kernels.is_built_in(kernel) else _not_held(kernel, list(kernel.params))
+    if kernels.is_built_in(kernel):
+        return kernel.to_dict()
+    levels = levels_of(kernel)
+    said = {} if not levels else {"levels": {str(column): list(texts) for column, texts in levels.items()}}
+    return {**_not_held(kernel, list(kernel.params)), **said}
 
 
 def describe_likelihood(likelihood: Likelihood) -> dict[str, Any]:
@@ -93,6 +98,8 @@ def kernel_of(fit: xr.Dataset, given: Any, names_of_inputs: Sequence[str] | None
         return held
     names, first = said["parameters"], fit.isel(node=0) if "node_weight" in fit else fit
     found = as_kernel(given, {name: first[name].values for name in names}).with_column_names(names_of_inputs)
+    levels: dict[str, list[str]] = said.get("levels", {})
+    found = found.with_levels({int(column): texts for column, texts in levels.items()})
     if list(found.params) != names:
         raise ValueError(
             f"kernel has the parameters {list(found.params)}, but that of this container, {said['program']}, "
@@ -101,10 +108,16 @@ def kernel_of(fit: xr.Dataset, given: Any, names_of_inputs: Sequence[str] | None
     return found
 
 
-def likelihood_of(fit: xr.Dataset, given: Any) -> Likelihood:
-    """Return the likelihood of a fit, held or given."""
+def likelihood_of(fit: xr.Dataset, given: Any, kernel: Kernel) -> Likelihood:
+    """Return the likelihood of a fit, held or given; with the parameters that the container has by name.
+
+    They are those of the first node, if there are several.
+    """
     if given is not None:
         check_likelihood(given)
+        first = fit.isel(node=0) if "node_weight" in fit else fit
+        named = parameters_held(fit, kernel, given).items()
+        given = with_parameters(given, {own: float(first[name]) for name, own in named})
         with refused_as(DAMAGED):
             said = json.loads(fit.attrs["likelihood"])
         if holds_functions(given) and "program" not in said:  # which may not be there to be held

@@ -13,7 +13,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesgp_mf.hyper.model import public_names
 from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.types import Array
 
 FORMAT = 1
@@ -35,9 +37,9 @@ _BESIDE_PARAMETERS: dict[str, tuple[str, ...]] = {
     "inducing_factor": ("inducing", "inducing_other"),
     **dict.fromkeys(("log_evidence", "log_evidence_se", "node_weight"), ()),
     **dict.fromkeys(("log_evidence_correction", "log_evidence_remaining"), ()),
-    **dict.fromkeys(("n_iterations", "residual", "mean_error", "rounding", "independent"), ()),
+    **dict.fromkeys(("n_iterations", "residual", "mean_error", "rounding", "probability_shift", "independent"), ()),
 }
-"""Variables of the groups that parameters of the kernel are written to as well, and the dimensions of each.
+"""Variables of the groups that parameters of kernel and likelihood are written to as well, and the dimensions of each.
 
 Draws have those of `SAMPLE_DIMS` before them, and what there is of each of several settings has ``node``.
 """
@@ -52,23 +54,40 @@ _ELSEWHERE = {
 _DIMS = _BESIDE_PARAMETERS | _ELSEWHERE
 
 
-def check_parameter_names(kernel: Kernel, records: Iterable[str] = ()) -> None:
-    """Raise a ValueError if a parameter of a kernel has a name that means something else in a container.
+def check_parameter_names(names: Iterable[str], records: Iterable[str] = ()) -> None:
+    """Raise a ValueError if a parameter of a kernel or likelihood has a name that means something else in a container.
 
     ``records`` are the dimensions of what is recorded of a choice of hyperparameters.
     """
-    dims = {dim for dims in _BESIDE_PARAMETERS.values() for dim in dims}
-    taken = {*_BESIDE_PARAMETERS, *dims, *SAMPLE_DIMS, "node", "feature", "hyper", *records}
-    for name in kernel.params:
-        if name in taken or name.startswith("hyper_"):
+    for name in names:
+        if _is_taken(name) or name in records:
             raise ValueError(
-                f"a parameter of the kernel is called {name!r}, which is taken in the container. Rename it."
+                f"a parameter of the kernel or the likelihood is called {name!r}, which is taken in the container. "
+                "Rename it."
             )
 
 
-def variable_dims(name: str, *, several_classes: bool) -> tuple[str, ...] | None:
-    """Return the dimensions of a variable, without those before its own; None if it is not one that all fits have."""
-    dims = _DIMS.get(name)
+def parameters_held(fit: xr.Dataset, kernel: Kernel, likelihood: Likelihood) -> dict[str, str]:
+    """Return which parameters of a likelihood a group ``fit`` has by name: the likelihood's own name of each, by that.
+
+    A file of an earlier version has none of them.
+    """
+    names = public_names(kernel, likelihood).items()
+    return {name: own for name, own in names if name in fit and not _is_taken(name)}
+
+
+def _is_taken(name: str) -> bool:
+    dims = {dim for dims in _BESIDE_PARAMETERS.values() for dim in dims}
+    taken = {*_BESIDE_PARAMETERS, *dims, *SAMPLE_DIMS, "node", "feature", "hyper"}
+    return name in taken or name.startswith("hyper_")
+
+
+def variable_dims(name: str, *, several_classes: bool, in_fit: bool = False) -> tuple[str, ...] | None:
+    """Return the dimensions of a variable, without those before its own; None if it is not one that all fits have.
+
+    ``in_fit`` says that it is one of the group ``fit``, where a parameter may have a name that is taken elsewhere.
+    """
+    dims = (_BESIDE_PARAMETERS if in_fit else _DIMS).get(name)
     if name == "y" or (dims == _EACH and not several_classes):
         return _EACH[:1]
     return dims
@@ -118,7 +137,7 @@ class Layout:
         return labels.assign_attrs(class_names=json.dumps(self.class_names))
 
     def parameter(self, name: str, values: Array, lead: tuple[str, ...] = ()) -> xr.DataArray:
-        """Lay out a parameter of the kernel, which may have an entry for each input, or for something of its own."""
+        """Lay out a parameter, which may have an entry for each input, or for something of its own."""
         if values.ndim > len(lead) and values.shape[-1] != len(self.features):
             own = f"{name}_dim_0"  # ArviZ's name for a dimension without one
             return self.along((*lead, own), values).assign_coords({own: np.arange(values.shape[-1])})

@@ -108,7 +108,7 @@ def gradient_name(name: str) -> str:
 def check_held_in_parts(kernel: Kernel, likelihood: Likelihood) -> None:
     """Raise a ValueError if a container could not have this kernel or this likelihood, before any work is done."""
     describe_likelihood(likelihood)
-    check_parameter_names(kernel)
+    check_parameter_names(kernel.params)
 
 
 def parts_container(found: InParts) -> Container:
@@ -179,7 +179,7 @@ def read_parts(idata: Container, fit: xr.Dataset, kernel: Any, likelihood: Likel
         _check_shapes(groups["fit"])
     fit = groups["fit"]
     found = kernel_of(fit, kernel, names_of(groups["constant_data"]["feature"].values))
-    known = likelihood_of(fit, likelihood)
+    known = likelihood_of(fit, likelihood, found)
     solver = method_of(fit, known, method)
     with refused_as(DAMAGED if kernel is None else "kernel is not the one that was fitted: {}. Pass that one."):
         for name, value in found.params.items():

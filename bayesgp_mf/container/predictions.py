@@ -16,7 +16,7 @@ from bayesgp_mf.container.groups import get_group, group_names, set_group
 from bayesgp_mf.container.held import DAMAGED, refused_as
 from bayesgp_mf.container.layout import SAMPLE_DIMS, Layout, common_attrs
 from bayesgp_mf.errors import warn
-from bayesgp_mf.likelihoods.optional import predictive_moments
+from bayesgp_mf.likelihoods.optional import level_probabilities, n_levels, predictive_moments
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.processes.mixture import Mixture, with_corrections
@@ -105,18 +105,24 @@ def _moments(posterior: Process | Mixture, X_new: Array) -> dict[str, NDArray[An
 
 
 def _moments_of_targets(posterior: Process | Mixture, X_new: Array) -> dict[str, NDArray[Any]]:
-    """Return mean and standard deviation ``(m,)`` of latent values, and of real targets where the likelihood knows."""
+    """Return mean and standard deviation ``(m,)`` of latent values, and of real targets where the likelihood knows.
+
+    Of levels also their probabilities ``(m, K)``.
+    """
 
     def ask(part: Process, _: float) -> tuple[Array, Array]:
         latent = part.latent_at(X_new)
         target = predictive_moments(part.new_likelihood, *latent)
-        each = (latent,) if target is None else (latent, target)
+        each = [latent] if target is None else [latent, target]
+        levels = level_probabilities(part.new_likelihood, *latent)
+        each += [] if levels is None else [(p, np.zeros_like(p)) for p in levels.T]
         return np.array([mean for mean, _ in each]), np.array([variance for _, variance in each])
 
     mean, variance = posterior.moments(ask) if isinstance(posterior, Mixture) else ask(posterior, 1.0)
     names = (("latent_mean", "latent_sd"), ("y_mean", "y_sd"))[: len(mean)]
-    found = zip(names, mean, np.sqrt(variance), strict=True)
-    return {name: value for pair, *values in found for name, value in zip(pair, values, strict=True)}
+    found = zip(names, mean, np.sqrt(variance), strict=False)
+    said = {name: value for pair, *values in found for name, value in zip(pair, values, strict=True)}
+    return said if n_levels(posterior.problem.likelihood) is None else {**said, "p": mean[len(names) :].T}
 
 
 def set_predictions(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,14 +14,15 @@ from bayesgp_mf.container.checks import BY_CASE, check_mean, check_recomputed, c
 from bayesgp_mf.container.checksums import GROUPS, check_unchanged
 from bayesgp_mf.container.groups import get_group, group_names
 from bayesgp_mf.container.held import DAMAGED, kernel_of, likelihood_of, method_of, names_of, refused_as
-from bayesgp_mf.container.layout import FORMAT
+from bayesgp_mf.container.layout import FORMAT, parameters_held
 from bayesgp_mf.container.parts import is_in_parts, read_parts
 from bayesgp_mf.container.quality import evidence_of_fit
 from bayesgp_mf.errors import Status
+from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.inference.assembly import kernel_entries
 from bayesgp_mf.inference.problem import Problem
-from bayesgp_mf.inference.solution import Info, Solution
-from bayesgp_mf.inference.solver import Solver
+from bayesgp_mf.inference.solution import Cavity, Info, Solution
+from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.inference.undefined import UndefinedCorrection, UndefinedEvidence
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
@@ -86,39 +88,38 @@ def from_container(
         groups = {name: group.compute() for name, group in groups.items()}  # a file is read once, not entry by entry
         is_known, fit = check_unchanged(groups), groups["fit"]
     found = kernel_of(fit, kernel, names_of(groups["constant_data"]["feature"].values))
-    known = likelihood_of(fit, likelihood)
+    known = likelihood_of(fit, likelihood, found)
     solver = method_of(fit, known, method)
     message = DAMAGED if kernel is None else "kernel is not the one that was fitted: {}. Pass that one."
     with refused_as(message), one_thread_if_small(fit.sizes["obs_id"]):
-        check_values(groups, found, known)
-        posterior = _read(groups, found, known, solver)
+        model = Model(found, known, parameters_held(fit, found, known))
+        check_values(groups, model)
+        posterior = _read(groups, model, solver)
         check_mean(posterior, fit)
         if not is_known:
             check_recomputed(posterior, fit)
     return posterior
 
 
-def _read(
-    groups: Mapping[str, xr.Dataset], kernel: Kernel, likelihood: Likelihood, solver: Solver
-) -> Process | Mixture:
-    """Return the posterior of a kernel: at its one setting of the hyperparameters, or at each along ``node``."""
+def _read(groups: Mapping[str, xr.Dataset], model: Model, solver: Solver) -> Process | Mixture:
+    """Return the posterior of a model: at its one setting of the hyperparameters, or at each along ``node``."""
     fit = groups["fit"]
     X = np.ascontiguousarray(groups["constant_data"]["X"].values, dtype=np.float64)
     y = groups["observed_data"]["y"].values.astype(np.float64)
-    t = 2.0 * y - 1.0 if likelihood.targets == "binary" else y
+    t = 2.0 * y - 1.0 if model.likelihood.targets == "binary" else y
     names = names_of(groups["constant_data"]["feature"].values)
-    likelihood = by_case(likelihood, **_by_case(groups["constant_data"]))
+    model = replace(model, likelihood=by_case(model.likelihood, **_by_case(groups["constant_data"])))
 
-    def part(node: xr.Dataset, kernel: Kernel) -> Process:
+    def part(node: xr.Dataset, model: Model) -> Process:
         alpha = node["alpha"].values
-        problem = Problem(_read_gram(node, kernel, X, alpha), t, likelihood)
-        solution = _read_solution(node, problem, alpha, fit.attrs, solver.name)
-        return make_process(kernel, X, problem, solution, solver, names)
+        problem = Problem(_read_gram(node, model.kernel, X, alpha), t, model.likelihood)
+        solution = _read_solution(node, problem, alpha, fit.attrs, solver)
+        return make_process(model.kernel, X, problem, solution, solver, names)
 
     if "node_weight" not in fit:  # the record of an average has nodes too, where it ends with one
-        return part(fit, kernel)
+        return part(fit, model)
     nodes = [fit.isel(node=k) for k in range(fit.sizes["node"])]
-    parts = (part(node, kernel.replace(**{name: node[name].values for name in kernel.params})) for node in nodes)
+    parts = (part(node, model.replace(**{name: node[name].values for name in model.params})) for node in nodes)
     return Mixture(tuple(parts), fit["node_weight"].values)
 
 
@@ -156,9 +157,14 @@ def _unpadded(values: Array, name: str) -> Array:
     return np.ascontiguousarray(values[:rows])
 
 
-def _read_solution(node: xr.Dataset, problem: Problem, alpha: Array, attrs: dict[str, Any], method: str) -> Solution:
+def _read_solution(node: xr.Dataset, problem: Problem, alpha: Array, attrs: dict[str, Any], solver: Solver) -> Solution:
+    method = solver.name
     iterations, residual = int(node["n_iterations"]), float(node["residual"])
-    mean_error, rounding = (float(node[name]) if name in node else None for name in ("mean_error", "rounding"))
+    mean_error, rounding, shift = (
+        float(node[name]) if name in node else None for name in ("mean_error", "rounding", "probability_shift")
+    )
+    if shift is not None and not 0.0 <= shift <= 1.0:  # also true if it is NaN
+        raise ValueError(f"probability_shift must be between 0 and 1, and is {shift}")
     info = Info(
         Status[attrs["status"]],
         iterations,
@@ -167,11 +173,24 @@ def _read_solution(node: xr.Dataset, problem: Problem, alpha: Array, attrs: dict
         rounding=rounding,
         rank=problem.matrix.rank,
         independent=float(node["independent"]) if "independent" in node else None,
+        probability_shift=shift,
     )
     if attrs["evidence_kind"] == "none":
         return Solution(method, alpha, UndefinedCorrection(method), UndefinedEvidence(method), None, info)
     evidence = evidence_of_fit(node, attrs)
-    return Solution(method, alpha, _read_correction(node, problem), evidence, None, info)
+    return Solution(method, alpha, _read_correction(node, problem), evidence, _read_cavity(node, attrs, solver), info)
+
+
+def _read_cavity(node: xr.Dataset, attrs: dict[str, Any], solver: Solver) -> Cavity | None:
+    """Return TAP's cavities, which are its leave-one-out predictions; of an average no file has those of each part."""
+    if (
+        attrs["evidence_kind"] != "ep"
+        or not traits_of(solver).cavities
+        or "node_weight" in node
+        or "class" in node.dims
+    ):
+        return None
+    return Cavity(node["cavity_mean"].values, node["cavity_sd"].values ** 2)
 
 
 def _read_correction(node: xr.Dataset, problem: Problem) -> Correction:

@@ -17,6 +17,7 @@ from bayesgp_mf.container.held import describe_kernel, describe_likelihood, desc
 from bayesgp_mf.container.layout import FORMAT, SAMPLE_DIMS, Layout, common_attrs, versions
 from bayesgp_mf.container.quality import quality_of_fit
 from bayesgp_mf.errors import Status
+from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.result import Record
 from bayesgp_mf.likelihoods.optional import of_one_case, stored_by_case
 from bayesgp_mf.processes.mixture import Mixture
@@ -64,9 +65,11 @@ def to_container(
     features = feature_names or np.arange(first.X.shape[1])
     layout = Layout(problem.n, features, class_names, node.shape)
     groups: dict[str, xr.Dataset] = {}
+    models = [Model.of(part.kernel, part.problem.likelihood, hyper_names) for part in posterior.parts]
+    params = [model.params for model in models]
     if first.solution.has_variance:
         drawn = draw_training(posterior, node, rng, marginals, judged)
-        groups = drawn_groups(posterior, drawn, node, sampler_stats, layout, sampled)
+        groups = drawn_groups(posterior, drawn, node, sampler_stats, layout, params if sampled else [])
         if "log_likelihood" not in drawn:
             attrs = attrs | {"log_likelihood_omitted": LOG_LIKELIHOOD_OMITTED}
     if isinstance(posterior, Mixture) and not sampled:
@@ -79,7 +82,7 @@ def to_container(
         for name, (dims, values) in fit_extras.items()
     }
     groups["fit"] = xr.Dataset(
-        {**_summary(posterior, layout), **_settings(posterior, layout), **recorded},
+        {**_summary(posterior, layout), **_settings(posterior, layout, params), **recorded},
         attrs=_fit_attrs(first, [part.solution.info.status for part in posterior.parts])
         | {"marginals": marginals, "class_names": json.dumps(class_names), **attrs},
     )
@@ -94,9 +97,9 @@ def drawn_groups(
     node: NDArray[np.intp],
     sampler_stats: dict[str, NDArray[Any]],
     layout: Layout,
-    sampled: bool,
+    params: Sequence[Mapping[str, Array]],
 ) -> dict[str, xr.Dataset]:
-    """Lay out draws, with the hyperparameters of each where they are drawn too."""
+    """Lay out draws, with the hyperparameters of each where they are drawn too: ``params`` of each part."""
     infos = [part.solution.info for part in posterior.parts]
     stats = {
         "log_p": drawn["log_p"],
@@ -108,10 +111,9 @@ def drawn_groups(
     variables = {}
     if isinstance(posterior, Mixture):
         stats["node"] = node
-    if isinstance(posterior, Mixture) and sampled:
-        each = [part.kernel.params for part in posterior.parts]
-        for name in each[0]:
-            values = np.array([params[name] for params in each])
+    if isinstance(posterior, Mixture) and params:
+        for name in params[0]:
+            values = np.array([each[name] for each in params])
             variables[name] = layout.parameter(name, values[node], SAMPLE_DIMS)
     groups = {
         "posterior": xr.Dataset({**variables, "f": layout.variable("f", drawn["f"], SAMPLE_DIMS)}),
@@ -135,10 +137,11 @@ def _summary(posterior: Process | Mixture, layout: Layout) -> dict[str, xr.DataA
     return {name: layout.variable(name, value) for name, value in values.items()}
 
 
-def _settings(posterior: Process | Mixture, layout: Layout) -> dict[str, xr.DataArray]:
+def _settings(
+    posterior: Process | Mixture, layout: Layout, params: Sequence[Mapping[str, Array]]
+) -> dict[str, xr.DataArray]:
     """What is needed to predict again: of the one setting of the hyperparameters, or of each along ``node``."""
     settings = _padded([_setting(part) for part in posterior.parts])
-    params = [part.kernel.params for part in posterior.parts]
     lead = ("node",) if isinstance(posterior, Mixture) else ()
 
     def stacked(each: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
@@ -174,7 +177,7 @@ def _setting(part: Process) -> dict[str, NDArray[Any]]:
         "n_iterations": np.array(solution.info.n_iterations),
         "residual": np.array(solution.info.residual),
     }
-    known = {"mean_error": solution.info.mean_error, "rounding": solution.info.rounding}
+    known = {name: getattr(solution.info, name) for name in ("mean_error", "rounding", "probability_shift")}
     arrays |= {name: np.array(value) for name, value in known.items() if value is not None}
     arrays |= part.problem.matrix.stored(solution.alpha, solution.correction)
     if solution.has_variance:

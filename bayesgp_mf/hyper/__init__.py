@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bayesgp_mf.hyper.hmc import HybridMonteCarlo
 from bayesgp_mf.hyper.integrate import Integrate
+from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import Run
 from bayesgp_mf.hyper.priors import LogNormal, Prior
@@ -26,6 +27,7 @@ __all__ = [
     "LeaveOneOut",
     "LogNormal",
     "LooScore",
+    "Model",
     "Objective",
     "Prior",
     "Run",

@@ -30,7 +30,8 @@ def said_of_bounds(objective: Objective, end: Array) -> str | None:
         f"{'them' if len(found) > 1 else 'it'}."
     )
     raising = [name for name in found if _raises_variance(target, end, target.names.index(name), outward)]
-    others = len(found) > len(raising)
+    of_likelihood = [name for name in found if name in target.free_of_likelihood]
+    others = len(found) > len(raising) + len(of_likelihood)
     if raising and objective.separates(end):
         owner = target.owners[target.names.index(raising[0])]
         text += (
@@ -41,6 +42,11 @@ def said_of_bounds(objective: Objective, end: Array) -> str | None:
         )
     elif raising:
         text += " A variance at a bound: the search started too far off, or the data do not limit it; give it a prior."
+    if of_likelihood:
+        text += (
+            f" Of the likelihood, {' and '.join(of_likelihood)}: at a lower bound the data want none of it, at an "
+            "upper one the kernel explains little of them. Leave it out, or say what is likely by a prior."
+        )
     if others:
         text += (
             " A length scale at its upper bound means that the input hardly matters; otherwise start elsewhere, or "
@@ -53,5 +59,5 @@ def _raises_variance(target: Target, end: Array, which: int, outward: Array) -> 
     """Return whether prior variances grow where one parameter goes on beyond its bound."""
     further = end.copy()
     further[which] += BEYOND * outward[which]
-    here, there = (target.kernel_at(x).diag(target.X) for x in (end, further))
+    here, there = (target.model_at(x).kernel.diag(target.X) for x in (end, further))
     return bool(np.all(there >= here) and np.any(there > here * (1.0 + 0.01 * BEYOND)))

@@ -30,7 +30,7 @@ def warn_if_long(target: Target, strategy: Strategy) -> None:
     if n < SMALLEST or count is None:
         return
     try:
-        if target.problem_at(target.kernel).matrix.rank is not None:
+        if target.problem_at(target.model).matrix.rank is not None:
             return
         some = _seconds_of_some(target)
         seconds = (n / TIMED) ** 3 * some
@@ -64,7 +64,7 @@ def _seconds_of_some(target: Target) -> float:
     control = replace(target.control, throw=False, gram="dense")
     fewer = replace(target.of_cases(some), control=control)
     began = time.perf_counter()
-    fewer.solver.solve(fewer.problem_at(target.kernel), control)
+    fewer.solver.solve(fewer.problem_at(target.model), control)
     return time.perf_counter() - began
 
 

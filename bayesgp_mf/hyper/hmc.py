@@ -115,7 +115,7 @@ class HybridMonteCarlo:
         kept = slice(int(self.iterations * self.dropped), None)
         _warn(walks, kept)
         draws = np.concatenate([w.points.x[kept] for w in walks])
-        kernels = tuple(target.kernel_at(draw) for draw in draws)
+        models = tuple(target.model_at(draw) for draw in draws)
         path = {
             "lp": np.array([w.points.value for w in walks]),
             "accepted": np.array([w.accepted for w in walks]),
@@ -133,9 +133,9 @@ class HybridMonteCarlo:
             "hyper_n_evaluations": (("chain",), np.array(counts)[:, 0]),
             "hyper_n_failures": (("chain",), np.array(counts)[:, 1]),
         }
-        weights = np.full(len(kernels), 1.0 / len(kernels))
+        weights = np.full(len(models), 1.0 / len(models))
         judged = target.less_log_prior(stats["lp"], draws)
-        return HyperResult(kernels, weights, self.chains, True, stats, record, judged=judged)
+        return HyperResult(models, weights, self.chains, True, stats, record, judged=judged)
 
     def _step_sizes(self, target: Target) -> Array:
         if not isinstance(self.step_size, Mapping):

@@ -145,9 +145,9 @@ class Integrate:
             "hyper_n_nodes_failed": ((), np.array(n_failed)),
             "hyper_n_nodes_outside": ((), np.array(int(np.sum(~inside)))),
         }
-        kernels = tuple(target.kernel_at(node) for node in nodes[kept])
+        models = tuple(target.model_at(node) for node in nodes[kept])
         judged = target.less_log_prior(values[kept], nodes[kept])
-        return HyperResult(kernels, weights, stats={"lp": values[kept]}, record=record, judged=judged)
+        return HyperResult(models, weights, stats={"lp": values[kept]}, record=record, judged=judged)
 
     def _nodes(self, p: int) -> int:
         return self.points**p if p <= FEW_PARAMETERS else central_composite_size(p)

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
+from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.objective import NO_SOLUTION
 from bayesgp_mf.hyper.optimise import GAIN_ON_INDUCING
 from bayesgp_mf.hyper.scores import KNOWN_IN_SEARCH, EvidenceScore
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.solution import Solution
+from bayesgp_mf.inference.solver import parameter_gradient
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.matrices.inducing import independent_points
 from bayesgp_mf.types import Array
@@ -38,13 +40,13 @@ def check_can_move(kernel: Kernel) -> None:
             check_can_move(part)
 
 
-def move(target: Target, points: Array, advance: Callable[[str], None]) -> tuple[Kernel, Array]:
-    """Return the kernel and the inducing inputs ``(M, d)`` at the end of a search over both, from a target's kernel.
+def move(target: Target, points: Array, advance: Callable[[str], None]) -> tuple[Model, Array]:
+    """Return the model and the inducing inputs ``(M, d)`` at the end of a search over both, from where a target starts.
 
     Points without a solution are turned back from, as in a search over hyperparameters alone. The best that was seen is
     returned, which may be the start.
     """
-    solver, p = target.solver, target.start.size
+    solver, p, names = target.solver, target.start.size, tuple(target.free_of_likelihood.values())
     control = replace(EvidenceScore(KNOWN_IN_SEARCH).control(target), throw=True, progress=False)
     spread = np.where(np.ptp(target.X, axis=0) > 0, target.X.std(axis=0), 1.0)  # of a constant input any unit will do
     start = np.concatenate([target.start, (points / spread).ravel()])
@@ -54,10 +56,10 @@ def move(target: Target, points: Array, advance: Callable[[str], None]) -> tuple
 
     def negative(x: Array) -> tuple[float, Array]:
         nonlocal last, best, end
-        kernel, inputs = target.kernel_at(x[:p]), x[p:].reshape(points.shape) * spread
+        model, inputs = target.model_at(x[:p]), x[p:].reshape(points.shape) * spread
         try:
-            kept = independent_points(kernel, inputs)  # what the others determine moves nothing
-            problem = replace(target, inducing=inputs[kept]).problem_at(kernel)
+            kept = independent_points(model.kernel, inputs)  # what the others determine moves nothing
+            problem = replace(target, inducing=inputs[kept]).problem_at(model)
             last = solver.solve(problem, control, last)
         except NO_SOLUTION:
             if not np.isfinite(best):
@@ -68,8 +70,15 @@ def move(target: Target, points: Array, advance: Callable[[str], None]) -> tuple
         log_prior, slope = target.log_prior(x[:p])
         by_inputs = np.zeros(points.shape)
         matrix: Any = problem.matrix
-        by_inputs[kept] = matrix.pull_back_inputs(bar, kernel, target.X)
-        gradient = np.concatenate([target.pull_back(kernel, matrix, bar) + slope, (by_inputs * spread).ravel()])
+        by_inputs[kept] = matrix.pull_back_inputs(bar, model.kernel, target.X)
+        of_likelihood = parameter_gradient(solver, problem, last, names)
+        if of_likelihood is None:
+            raise ValueError(
+                f"Inducing(move=True) needs the derivative of the log evidence in {', '.join(names)}, and method "
+                f"{solver.name!r} does not state it. Name them in fixed, or use move=False."
+            )
+        by_parameters = target.pull_back(model, matrix, bar, of_likelihood)
+        gradient = np.concatenate([by_parameters + slope, (by_inputs * spread).ravel()])
         value = last.evidence.value + log_prior
         if value > best:
             best, end = value, x.copy()
@@ -93,4 +102,4 @@ def move(target: Target, points: Array, advance: Callable[[str], None]) -> tuple
         callback=after_iteration,
         options={"maxiter": MOST_STEPS, "ftol": 0.0},
     )
-    return target.kernel_at(end[:p]), end[p:].reshape(points.shape) * spread
+    return target.model_at(end[:p]), end[p:].reshape(points.shape) * spread

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, LowRankError, NotPositiveDefiniteError, Status
-from bayesgp_mf.hyper.scores import Score, Scored
+from bayesgp_mf.hyper.model import Model
+from bayesgp_mf.hyper.scores import Gradient, Score, Scored
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
-from bayesgp_mf.inference.solver import GramGradient
-from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.multiclass.gram import times_gram
 from bayesgp_mf.seam import Backend, Serial
@@ -36,11 +36,11 @@ NOTHING = 1e-3
 
 
 class _Solved(NamedTuple):
-    kernel: Kernel
+    model: Model
     problem: Problem
     solution: Solution
     value: float  # with the log prior
-    gram_gradient: Callable[[], GramGradient] | None  # without
+    gradient: Callable[[Sequence[str]], Gradient] | None  # without
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,8 +140,9 @@ class Objective:
         """Return whether the prior variances are so small that no target can move a latent value within them."""
         target = self.target
         classes = (int(np.max(target.t)) + 1,) if target.likelihood.targets == "classes" else ()
-        curvature = target.likelihood.log_prob(target.t, np.zeros((*target.t.shape, *classes))).d2
-        told = float(np.max(target.kernel_at(log_free).diag(target.X))) * float(np.max(np.abs(curvature), initial=0.0))
+        model = target.model_at(log_free)
+        curvature = model.likelihood.log_prob(target.t, np.zeros((*target.t.shape, *classes))).d2
+        told = float(np.max(model.kernel.diag(target.X))) * float(np.max(np.abs(curvature), initial=0.0))
         return 0.0 < told < NOTHING  # a step knows no scale
 
     def at_nodes(
@@ -193,19 +194,26 @@ class Objective:
             self.forget()
 
     def _gradient(self, solved: _Solved, log_free: Array) -> Array | None:
-        if solved.gram_gradient is None:
+        if solved.gradient is None:
             return self._differences(log_free)
+        target, of_likelihood = self.target, self.target.free_of_likelihood
         try:
-            gram_bar = solved.gram_gradient()
+            bars = solved.gradient(tuple(of_likelihood.values()))
         except NO_SOLUTION as reason:
             self.last_failure = reason
             return None
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is no gradient
             try:
-                gradient = self.target.pull_back(solved.kernel, solved.problem.matrix, gram_bar)
+                gradient = target.pull_back(solved.model, solved.problem.matrix, bars.gram, bars.likelihood)
             except NotImplementedError:  # a kernel without `cross_vjp`, on inducing cases
                 return self._differences(log_free)
-            gradient = gradient + self.target.log_prior(log_free)[1]
+            gradient = gradient + target.log_prior(log_free)[1]
+        if of_likelihood and bars.likelihood is None:
+            which = np.isin(target.names, list(of_likelihood))
+            slopes = self._differences(log_free, which)
+            if slopes is None:
+                return None
+            gradient[which] = slopes[which]
         if np.all(np.isfinite(gradient)):
             return gradient
         self.last_failure = ArithmeticError(f"the gradient of the {self.score.noun} is not finite.")
@@ -215,15 +223,18 @@ class Objective:
         if not np.all(np.abs(log_free) <= LARGEST_LOG):  # nor if one is NaN
             self.last_failure = ArithmeticError("the hyperparameters are too large or too small to compute with.")
             return None
+        if not self.target.allows(log_free):
+            self.last_failure = ArithmeticError("a parameter of the likelihood is beyond what it can be.")
+            return None
         log_prior, _ = self.target.log_prior(log_free)
         if log_prior == -np.inf:
             self.last_failure = ArithmeticError("the priors exclude these hyperparameters.")
             return None
-        kernel = self.target.kernel_at(log_free)
+        model = self.target.model_at(log_free)
         if self._from_prior:
             self.forget()
         try:
-            problem = self.target.problem_at(kernel)
+            problem = self.target.problem_at(model)
             solution, scored = self._scored(problem)
         except (*NO_SOLUTION, *TOO_LARGE) as reason:
             if isinstance(reason, TOO_LARGE) and not self._any_solved:
@@ -235,7 +246,7 @@ class Objective:
         if np.isfinite(value):
             if self._highest is None or value > self._highest[0]:
                 self._highest = value, np.array(log_free), solution
-            return _Solved(kernel, problem, solution, value, scored.gram_gradient)
+            return _Solved(model, problem, solution, value, scored.gradient)
         self.last_failure = ArithmeticError(f"the {self.score.noun} is {value}.")
         return None
 
@@ -251,9 +262,13 @@ class Objective:
         solution = solver.solve(problem, self._control)
         return solution, self.score(solver, problem, solution)
 
-    def _differences(self, log_free: Array) -> Array | None:
+    def _differences(self, log_free: Array, which: NDArray[np.bool_] | None = None) -> Array | None:
+        """Return the gradient by central differences, or some entries of it; the others are NaN."""
         slopes = []
-        for direction in np.eye(log_free.size):
+        for k, direction in enumerate(np.eye(log_free.size)):
+            if which is not None and not which[k]:
+                slopes.append(np.nan)
+                continue
             ahead, behind = (self._solve(log_free + sign * DIFFERENCE * direction) for sign in (1.0, -1.0))
             if ahead is None or behind is None:
                 return None

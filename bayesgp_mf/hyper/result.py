@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.types import Array
@@ -21,37 +22,37 @@ Advance: TypeAlias = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HyperResult:
-    """One kernel, or several with weights.
+    """One model, or several with weights: kernels, and the likelihoods that go with them.
 
     Attributes
     ----------
-    kernels : tuple of Kernel
+    models : tuple of Model
         One for a point estimate; one for each draw or node otherwise.
     weights : (k,) array
         Sum to one.
     chains : int, optional
-        Of Markov chains: the kernels are arranged as (chains, k // chains), with equal weights, and each is used once.
-        None where draws of f are spread over the kernels by their weights.
+        Of Markov chains: the models are arranged as (chains, k // chains), with equal weights, and each is used once.
+        None where draws of f are spread over the models by their weights.
     sampled : bool
-        Whether the kernels are random draws, in the order in which they were drawn, so that averages over them have a
+        Whether the models are random draws, in the order in which they were drawn, so that averages over them have a
         Monte-Carlo error. Else they are the nodes of a rule, whose averages have none, and a container keeps the
         hyperparameters as nodes with weights.
     stats : dict
-        Of each kernel, ``(k,)``: ``lp``, the log of what was maximised or integrated, in nats (a scan has none); others
+        Of each model, ``(k,)``: ``lp``, the log of what was maximised or integrated, in nats (a scan has none); others
         by strategy.
     record : dict
         How it went: for each name its dimensions and values. The dimension ``hyper`` is that of ``Target.names``.
     log_evidence : float, optional
-        Of the one kernel, as a search for the highest saw it last: `fit` warns if it finds another.
+        Of the one model, as a search for the highest saw it last: `fit` warns if it finds another.
     solution : Solution, optional
-        At the one kernel, as the search found it: where another start leads nowhere, this one does not.
+        At the one model, as the search found it: where another start leads nowhere, this one does not.
     judged : (k,) array, optional
-        Of an average, the log evidence by which each kernel was weighed or drawn, in nats, without its log prior. It
+        Of an average, the log evidence by which each model was weighed or drawn, in nats, without its log prior. It
         need not be that of the posterior: it may be corrected, or of another method. That of the
         posterior if not given.
     """
 
-    kernels: tuple[Kernel, ...]
+    models: tuple[Model, ...]
     weights: Array
     chains: int | None = None
     sampled: bool = False
@@ -61,13 +62,23 @@ class HyperResult:
     solution: Solution | None = None
     judged: Array | None = None
 
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The kernel of each model."""
+        return tuple(model.kernel for model in self.models)
+
     def __post_init__(self) -> None:
-        k = len(self.kernels)
+        k = len(self.models)
+        if not all(isinstance(model, Model) for model in self.models):
+            raise ValueError(
+                "models must be kernels with their likelihoods, as target.model_at(log_free) and "
+                "target.model.replace(...) return them."
+            )
         if self.weights.shape != (k,) or abs(float(np.sum(self.weights)) - 1.0) > 1e-9 or np.any(self.weights < 0):
             raise ValueError(f"weights must be {k} numbers >= 0 that sum to one, got {self.weights!r}.")
         if self.chains is not None:
             if k % self.chains:
-                raise ValueError(f"{k} kernels cannot be arranged in {self.chains} chains of one length.")
+                raise ValueError(f"{k} models cannot be arranged in {self.chains} chains of one length.")
             if not self.sampled or np.ptp(self.weights) > 1e-9 / k:
                 raise ValueError(
                     "chains are of random draws with equal weights: give sampled=True and such weights, or no chains."

@@ -44,14 +44,19 @@ def choose_on_inducing(
     if averages(strategy):
         points = inducing.chosen(target.X, target.t, target.kernel, rng)
         return strategy.choose(replace(target, inducing=points), rng, advance), points
-    result = _in_rounds(target, strategy, inducing, rng, advance)
-    points = inducing.chosen(target.X, target.t, result.kernels[0], rng)
+    result = _of_all_cases(target, _in_rounds(target, strategy, inducing, rng, advance))
+    points = inducing.chosen(target.X, target.t, result.models[0].kernel, rng)
     if not inducing.move:
         return result, points
     rows = _some(target, min(target.t.size, inducing.rows), rng)
-    part = replace(target.of_cases(rows), kernel=result.kernels[0], origin=target.kernel)
-    kernel, points = move(part, points, partial(_in_round, advance, "moving inducing inputs"))
-    return replace(result, kernels=(kernel,)), points
+    part = target.of_cases(rows).going_on_from(result.models[0])
+    model, points = move(part, points, partial(_in_round, advance, "moving inducing inputs"))
+    return _of_all_cases(target, replace(result, models=(model,))), points
+
+
+def _of_all_cases(target: Target, result: HyperResult) -> HyperResult:
+    """Return what a search on a part of the cases found, with the likelihood of all of them."""
+    return replace(result, models=tuple(target.model.replace(**model.params) for model in result.models))
 
 
 def check_moves(inducing: Inducing, strategy: Strategy | None, kernel: Kernel) -> None:
@@ -75,23 +80,23 @@ def _in_rounds(
     draws = int(getattr(strategy, "starts", 1)) if inducing.inputs is None else 1
     if isinstance(strategy, Restartable) and draws > 1:  # other inducing cases stand in for other starts
         strategy = strategy.with_starts(1)
-    kernel, ends, scores = target.kernel, [], []
+    model, ends, scores = target.model, [], []
     for k in range(rounds):
         cases = max(min(most, FEWEST), most // 2 ** (rounds - 1 - k))
         rows = _some(target, cases, rng)
-        some = replace(target.of_cases(rows), kernel=kernel, origin=target.kernel)
+        some = target.of_cases(rows).going_on_from(model)
         found = []
         for _ in range(draws if k == 0 else 1):
             number = inducing.in_search if k == rounds - 1 else -(-inducing.in_search // 2)
-            points = inducing.chosen(some.X, some.t, kernel, rng, number)
+            points = inducing.chosen(some.X, some.t, model.kernel, rng, number)
             with warnings.catch_warnings():
                 if k < rounds - 1:  # what the last one says of where it ended is what counts
                     warnings.simplefilter("ignore")
                 said = partial(_in_round, advance, f"round {k + 1} of {rounds}, {cases} cases")
                 found.append(strategy.choose(replace(some, inducing=points), rng, said))
         result = max(found, key=_score)
-        kernel = result.kernels[0]
-        ends.append(some.free_logarithms(kernel))
+        model = result.models[0]
+        ends.append(some.free_logarithms(model))
         scores.append(_score(result) / cases)
     record: Record = {
         **result.record,

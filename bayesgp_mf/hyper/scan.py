@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.errors import ConvergenceError, Status
+from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.objective import NO_SOLUTION, TOO_LARGE
 from bayesgp_mf.hyper.result import Advance, HyperResult, Record
 from bayesgp_mf.hyper.target import Target
-from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.types import Array
 
 DEFAULT_FACTORS = tuple(float(f) for f in np.geomspace(0.1, 10.0, 13))
@@ -89,14 +89,14 @@ class Scan:
         axes = self._axes(target)
         shape = tuple(len(axis) for axis in axes)
         counted: dict[tuple[int, ...], _Counted] = {}
-        kernels: dict[tuple[int, ...], Kernel] = {}
+        models: dict[tuple[int, ...], Model] = {}
         reason: Exception | None = None
         for index in product(*(range(length) for length in shape)):
             changes = [axis[i] for axis, i in zip(axes, index, strict=True)]
-            kernel = target.kernel.replace(**{name: value for change in changes for name, value in change.items()})
+            model = target.model.replace(**{name: value for change in changes for name, value in change.items()})
             try:
-                counted[index] = _count(target, kernel)
-                kernels[index] = kernel
+                counted[index] = _count(target, model)
+                models[index] = model
                 advance(f"{counted[index].errors} leave-one-out errors of {target.t.size}")
             except (*NO_SOLUTION, *TOO_LARGE) as failure:
                 reason = failure
@@ -110,7 +110,7 @@ class Scan:
                 Status.NO_VALID_STEP,
             ) from reason
         chosen = _choose(counted, shape)
-        points = np.array([target.free_logarithms(kernel) for kernel in kernels.values()])
+        points = np.array([target.free_logarithms(model) for model in models.values()])
         record: Record = {
             "hyper_scan": (("point", "hyper"), points),
             "hyper_loo_errors": (("point",), np.array([c.errors for c in counted.values()])),
@@ -120,11 +120,11 @@ class Scan:
         if densities:
             record["hyper_loo"] = (("point",), np.array(densities))
         stats = {"loo_errors": np.array([counted[chosen].errors])}
-        return HyperResult((kernels[chosen],), np.ones(1), stats=stats, record=record)
+        return HyperResult((models[chosen],), np.ones(1), stats=stats, record=record)
 
     def _axes(self, target: Target) -> list[list[dict[str, Array]]]:
         """Return for each axis of the grid the parameters to replace at each of its points."""
-        params, free = target.kernel.params, set(target.owners.tolist())
+        params, free = target.model.params, set(target.owners.tolist())
         if self.grid is None:
             scales = [name for name in params if name.endswith("lengthscale") and name in free]
             if not scales:
@@ -147,13 +147,13 @@ class Scan:
         return axes
 
 
-def _count(target: Target, kernel: Kernel) -> _Counted:
-    problem = target.problem_at(kernel)
+def _count(target: Target, model: Model) -> _Counted:
+    problem = target.problem_at(model)
     # from the prior each time: where there are several solutions, the order of the grid must not decide
     solution = target.solver.solve(problem, replace(target.control, throw=True, progress=False))
     others = target.solver.leave_one_out(problem, solution)
     log_density = float(np.sum(others.log_density)) if solution.has_variance else None
-    log_prior, _ = target.log_prior(target.free_logarithms(kernel))
+    log_prior, _ = target.log_prior(target.free_logarithms(model))
     return _Counted(others.error_count(target.t), log_density, log_prior)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, Protocol
 
@@ -12,7 +12,7 @@ from bayesgp_mf.errors import NotPositiveDefiniteError, UndefinedQuantityError
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Solution
-from bayesgp_mf.inference.solver import GramGradient, Solver, traits_of
+from bayesgp_mf.inference.solver import GramGradient, Solver, parameter_gradient, traits_of
 from bayesgp_mf.solvers.second_order import WHOLE, second_order
 from bayesgp_mf.solvers.second_order_gradient import correction_with_gradient
 
@@ -27,11 +27,24 @@ SITES_ON_INDUCING = 1e-4
 judges it, and each step is a pass over all cases. It is off by some 1e-12 nats a case then."""
 
 
+class Gradient(NamedTuple):
+    """What a score says of the Gram matrix, and of parameters of the likelihood by the names that they have there.
+
+    The second is None where there is no formula for it.
+    """
+
+    gram: GramGradient
+    likelihood: Mapping[str, float] | None = None
+
+
 class Scored(NamedTuple):
-    """A score in nats, and its derivative with respect to the Gram matrix; None where there is no formula for it."""
+    """A score in nats, and its derivative in the Gram matrix and in named parameters of the likelihood.
+
+    None where there is no formula for the first.
+    """
 
     value: float
-    gram_gradient: Callable[[], GramGradient] | None
+    gradient: Callable[[Sequence[str]], Gradient] | None
 
 
 class Score(Protocol):
@@ -78,7 +91,13 @@ class EvidenceScore:
             raise UndefinedQuantityError(
                 f"method {solver.name!r} has no evidence to maximise; use hyper='scan', or evidence_of='naive'."
             )
-        return Scored(solution.evidence.value, lambda: solver.gram_gradient(problem, solution))
+
+        def gradient(names: Sequence[str]) -> Gradient:
+            return Gradient(
+                solver.gram_gradient(problem, solution), parameter_gradient(solver, problem, solution, names)
+            )
+
+        return Scored(solution.evidence.value, gradient)
 
 
 class CorrectedScore:
@@ -116,10 +135,12 @@ class CorrectedScore:
                 f"corrected=True is for TAP's evidence, and method {solver.name!r} has one of the kind "
                 f"{solution.evidence.kind!r}. Use method='tap', or leave it out."
             )
-        return Scored(
-            solution.evidence.value + known.correction,
-            lambda: solver.gram_gradient(problem, solution) + correction_with_gradient(problem, solution).gram_gradient,
-        )
+
+        def gradient(_: Sequence[str]) -> Gradient:  # how the correction hangs on the likelihood has no formula here
+            of_correction = correction_with_gradient(problem, solution).gram_gradient
+            return Gradient(solver.gram_gradient(problem, solution) + of_correction)
+
+        return Scored(solution.evidence.value + known.correction, gradient)
 
 
 def score_of_evidence(known: float, *, corrected: bool) -> Score:
@@ -150,5 +171,6 @@ class LooScore:
                 # a negative site of another case can leave no posterior without this one
                 raise NotPositiveDefiniteError("a leave-one-out variance is not positive")
         others = solver.leave_one_out(problem, solution)
-        gradient, value = traits_of(solver).loo_gradient, float(np.sum(others.log_density))
-        return Scored(value, None if gradient is None else gradient(problem, solution, others))
+        ask, value = traits_of(solver).loo_gradient, float(np.sum(others.log_density))
+        found = None if ask is None else ask(problem, solution, others)
+        return Scored(value, None if found is None else lambda names: Gradient(*found(names)))

@@ -47,12 +47,12 @@ class _Search:
         return usual_solutions(target.start.size, self.starts)
 
     def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
-        """Return the kernel at the highest point found; `optimise.maximise` says what is raised and warned of."""
+        """Return the model at the highest point found; `optimise.maximise` says what is raised and warned of."""
         objective = Objective(target, self.score)
         best, runs = maximise(objective, starts=self.starts, rng=rng, advance=advance)
         record = record_of_search(target, best, runs, self.recorded_as)
         return HyperResult(
-            (target.kernel_at(best.end),),
+            (target.model_at(best.end),),
             np.ones(1),
             stats={"lp": np.array([best.value])},
             record=record,

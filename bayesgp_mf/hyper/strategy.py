@@ -15,8 +15,8 @@ from bayesgp_mf.seam import Backend, backend
 class Strategy(Protocol):
     """A way to choose hyperparameters.
 
-    It may have more attributes: ``averages``, True if it ends in many kernels, with draws of its own or weights to draw
-    by; ``records``, the names of dimensions of its own, which parameters of a kernel must not have then;
+    It may have more attributes: ``averages``, True if it ends in many models, with draws of its own or weights to draw
+    by; ``records``, the names of dimensions of its own, which parameters of a model must not have then;
     ``solutions``, which returns how many solutions it will take for a target, about, so that a user is told before how
     long it will be; and ``processes`` and ``client``, where solutions that know nothing of each other are computed.
     """
@@ -26,7 +26,7 @@ class Strategy(Protocol):
         """What users call it by."""
 
     def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
-        """Return the kernel, or kernels, that the data speak for."""
+        """Return the model, or models, that the data speak for: kernels with their likelihoods."""
 
 
 @runtime_checkable
@@ -38,7 +38,7 @@ class Restartable(Strategy, Protocol):
 
 
 def averages(strategy: Strategy) -> bool:
-    """Return whether a strategy ends in many kernels; one that does not say so ends in one."""
+    """Return whether a strategy ends in many models; one that does not say so ends in one."""
     return bool(getattr(strategy, "averages", False))
 
 

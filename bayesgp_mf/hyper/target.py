@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
+from bayesgp_mf.hyper.model import Model, public_names
 from bayesgp_mf.hyper.priors import Prior, as_prior
 from bayesgp_mf.inference.assembly import assemble, assemble_inducing
 from bayesgp_mf.inference.problem import Problem
@@ -17,6 +19,7 @@ from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import GramGradient, Solver
 from bayesgp_mf.inputs import as_names
 from bayesgp_mf.kernels import Kernel, log_gradient, log_vector, log_vector_names, with_log_vector
+from bayesgp_mf.kernels.parameters import Parametrised
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import of_cases
 from bayesgp_mf.matrices.matrix import Matrix
@@ -25,6 +28,10 @@ from bayesgp_mf.types import Array
 
 LOG_RANGE = float(np.log(1e4))
 """A parameter without bounds and without a prior may move this far from where it started, to either side."""
+JUST_BELOW = 1e-6
+"""A parameter that must stay below a number goes so near to it, relatively ..."""
+DEEP = 2.0 * LOG_RANGE
+"""... and, since walls come in pairs, this far down from it where it has a prior and no bounds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +45,8 @@ class Target:
     t : (n,) array
         Targets.
     likelihood : Likelihood
-        p(t | f); it is kept as it is.
+        p(t | f). Those of its parameters that are tuned start where they are; which those are `Model.of` says, by what
+        the likelihood says of them and what is named in ``priors`` and ``bounds``.
     kernel : Kernel
         Where to start. Parameters that are exactly zero stay so.
     solver : Solver
@@ -46,7 +54,7 @@ class Target:
     control : Control
         Of the solver.
     priors : mapping of str to Prior
-        By the name of the parameter in ``kernel.params``; of a vector parameter, of each entry. A distribution of
+        By the name of the parameter in ``model.params``; of a vector parameter, of each entry. A distribution of
         PyMC, such as ``pm.Gamma.dist(2, 1)``, is made a prior.
     bounds : mapping of str to (float, float)
         Lowest and highest value, in the parameter's own units. A parameter without bounds moves freely if it has a
@@ -58,12 +66,14 @@ class Target:
         Inducing inputs, where the Gram matrix is to be on such.
     settings : int
         Solutions on inducing inputs that are kept at the same time.
-    origin : Kernel, optional
-        Around whose parameters a parameter without bounds moves, if not around those of ``kernel``: where a search
+    origin : Model, optional
+        Around whose parameters a parameter without bounds moves, if not around those of this one: where a search
         began that this one goes on with.
 
     Attributes
     ----------
+    model : Model
+        Kernel and likelihood at the start, with the parameters of both by name.
     names : tuple of str
         Of the free entries, such as ``lengthscale[2]``.
     start, lower, upper : (p,) array
@@ -87,50 +97,60 @@ class Target:
     fixed: Collection[str] = frozenset()
     inducing: Array | None = None
     settings: int = 1
-    origin: Kernel | None = None
+    origin: Model | None = None
+    model: Model = field(init=False)
     names: tuple[str, ...] = field(init=False)
     start: Array = field(init=False)
     lower: Array = field(init=False)
     upper: Array = field(init=False)
-    _owners: NDArray[np.str_] = field(init=False, repr=False)  # the parameter of each entry of the kernel's log vector
+    _owners: NDArray[np.str_] = field(init=False, repr=False)  # the parameter of each entry of the model's log vector
     _free: NDArray[np.bool_] = field(init=False, repr=False)  # which of those entries are free
     # of the last Gram matrix of low rank, if there was one: the next is a kernel nearby
     _pivots: list[NDArray[np.intp]] = field(init=False, repr=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        fixed = _fixed_names(self.kernel, self.fixed)
-        counts = {name: int(np.count_nonzero(value)) for name, value in self.kernel.params.items()}
+        named = {*_mapping_names(self.priors), *_mapping_names(self.bounds)}
+        model = Model.of(self.kernel, self.likelihood, named)
+        known = [*self.kernel.params, *public_names(self.kernel, self.likelihood)]
+        fixed = _fixed_names(known, self.fixed)
+        counts = {name: int(np.count_nonzero(value)) for name, value in model.params.items()}
         owners = np.repeat(np.array(list(counts), dtype=np.str_), list(counts.values()))
         free = ~np.isin(owners, list(fixed))
         if not free.any():
-            raise ValueError("the kernel has no parameter to tune: all are fixed or zero; use hyper=None.")
+            raise ValueError("the model has no parameter to tune: all are fixed or zero; use hyper=None.")
         for argument, given in (("priors", self.priors), ("bounds", self.bounds)):
-            _check_names(argument, given, self.kernel, set(owners[free].tolist()))
+            _check_names(argument, given, known, fixed, set(owners[free].tolist()))
+        object.__setattr__(self, "model", model)
         object.__setattr__(self, "priors", {name: as_prior(prior) for name, prior in self.priors.items()})
         for name, prior in self.priors.items():
             if isinstance(prior, type) or not isinstance(prior, Prior):
                 raise ValueError(f"priors[{name!r}] must be a prior such as LogNormal(-3.0, 3.0), got {prior!r}.")
         lower, upper = self._limits(owners)
-        names = tuple(np.array(log_vector_names(self.kernel))[free].tolist())
-        values = {"start": log_vector(self.kernel)[free], "lower": lower[free], "upper": upper[free]}
+        names = tuple(np.array(log_vector_names(model))[free].tolist())
+        values = {"start": log_vector(model)[free], "lower": lower[free], "upper": upper[free]}
         for attribute, value in {**values, "fixed": fixed, "names": names, "_owners": owners, "_free": free}.items():
             object.__setattr__(self, attribute, value)
 
     def _limits(self, owners: NDArray[np.str_]) -> tuple[Array, Array]:
-        vector = log_vector(self.kernel)
+        vector = log_vector(self.model)
         middle = vector if self.origin is None else log_vector(self.origin)
         lower, upper = middle - LOG_RANGE, middle + LOG_RANGE
         has_prior = np.isin(owners, list(self.priors))
         lower[has_prior], upper[has_prior] = -np.inf, np.inf
         for name, pair in self.bounds.items():
-            low, high = _bounds_pair(name, pair)
+            low, high = _bounds_pair(name, pair, self.model.limit(name))
             inside = np.exp(vector[owners == name])
             if np.any(inside < low * (1 - 1e-12)) or np.any(inside > high * (1 + 1e-12)):
                 raise ValueError(
                     f"bounds[{name!r}] = ({low:g}, {high:g}) does not hold where {name} starts, "
-                    f"{self.kernel.params[name].tolist()}. Widen the bounds, or start the kernel inside."
+                    f"{self.model.params[name].tolist()}. Widen the bounds, or start inside."
                 )
             lower[owners == name], upper[owners == name] = np.log(low), np.log(high)
+        for name in self.model.named:
+            limit, own = self.model.limit(name) * (1.0 - JUST_BELOW), owners == name
+            if np.isfinite(limit):
+                upper[own] = np.minimum(upper[own], np.log(limit))
+                lower[own] = np.maximum(lower[own], np.log(limit) - DEEP) if name in self.priors else lower[own]
         return lower, upper
 
     @property
@@ -143,19 +163,33 @@ class Target:
         """The name of the parameter that each free entry belongs to, ``(p,)``."""
         return self._owners[self._free]
 
-    def kernel_at(self, log_free: ArrayLike) -> Kernel:
-        """Return the kernel whose free entries have the logarithms ``log_free (p,)``; the others are untouched."""
-        vector = log_vector(self.kernel)
-        vector[self._free] = log_free
-        moved = with_log_vector(self.kernel, vector)
-        if not self.fixed:
-            return moved
-        # the logarithm and back is not the identity in the last digit
-        return moved.replace(**{name: self.kernel.params[name] for name in self.fixed})
+    @property
+    def free_of_likelihood(self) -> dict[str, str]:
+        """Free parameters of the likelihood: the name of each in the likelihood, by that in the model."""
+        return {name: own for name, own in self.model.named.items() if name in self.names}
 
-    def free_logarithms(self, kernel: Kernel) -> Array:
-        """Return the logarithms ``(p,)`` of the free entries of a kernel of the same form."""
-        return log_vector(kernel)[self._free]
+    def model_at(self, log_free: ArrayLike) -> Model:
+        """Return the model whose free entries have the logarithms ``log_free (p,)``; the others are untouched."""
+        vector = log_vector(self.model)
+        vector[self._free] = log_free
+        moved = with_log_vector(self.model, vector)
+        kept = {name: value for name, value in self.model.params.items() if name in self.fixed}
+        # the logarithm and back is not the identity in the last digit
+        return moved.replace(**kept) if kept else moved
+
+    def going_on_from(self, model: Model) -> Target:
+        """Return the same with another start, within what was allowed around this one."""
+        start = self.model.replace(**model.params)
+        return replace(self, kernel=start.kernel, likelihood=start.likelihood, origin=self.origin or self.model)
+
+    def free_logarithms(self, model: Parametrised) -> Array:
+        """Return the logarithms ``(p,)`` of the free entries of a model of the same form."""
+        return log_vector(model)[self._free]
+
+    def allows(self, log_free: Array) -> bool:
+        """Tell whether the likelihood takes parameters of these logarithms ``(p,)``, be they likely or not."""
+        limits = np.array([self.model.limit(name) for name in self.owners]) if self.model.named else np.inf
+        return bool(np.all(np.exp(log_free) < limits))
 
     def check_bounds(self, values: Mapping[str, Array]) -> None:
         """Raise a ValueError if values of parameters, by name, are outside their bounds."""
@@ -175,7 +209,7 @@ class Target:
             check_memory(self.t.size, settings, classes=self.n_classes)
         except MemoryError:
             # unless the Gram matrix is of low rank: at the start, and so at kernels nearby
-            check_memory(self.t.size, settings, self.problem_at(self.kernel).matrix.rank, self.n_classes)
+            check_memory(self.t.size, settings, self.problem_at(self.model).matrix.rank, self.n_classes)
 
     def apart(self) -> Target:
         """Return the same target, which remembers the last Gram matrix so far, and on its own from here."""
@@ -188,8 +222,8 @@ class Target:
         likelihood = of_cases(self.likelihood, np.arange(self.t.size)[rows])
         return replace(self, X=self.X[rows], t=self.t[rows], likelihood=likelihood)
 
-    def problem_at(self, kernel: Kernel, solver: Solver | None = None) -> Problem:
-        """Return the inference problem under a kernel, for the target's own solver or for another one.
+    def problem_at(self, model: Model, solver: Solver | None = None) -> Problem:
+        """Return the inference problem under a model, for the target's own solver or for another one.
 
         Raises
         ------
@@ -200,12 +234,12 @@ class Target:
         MemoryError
             If the dense Gram matrix is needed, and would not fit into this machine's memory.
         """
-        first = self._pivots[0] if self._pivots else None
+        first, kernel = self._pivots[0] if self._pivots else None, model.kernel
         with np.errstate(over="ignore", invalid="ignore"):
             if not np.all(np.isfinite(kernel.diag(self.X))):  # then so is all of the Gram matrix
                 raise NotPositiveDefiniteError(f"the kernel overflows at these inputs: {kernel!r}")
             solver = solver or self.solver
-            given = self.X, self.t, self.likelihood
+            given = self.X, self.t, model.likelihood
             if self.inducing is not None:
                 problem = assemble_inducing(kernel, *given, inducing=self.inducing, settings=self.settings)
             else:
@@ -214,9 +248,18 @@ class Target:
             self._pivots[:] = [problem.matrix.pivots]
         return problem
 
-    def pull_back(self, kernel: Kernel, matrix: Matrix, gram_bar: GramGradient) -> Array:
-        """Return the gradient ``(p,)`` in the free logarithms from that in the Gram matrix."""
-        return log_gradient(kernel, matrix.pull_back(gram_bar, kernel, self.X))[self._free]
+    def pull_back(
+        self, model: Model, matrix: Matrix, gram_bar: GramGradient, of_likelihood: Mapping[str, float] | None = None
+    ) -> Array:
+        """Return the gradient ``(p,)`` in the free logarithms.
+
+        It is made of that in the Gram matrix, and of those in free parameters of the likelihood, by their names there;
+        of one that is not told the gradient is NaN.
+        """
+        gradient: dict[str, Any] = dict(matrix.pull_back(gram_bar, model.kernel, self.X))
+        told = of_likelihood or {}
+        gradient |= {name: told.get(own, np.nan) for name, own in model.named.items()}
+        return log_gradient(model, gradient)[self._free]
 
     def less_log_prior(self, values: Array, points: Array) -> Array:
         """Return ``values (k,)`` with the log prior density at points ``(k, p)`` taken off: what the data say alone."""
@@ -256,30 +299,38 @@ def _check_density(name: str, at: Array, density: Array, slope: Array) -> None:
         )
 
 
-def _fixed_names(kernel: Kernel, fixed: Collection[str]) -> frozenset[str]:
+def _fixed_names(known: Collection[str], fixed: Collection[str]) -> frozenset[str]:
     names = as_names("fixed", fixed)
-    unknown = sorted(names - set(kernel.params))
+    unknown = sorted(names - set(known))
     if unknown:
-        raise ValueError(f"fixed names {unknown[0]!r}, which this kernel does not have; it has {list(kernel.params)}.")
+        raise ValueError(f"fixed names {unknown[0]!r}, which this model does not have; it has {list(known)}.")
     return names
 
 
-def _check_names(argument: str, given: Mapping[str, object], kernel: Kernel, free: set[str]) -> None:
+def _mapping_names(given: object) -> Collection[str]:
+    return given.keys() if isinstance(given, Mapping) else ()
+
+
+def _check_names(
+    argument: str, given: Mapping[str, object], known: Collection[str], fixed: frozenset[str], free: set[str]
+) -> None:
     if not isinstance(given, Mapping):
-        raise ValueError(f"{argument} must map names of parameters, {list(kernel.params)}, got {given!r}.")
+        raise ValueError(f"{argument} must map names of parameters, {list(known)}, got {given!r}.")
     for name in given:
-        if name not in kernel.params:
+        if name not in known:
+            raise ValueError(f"{argument} names {name!r}, which this model does not have; it has {list(known)}.")
+        if name in fixed:
             raise ValueError(
-                f"{argument} names {name!r}, which this kernel does not have; it has {list(kernel.params)}."
+                f"{argument} names {name!r}, which stays as it is, since fixed has it too. Leave it out of one of both."
             )
         if name not in free:
             raise ValueError(
-                f"{argument} names {name!r}, which stays as it is, since it is fixed or zero. Leave it out; free are "
-                f"{sorted(free)}."
+                f"{argument} names {name!r}, which stays as it is, since it is zero. Leave it out, or start it above "
+                f"zero; free are {sorted(free)}."
             )
 
 
-def _bounds_pair(name: str, pair: object) -> tuple[float, float]:
+def _bounds_pair(name: str, pair: object, limit: float) -> tuple[float, float]:
     try:
         low, high = (float(value) for value in pair)  # type: ignore[attr-defined]
     except (TypeError, ValueError, OverflowError):
@@ -289,4 +340,6 @@ def _bounds_pair(name: str, pair: object) -> tuple[float, float]:
             f"bounds[{name!r}] must be 0 < low < high, both finite, since the search is over logarithms, got "
             f"({low:g}, {high:g})."
         )
+    if high > limit:
+        raise ValueError(f"bounds[{name!r}] = ({low:g}, {high:g}) go beyond {limit:g}, below which {name} must stay.")
     return low, high

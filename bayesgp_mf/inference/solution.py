@@ -164,6 +164,9 @@ class Info:
         deviations: the largest (`solvers.accuracy`). None where that is not asked.
     rounding : float or None
         By how much, at most, rounding in the Gram matrix moves the log evidence, in nats. None where that is not asked.
+    probability_shift : float or None
+        By how much the correction of second order moves a probability at training inputs, at most: about the largest
+        error of TAP's (`processes.probed`). None where that was not measured.
     """
 
     status: Status
@@ -173,6 +176,7 @@ class Info:
     independent: float | None = None
     mean_error: float | None = None
     rounding: float | None = None
+    probability_shift: float | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

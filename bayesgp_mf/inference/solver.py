@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -11,11 +11,17 @@ import numpy as np
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, LeaveOneOut, Solution
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.optional import parameter_derivative
 from bayesgp_mf.matrices.corrections import Correction
 from bayesgp_mf.types import Array
 
 GramGradient: TypeAlias = Any
 """A derivative with respect to a Gram matrix, as the `pull_back` of that matrix takes it: ``(n, n)`` of a dense one."""
+
+
+LooGradient: TypeAlias = Callable[[Sequence[str]], tuple[GramGradient, Mapping[str, float] | None]]
+"""From names of parameters of the likelihood to the derivatives of the leave-one-out log density in the Gram matrix and
+in each of them, None where there is no formula for these."""
 
 
 class Solver(Protocol):
@@ -112,8 +118,12 @@ class Traits:
     mean_gradient : callable or None
         Returns the derivative ``(n,)`` of the log evidence in the prior means, from a problem and its solution.
     loo_gradient : callable or None
-        Returns how to compute the derivative of the leave-one-out log density with respect to the Gram matrix, from a
-        problem, its solution and its leave-one-out predictions; or None where there is no formula.
+        Returns how to compute the derivatives of the leave-one-out log density (`LooGradient`), from a problem, its
+        solution and its leave-one-out predictions; or None where there is no formula.
+    parameter_gradient : callable or None
+        Returns the derivative of the log evidence in a parameter of the likelihood, from a problem, its solution and
+        the name of the parameter; or None where there is no formula. Without it that of a stationary evidence is the
+        sum of those of log Z at the cavities, and of others there is no formula.
     known_posterior : callable or None
         Returns the posterior of a problem as a `KnownPosterior`, or None where it is the Gaussian process.
     known_classes : callable or None
@@ -128,10 +138,35 @@ class Traits:
     variance: bool = True
     stationary: bool = False
     mean_gradient: Callable[[Problem, Solution], Array] | None = None
-    loo_gradient: Callable[[Problem, Solution, LeaveOneOut], Callable[[], GramGradient] | None] | None = None
+    loo_gradient: Callable[[Problem, Solution, LeaveOneOut], LooGradient | None] | None = None
+    parameter_gradient: Callable[[Problem, Solution, str], float | None] | None = None
     known_posterior: Callable[[Problem], KnownPosterior | None] | None = None
     known_classes: Callable[[Problem, Solution], KnownClasses] | None = None
     check: Callable[[Likelihood], object] | None = None
+
+
+def parameter_gradient(
+    solver: Solver, problem: Problem, solution: Solution, names: Sequence[str]
+) -> dict[str, float] | None:
+    """Return the derivative of the log evidence in each named parameter of the likelihood, in nats per unit of it.
+
+    None if there is no formula for one of them.
+    """
+    traits, found = traits_of(solver), dict[str, float]()
+    for name in names:
+        ask = traits.parameter_gradient or (gradient_at_cavities if traits.stationary else None)
+        slope = None if ask is None else ask(problem, solution, name)
+        if slope is None:
+            return None
+        found[name] = slope
+    return found
+
+
+def gradient_at_cavities(problem: Problem, solution: Solution, name: str) -> float | None:
+    """Return the sum of the derivatives of log Z at the cavities of a solution, None if it has none."""
+    if solution.cavity is None:
+        return None
+    return float(np.sum(parameter_derivative(problem.likelihood, name, problem.t, *solution.cavity).value))
 
 
 def traits_of(solver: Solver) -> Traits:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from bayesgp_mf.inputs.by_case import as_offset, as_trials, as_weights
+from bayesgp_mf.inputs.groups import as_inputs_of, as_new_inputs, levels_of
 from bayesgp_mf.inputs.inducing import as_inducing
 from bayesgp_mf.inputs.labels import check_no_missing, encode_labels, encode_targets
 from bayesgp_mf.inputs.options import as_kernel, as_names, check_flags, check_positive_integers
 from bayesgp_mf.inputs.scales import warn_of_scale
 from bayesgp_mf.inputs.tables import (
     as_inputs,
-    as_new_inputs,
     as_values_of_cases,
     check_same_cases,
     check_same_features,
@@ -19,6 +19,7 @@ from bayesgp_mf.inputs.tables import (
 __all__ = [
     "as_inducing",
     "as_inputs",
+    "as_inputs_of",
     "as_kernel",
     "as_names",
     "as_new_inputs",
@@ -34,5 +35,6 @@ __all__ = [
     "encode_labels",
     "encode_targets",
     "feature_names",
+    "levels_of",
     "warn_of_scale",
 ]

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from bayesgp_mf.inference.problem import check_finite, check_likelihood
 from bayesgp_mf.inputs.tables import as_numbers
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import check_targets
+from bayesgp_mf.likelihoods.optional import check_targets, n_levels
 from bayesgp_mf.types import Array
 
 NAME_ALL = "Correct the labels, drop those cases, or name all classes at the fit: Softmax(classes=...)."
@@ -27,7 +27,8 @@ def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood, positive: Any =
     ----------
     y : (n,) array_like
         Labels. Of two the larger (or later in the alphabet) becomes +1, or the later one of a pandas Categorical, whose
-        categories without a case are left out. For a likelihood with real targets, real numbers. For several classes
+        categories without a case are left out. For a likelihood with real targets, real numbers; for one of levels an
+        ordered Categorical, or their numbers from 0. For several classes
         any labels: in sorted order, in that of a Categorical, or in that of ``likelihood.classes``; the last two may
         have classes without a case.
     n : int
@@ -42,7 +43,7 @@ def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood, positive: Any =
     t : (n,) array
         Labels -1/+1, the real targets, or codes 0 to C - 1.
     class_names : tuple of str
-        The names of -1 and +1, or of the codes; empty for real targets.
+        The names of -1 and +1, of the codes, or of levels; empty for other real targets.
 
     Raises
     ------
@@ -58,6 +59,8 @@ def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood, positive: Any =
             f"positive says which of two classes is the positive one, and {type(likelihood).__name__} has {what}. "
             "Leave it out."
         )
+    if (levels := n_levels(likelihood)) is not None:
+        return _levels(y, labels, levels, likelihood)
     if likelihood.targets == "real":
         targets = as_numbers("y", y)
         check_finite("y", targets)
@@ -96,6 +99,35 @@ def encode_labels(y: ArrayLike, classes: Sequence[Any], what: str = "the classes
             f"y has labels that are none of {what} {[str(label) for label in classes]}: {unknown[:5]}. {advice}"
         )
     return np.array([position[label] for label in labels], dtype=np.float64)
+
+
+def _levels(y: Any, labels: NDArray[Any], levels: int, likelihood: Likelihood) -> tuple[Array, tuple[str, ...]]:
+    """Return the numbers 0, 1, ... of ordered levels, and their names: of a pandas Categorical, or those numbers."""
+    check_no_missing(y)
+    dtype = getattr(y, "dtype", None)
+    categories = getattr(dtype, "categories", None)
+    if isinstance(categories, Iterable):
+        names = tuple(categories)
+        if not getattr(dtype, "ordered", False):
+            raise ValueError(
+                f"y is a Categorical whose categories {[str(name) for name in names]!r:.80} have no order. Pass "
+                "pd.Categorical(y, [...], ordered=True) with the categories from the lowest to the highest."
+            )
+        if len(names) != levels:
+            raise ValueError(
+                f"y has {len(names)} categories, and the likelihood {levels} levels: {type(likelihood).__name__} has "
+                "one cut fewer than there are levels. Give as many cuts, or drop categories."
+            )
+        _check_labels(names)
+        return encode_labels(y, names), tuple(str(name) for name in names)
+    if labels.dtype.kind not in "biuf" and any(isinstance(label, str) for label in np.asarray(y, dtype=object)):
+        raise ValueError(
+            f"y holds text such as {str(labels[0])!r}, whose order is not known. Pass pd.Categorical(y, [...], "
+            "ordered=True) with the categories from the lowest to the highest, or the numbers of levels from 0."
+        )
+    targets = as_numbers("y", y)
+    check_targets(likelihood, "y", targets)
+    return targets, tuple(str(level) for level in range(levels))
 
 
 def _as_sequence(y: Any, n: int) -> NDArray[Any]:

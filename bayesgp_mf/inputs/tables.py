@@ -32,28 +32,6 @@ def as_inputs(name: str, X: ArrayLike) -> Array:
     return array
 
 
-def as_new_inputs(X_new: ArrayLike, X: Array, features: Sequence[str] | None = None) -> Array:
-    """Return new inputs as a finite array ``(m, d)`` that fits the training inputs, or raise a ValueError.
-
-    Parameters
-    ----------
-    X_new : (m, d) array_like
-        What a user gave.
-    X : (n, d) array
-        The training inputs.
-    features : sequence of str, optional
-        Their names, if they had names: those of a data frame must be the same, in the same order. An array has none.
-    """
-    check_same_features(features, X_new)
-    new = as_inputs("X_new", X_new)
-    if new.shape[1] != X.shape[1]:
-        raise ValueError(
-            f"X_new has {new.shape[1]} columns, but the model was fitted to {X.shape[1]}. "
-            "Pass the same inputs in the same order and scale."
-        )
-    return new
-
-
 def feature_names(name: str, X: Any) -> list[str] | None:
     """Return the column names of a data frame, or None for anything else.
 
@@ -194,8 +172,9 @@ def _refuse_column(name: str, entries: NDArray[Any], columns: list[str] | None) 
         entry = _first_without_number(entries[:, j])
         if entry is not None:
             raise ValueError(
-                f"{name} must hold numbers, but column {column!r} has entries such as {entry!r}. Encode it as "
-                "numbers, such as 0 and 1 for each of its values, or drop it."
+                f"{name} must hold numbers, but column {column!r} has entries such as {entry!r}. Let fit take them as "
+                f"groups, kernels.Categorical(columns={column!r}), encode them as numbers, such as 0 and 1 for each of "
+                "its values, or drop it."
             )
 
 

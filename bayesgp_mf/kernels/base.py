@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import abc
 import numbers
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
-from typing import Any, ClassVar, Self, TypeGuard
+from typing import Any, ClassVar, Literal, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,9 +32,12 @@ class Kernel(abc.ABC):
     ----------
     per_class : bool
         Whether `gram`, `cross` and `diag` have a leading axis, with an entry for each class: so `PerClass`.
+    reads : {"numbers", "groups", "nothing"}
+        What it makes of inputs: numbers; only whether they are equal, so that they may be text; or nothing.
     """
 
     per_class: ClassVar[bool] = False
+    reads: ClassVar[Literal["numbers", "groups", "nothing"]] = "numbers"
     __array_ufunc__ = None  # so that a number of NumPy leaves ``number * kernel`` to the kernel
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -132,6 +135,17 @@ class Kernel(abc.ABC):
 
         There is a ValueError if one is not among them, or if the inputs have no names and the kernel names some.
         """
+        return self._with_parts(lambda part: part.with_column_names(names))
+
+    def with_levels(self, levels: Mapping[int, Sequence[str]]) -> Self:
+        """Return the kernel with the texts by which columns of inputs tell groups, in the order of their codes.
+
+        They are given by position of the column; `fit` asks for this, after `with_column_names`.
+        """
+        return self._with_parts(lambda part: part.with_levels(levels))
+
+    def _with_parts(self, change: Callable[[Kernel], Kernel]) -> Self:
+        """Return the kernel with others in place of those that it is made of: itself, if nothing changes."""
         return self
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -346,6 +360,7 @@ class Bias(FromCross):
     variance: ArrayLike = 1.0
     parameter_names: ClassVar[tuple[str, ...]] = ("variance",)
     scale_name: ClassVar[str | None] = "variance"
+    reads: ClassVar[Literal["numbers", "groups", "nothing"]] = "nothing"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variance", positive("variance", self.variance))
@@ -401,9 +416,8 @@ class Combination(Kernel):
             for label, kernel in self._labelled().items()
         )
 
-    def with_column_names(self, names: Sequence[str] | None) -> Self:
-        """Return the combination of kernels with the columns that they name by their positions among ``names``."""
-        found = {label: kernel.with_column_names(names) for label, kernel in self._labelled().items()}
+    def _with_parts(self, change: Callable[[Kernel], Kernel]) -> Self:
+        found = {label: change(kernel) for label, kernel in self._labelled().items()}
         changed = any(found[label] is not kernel for label, kernel in self._labelled().items())
         return self._rebuilt(iter(found.values())) if changed else self
 
@@ -664,9 +678,8 @@ class Power(Kernel):
         """Return the power with all covariances multiplied by a number > 0."""
         return self._made_with({"kernel": self.kernel.scaled(factor ** (1.0 / self.exponent))})
 
-    def with_column_names(self, names: Sequence[str] | None) -> Self:
-        """Return the power of the kernel with the columns that it names by their positions among ``names``."""
-        found = self.kernel.with_column_names(names)
+    def _with_parts(self, change: Callable[[Kernel], Kernel]) -> Self:
+        found = change(self.kernel)
         return self if found is self.kernel else self._made_with({"kernel": found})
 
     def _made_of(self) -> dict[str, Any]:

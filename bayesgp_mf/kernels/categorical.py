@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,13 +28,17 @@ class Categorical(FromCross):
     variance : float
         Prior variance of each group's offset, in squared latent units.
     columns : str, int or sequence of them, optional
-        The inputs that say to which group a case belongs, by name in a data frame or by position: numbers, which are
-        only asked whether they are equal. Of several all must be; all inputs by default.
+        The inputs that say to which group a case belongs, by name in a data frame or by position: numbers or, for
+        `fit`, text or a pandas Categorical. They are only asked whether they are equal. Of several all must be; all
+        inputs by default.
+    levels : sequence of (sequence of str or None), optional
+        For each of the columns the texts whose codes 0, 1, ... stand in the inputs, or None for numbers. `fit` finds
+        them, and a file keeps them.
 
     Raises
     ------
     ValueError
-        If ``variance`` is not finite and positive, or ``columns`` are none.
+        If ``variance`` is not finite and positive, ``columns`` are none, or ``levels`` are not of those columns.
 
     Examples
     --------
@@ -47,13 +52,32 @@ class Categorical(FromCross):
 
     variance: ArrayLike = 1.0
     columns: Columns = field(default=None, kw_only=True)
+    levels: Sequence[Sequence[str] | None] | None = field(default=None, kw_only=True)
     parameter_names: ClassVar[tuple[str, ...]] = ("variance",)
-    setting_names: ClassVar[tuple[str, ...]] = ("columns",)
+    setting_names: ClassVar[tuple[str, ...]] = ("columns", "levels")
     scale_name: ClassVar[str | None] = "variance"
+    reads: ClassVar[Literal["numbers", "groups", "nothing"]] = "groups"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variance", positive("variance", self.variance))
         object.__setattr__(self, "columns", as_columns(self.columns))
+        object.__setattr__(self, "levels", _as_levels(self.levels, self.columns))
+
+    def with_levels(self, levels: Mapping[int, Sequence[str]]) -> Self:
+        """Return the kernel with the texts of its columns, which are given by position."""
+        positions = range(max(levels, default=-1) + 1) if self.columns is None else as_columns(self.columns) or ()
+        own = [levels.get(column) if isinstance(column, int) else None for column in positions]
+        return self._made_with({"levels": own if any(each is not None for each in own) else None})
+
+    def levels_of_columns(self) -> dict[int, tuple[str, ...]]:
+        """Return the texts of its columns by position, of those that hold text."""
+        levels: tuple[tuple[str, ...] | None, ...] = () if self.levels is None else tuple(self.levels)  # type: ignore[arg-type]
+        positions = range(len(levels)) if self.columns is None else as_columns(self.columns) or ()
+        pairs = zip(positions, levels, strict=False)  # without levels there are none
+        return {column: own for column, own in pairs if own is not None and isinstance(column, int)}
+
+    def __repr__(self) -> str:
+        return super().__repr__() if self.levels is None else repr(self._made_with({"levels": None}))
 
     def _equal(self, A: Array, B: Array) -> NDArray[np.bool_]:
         """Tell which cases ``(a, b)`` are of one group."""
@@ -78,3 +102,21 @@ class Categorical(FromCross):
     def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
         """Return the sum of ``diag_bar``."""
         return {"variance": np.asarray(diag_bar.sum())}
+
+
+def _as_levels(levels: object, columns: Columns) -> tuple[tuple[str, ...] | None, ...] | None:
+    """Return the texts of each column as tuples, or None if all hold numbers, or raise a ValueError."""
+    if levels is None:
+        return None
+    expected = "levels must have for each of the columns a sequence of different texts, or None where it holds numbers"
+    if isinstance(levels, str) or not isinstance(levels, Sequence):
+        raise ValueError(f"{expected}; got {levels!r:.80}. Leave them out: fit finds them.")
+    for own in levels:
+        is_text = isinstance(own, Sequence) and not isinstance(own, str) and all(isinstance(each, str) for each in own)
+        if own is not None and not (is_text and len(set(own)) == len(own)):
+            raise ValueError(f"{expected}; got {own!r:.80}. Leave them out: fit finds them.")
+    if isinstance(columns, tuple) and len(levels) != len(columns):
+        raise ValueError(
+            f"{expected}; got {len(levels)} of them for the columns {list(columns)}. Leave them out: fit finds them."
+        )
+    return tuple(None if own is None else tuple(own) for own in levels)

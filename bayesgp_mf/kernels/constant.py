@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,6 +37,7 @@ class White(Leaf):
     variance: ArrayLike = 1.0
     parameter_names: ClassVar[tuple[str, ...]] = ("variance",)
     scale_name: ClassVar[str | None] = "variance"
+    reads: ClassVar[Literal["numbers", "groups", "nothing"]] = "nothing"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variance", positive("variance", self.variance))

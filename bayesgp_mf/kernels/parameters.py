@@ -1,17 +1,31 @@
-"""The one flat log vector of a kernel's parameters that optimisers and samplers see."""
+"""The one flat log vector of parameters that optimisers and samplers see, of a kernel or of a whole model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.kernels.base import Kernel
 from bayesgp_mf.types import Array
 
 
-def log_vector(kernel: Kernel) -> Array:
+class Parametrised(Protocol):
+    """What has parameters by name, and can be had with others: a kernel, or a kernel and a likelihood."""
+
+    @property
+    def params(self) -> Mapping[str, Array]:
+        """The parameters by name."""
+
+    def replace(self, **values: Any) -> Self:
+        """Return the same with other parameters."""
+
+
+Of = TypeVar("Of", bound=Parametrised)
+
+
+def log_vector(kernel: Parametrised) -> Array:
     """Return the logarithms ``(p,)`` of all parameters that are not zero, in the order of ``params``.
 
     A parameter that is exactly zero is switched off and stays so.
@@ -19,7 +33,7 @@ def log_vector(kernel: Kernel) -> Array:
     return np.concatenate([np.log(value[value > 0]) for value in _arrays(kernel).values()] or [np.empty(0)])
 
 
-def log_vector_names(kernel: Kernel) -> list[str]:
+def log_vector_names(kernel: Parametrised) -> list[str]:
     """Return a name for each entry of `log_vector`, such as ``lengthscale[2]``."""
     names = []
     for name, value in _arrays(kernel).items():
@@ -28,7 +42,7 @@ def log_vector_names(kernel: Kernel) -> list[str]:
     return names
 
 
-def with_log_vector(kernel: Kernel, vector: ArrayLike) -> Kernel:
+def with_log_vector(kernel: Of, vector: ArrayLike) -> Of:
     """Return the kernel with the parameters that `log_vector` would give back as ``vector (p,)``.
 
     Raises
@@ -50,11 +64,11 @@ def with_log_vector(kernel: Kernel, vector: ArrayLike) -> Kernel:
     return kernel.replace(**replaced)
 
 
-def log_gradient(kernel: Kernel, gradient: Mapping[str, ArrayLike]) -> Array:
+def log_gradient(kernel: Parametrised, gradient: Mapping[str, ArrayLike]) -> Array:
     """Turn a gradient in the parameters, by name, into one in `log_vector`, ``(p,)``."""
     arrays = _arrays(kernel).items()
     return np.concatenate([(np.asarray(gradient[n]) * value)[value > 0] for n, value in arrays] or [np.empty(0)])
 
 
-def _arrays(kernel: Kernel) -> dict[str, Array]:
+def _arrays(kernel: Parametrised) -> dict[str, Array]:
     return {name: np.asarray(value) for name, value in kernel.params.items()}

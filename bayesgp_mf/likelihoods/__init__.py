@@ -11,6 +11,7 @@ from bayesgp_mf.likelihoods.counts import NegativeBinomial, Poisson
 from bayesgp_mf.likelihoods.gaussian import Gaussian
 from bayesgp_mf.likelihoods.logit import Logit
 from bayesgp_mf.likelihoods.optional import unsaved
+from bayesgp_mf.likelihoods.ordinal import Ordinal
 from bayesgp_mf.likelihoods.probit import Probit, Step
 from bayesgp_mf.likelihoods.quadrature import Quadrature
 from bayesgp_mf.likelihoods.softmax import Softmax
@@ -22,6 +23,7 @@ __all__ = [
     "Likelihood",
     "Logit",
     "NegativeBinomial",
+    "Ordinal",
     "Poisson",
     "Probit",
     "Quadrature",
@@ -33,9 +35,9 @@ __all__ = [
 
 _BY_NAME: dict[str, Callable[..., Likelihood]] = {
     likelihood.__name__: likelihood
-    for likelihood in (Probit, Gaussian, Logit, Softmax, Poisson, NegativeBinomial, Binomial, StudentT)
+    for likelihood in (Probit, Gaussian, Logit, Softmax, Poisson, NegativeBinomial, Binomial, StudentT, Ordinal)
 } | {"Quadrature": Quadrature.from_dict}
-_TYPES = {Probit, Gaussian, Logit, Softmax, Poisson, NegativeBinomial, Binomial, StudentT, Quadrature}
+_TYPES = {Probit, Gaussian, Logit, Softmax, Poisson, NegativeBinomial, Binomial, StudentT, Ordinal, Quadrature}
 
 
 def is_built_in(likelihood: Likelihood) -> bool:

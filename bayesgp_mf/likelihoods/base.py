@@ -81,6 +81,12 @@ def in_added_variance(derivs: Derivs) -> Array:
     return np.asarray(0.5 * (derivs.d2 + derivs.d1**2))
 
 
+def of_added_variance(derivs: Derivs, d3: Array, d4: Array) -> Derivs:
+    """Return `in_added_variance`, and its two derivatives in mean, from four derivatives in mean."""
+    _, d1, d2 = derivs
+    return Derivs(in_added_variance(derivs), 0.5 * d3 + d1 * d2, 0.5 * d4 + d2**2 + d1 * d3)
+
+
 def check_variance(name: str, value: float, *, zero_allowed: bool) -> float:
     """Return ``value`` as a float if it is a usable variance, else raise ValueError."""
     try:

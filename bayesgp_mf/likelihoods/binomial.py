@@ -12,6 +12,7 @@ from scipy.special import expit
 from bayesgp_mf.likelihoods.base import refuse_probabilities
 from bayesgp_mf.likelihoods.centred import Bracket, Centred, Curve
 from bayesgp_mf.likelihoods.count_forms import check_counts, higher_of_odds, log_choose, of_odds
+from bayesgp_mf.likelihoods.each_case import as_each, of_each, some_of
 from bayesgp_mf.likelihoods.logit import Logit
 from bayesgp_mf.types import Array, Derivs
 
@@ -56,20 +57,15 @@ class Binomial(Centred):
     asked_of_new_cases: ClassVar[tuple[str, ...]] = ("trials",)
 
     def __post_init__(self) -> None:
-        try:
-            trials = np.asarray(self.trials, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"trials must be a whole number, or one for each case, got {self.trials!r:.80}."
-            ) from error
-        good = np.isfinite(trials) & (trials >= 1) & (trials == np.floor(trials))
-        if trials.ndim > 1 or not trials.size or not np.all(good):
-            said = f"shape {trials.shape}" if trials.ndim > 1 or not trials.size else f"{trials[~good].flat[0]:g}"
-            raise ValueError(
-                f"trials must be a whole number >= 1, or one such number for each case, got {said}. Drop cases without "
-                "a trial, which say nothing."
-            )
-        object.__setattr__(self, "trials", float(trials) if trials.ndim == 0 else tuple(trials.tolist()))
+        trials = as_each(
+            "trials",
+            self.trials,
+            least=1,
+            whole=True,
+            expected="a whole number >= 1",
+            advice="Drop cases without a trial, which say nothing.",
+        )
+        object.__setattr__(self, "trials", trials)
 
     def check_targets(self, name: str, t: Array) -> None:
         """Raise a ValueError if the targets are not counts, or more than the trials."""
@@ -85,7 +81,7 @@ class Binomial(Centred):
 
     def of_cases(self, which: NDArray[np.intp]) -> Binomial:
         """Return the likelihood of some cases."""
-        return self if isinstance(self.trials, float) else Binomial(np.asarray(self.trials)[which])
+        return self if isinstance(self.trials, float) else Binomial(some_of(self.trials, which))
 
     def of_new_cases(self, trials: Array | None = None) -> Binomial:
         """Return the likelihood of cases that are not those of the fit: of one trial if theirs are not known."""
@@ -116,6 +112,12 @@ class Binomial(Centred):
         """Draw a number of successes for each latent value."""
         return np.asarray(rng.binomial(self._trials(f).astype(np.int64), expit(f)), dtype=np.float64)
 
+    def log_prob_graph(self, functions: Any, t: Any, f: Any) -> Any:
+        """Return log p(t|f), written with the functions of ``functions``; f has all cases, in order."""
+        n = np.asarray(self.trials, dtype=np.float64)
+        choose = functions.gammaln(n + 1.0) - functions.gammaln(t + 1.0) - functions.gammaln(n - t + 1.0)
+        return choose + t * f - n * functions.softplus(f)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the trials as plain numbers."""
         return {"likelihood": "Binomial", "trials": self.trials if isinstance(self.trials, float) else [*self._known()]}
@@ -132,13 +134,7 @@ class Binomial(Centred):
 
     def _trials(self, f: Array) -> Array:
         """Return the trials of cases along the last axis of an array, in its shape."""
-        trials = np.asarray(self.trials, dtype=np.float64)
-        if trials.ndim and np.shape(f)[-1:] != trials.shape:
-            raise ValueError(
-                f"Binomial has the trials of {trials.size} cases, all of which must be there and in order, got shape "
-                f"{np.shape(f)}. Give one number where all have the same: Binomial(trials=10)."
-            )
-        return np.broadcast_to(trials, np.shape(f))
+        return of_each("Binomial", "trials", self.trials, f)
 
 
 def _binomial(t: Array, trials: Array, f: Array) -> Derivs:

@@ -27,8 +27,6 @@ Curve: TypeAlias = Callable[[Any, Array], Derivs]
 """``curve(rows, f)`` is log p(t|f) with two derivatives, for the cases named by an index array that broadcasts to f."""
 Bracket: TypeAlias = Callable[[Any, Array, Array], tuple[Array, Array]]
 """``bracket(rows, mean, variance)`` has the mode of each tilted density between its two answers."""
-Values: TypeAlias = Callable[[Any, Array], Array]
-"""``values(rows, f)`` are any numbers that depend on f, for the cases named by such an index array."""
 _DROP = 42.0  # nats below the mode: exp(-42) is 1/1000 of rounding
 _POINTS = (32, 128, 512, 2048, 8192)
 _AGREE = 1e-8  # the error of the rule with both halves is about the square of this
@@ -92,13 +90,6 @@ class Centred:
         """Return bounds ``(n,)`` between which p(t|f) N(f | mean, variance) is largest."""
         return self._of_targets(t)[1](slice(None), mean, variance)
 
-    def _tilted_average(self, t: Array, mean: Array, variance: Array, values: Callable[[Array, Array], Array]) -> Array:
-        """Return the average of ``values(t, f)`` over the tilted density of each case."""
-        t, mean, variance = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (t, mean, variance)))
-        curve, bracket = self._of_targets(t)
-        flat = t.ravel()
-        return tilted_average(curve, mean, variance, bracket, lambda rows, f: values(flat[rows], f))
-
     def _of_targets(self, t: Array) -> tuple[Curve, Bracket]:
         """Return log p and brackets of modes for targets, whose cases are numbered along the flattened shape."""
         raise NotImplementedError
@@ -124,29 +115,6 @@ def log_partition(curve: Curve, mean: Array, variance: Array, bracket: Bracket) 
             lambda rest: _adaptive(curve, rest).log_partition(*rest.numbered()),
         )
     )
-
-
-def tilted_average(curve: Curve, mean: Array, variance: Array, bracket: Bracket, values: Values) -> Array:
-    """Return averages of ``values(rows, f)`` under tilted densities p(t|f) N(f | mean, variance); all of one shape.
-
-    The derivative of log p(t|f) in a parameter has that of `log_partition` as its average. At variance 0 it is that of
-    the mean alone.
-    """
-    (average,) = _integrals(
-        curve,
-        mean,
-        variance,
-        bracket,
-        1,
-        lambda rows, f: (values(rows, f),),
-        lambda some, nodes: (_average(nodes.weight, values(some.rows[:, None], some.mean[:, None] + nodes.distance)),),
-        lambda rest: (
-            _adaptive(curve, rest).tilted_average(
-                *rest.numbered(), lambda i, f: values(rest.rows[i.astype(np.intp)][:, None], f)
-            ),
-        ),
-    )
-    return np.asarray(average)
 
 
 def _integrals(
@@ -175,6 +143,70 @@ def _integrals(
     if rest.rows.size:
         answer[:, rest.rows] = adaptively(rest)
     return answer.reshape(count, *mean.shape)
+
+
+def parameter_derivative(curve: Curve, slope: Curve, mean: Array, variance: Array, bracket: Bracket) -> Derivs:
+    r"""Return the derivative in a parameter of `log_partition`, and its two derivatives in mean; all of one shape.
+
+    ``slope`` is :math:`g = \partial_\theta \log p(t|f)` with two derivatives in f. With averages, covariances and the
+    third joint cumulant under the tilted density they are
+
+    .. math::
+        \langle g \rangle, \quad \langle g' \rangle + \mathrm{Cov}(g, l'), \quad \langle g'' \rangle
+        + 2 \mathrm{Cov}(g', l') + \mathrm{Cov}(g, l'') + \kappa(g, l', l'),
+
+    and, where the target says more than the Gaussian does, :math:`\mathrm{Cov}(g, f)/v` and
+    :math:`\kappa(g, f, f)/v^2`. At variance 0 they are those of g.
+    """
+    return Derivs(
+        *_integrals(
+            curve,
+            mean,
+            variance,
+            bracket,
+            3,
+            slope,
+            lambda some, nodes: _parameter_derivatives(
+                nodes, slope(some.rows[:, None], some.mean[:, None] + nodes.distance), some.variance
+            ),
+            lambda rest: list(
+                adaptive_derivative(
+                    _adaptive(curve, rest),
+                    np.arange(rest.rows.size),
+                    rest.mean,
+                    rest.variance,
+                    lambda i, f: slope(rest.rows[i][:, None], f).value,
+                )
+            ),
+        )
+    )
+
+
+def adaptive_derivative(
+    quadrature: Quadrature,
+    numbers: NDArray[np.intp],
+    mean: Array,
+    variance: Array,
+    value: Callable[[NDArray[np.intp], Array], Array],
+) -> Array:
+    """Return what `parameter_derivative` does ``(3, k)``, by averages of ``value(i, f)`` that are adaptive.
+
+    The targets of the quadrature are numbers, by which means and variances, above zero, are known.
+    """
+    at, sd = (numbers.astype(np.float64), mean[numbers], variance[numbers]), np.sqrt(variance)
+
+    def average(power: int, *, of_value: bool) -> Array:
+        def ask(i: Array, f: Array) -> Array:
+            which = i.astype(np.intp)
+            unit = ((f - mean[which][:, None]) / sd[which][:, None]) ** power
+            return np.asarray(value(which, f) * unit if of_value else unit)
+
+        return quadrature.tilted_average(*at, ask)
+
+    g, g1, g2 = (average(power, of_value=True) for power in range(3))
+    u1, u2 = (average(power, of_value=False) for power in (1, 2))
+    once = g1 - g * u1
+    return np.array([g, once / sd[numbers], (g2 - g * u2 - 2.0 * u1 * once) / variance[numbers]])
 
 
 def tilted_cumulants(curve: Curve, mean: Array, variance: Array, bracket: Bracket, order: int) -> Array:
@@ -303,6 +335,25 @@ def _derivatives(nodes: _Nodes, variance: Array) -> tuple[Array, Array, Array]:
         np.where(much, offset / variance, d1),
         np.where(much, (tilted - variance) / variance / variance, d2),
     )
+
+
+def _parameter_derivatives(nodes: _Nodes, g: Derivs, variance: Array) -> tuple[Array, Array, Array]:
+    """Return the derivative of log Z in a parameter, and its two derivatives in the mean, ``(k,)`` each."""
+    weight, heavy = nodes.weight, nodes.weight > 0  # where the weight is nothing a derivative may be infinite
+    value, slope, bend, l1, l2 = (np.where(heavy, part, 0.0) for part in (*g, *nodes.log_prob[1:]))
+
+    def centred(values: Array) -> Array:
+        return np.asarray(values - _average(weight, values)[:, None])
+
+    about, along, across = centred(value), centred(l1), centred(nodes.distance)
+    d1 = _average(weight, slope + about * along)
+    d2 = _average(weight, bend + 2.0 * centred(slope) * along + about * (centred(l2) + along**2))
+    much = -_average(weight, l2) * variance > 1.0
+    with np.errstate(over="ignore"):
+        by_distance = _average(weight, about * across) / variance
+        twice = _average(weight, about * across**2) / variance / variance
+    # the third joint cumulant of centred values is their third moment
+    return _average(weight, value), np.where(much, by_distance, d1), np.where(much, twice, d2)
 
 
 def _average(weight: Array, values: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit, gammaln
 
 from bayesgp_mf.likelihoods.base import refuse_probabilities
-from bayesgp_mf.likelihoods.centred import Bracket, Centred, Curve
+from bayesgp_mf.likelihoods.centred import Bracket, Centred, Curve, parameter_derivative
 from bayesgp_mf.likelihoods.count_forms import (
     bracket_of_rates,
     check_counts,
@@ -21,6 +21,7 @@ from bayesgp_mf.likelihoods.count_forms import (
     odds_beyond_log,
     of_odds,
 )
+from bayesgp_mf.likelihoods.optional import Tunable
 from bayesgp_mf.types import Array, Derivs
 
 
@@ -72,6 +73,10 @@ class Poisson(Centred):
         with np.errstate(over="ignore"):
             return draw_poisson(np.exp(f), rng)
 
+    def log_prob_graph(self, functions: Any, t: Any, f: Any) -> Any:
+        """Return log p(t|f), written with the functions of ``functions``."""
+        return t * f - functions.exp(f) - functions.gammaln(t + 1.0)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the name; there are no parameters."""
         return {"likelihood": "Poisson"}
@@ -122,18 +127,10 @@ class NegativeBinomial(Centred):
     targets: ClassVar[Literal["real"]] = "real"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
+    tunable: ClassVar[dict[str, Tunable]] = {"dispersion": Tunable()}
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dispersion", check_positive("dispersion", self.dispersion))
-
-    def check_targets(self, name: str, t: Array) -> None:
-        """Raise a ValueError if the targets are not counts."""
-        check_counts(name, t, "NegativeBinomial")
-
-    def log_prob(self, t: Array, f: Array) -> Derivs:
-        """Return log p(t|f) in nats, and its derivatives in f; ``t`` and ``f`` broadcast."""
-        t, f = np.broadcast_arrays(np.asarray(t, dtype=np.float64), np.asarray(f, dtype=np.float64))
-        return self._at(t, self._constant(t), f)
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -144,22 +141,38 @@ class NegativeBinomial(Centred):
         """Return the likelihood with another dispersion."""
         return replace(self, **values)
 
-    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Array:
-        r"""Return the derivative of `log_partition` in the dispersion, the tilted average of that of log p(t|f).
+    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
+        r"""Return the derivative of `log_partition` in the dispersion, and its two derivatives in mean.
 
-        With :math:`x = f - \log r` and the derivative psi of log Gamma it is
+        That of log p(t|f) is, with :math:`x = f - \log r` and the derivative psi of log Gamma,
 
         .. math::
             \psi(r + t) - \psi(r) - t/r + \left(1 + t/r\right) \sigma(x) - \log(1 + e^x),
 
         of which all terms are small where r is large.
         """
-        return self._tilted_average(t, mean, variance, self._dispersion_slope)
+        t, mean, variance = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (t, mean, variance)))
+        curve, bracket = self._of_targets(t)
+        flat = t.ravel()
+        constant = log_rising_slope(np.asarray(self.dispersion), flat)
 
-    def _dispersion_slope(self, t: Array, f: Array) -> Array:
-        x = f - np.log(self.dispersion)
-        slope = log_rising_slope(np.asarray(self.dispersion), t)
-        return np.asarray(slope + odds_beyond_log(x) + t / self.dispersion * expit(x))
+        def slope(rows: Any, f: Array) -> Derivs:
+            x, odds = f - np.log(self.dispersion), flat[rows] / self.dispersion
+            right, wrong = expit(x), expit(-x)
+            value = constant[rows] + odds_beyond_log(x) + odds * right
+            both = right * wrong
+            return Derivs(value, odds * both - right**2, both * (odds * (wrong - right) - 2.0 * right))
+
+        return parameter_derivative(curve, slope, mean, variance, bracket)
+
+    def check_targets(self, name: str, t: Array) -> None:
+        """Raise a ValueError if the targets are not counts."""
+        check_counts(name, t, "NegativeBinomial")
+
+    def log_prob(self, t: Array, f: Array) -> Derivs:
+        """Return log p(t|f) in nats, and its derivatives in f; ``t`` and ``f`` broadcast."""
+        t, f = np.broadcast_arrays(np.asarray(t, dtype=np.float64), np.asarray(f, dtype=np.float64))
+        return self._at(t, self._constant(t), f)
 
     def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> tuple[Array, Array] | None:
         """Return the third and fourth derivative of `log_partition` at variance zero; else None."""
@@ -179,6 +192,13 @@ class NegativeBinomial(Centred):
         """Draw a count for each latent value."""
         with np.errstate(over="ignore"):
             return draw_poisson(np.exp(f) * rng.gamma(self.dispersion, size=np.shape(f)) / self.dispersion, rng)
+
+    def log_prob_graph(self, functions: Any, t: Any, f: Any, dispersion: Any = None) -> Any:
+        """Return log p(t|f), written with the functions of ``functions``."""
+        r = self.dispersion if dispersion is None else dispersion
+        x = f - functions.log(r)
+        choose = functions.gammaln(t + r) - functions.gammaln(r) - functions.gammaln(t + 1.0)
+        return choose + t * x - (t + r) * functions.softplus(x)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the parameter as a plain number."""

@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from bayesgp_mf.likelihoods.base import check_gaussian_variance, check_variance, in_added_variance, refuse_probabilities
-from bayesgp_mf.likelihoods.optional import LatentNoise
+from bayesgp_mf.likelihoods.base import check_gaussian_variance, of_added_variance, refuse_probabilities
+from bayesgp_mf.likelihoods.each_case import as_each, of_each, some_of
+from bayesgp_mf.likelihoods.optional import LatentNoise, Tunable
 from bayesgp_mf.types import Array, Derivs
 
 
@@ -18,13 +20,19 @@ class Gaussian:
 
     Parameters
     ----------
-    noise_variance : float
-        Variance > 0 of the measurement noise, in squared units of the target.
+    noise_variance : float or (n,) array_like
+        Variance > 0 of the measurement noise, in squared units of the target: of every case, or of each.
 
     Raises
     ------
     ValueError
-        If ``noise_variance`` is not a finite number > 0.
+        If ``noise_variance`` holds anything but finite numbers > 0; later, if there are not as many cases as numbers.
+
+    Notes
+    -----
+    Where the variances are given case by case, those of new cases are not known: their targets are predicted with the
+    mean of the variances. `predict` has the latent values too, to which noise that is known can be added. Only one
+    number for all cases is a parameter that a model of PyMC may choose.
 
     Examples
     --------
@@ -32,39 +40,65 @@ class Gaussian:
     >>> from bayesgp_mf.likelihoods import Gaussian
     >>> Gaussian(0.5).log_partition(np.array([1.0]), np.array([0.0]), np.array([0.5])).d1
     array([1.])
+    >>> Gaussian([0.1, 2.0]).predictive_moments(np.zeros(2), np.ones(2))[1]
+    array([1.1, 3. ])
     """
 
-    noise_variance: float = 1.0
+    noise_variance: float | tuple[float, ...] | ArrayLike = 1.0
     targets: ClassVar[Literal["real"]] = "real"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
+    tunable: ClassVar[dict[str, Tunable]] = {"noise_variance": Tunable()}
 
     def __post_init__(self) -> None:
-        noise_variance = check_variance("noise_variance", self.noise_variance, zero_allowed=False)
+        noise_variance = as_each(
+            "noise_variance",
+            self.noise_variance,
+            least=0,
+            whole=False,
+            expected="a finite number > 0 (a variance, not a standard deviation)",
+            advice="A case without noise is one of a small variance.",
+        )
         object.__setattr__(self, "noise_variance", noise_variance)
+
+    def check_targets(self, name: str, t: Array) -> None:
+        """Raise a ValueError if there are not as many targets as noise variances of cases."""
+        self._noise(t)
+
+    def of_cases(self, which: NDArray[np.intp]) -> Gaussian:
+        """Return the likelihood of some cases."""
+        return self if isinstance(self.noise_variance, float) else Gaussian(some_of(self.noise_variance, which))
+
+    def of_new_cases(self) -> Gaussian:
+        """Return the likelihood of cases that are not those of the fit: with the mean of the variances."""
+        return self if isinstance(self.noise_variance, float) else Gaussian(float(np.mean(self._known())))
 
     @property
     def latent_noise(self) -> LatentNoise:
         """The target is the latent value with this noise."""
-        return LatentNoise(self.noise_variance)
+        own = self.noise_variance
+        return LatentNoise(own if isinstance(own, float) else self._known())
 
     @property
     def parameters(self) -> dict[str, float]:
-        """The noise variance."""
-        return {"noise_variance": self.noise_variance}
+        """The noise variance, if it is one number."""
+        return {"noise_variance": self.noise_variance} if isinstance(self.noise_variance, float) else {}
 
     def with_parameters(self, **values: float) -> Gaussian:
         """Return the likelihood with another noise variance."""
         return replace(self, **values)
 
-    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Array:
+    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
         """Return the derivative of `log_partition` in the noise variance, which adds to that of the Gaussian."""
-        return in_added_variance(self.log_partition(t, mean, variance))
+        derivs = self.log_partition(t, mean, variance)
+        nothing = np.zeros_like(derivs.d2)
+        return of_added_variance(derivs, nothing, nothing)
 
-    def power(self, weight: float) -> tuple[Gaussian, float]:
+    def power(self, weight: float) -> tuple[Gaussian, Array]:
         """Return the power as a Gaussian with the noise variance over the weight, and the log of the constant."""
-        noise = 2.0 * np.pi * self.noise_variance
-        return Gaussian(self.noise_variance / weight), 0.5 * float(np.log(noise / weight) - weight * np.log(noise))
+        noise = self._known()
+        constant = np.log(2.0 * np.pi * noise)
+        return Gaussian(noise / weight), 0.5 * (constant - np.log(weight) - weight * constant)
 
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log N(t | f, noise_variance), and its derivatives in f."""
@@ -73,15 +107,15 @@ class Gaussian:
     def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
         """Return log N(t | mean, variance + noise_variance), and its derivatives in mean."""
         check_gaussian_variance(variance)
-        total_variance = variance + self.noise_variance
         residual = t - mean
+        total_variance = variance + self._noise(residual)
         value = -0.5 * (np.log(2.0 * np.pi * total_variance) + residual**2 / total_variance)
         d1 = residual / total_variance
         return Derivs(value, d1, -1.0 / total_variance + np.zeros_like(d1))
 
     def known_sites(self, t: Array, noise: float) -> tuple[Array, Array]:
         """Return 1/v and t/v, with v the noise variance and ``noise``: the measurement that a target is."""
-        precision = np.full(t.shape, 1.0 / (self.noise_variance + noise))
+        precision = 1.0 / (self._noise(t) + noise)
         return precision, t * precision
 
     def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Array:
@@ -90,7 +124,7 @@ class Gaussian:
 
     def predictive_moments(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Return mean and variance of a target when f ~ N(mean, variance)."""
-        return mean, variance + self.noise_variance
+        return mean, variance + self._noise(mean)
 
     def predict_proba(self, mean: Array, variance: Array) -> Array:
         """Raise: a real target has no class probability."""
@@ -98,13 +132,23 @@ class Gaussian:
 
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a target for each latent value."""
-        return np.asarray(f + np.sqrt(self.noise_variance) * rng.standard_normal(f.shape))
+        return np.asarray(f + np.sqrt(self._noise(f)) * rng.standard_normal(f.shape))
 
     def log_prob_graph(self, functions: Any, t: Any, f: Any, noise_variance: Any = None) -> Any:
         """Return log N(t | f, noise_variance), written with the functions of ``functions``."""
-        variance = self.noise_variance if noise_variance is None else noise_variance
+        own = self.noise_variance
+        known: Any = own if isinstance(own, float) else self._known()
+        variance = known if noise_variance is None else noise_variance
         return -0.5 * (functions.log(2.0 * np.pi * variance) + (t - f) ** 2 / variance)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the parameters as plain numbers."""
-        return {"likelihood": "Gaussian", "noise_variance": self.noise_variance}
+        own = self.noise_variance
+        return {"likelihood": "Gaussian", "noise_variance": list(own) if isinstance(own, tuple) else own}
+
+    def _known(self) -> Array:
+        return np.asarray(self.noise_variance, dtype=np.float64)
+
+    def _noise(self, f: Array) -> Array:
+        """Return the noise variances of cases along the last axis of an array, in its shape."""
+        return of_each("Gaussian", "noise variances", self.noise_variance, f)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
@@ -16,18 +17,33 @@ PLAIN = (bool, int, float, str, type(None))
 """What a file can hold as it is."""
 
 
+class Tunable(NamedTuple):
+    """How a parameter > 0 of a likelihood may be chosen together with those of the kernel.
+
+    Attributes
+    ----------
+    by_default : bool
+        Whether it is tuned where nothing is said of it; else only if it has a prior or bounds.
+    below : float
+        What it must stay below.
+    """
+
+    by_default: bool = True
+    below: float = math.inf
+
+
 class LatentNoise(NamedTuple):
     """The Gaussian noise in which a latent value is seen.
 
     Attributes
     ----------
-    variance : float
-        In squared latent units.
+    variance : float or (n,) array
+        In squared latent units: of every case or, of real targets, of each.
     flip : float
         Probability that a sign is recorded as the other one.
     """
 
-    variance: float
+    variance: float | Array
     flip: float = 0.0
 
 
@@ -112,7 +128,7 @@ def of_cases(likelihood: Likelihood, which: NDArray[np.intp]) -> Likelihood:
 
 
 def parameters(likelihood: Likelihood) -> Mapping[str, float]:
-    """Return the parameters by name, which may be random in a model of PyMC.
+    """Return the parameters by name: those that may be tuned, or random in a model of PyMC.
 
     The attribute ``parameters``; without it there are none. With it go the methods ``with_parameters(**values)``, which
     returns the likelihood with others, and ``parameter_derivative(name, t, mean, variance)``, that of `log_partition`.
@@ -121,15 +137,24 @@ def parameters(likelihood: Likelihood) -> Mapping[str, float]:
     return found
 
 
+def tunable(likelihood: Likelihood) -> Mapping[str, Tunable]:
+    """Return for each of the `parameters` how it may be tuned.
+
+    The attribute ``tunable``; one that it does not name is any number > 0, and tuned only if it has a prior or bounds.
+    """
+    said: Mapping[str, Tunable] = getattr(likelihood, "tunable", {})
+    return {name: said.get(name, Tunable(by_default=False)) for name in parameters(likelihood)}
+
+
 def with_parameters(likelihood: Likelihood, values: Mapping[str, Any]) -> Likelihood:
     """Return a likelihood with some of its `parameters` replaced; ValueError if it refuses a value."""
     changed: Likelihood = likelihood.with_parameters(**values) if values else likelihood  # type: ignore[attr-defined]
     return changed
 
 
-def parameter_derivative(likelihood: Likelihood, name: str, t: Array, mean: Array, variance: Array) -> Array:
-    """Return the derivative ``(n,)`` of `log_partition` in one of the `parameters`."""
-    found: Array = likelihood.parameter_derivative(name, t, mean, variance)  # type: ignore[attr-defined]
+def parameter_derivative(likelihood: Likelihood, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
+    """Return the derivative of `log_partition` in one of the `parameters`: of its value, and of both derivatives."""
+    found: Derivs = likelihood.parameter_derivative(name, t, mean, variance)  # type: ignore[attr-defined]
     return found
 
 
@@ -143,7 +168,7 @@ def log_prob_graph(likelihood: Likelihood, functions: Any, t: Any, f: Any, value
     return None if write is None else write(functions, t, f, **values)
 
 
-def power(likelihood: Likelihood, weight: float) -> tuple[Likelihood, float] | None:
+def power(likelihood: Likelihood, weight: float) -> tuple[Likelihood, float | Array] | None:
     """Return p(t|f)^weight as another likelihood times a constant, whose logarithm is returned, where it is one.
 
     The method ``power(weight)``, for weights above zero, which may return None as well; None without it.
@@ -227,6 +252,24 @@ def predictive_moments(likelihood: Likelihood, mean: Array, variance: Array) -> 
     The method ``predictive_moments(mean, variance)``; None without it.
     """
     ask = getattr(likelihood, "predictive_moments", None)
+    return None if ask is None else ask(mean, variance)
+
+
+def n_levels(likelihood: Likelihood) -> int | None:
+    """Return how many ordered levels real targets number, from 0.
+
+    The attribute ``n_levels``, with which goes the method ``level_probabilities(mean, variance)``; None without it.
+    """
+    found: int | None = getattr(likelihood, "n_levels", None)
+    return found
+
+
+def level_probabilities(likelihood: Likelihood, mean: Array, variance: Array) -> Array | None:
+    """Return the probability of each level ``(m, K)`` where latent values are N(mean, variance).
+
+    The method ``level_probabilities(mean, variance)``; None without it.
+    """
+    ask = getattr(likelihood, "level_probabilities", None)
     return None if ask is None else ask(mean, variance)
 
 

@@ -7,7 +7,6 @@ the variance w v in place of v.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,23 +62,25 @@ class Powered:
             return centred.tilted_cumulants(asked.curve, asked.mean, asked.variance, asked.bracket, order)
         return asked.quadrature().tilted_cumulants(asked.numbers, asked.mean, asked.variance, order)
 
-    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Array:
-        r"""Return the derivative of `log_partition` in a parameter: :math:`w \langle \partial \log p \rangle`.
+    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
+        r"""Return the derivative of `log_partition` in a parameter, and its two derivatives in mean, ``(k,)`` each.
 
-        The average is over the tilted distribution, ``(k,)``.
+        The first is :math:`w \langle \partial \log p \rangle`, averaged over the tilted distribution; the others are
+        joint cumulants with f over powers of the variance.
         """
         asked = _Asked(self, t, mean, variance)
         slope = asked.slope(name)
         if asked.by_mode:
-            found = centred.tilted_average(asked.curve, asked.mean, asked.variance, asked.bracket, slope)
-            return found.reshape(asked.shape)
-        found = slope(asked.numbers.astype(np.intp), asked.mean)
-        (rows,) = np.nonzero(asked.variance > 0)
+            found = centred.parameter_derivative(asked.curve, slope, asked.mean, asked.variance, asked.bracket)
+            return Derivs(*(part.reshape(asked.shape) for part in found))
+        answer = np.empty((3, asked.mean.size))
+        (certain,), (rows,) = np.nonzero(asked.variance == 0), np.nonzero(asked.variance > 0)
+        answer[:, certain] = slope(certain, asked.mean[certain])
         if rows.size:
-            found[rows] = asked.quadrature().tilted_average(
-                asked.numbers[rows], asked.mean[rows], asked.variance[rows], lambda i, f: slope(i.astype(np.intp), f)
+            answer[:, rows] = centred.adaptive_derivative(
+                asked.quadrature(), rows, asked.mean, asked.variance, lambda i, f: slope(i, f).value
             )
-        return found.reshape(asked.shape)
+        return Derivs(*(part.reshape(asked.shape) for part in answer))
 
 
 class _Asked:
@@ -141,15 +142,16 @@ class _Asked:
             found[:, rows] = self.quadrature().log_partition(*asked)
         return found
 
-    def slope(self, name: str) -> Callable[[Any, Array], Array]:
-        """Return w times the derivative of log p(t|f) in a parameter, as a function of rows and f."""
+    def slope(self, name: str) -> centred.Curve:
+        """Return w times the derivative of log p(t|f) in a parameter, with two derivatives in f."""
 
-        def ask(rows: Any, f: Array) -> Array:
+        def ask(rows: Any, f: Array) -> Derivs:
             which = np.ravel(rows)
             if not which.size:
-                return f
+                return Derivs(f, f, f)
             t = np.broadcast_to(self._t[which], f.T.shape)
             found = optional.parameter_derivative(self.likelihood(which), name, t, f.T, np.zeros(t.shape))
-            return np.asarray((self._power.weights[self._case[which]] * found).T)
+            weights = self._power.weights[self._case[which]]
+            return Derivs(*((weights * part).T for part in found))
 
         return ask

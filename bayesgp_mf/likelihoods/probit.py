@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.special import erfcx, expit, log_ndtr, ndtr, ndtri_exp
 
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.likelihoods.base import check_gaussian_variance, check_variance, in_added_variance
+from bayesgp_mf.likelihoods.base import check_gaussian_variance, check_variance, of_added_variance
 from bayesgp_mf.likelihoods.moments import from_moments
-from bayesgp_mf.likelihoods.optional import LatentNoise
+from bayesgp_mf.likelihoods.optional import LatentNoise, Tunable
 from bayesgp_mf.types import Array, Derivs
 
 _FRACTION_FROM = 5.0  # for z below minus this, the continued fraction beats the closed form ...
@@ -78,6 +78,8 @@ class Probit:
     noise_variance: float = 1.0
     flip: float = 0.0
     targets: ClassVar[Literal["binary"]] = "binary"
+    # beside the variance of the kernel that of the noise is no more than a unit
+    tunable: ClassVar[dict[str, Tunable]] = {"noise_variance": Tunable(by_default=False), "flip": Tunable(below=0.5)}
 
     def __post_init__(self) -> None:
         noise_variance = check_variance("noise_variance", self.noise_variance, zero_allowed=True)
@@ -119,20 +121,27 @@ class Probit:
         """Return the likelihood with other parameters."""
         return replace(self, **values)
 
-    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Array:
-        r"""Return the derivative of `log_partition` in a parameter.
+    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
+        r"""Return the derivative of `log_partition` in a parameter, and its two derivatives in mean.
 
-        v is added to the variance of the Gaussian; for the flip probability
-        :math:`Z = \kappa + (1 - 2\kappa)\Phi(z)` gives :math:`\partial_\kappa \log Z = (1 - 2\Phi(z))/Z`.
+        v is added to the variance of the Gaussian. For the flip probability :math:`Z = \kappa + (1 - 2\kappa)\Phi(z)`
+        gives :math:`\partial_\kappa \log Z = (1 - 2\Phi(z))/Z = q`. With
+        :math:`Z' = (1 - 2\kappa) \phi(z) t/s = d_1 Z` and :math:`c = 2 / (1 - 2\kappa)`, by which
+        :math:`\partial_\kappa Z' = -c Z'`,
+
+        .. math::
+            q' = -(c + q)\, d_1, \qquad q'' = (c + q)\, d_1^2 - (c + q)\, d_2 .
         """
         derivs = self.log_partition(t, mean, variance)
         if name == "noise_variance":
-            return in_added_variance(derivs)
-        with np.errstate(
-            divide="ignore", invalid="ignore"
-        ):  # of a step at a value without variance z is infinite, or 0
-            z = np.where(mean == 0, 0.0, t * mean / np.sqrt(variance + self.noise_variance))
-        return np.asarray(np.exp(log_ndtr(-z) - derivs.value) - np.exp(log_ndtr(z) - derivs.value))
+            return of_added_variance(derivs, *self.higher_derivatives(t, mean, variance, derivs))
+        total_variance = np.asarray(variance + self.noise_variance)
+        certain = total_variance == 0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z = np.where(certain & (mean == 0), 0.0, t * mean / np.sqrt(total_variance))
+        q = np.asarray(np.exp(log_ndtr(-z) - derivs.value) - np.exp(log_ndtr(z) - derivs.value))
+        both = 2.0 / (1.0 - 2.0 * self.flip) + q
+        return Derivs(q, -both * derivs.d1, both * (derivs.d1**2 - derivs.d2))
 
     def power(self, weight: float) -> tuple[Probit, float] | None:
         """Return the power of a step with flips as one with others, and the log of the constant; None of a probit."""

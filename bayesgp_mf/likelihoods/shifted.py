@@ -101,11 +101,16 @@ class Shifted:
         """Those of the likelihood."""
         return optional.parameters(self.likelihood)
 
+    @property
+    def tunable(self) -> Mapping[str, optional.Tunable]:
+        """As the likelihood says."""
+        return optional.tunable(self.likelihood)
+
     def with_parameters(self, **values: float) -> Shifted:
         """Return the likelihood with other parameters, shifted as much."""
         return replace(self, likelihood=optional.with_parameters(self.likelihood, values))
 
-    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Array:
+    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
         """Return the derivative of `log_partition` in one of the parameters."""
         return optional.parameter_derivative(self.likelihood, name, t, self._shift(mean), variance)
 
@@ -165,6 +170,15 @@ class Shifted:
     def predictive_moments(self, mean: Array, variance: Array) -> tuple[Array, Array] | None:
         """Return mean and variance of the targets of the n cases when f ~ N(offset + mean, variance)."""
         return optional.predictive_moments(self.likelihood, self._shift(mean), variance)
+
+    @property
+    def n_levels(self) -> int | None:
+        """Of ordered levels, how many there are."""
+        return optional.n_levels(self.likelihood)
+
+    def level_probabilities(self, mean: Array, variance: Array) -> Array | None:
+        """Return the probability of each level of the n cases when f ~ N(offset + mean, variance)."""
+        return optional.level_probabilities(self.likelihood, self._shift(mean), variance)
 
     def tilted_values(self, t: Array, mean: Array, variance: Array, scores: Array) -> tuple[Array, Array] | None:
         """Return what `processes.tilted.tilted_values` does, where the likelihood has a form of it."""

@@ -11,6 +11,7 @@ from scipy.special import digamma, expit, gammaln
 from bayesgp_mf.likelihoods.base import check_gaussian_variance, refuse_probabilities
 from bayesgp_mf.likelihoods.count_forms import check_positive, log_rising, log_rising_slope, odds_beyond_log
 from bayesgp_mf.likelihoods.moments import from_moments
+from bayesgp_mf.likelihoods.optional import Tunable
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
 
@@ -72,10 +73,51 @@ class StudentT:
     targets: ClassVar[Literal["real"]] = "real"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = False
+    # how heavy the tails are, few cases say: the degrees of freedom are tuned where something is said of them
+    tunable: ClassVar[dict[str, Tunable]] = {"scale": Tunable(), "df": Tunable(by_default=False)}
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", check_positive("scale", self.scale))
         object.__setattr__(self, "df", check_positive("df", self.df))
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """Scale and degrees of freedom."""
+        return {"scale": self.scale, "df": self.df}
+
+    def with_parameters(self, **values: float) -> StudentT:
+        """Return the likelihood with other parameters."""
+        return replace(self, **values)
+
+    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
+        r"""Return the derivative of `log_partition` in a parameter, and its two derivatives in mean.
+
+        The noise :math:`s^2/\lambda` adds to the variance V, in which N has half its second derivative in m; the
+        degrees of freedom are in the density of the precision alone. So with averages over precisions and
+        :math:`r_k = N^{(k)}/N`,
+
+        .. math::
+            \partial_s Z^{(k)} / Z = \langle s \lambda^{-1} r_{k+2} \rangle, \quad
+            \partial_\nu Z^{(k)} / Z = \tfrac12 \langle (\log \tfrac\nu2 + 1 - \psi(\tfrac\nu2)
+            + \log \lambda - \lambda)\, r_k \rangle .
+        """
+        t, mean, variance = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (t, mean, variance)))
+        found, residual, spread = np.empty((3, mean.size)), (t - mean).ravel(), variance.ravel()
+        (certain,), (rest,) = np.nonzero(spread == 0), np.nonzero(spread > 0)
+        found[:, certain] = self._certain_derivative(name, residual[certain])
+        half = 0.5 * self.df
+        for some, mixed in self._mixtures(residual[rest], spread[rest]):
+            ratios = mixed.ratios(4)
+            if name == "scale":
+                by = [mixed.average(mixed.noise / self.scale * ratio) for ratio in ratios[2:]]
+            else:
+                by_density = 0.5 * (_log_minus_digamma(half) - _excess(-np.log(mixed.noise / self.scale**2)))
+                by = [mixed.average(by_density * ratio) for ratio in ratios[:3]]
+            r1, r2 = mixed.average(ratios[1]), mixed.average(ratios[2])
+            slope = by[1] - r1 * by[0]
+            found[:, rest[some]] = by[0], slope, by[2] - r2 * by[0] - 2.0 * r1 * slope
+        value, d1, d2 = found.reshape(3, *mean.shape)
+        return Derivs(value, d1, d2)
 
     def power(self, weight: float) -> tuple[StudentT, float] | None:
         """Return the power as a Student t with other degrees of freedom and another scale, and the log of the constant.
@@ -104,47 +146,6 @@ class StudentT:
         """
         value, d = self._derivatives(t, mean, variance, 2)
         return Derivs(value, d[0], d[1])
-
-    @property
-    def parameters(self) -> dict[str, float]:
-        """Scale and degrees of freedom."""
-        return {"scale": self.scale, "df": self.df}
-
-    def with_parameters(self, **values: float) -> StudentT:
-        """Return the likelihood with other parameters."""
-        return replace(self, **values)
-
-    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Array:
-        r"""Return the derivative of `log_partition` in a parameter, an average over precisions.
-
-        With :math:`V = v + s^2/\lambda`, the residual r and :math:`a = \nu/2` it is that of
-        :math:`(r^2/V^2 - 1/V)\, s/\lambda` for the scale, and of half of
-        :math:`\log a + 1 - \psi(a) + \log\lambda - \lambda` for the degrees of freedom. At variance 0 it has a
-        closed form.
-        """
-        check_gaussian_variance(variance)
-        t, mean, variance = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (t, mean, variance)))
-        residual, spread, found = (t - mean).ravel(), variance.ravel(), np.empty(mean.size)
-        (certain,) = np.nonzero(spread == 0)
-        (rest,) = np.nonzero(spread > 0)
-        found[certain] = self._certain_slope(name, residual[certain] / self.scale)
-        half = 0.5 * self.df
-        for some, mixed in self._mixtures(residual[rest], spread[rest]):
-            if name == "scale":
-                found[rest[some]] = mixed.average((mixed.slope**2 - 1.0 / mixed.total) * mixed.noise / self.scale)
-            else:
-                excess = mixed.average(_excess(-np.log(mixed.noise / self.scale**2)))
-                found[rest[some]] = 0.5 * (_log_minus_digamma(half) - excess)
-        return found.reshape(mean.shape)
-
-    def _certain_slope(self, name: str, z: Array) -> Array:
-        """Return the derivative of `log_prob` in a parameter, for residuals in units of the scale."""
-        with np.errstate(divide="ignore"):
-            log_odds = 2.0 * np.log(np.abs(z)) - np.log(self.df)
-        if name == "scale":
-            return np.asarray(((self.df + 1.0) * expit(log_odds) - 1.0) / self.scale)
-        rising = log_rising_slope(np.asarray(0.5 * self.df), np.asarray(0.5))
-        return np.asarray(0.5 * (rising + odds_beyond_log(log_odds) + expit(log_odds) / self.df))
 
     def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> tuple[Array, Array]:
         """Return the third and fourth derivative of `log_partition`."""
@@ -179,6 +180,13 @@ class StudentT:
         """Draw a target for each latent value."""
         return np.asarray(f + self.scale * rng.standard_t(self.df, size=np.shape(f)))
 
+    def log_prob_graph(self, functions: Any, t: Any, f: Any, **given: Any) -> Any:
+        """Return log p(t|f), written with the functions of ``functions``."""
+        scale, df = (self.parameters | given)["scale"], (self.parameters | given)["df"]
+        half = 0.5 * (df + 1.0)
+        constant = functions.gammaln(half) - functions.gammaln(0.5 * df) - 0.5 * functions.log(np.pi * df)
+        return constant - functions.log(scale) - half * functions.log1p(((t - f) / scale) ** 2 / df)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the parameters as plain numbers."""
         return {"likelihood": "StudentT", "scale": self.scale, "df": self.df}
@@ -200,12 +208,7 @@ class StudentT:
         found[:, certain] = self._certain(residual[certain], order)
         for some, mixed in self._mixtures(residual[rest], variance.ravel()[rest]):
             value[rest[some]] = mixed.log_integral
-            before, now = np.zeros_like(mixed.total), np.ones_like(mixed.total)
-            ratios = np.empty((order, some.size))
-            for k in range(order):  # of N(r | 0, V) by the recurrence of the Hermite polynomials
-                before, now = now, mixed.slope * now - k * before / mixed.total
-                ratios[k] = mixed.average(now)
-            found[:, rest[some]] = from_moments(ratios)
+            found[:, rest[some]] = from_moments(np.array([mixed.average(each) for each in mixed.ratios(order)[1:]]))
         return value.reshape(mean.shape), found.reshape(order, *mean.shape)
 
     def _certain(self, residual: Array, order: int) -> Array:
@@ -220,6 +223,24 @@ class StudentT:
             factorial *= max(k, 1)
             found[k] = (self.df + 1.0) * factorial * power.real
         return found
+
+    def _certain_derivative(self, name: str, residual: Array) -> tuple[Array, Array, Array]:
+        """Return the derivative of `log_prob` in a parameter, and its two derivatives in f, ``(3, k)``."""
+        s, nu, z = self.scale, self.df, residual / self.scale
+        total = nu + z**2
+        weight = (nu + 1.0) / total
+        bend = weight * (z**2 - nu) / total / s**2
+        with np.errstate(divide="ignore"):
+            log_odds = 2.0 * np.log(np.abs(z)) - np.log(nu)
+        if name == "scale":  # log p is -log s and a function of z alone
+            third = 2.0 * weight * (z / total) * ((z**2 - 3.0 * nu) / total) / s**3
+            value = ((nu + 1.0) * expit(log_odds) - 1.0) / s
+            return value, -(weight * z / s - z * s * bend) / s, -(2.0 * bend - z * s * third) / s
+        rising = log_rising_slope(np.asarray(0.5 * nu), np.asarray(0.5))
+        value = 0.5 * (rising + odds_beyond_log(log_odds) + expit(log_odds) / nu)
+        slope = ((z**2 - 1.0) / total) * (z / total) / s
+        bent = (1.0 - 3.0 * z**2) / total + 4.0 * (z**2 / total) * ((z**2 - 1.0) / total)
+        return value, slope, bent / total / s**2
 
     def _mixtures(self, residual: Array, variance: Array) -> Any:
         """Yield some cases at a time, of variance above zero, with their Gaussians over precisions."""
@@ -290,6 +311,15 @@ class _Mixture(NamedTuple):
     noise: Array
     total: Array
     slope: Array
+
+    def ratios(self, order: int) -> list[Array]:
+        """Return the derivatives of N(r | 0, V) in the mean, none to ``order``, over itself, ``(k, points)`` each."""
+        found, before = [np.ones_like(self.total)], np.zeros_like(self.total)
+        for k in range(order):  # by the recurrence of the Hermite polynomials
+            now = self.slope * found[k] - k * before / self.total
+            before = found[k]
+            found.append(now)
+        return found
 
     def average(self, values: Array) -> Array:
         """Return the averages ``(k,)`` of values ``(k, points)``."""

@@ -25,7 +25,7 @@ class _Part(NamedTuple):
         Their numbers.
     form : Any
         What has their powers, or those less a constant: a likelihood, or `Powered`.
-    constant : float
+    constant : float or (k,) array
         In nats, to be added to the logarithm of ``form``.
     slopes : Any
         What has the derivatives in parameters of the likelihood.
@@ -33,7 +33,7 @@ class _Part(NamedTuple):
 
     rows: NDArray[np.intp]
     form: Any
-    constant: float
+    constant: float | Array
     slopes: Any
 
 
@@ -125,9 +125,18 @@ class Weighted:
         """Return the likelihood with other parameters and the same weights."""
         return Weighted(optional.with_parameters(self.likelihood, values), self.weights)
 
-    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Array:
-        """Return the derivative of `log_partition` in one of the parameters."""
-        return self._each(lambda part, *a: np.asarray(part.slopes.parameter_derivative(name, *a)), t, mean, variance)
+    @property
+    def tunable(self) -> Mapping[str, optional.Tunable]:
+        """As the likelihood says."""
+        return optional.tunable(self.likelihood)
+
+    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
+        """Return the derivative of `log_partition` in one of the parameters, and its two derivatives in mean."""
+
+        def ask(part: _Part, *at: Array) -> Array:
+            return np.array(np.broadcast_arrays(*part.slopes.parameter_derivative(name, *at)))
+
+        return Derivs(*self._each(ask, t, mean, variance, lead=(3,)))
 
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return w log p(t | f), and its derivatives in f, ``(..., n)`` each."""
@@ -207,6 +216,11 @@ class Weighted:
     def predictive_moments(self, mean: Array, variance: Array) -> tuple[Array, Array] | None:
         """Return mean and variance of one target of each case whose latent value is N(mean, variance)."""
         return optional.predictive_moments(self.likelihood, mean, variance)
+
+    @property
+    def n_levels(self) -> int | None:
+        """Of ordered levels, how many there are."""
+        return optional.n_levels(self.likelihood)
 
     def predict_proba(self, mean: Array, variance: Array) -> Array:
         """Return P(t = +1) of one label of each case when f ~ N(mean, variance)."""

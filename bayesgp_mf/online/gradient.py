@@ -13,16 +13,27 @@ and its chain rule is applied from the last visit to the first, at O(n^2) each.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.likelihoods.higher import higher_derivatives
+from bayesgp_mf.likelihoods.optional import parameter_derivative
 from bayesgp_mf.online.sweep import Sweep
 from bayesgp_mf.types import Array
 
 
-def evidence_gradient(problem: Problem, order: tuple[int, ...], first: Sweep) -> Array:
-    r"""Return the derivative ``(n, n)`` of the evidence of a first sweep with respect to the Gram matrix.
+class SweepGradient(NamedTuple):
+    """What the evidence of a sweep says of the Gram matrix ``(n, n)``, and of d1 and d2 of each visit ``(n,)``."""
+
+    gram: Array
+    d1: Array
+    d2: Array
+
+
+def evidence_gradient(problem: Problem, order: tuple[int, ...], first: Sweep) -> SweepGradient:
+    r"""Return the derivatives of the evidence of a first sweep.
 
     The derivatives in the variance follow from the heat equation,
     :math:`\partial_\lambda \log Z = (d_2 + d_1^2)/2` and so
@@ -35,12 +46,14 @@ def evidence_gradient(problem: Problem, order: tuple[int, ...], first: Sweep) ->
     _, d1, d2 = first.derivs
     d3, d4 = higher_derivatives(problem.likelihood, problem.t, first.mean, first.variance, first.derivs)
     d2_by_variance = 0.5 * d4 + d2**2 + d1 * d3
+    of_d1, of_d2 = np.zeros(problem.n), np.zeros(problem.n)
     mean_bar, covariance_bar = np.zeros(problem.n), np.zeros((problem.n, problem.n))
     for i in reversed(order):
         column = first.columns[:, i]
         pushed = covariance_bar @ column
         d1_bar = mean_bar @ column
         d2_bar = column @ pushed
+        of_d1[i], of_d2[i] = d1_bar, d2_bar
         column_bar = d1[i] * mean_bar + 2.0 * d2[i] * pushed
         mean_bar[i] += d1[i] + d1_bar * d2[i] + d2_bar * d3[i]
         column_bar[i] += (  # of lambda, which is the column's own entry
@@ -49,4 +62,11 @@ def evidence_gradient(problem: Problem, order: tuple[int, ...], first: Sweep) ->
         # Sigma is symmetric: half of it was read along the row
         covariance_bar[:, i] += 0.5 * column_bar
         covariance_bar[i] += 0.5 * column_bar
-    return covariance_bar
+    return SweepGradient(covariance_bar, of_d1, of_d2)
+
+
+def parameter_gradient(problem: Problem, order: tuple[int, ...], first: Sweep, name: str) -> float:
+    """Return the derivative of the evidence of a first sweep in a parameter of the likelihood."""
+    bars = evidence_gradient(problem, order, first)
+    value, d1, d2 = parameter_derivative(problem.likelihood, name, problem.t, first.mean, first.variance)
+    return float(np.sum(value) + bars.d1 @ d1 + bars.d2 @ d2)

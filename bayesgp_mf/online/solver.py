@@ -29,10 +29,10 @@ from bayesgp_mf.errors import (
 )
 from bayesgp_mf.inference.problem import Problem, explain_infeasible
 from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, Solution
-from bayesgp_mf.inference.solver import GramGradient, Traits
+from bayesgp_mf.inference.solver import GramGradient, Traits, gradient_at_cavities
 from bayesgp_mf.matrices.sites import SiteCorrection
 from bayesgp_mf.online.evidence import running_evidence
-from bayesgp_mf.online.gradient import evidence_gradient
+from bayesgp_mf.online.gradient import evidence_gradient, parameter_gradient
 from bayesgp_mf.online.sweep import Reuse, Sweep, sweep
 from bayesgp_mf.solvers.accuracy import assessed, require_accurate
 from bayesgp_mf.solvers.driver import require_solved
@@ -188,7 +188,13 @@ class Online:
         if solution.evidence.kind == "ep":
             return tap.gram_gradient(problem, solution)
         order = self._order(problem.n)
-        return evidence_gradient(problem, order, sweep(problem, order, tap.init(problem), "as_new"))
+        return evidence_gradient(problem, order, sweep(problem, order, tap.init(problem), "as_new")).gram
+
+    def _parameter_gradient(self, problem: Problem, solution: Solution, name: str) -> float | None:
+        if solution.evidence.kind == "ep":
+            return gradient_at_cavities(problem, solution, name)
+        order = self._order(problem.n)
+        return parameter_gradient(problem, order, sweep(problem, order, tap.init(problem), "as_new"), name)
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> LeaveOneOut:
         """Return the leave-one-out predictions: the posterior without each case's own factor.
@@ -215,7 +221,8 @@ class Online:
         return Traits(
             loo_gradient=lambda problem, solution, others: (
                 tap.loo_gradient(problem, solution, others) if solution.evidence.kind == "ep" else None
-            )
+            ),
+            parameter_gradient=self._parameter_gradient,
         )
 
     def _order(self, n: int) -> tuple[int, ...]:

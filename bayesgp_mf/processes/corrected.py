@@ -26,6 +26,8 @@ FIRST = 8
 """One in so many of them is asked for first: a case for which these are not right has the others not asked for."""
 LARGEST_SUM_ERROR = 0.03
 """By how much probabilities of the two labels may miss one before it is said."""
+FARTHEST = 1e30
+"""Standard deviations beyond which no value has a density, whatever the prior: their squares are beyond all numbers."""
 LARGEST = 2**23
 """Covariances of new with training cases that are in memory at once."""
 
@@ -148,16 +150,17 @@ class Corrected:
         self, features: Features, latent: tuple[Array, Array], values: Array
     ) -> tuple[Array, NDArray[np.bool_]]:
         mean, variance = latent
-        density = norm.pdf(values, mean[:, None], np.sqrt(variance)[:, None])
-        settled = np.zeros(values.shape, dtype=bool)
-        case = np.repeat(np.arange(mean.size), values.shape[1])
-        for part in blocks(case.size, max(1, LARGEST // max(self._problem.n, 1))):
+        density = gaussian_density(values, mean, variance)
+        settled = np.abs(values - mean[:, None]) > FARTHEST * np.sqrt(variance)[:, None]
+        asked = np.flatnonzero(~settled)
+        case = asked // values.shape[1]
+        for part in blocks(asked.size, max(1, LARGEST // max(self._problem.n, 1))):
             which = case[part]
             log_density, right = self._more.log_density(
-                features(which), mean[which], variance[which], values.ravel()[part]
+                features(which), mean[which], variance[which], values.ravel()[asked[part]]
             )
-            settled.ravel()[part] = right
-            density.ravel()[part][right] = np.exp(log_density[right])
+            settled.ravel()[asked[part]] = right
+            density.ravel()[asked[part][right]] = np.exp(log_density[right])
         return density, settled
 
     def left_out(self, uncorrected: Array) -> Array:
@@ -167,6 +170,12 @@ class Corrected:
         _say_unsettled(settled, "probabilities of", "training cases")
         result[cases] = np.where(settled, log_expit(self._problem.t[cases] * odds), uncorrected[cases])
         return result
+
+
+def gaussian_density(values: Array, mean: Array, variance: Array) -> Array:
+    """Return the densities of values ``(m, q)`` of Gaussians; zero far out, however far that is."""
+    with np.errstate(over="ignore"):
+        return np.asarray(norm.pdf(values, mean[:, None], np.sqrt(variance)[:, None]))
 
 
 def check_corrected(problem: Problem, solution: Solution) -> None:

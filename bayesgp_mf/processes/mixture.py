@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import ClassLeaveOneOut, LeaveOneOut
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.optional import parameters
 from bayesgp_mf.processes.correctable import correctable
 from bayesgp_mf.processes.corrected import CorrectedProba, together
 from bayesgp_mf.processes.several_classes import Process
@@ -25,7 +26,7 @@ SHOWN = 6
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """A weighted set of posterior processes that differ in the hyperparameters of their kernels.
+    """A weighted set of posterior processes that differ in the hyperparameters of their kernels and likelihoods.
 
     Attributes
     ----------
@@ -55,6 +56,10 @@ class Mixture:
         ranges = {"weights": self.weights}
         for name in list(self.parts[0].kernel.params)[:SHOWN]:
             ranges[name] = np.array([part.kernel.params[name] for part in self.parts])
+        likelihoods = [part.problem.likelihood for part in self.parts]
+        if any(likelihood is not likelihoods[0] for likelihood in likelihoods):
+            for name in parameters(likelihoods[0]):
+                ranges[f"likelihood {name}"] = np.array([parameters(likelihood)[name] for likelihood in likelihoods])
         if all(part.solution.has_variance for part in self.parts):
             ranges["log evidence"] = self.log_evidences
         lines = [f"{name}: {np.min(values):.4g} to {np.max(values):.4g}" for name, values in ranges.items()]
@@ -63,7 +68,7 @@ class Mixture:
 
     @property
     def problem(self) -> Problem:
-        """The problem of the first part; targets and likelihood are those of all."""
+        """The problem of the first part; targets, and the kind of likelihood, are those of all."""
         return self.parts[0].problem
 
     @property

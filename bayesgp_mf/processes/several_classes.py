@@ -326,7 +326,7 @@ class MulticlassPosterior:
 
     def new_inputs(self, X_new: ArrayLike) -> Array:
         """Return new inputs as an array ``(m, d)``, or raise a ValueError that says why they do not fit the others."""
-        return as_new_inputs(X_new, self.X, self.feature_names)
+        return as_new_inputs(X_new, self.X, self.feature_names, self.kernel)
 
     def _pull(self, prior: Array, rng: np.random.Generator) -> Array:
         """Return R (f + e) ``(draws, n, C)`` for prior draws f and noise e of the sites."""

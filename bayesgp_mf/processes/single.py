@@ -9,7 +9,6 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import norm
 
 from bayesgp_mf.errors import NotPositiveDefiniteError, UndefinedQuantityError
 from bayesgp_mf.inference.problem import Problem
@@ -19,15 +18,16 @@ from bayesgp_mf.inference.undefined import without_cases
 from bayesgp_mf.inputs import as_new_inputs, as_values_of_cases
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import of_new_cases, unshifted
+from bayesgp_mf.likelihoods.optional import of_new_cases, of_one_case, stored_by_case, unshifted
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.corrections import Correction
 from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.methods import METHODS, check_cavities, check_marginals, get_method
-from bayesgp_mf.processes.corrected import Corrected, CorrectedProba, nothing_to_correct
+from bayesgp_mf.processes.corrected import Corrected, CorrectedProba, gaussian_density, nothing_to_correct
 from bayesgp_mf.processes.described import described
 from bayesgp_mf.processes.paths import TooRoughError, cover, draw_weights, training_basis, values
+from bayesgp_mf.processes.probed import NewCases, probability_shift
 from bayesgp_mf.processes.tilted import tilted_values
 from bayesgp_mf.types import Array, Derivs
 
@@ -357,7 +357,7 @@ class Posterior:
                 f"the latent value of case {int(np.argmin(variance))} of X_new is known: it has no density."
             )
         if nothing_to_correct(self.problem):
-            return np.asarray(norm.pdf(values, mean[:, None], np.sqrt(variance)[:, None]))
+            return gaussian_density(values, mean, variance)
         prior = np.broadcast_to(self._prior_mean(X), mean.shape)
         return self._corrected.density(
             lambda rows: self._features(X[rows]), (mean - prior, variance), values - prior[:, None]
@@ -368,6 +368,28 @@ class Posterior:
         """Log predictive density ``(n,)`` of each case given the others, corrected as in `predict_proba`."""
         uncorrected = self.loo.log_density
         return uncorrected if nothing_to_correct(self.problem) else self._corrected.left_out(uncorrected)
+
+    @property
+    def probability_shift(self) -> float | None:
+        """The largest change of a probability by its correction at training inputs, where TAP is worst.
+
+        None where it is not measured: of other methods, of real targets, and beyond 4000 cases (`processes.probed`).
+        """
+
+        def as_new(which: NDArray[np.intp]) -> NewCases:
+            X = self.X[which]
+            mean, variance = self.latent_at(X)
+            prior = np.broadcast_to(self._prior_mean(X), mean.shape)
+            offset = self._added[which]  # a new case with that of the one that is there
+            p = of_one_case(self.problem.likelihood).predict_proba(mean + offset, variance)
+            return NewCases(self._features(X), mean - prior, variance, prior + offset, p)
+
+        return probability_shift(self.problem, self.solution, as_new)
+
+    @property
+    def _added(self) -> Array:
+        """What is added to the latent value of each training case for its target, beside a prior mean."""
+        return stored_by_case(self.problem.likelihood).get("offset", np.zeros(self.problem.n))
 
     @cached_property
     def _corrected(self) -> Corrected:
@@ -499,8 +521,9 @@ class Posterior:
         if cavity is None:
             check_cavities(self.method)
             raise ValueError(
-                "this solution has no cavities to tilt: it was read from a container, which keeps none (fit again), or "
-                f"method {self.method.name!r} states cavities that its solutions do not have."
+                "this solution has no cavities to tilt: it was read from a container, which keeps those of TAP at one "
+                f"setting of the hyperparameters and no others (fit again), or method {self.method.name!r} states "
+                "cavities that its solutions do not have."
             )
         mean, variance = self.problem.matrix @ self.solution.alpha, self._variance_at_training
         rank = self._matrix.root.shape[1]
@@ -571,7 +594,7 @@ class Posterior:
 
     def new_inputs(self, X_new: ArrayLike) -> Array:
         """Return new inputs as an array ``(m, d)``, or raise a ValueError that says why they do not fit the others."""
-        return as_new_inputs(X_new, self.X, self.feature_names)
+        return as_new_inputs(X_new, self.X, self.feature_names, self.kernel)
 
 
 class _Moments:

@@ -3,13 +3,15 @@
 `Marginal` has the verbs of ``pm.gp``; `LogEvidence` is the operation beneath it, log p(labels | K) with its gradient;
 `sample_latent` draws the latent values afterwards, with what ArviZ needs; `latent_model` is the exact model to compare
 with, and `OrthantStep` a step method that samples it under a step likelihood; `kernel_from_pymc` takes a
-covariance function of PyMC to the rest of this package, and `Nuts` is a strategy for `fit`.
+covariance function of PyMC to the rest of this package, and `kernel_to_pymc` a kernel of this package to PyMC; `Nuts`
+is a strategy for `fit`.
 """
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 
+from bayesgp_mf.pymc.covariance import KernelCovariance, kernel_to_pymc
 from bayesgp_mf.pymc.draws import sample_latent
 from bayesgp_mf.pymc.kernel import PymcKernel, kernel_from_pymc
 from bayesgp_mf.pymc.latent import latent_model, observe
@@ -22,6 +24,7 @@ if find_spec("numba") is not None:  # it comes with nutpie and with PyMC 6, not 
     from bayesgp_mf.pymc import numba_linker as _numba_linker  # noqa: F401  (registers the operations)
 
 __all__ = [
+    "KernelCovariance",
     "LatentPosterior",
     "LinearEllipticalSlice",
     "LogEvidence",
@@ -30,6 +33,7 @@ __all__ = [
     "OrthantStep",
     "PymcKernel",
     "kernel_from_pymc",
+    "kernel_to_pymc",
     "latent_model",
     "observe",
     "sample_latent",

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from numpy.typing import ArrayLike
@@ -17,6 +16,7 @@ from pytensor.graph.basic import Variable
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.kernels.values import positive
+from bayesgp_mf.pymc.covariance import check_cov_func
 from bayesgp_mf.pymc.graph import free_inputs, interpret
 from bayesgp_mf.pymc.priors import prior_of, start_of
 from bayesgp_mf.types import Array
@@ -246,13 +246,3 @@ class PymcKernel(Kernel):
     def __repr__(self) -> str:
         values = [f"{name}={value.tolist()!r}" for name, value in self._values.items()]
         return f"{type(self).__name__}({', '.join([type(self._covariance.cov_func).__name__, *values])})"
-
-
-def check_cov_func(cov_func: Any) -> None:
-    """Raise a ValueError if this is no covariance function of PyMC."""
-    if not isinstance(cov_func, pm.gp.cov.BaseCovariance):
-        hint = " In a PyMC model, write it in terms of pm.gp.cov." if isinstance(cov_func, Kernel) else ""
-        raise ValueError(
-            f"cov_func must be a covariance function such as pm.gp.cov.ExpQuad(1, ls=1.0), got "
-            f"{type(cov_func).__name__}.{hint}"
-        )

@@ -2,6 +2,7 @@ r"""The exact model: the same Gaussian process with its latent values as variabl
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inputs import as_inputs, check_same_cases, encode_targets
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.likelihoods.optional import log_prob_graph, with_parameters
-from bayesgp_mf.pymc.kernel import check_cov_func
+from bayesgp_mf.pymc.covariance import as_cov_func
 from bayesgp_mf.pymc.marginal import JITTER
 from bayesgp_mf.pymc.mean import Mean
 from bayesgp_mf.pymc.parameters import split_parameters
@@ -39,11 +40,12 @@ def latent_model(
     X : (n, d) array_like
         Inputs.
     y : (n,) array_like
-        Labels, any two distinct values, or real targets for a Gaussian likelihood.
-    cov_func : pymc.gp.cov.BaseCovariance
-        Prior covariance.
+        Labels, any two distinct values, or the counts or real numbers that the likelihood has as targets.
+    cov_func : pymc.gp.cov.BaseCovariance or Kernel
+        Prior covariance, as for `Marginal`.
     likelihood : Likelihood
-        `Probit` with noise, `Logit` or ``likelihoods.Gaussian``.
+        `Probit` with noise, `Logit`, or one of ``likelihoods`` with a name: ``Gaussian``, ``StudentT``, ``Poisson``,
+        ``NegativeBinomial``, ``Binomial``.
     mean_func : pymc.gp.mean.Mean or callable, optional
         Prior mean, as for `Marginal`; zero if left out.
     jitter : float
@@ -55,7 +57,7 @@ def latent_model(
     -------
     pymc.Model
         The model in context, in which random variables of ``cov_func`` must be, or a new one. With ``f`` ``(n,)``, the
-        latent values, made from white ones, and ``y`` ``(n,)``, observed as 0/1.
+        latent values, made from white ones, and ``y`` ``(n,)``, labels observed as 0/1.
 
     Examples
     --------
@@ -68,7 +70,7 @@ def latent_model(
     >>> [variable.name for variable in model.unobserved_RVs]
     ['lengthscale', 'f_rotated_', 'f']
     """
-    check_cov_func(cov_func)
+    cov_func = as_cov_func(cov_func)
     check_same_cases(X, y)
     X = as_inputs("X", X)
     targets, _ = encode_targets(y, X.shape[0], likelihood)
@@ -94,9 +96,9 @@ def observe(
     f : (n,) tensor
         Latent values.
     t : (n,) array
-        Labels -1/+1, observed as 0/1, or real targets.
+        Labels -1/+1, observed as 0/1, or counts or real numbers.
     likelihood : Likelihood
-        `Probit` with noise, `Logit` or ``likelihoods.Gaussian``.
+        `Probit` with noise, `Logit`, or one of ``likelihoods`` with a name.
     dims : str, optional
         Name of the dimension of the cases.
     **parameters : float or random variable
@@ -115,7 +117,8 @@ def observe(
         return log_prob(fixed, value, f, dict(zip(tensors, values, strict=True)))
 
     def random(f: Any, *values: Any, rng: np.random.Generator, size: Any = None) -> Any:
-        at = with_parameters(fixed, {name: float(value) for name, value in zip(tensors, values, strict=True)})
+        # PyMC gives them as many axes as f has
+        at = with_parameters(fixed, {name: np.asarray(v).item() for name, v in zip(tensors, values, strict=True)})
         drawn = at.sample(np.broadcast_to(f, size) if size is not None else f, rng)
         return (drawn > 0).astype(np.int64) if binary else drawn
 
@@ -131,11 +134,16 @@ def observe(
     )
 
 
+def _double(function: Callable[..., Variable]) -> Any:
+    """Return the function of tensors in double precision: PyTensor would take a number such as 1.5 for a single."""
+    return staticmethod(lambda *values: function(*(pt.cast(value, "float64") for value in values)))
+
+
 class _Functions:
     """The functions in terms of which a likelihood writes its log density, as operations of PyTensor."""
 
-    log, log1p, sqrt = staticmethod(pt.log), staticmethod(pt.log1p), staticmethod(pt.sqrt)
-    logaddexp, softplus = staticmethod(pt.logaddexp), staticmethod(pt.softplus)
+    exp, log, log1p, sqrt = _double(pt.exp), _double(pt.log), _double(pt.log1p), _double(pt.sqrt)
+    logaddexp, softplus, gammaln = _double(pt.logaddexp), _double(pt.softplus), _double(pt.gammaln)
 
     @staticmethod
     def log_ndtr(z: Variable) -> Variable:
@@ -148,12 +156,12 @@ class _Functions:
 
 
 def log_prob(likelihood: Likelihood, y: Any, f: Variable, parameters: dict[str, Variable]) -> Variable:
-    """Return log p(y | f) elementwise as a graph, for labels 0/1 or real targets y."""
+    """Return log p(y | f) elementwise as a graph, for labels 0/1, counts or real targets y."""
     t = 2.0 * y - 1.0 if likelihood.targets == "binary" else y
     graph: Variable | None = log_prob_graph(likelihood, _Functions, t, f, parameters)
     if graph is None:
         raise UndefinedQuantityError(
-            f"{type(likelihood).__name__} is not known in terms of PyTensor. Use Probit, Logit or "
-            "likelihoods.Gaussian, or write the model with pm.gp.Latent and a likelihood of your own."
+            f"{type(likelihood).__name__} is not known in terms of PyTensor. Use another likelihood of this package, "
+            "give yours a method log_prob_graph, or write the model with pm.gp.Latent and a distribution of PyMC."
         )
     return graph

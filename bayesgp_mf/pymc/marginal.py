@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -20,15 +21,20 @@ from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.processes.single import Posterior
+from bayesgp_mf.pymc.covariance import Combined, as_cov_func
 from bayesgp_mf.pymc.graph import free_inputs, interpret
 from bayesgp_mf.pymc.kernel import Covariance, PymcKernel
-from bayesgp_mf.pymc.mean import Mean
+from bayesgp_mf.pymc.mean import Mean, sum_of_means
 from bayesgp_mf.pymc.op import LatentPosterior, LogEvidence
 from bayesgp_mf.pymc.parameters import split_parameters
 from bayesgp_mf.types import Array
 
 JITTER = 1e-6
 """Added to the diagonal of what PyMC will factorise; the same as in ``pm.gp``."""
+
+
+_SHARED = "likelihood", "method", "control", "on_failure"
+"""What the processes of a sum have in common, beside the parameters of the likelihood."""
 
 
 class Observed(NamedTuple):
@@ -49,8 +55,9 @@ class Marginal:
 
     Parameters
     ----------
-    cov_func : pymc.gp.cov.BaseCovariance
-        Prior covariance; random variables in it are the hyperparameters.
+    cov_func : pymc.gp.cov.BaseCovariance or Kernel
+        Prior covariance; random variables in it are the hyperparameters. A kernel of this package has the numbers that
+        it has; `kernel_to_pymc` puts random variables into it.
     likelihood : Likelihood
         p(label | latent value).
     method : str
@@ -66,8 +73,16 @@ class Marginal:
         sampler counts as a divergence, or raise the error.
     **parameters : float or random variable
         Parameters of the likelihood that take the place of its own: ``noise_variance`` and ``flip`` of a `Probit`,
-        ``noise_variance`` of a ``likelihoods.Gaussian``. Random variables need a mean-field method (tap, naive,
+        ``noise_variance`` of a ``likelihoods.Gaussian``, ``dispersion`` of a ``likelihoods.NegativeBinomial``,
+        ``scale`` and ``df`` of a ``likelihoods.StudentT``. Random variables need a mean-field method (tap, naive,
         variational).
+
+    Attributes
+    ----------
+    parameters : dict
+        Those parameters of the likelihood that are random variables or other tensors, by name.
+    terms : tuple of Marginal
+        The processes that it is the sum of: itself, or those that were added.
 
     Raises
     ------
@@ -112,18 +127,47 @@ class Marginal:
         **parameters: Any,
     ) -> None:
         check_control(control)
-        self._covariance = Covariance(cov_func)
-        self._mean = None if mean_func is None else Mean(mean_func)
-        self.cov_func = cov_func
-        self.likelihood, self._tensors = split_parameters(likelihood, parameters)
+        self.cov_func = as_cov_func(cov_func)
+        self._covariance = Covariance(self.cov_func)
+        self.mean_func = None if mean_func is None else Mean(mean_func)
+        self.likelihood, self.parameters = split_parameters(likelihood, parameters)
         self._options: dict[str, Any] = {"method": method, "control": control}
-        self._options |= {"parameters": tuple(self._tensors), "with_mean": self._mean is not None}
-        self._on_failure: Literal["reject", "raise"] = on_failure
+        self._options |= {"parameters": tuple(self.parameters), "with_mean": self.mean_func is not None}
+        self.control, self.on_failure = control, on_failure
         self._set_operations(self.likelihood)
+        self.method = self._evidence.method
+        self.terms: tuple[Marginal, ...] = (self,)
         self._observed: Observed | None = None
 
+    def __add__(self, other: Any) -> Marginal:
+        """Return the process of the sum of two functions: their covariances and their prior means are added.
+
+        Raises
+        ------
+        ValueError
+            If the two differ in anything else, as the targets have one likelihood, and one method solves.
+        """
+        if not isinstance(other, Marginal):
+            return NotImplemented
+        differ = [name for name in _SHARED if getattr(self, name) != getattr(other, name)]
+        ours, theirs = self.parameters, other.parameters
+        differ += [name for name in dict.fromkeys([*ours, *theirs]) if ours.get(name) is not theirs.get(name)]
+        if differ:
+            raise ValueError(
+                f"two processes are added that differ in {', '.join(differ)}. The targets are those of the sum: give "
+                "both the same likelihood, the same variables as its parameters, and the same options."
+            )
+        total = Marginal(
+            Combined(operator.add, self.cov_func, other.cov_func),  # PyMC adds no constant to white noise
+            mean_func=sum_of_means(self.mean_func, other.mean_func),
+            **{name: getattr(self, name) for name in _SHARED},
+            **self.parameters,
+        )
+        total.terms = self.terms + other.terms
+        return total
+
     def _set_operations(self, likelihood: Likelihood) -> None:
-        self._evidence = LogEvidence(likelihood, on_failure=self._on_failure, **self._options)
+        self._evidence = LogEvidence(likelihood, on_failure=self.on_failure, **self._options)
         self._latent = LatentPosterior(likelihood, **self._options)
 
     @property
@@ -153,8 +197,8 @@ class Marginal:
             Inputs.
         y : (n,) array_like or pm.Data
             Labels: any two distinct values, of which the larger (or later in the alphabet, or the later category of
-            a pandas Categorical) becomes 1, the other 0. In ``pm.Data`` they must be 0 and 1 already. Real numbers for
-            a likelihood with real targets.
+            a pandas Categorical) becomes 1, the other 0. In ``pm.Data`` they must be 0 and 1 already. Counts or real
+            numbers for a likelihood that has them as targets.
         offset, weights : (n,) array_like, optional
             Of each case, as `fit` has them: numbers, of the cases of X, which then are not to be replaced by others.
         dims : str, optional
@@ -180,16 +224,18 @@ class Marginal:
             y = (targets > 0).astype(np.int64) if binary else targets
         self._observed = Observed(name, X, y, class_names, features)
 
+        others = self._others(X)
+
         def logp(value: Variable, gram: Variable, *others: Variable) -> Variable:
             return self._evidence(gram, _signed(value) if binary else value, *others)[0]
 
         return pm.CustomDist(
             name,
             self.cov_func(X),
-            *self._others(X),
+            *others,
             logp=logp,
             random=self._draw,
-            signature=f"{','.join(['(n,n)', *['(n)'] * (self._mean is not None), *['()'] * len(self._tensors)])}->(n)",
+            signature=f"{','.join(['(n,n)', *('(n)' if other.type.ndim else '()' for other in others)])}->(n)",
             dtype="int64" if binary else "float64",
             observed=y,
             dims=dims,
@@ -197,9 +243,17 @@ class Marginal:
 
     def _others(self, X: Any) -> list[Variable]:
         """Return what the operations take behind K and t: the prior mean, if there is one, and random parameters."""
-        return [*([] if self._mean is None else [self._mean(X)]), *self._tensors.values()]
+        return [*([] if self.mean_func is None else [self.mean_func(X)]), *self.parameters.values()]
 
-    def conditional(self, name: str, X_new: Any, *, jitter: float = JITTER, **kwargs: Any) -> Variable:
+    def conditional(
+        self,
+        name: str,
+        X_new: Any,
+        *,
+        given: Mapping[str, Marginal] | None = None,
+        jitter: float = JITTER,
+        **kwargs: Any,
+    ) -> Variable:
         """Add the latent values at new inputs to the model in context, given the labels, and return their variable.
 
         Call it after the hyperparameters were sampled, for ``pm.sample_posterior_predictive(idata, var_names=[name])``.
@@ -210,6 +264,9 @@ class Marginal:
             Of the variable.
         X_new : (m, d) array_like or pm.Data
             Inputs.
+        given : dict, optional
+            ``{"gp": total}`` where this process is a part of a sum, ``total = gp1 + gp2``, that has the labels: the
+            values are those of this part.
         jitter : float
             Added to the diagonal of the covariance, since PyMC factorises it.
         **kwargs
@@ -220,18 +277,31 @@ class Marginal:
         TensorVariable
             (m,), Gaussian with the mean k' alpha, plus the prior mean, and the covariance k** - k' R k.
         """
-        _, X, y, *_ = self.observed
-        t = _signed(pt.as_tensor_variable(y)) if self.likelihood.targets == "binary" else y
-        alpha, correction = self._latent(self.cov_func(X), t, *self._others(X))
+        total = self._total(given)
+        X, (alpha, correction) = total.observed.X, total.latent_posterior()
         cross = self.cov_func(X, X_new)
         covariance = self.cov_func(X_new) - cross.T @ correction @ cross
         covariance = 0.5 * (covariance + covariance.T) + jitter * pt.eye(covariance.shape[0])
         mean = cross.T @ alpha
-        if self._mean is not None:
-            mean = mean + self._mean(X_new)
+        if self.mean_func is not None:
+            mean = mean + self.mean_func(X_new)
         return pm.MvNormal(name, mu=mean, cov=covariance, **kwargs)
 
-    def predict(self, X_new: ArrayLike, point: Mapping[str, ArrayLike], *, diag: bool = False) -> tuple[Array, Array]:
+    def latent_posterior(self) -> tuple[Variable, Variable]:
+        """Return alpha ``(n,)`` and R ``(n, n)`` of the posterior given the labels, as graphs: a `LatentPosterior`."""
+        _, X, y, *_ = self.observed
+        t = _signed(pt.as_tensor_variable(y)) if self.likelihood.targets == "binary" else y
+        alpha, correction = self._latent(self.cov_func(X), t, *self._others(X))
+        return alpha, correction
+
+    def predict(
+        self,
+        X_new: ArrayLike,
+        point: Mapping[str, ArrayLike],
+        *,
+        diag: bool = False,
+        given: Mapping[str, Marginal] | None = None,
+    ) -> tuple[Array, Array]:
         """Return the mean and covariance of the latent values at new inputs, at one point of the hyperparameters.
 
         Parameters
@@ -242,6 +312,8 @@ class Marginal:
             Values of the hyperparameters by name, as from ``pm.find_MAP``; other names in it are ignored.
         diag : bool
             Return only the variances.
+        given : dict, optional
+            ``{"gp": total}`` where this process is a part of a sum that has the labels, as for `conditional`.
 
         Returns
         -------
@@ -250,7 +322,11 @@ class Marginal:
         covariance : (m, m) array, or (m,) if ``diag``
             In squared latent units.
         """
-        process = self.posterior(point)
+        total = self._total(given)
+        process = total.posterior(point)
+        if total is not self:
+            kernel, mean = self._at(point)
+            process = Posterior(kernel, process.X, process.problem, process.solution, mean=mean)
         if diag:
             return process.latent(X_new)
         X_new = process.new_inputs(X_new)
@@ -278,31 +354,51 @@ class Marginal:
         _, X, y, _, features = self.observed
         X, y = (np.asarray(data.get_value() if isinstance(data, SharedVariable) else data) for data in (X, y))
         t = 2.0 * y - 1.0 if self.likelihood.targets == "binary" else y
-        kernel = PymcKernel(self._covariance, self._take(point, self._covariance.parameters))
+        kernel, mean = self._at(point)
         parameters = self._parameters_at(point)
-        mean = None if self._mean is None else self._mean.at(self._take(point, self._mean.parameters))
         with one_thread_if_small(len(t)):
             means = [] if mean is None else [mean(X)]
             problem, solution = self._latent.solve(kernel.gram(X), t, *means, *parameters)
         return Posterior(kernel, X, problem, solution, mean=mean, feature_names=features)
 
+    def _total(self, given: Mapping[str, Marginal] | None) -> Marginal:
+        """Return the process that has the labels: this one, or a sum that it is a part of."""
+        if given is None:
+            return self
+        total = given.get("gp") if isinstance(given, Mapping) else None
+        if not isinstance(total, Marginal) or set(given) != {"gp"}:
+            got = f"the keys {list(given)}" if isinstance(given, Mapping) else type(given).__name__
+            raise ValueError(
+                "given must be {'gp': total}, with the sum of processes that has the data and the likelihood, by its "
+                f"marginal_likelihood, got {got}."
+            )
+        if not set(self.terms) <= set(total.terms):
+            raise ValueError("given['gp'] is no sum of which this process is a part: write total = gp1 + gp2.")
+        return total
+
+    def _at(self, point: Mapping[str, ArrayLike]) -> tuple[PymcKernel, Callable[[Array], Array] | None]:
+        """Return kernel and prior mean at a point."""
+        kernel = PymcKernel(self._covariance, self._take(point, self._covariance.parameters))
+        mean = self.mean_func
+        return kernel, None if mean is None else mean.at(self._take(point, mean.parameters))
+
     @cached_property
     def hyperparameters(self) -> tuple[str, ...]:
         """Names of the random variables that the covariance, the mean and the likelihood depend on."""
-        of_mean = {} if self._mean is None else self._mean.parameters
+        of_mean = {} if self.mean_func is None else self.mean_func.parameters
         return tuple(dict.fromkeys([*self._covariance.parameters, *of_mean, *self._parameter_inputs]))
 
     @cached_property
     def _parameter_inputs(self) -> dict[str, Variable]:
-        return free_inputs(list(self._tensors.values()))
+        return free_inputs(list(self.parameters.values()))
 
     @cached_property
     def _parameter_function(self) -> Any:
-        return interpret(list(self._parameter_inputs.values()), list(self._tensors.values()))
+        return interpret(list(self._parameter_inputs.values()), list(self.parameters.values()))
 
     def _parameters_at(self, point: Mapping[str, ArrayLike]) -> list[Array]:
         values = self._take(point, self._parameter_inputs).values()
-        return list(self._parameter_function(*values)) if self._tensors else []
+        return list(self._parameter_function(*values)) if self.parameters else []
 
     def _take(self, point: Mapping[str, ArrayLike], names: Mapping[str, Variable]) -> dict[str, Array]:
         missing = [name for name in names if name not in point]
@@ -314,7 +410,7 @@ class Marginal:
 
     def _draw(self, gram: Array, *others: Array, rng: np.random.Generator, size: Any = None) -> Array:
         """Draw labels ``(*size, n)`` of functions from the prior."""
-        mean, values = (np.zeros(gram.shape[0]), others) if self._mean is None else (others[0], others[1:])
+        mean, values = (np.zeros(gram.shape[0]), others) if self.mean_func is None else (others[0], others[1:])
         if not np.all(np.isfinite(gram)):
             raise ArithmeticError(
                 "the covariance function overflows at a draw of the hyperparameters from their prior."

@@ -70,6 +70,13 @@ class Mean:
         return lambda X: self._function(X, *arguments)[0]
 
 
+def sum_of_means(one: Mean | None, other: Mean | None) -> Mean | None:
+    """Return the sum of two prior means, of which None is zero."""
+    if one is None or other is None:
+        return other if one is None else one
+    return Mean(lambda X: one(X) + other(X))
+
+
 def check_mean(method: str, likelihood: Likelihood) -> None:
     """Raise an UndefinedQuantityError unless the derivative of a method's evidence in a prior mean is known."""
     shifted = Shifted(likelihood, np.zeros(1))  # refuses a step

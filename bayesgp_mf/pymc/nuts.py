@@ -140,10 +140,10 @@ class Nuts:
             "hyper_n_failures": ((), np.array(found.n_failures)),
         }
         _warn(found)
-        kernels = tuple(target.kernel_at(draw) for draw in draws)
-        weights = np.full(len(kernels), 1.0 / len(kernels))
+        models = tuple(target.model_at(draw) for draw in draws)
+        weights = np.full(len(models), 1.0 / len(models))
         judged = target.less_log_prior(lp, draws)
-        return HyperResult(kernels, weights, self.chains, True, stats, record, judged=judged)
+        return HyperResult(models, weights, self.chains, True, stats, record, judged=judged)
 
     def _at_once(self, objective: Objective, start: Array) -> int:
         """Return how many chains to run at the same time."""

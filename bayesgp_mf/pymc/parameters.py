@@ -12,17 +12,16 @@ which the likelihood states (`likelihoods.optional.parameter_derivative`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
-import numpy as np
 from pytensor.graph.basic import Variable
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.problem import Problem, check_likelihood
 from bayesgp_mf.inference.solution import Solution
-from bayesgp_mf.inference.solver import traits_of
+from bayesgp_mf.inference.solver import gradient_at_cavities, traits_of
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import parameter_derivative, parameters, with_parameters
+from bayesgp_mf.likelihoods.optional import parameters, with_parameters
 from bayesgp_mf.methods import METHODS
 
 
@@ -31,6 +30,12 @@ def split_parameters(likelihood: Likelihood, given: Mapping[str, Any]) -> tuple[
     check_single_latent(likelihood)
     check_parameters(likelihood, tuple(given))
     tensors = {name: value for name, value in given.items() if isinstance(value, Variable)}
+    for name, tensor in tensors.items():
+        if tensor.type.ndim:
+            raise ValueError(
+                f"{name} of {type(likelihood).__name__} must be one number for all cases, got a tensor of "
+                f"{tensor.type.ndim} dimensions."
+            )
     numbers = {name: value for name, value in given.items() if name not in tensors}
     return with_parameters(likelihood, numbers), tensors
 
@@ -71,7 +76,7 @@ def parameter_gradient(problem: Problem, solution: Solution, names: tuple[str, .
     """
     if not names:
         return []
-    if solution.cavity is None:
+    found = [gradient_at_cavities(problem, solution, name) for name in names]
+    if None in found:
         raise ValueError(f"a solution of method {solution.method!r} has no cavities.")
-    at = problem.t, *solution.cavity
-    return [float(np.sum(parameter_derivative(problem.likelihood, name, *at))) for name in names]
+    return cast("list[float]", found)

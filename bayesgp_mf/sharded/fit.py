@@ -276,7 +276,7 @@ def fit(
             tuned: Any = posterior(
                 fit_here(known.X, t, kernel, likelihood, hyper=hyper, random_seed=rng, progress=progress, **options)
             )
-            kernel = tuned.kernel
+            kernel, likelihood = tuned.kernel, tuned.problem.likelihood
         points = start[independent_points(kernel, start)]
         warn_of_scale(known.X[:FEW], [kernel])
         model = Model(0, kernel, likelihood, points, classes)

@@ -15,7 +15,6 @@ what each of them predicts.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -31,14 +30,15 @@ from bayesgp_mf.errors import (
 )
 from bayesgp_mf.inference.problem import Problem, explain_infeasible
 from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, Solution
-from bayesgp_mf.inference.solver import Cloud, GramGradient, Traits
+from bayesgp_mf.inference.solver import Cloud, GramGradient, LooGradient, Traits
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import LatentNoise, called, latent_noise
 from bayesgp_mf.matrices.corrections import DenseCorrection, InverseCorrection
 from bayesgp_mf.matrices.factors import cholesky, psd_root
 from bayesgp_mf.solvers.accuracy import NO_FACTOR, require_accurate, rounding_decides
 from bayesgp_mf.solvers.at_mode import assessed_mode, at_mode, refined_mode
-from bayesgp_mf.solvers.loo_gradient import loo_gram_gradient, pull_back_nothing
+from bayesgp_mf.solvers.laplace import gradient_at_mode
+from bayesgp_mf.solvers.loo_gradient import loo_gradient, pull_back_nothing
 from bayesgp_mf.solvers.orthant import Estimate, Orthant, tilted
 from bayesgp_mf.solvers.response import linear_response
 from bayesgp_mf.types import Array
@@ -81,6 +81,7 @@ class Exact:
             matrices=frozenset({"dense", "inducing"}),
             known_posterior=self._known_posterior,
             loo_gradient=_loo_gradient,
+            parameter_gradient=_parameter_gradient,
             check=_noise_of,
         )
 
@@ -208,15 +209,16 @@ class Exact:
         weights = orthant.weights(orthant.draw(draws, rng))
         return Cloud(weights, np.full(draws, 1.0 / draws), InverseCorrection(cholesky(_covariance(problem))))
 
-    def _regression(self, problem: Problem, noise: float) -> Solution:
-        correction = problem.matrix.sites(np.full(problem.n, 1.0 / noise))
+    def _regression(self, problem: Problem, noise: float | Array) -> Solution:
+        noise = np.broadcast_to(noise, problem.t.shape)
+        correction = problem.matrix.sites(1.0 / noise)
         info = replace(Info(Status.CONVERGED, 1, 0.0), **problem.matrix.stated)
         try:
             alpha = correction.weights(problem.t / noise)
         except NotPositiveDefiniteError as error:
             raise rounding_decides(self.name, NO_FACTOR) from error
         mode, mean_error, _ = refined_mode(problem, at_mode(problem, alpha, correction), info)
-        value = -0.5 * (problem.t @ mode.alpha + correction.log_det + problem.n * np.log(2.0 * np.pi * noise))
+        value = -0.5 * (problem.t @ mode.alpha + correction.log_det + np.sum(np.log(2.0 * np.pi * noise)))
         solution = Solution(self.name, mode.alpha, correction, Evidence(float(value), "exact"), None, info)
         gradient = partial(self.gram_gradient, problem)
         return require_accurate(assessed_mode(problem, solution, correction, mean_error, gradient))
@@ -284,10 +286,15 @@ def _noise_of(likelihood: Likelihood) -> LatentNoise:
     return noise
 
 
-def _loo_gradient(problem: Problem, solution: Solution, others: LeaveOneOut) -> Callable[[], GramGradient] | None:
+def _loo_gradient(problem: Problem, solution: Solution, others: LeaveOneOut) -> LooGradient | None:
     if problem.likelihood.targets != "real" or problem.matrix.rank is not None:
         return None
-    return lambda: loo_gram_gradient(problem, solution, others, pull_back_nothing)
+    return lambda names: loo_gradient(problem, solution, others, names, pull_back_nothing)
+
+
+def _parameter_gradient(problem: Problem, solution: Solution, name: str) -> float | None:
+    """Return the derivative of the log evidence of regression, of which Laplace's is exact; of labels there is none."""
+    return gradient_at_mode(problem, solution, name) if problem.likelihood.targets == "real" else None
 
 
 def _noise_of_sign(problem: Problem) -> LatentNoise:

@@ -25,7 +25,6 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -35,15 +34,15 @@ import numpy as np
 from bayesgp_mf.errors import NotPositiveDefiniteError, Status, UndefinedQuantityError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, Solution
-from bayesgp_mf.inference.solver import GramGradient, Traits
+from bayesgp_mf.inference.solver import GramGradient, LooGradient, Traits
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.higher import higher_derivatives
-from bayesgp_mf.likelihoods.optional import is_flat
+from bayesgp_mf.likelihoods.optional import is_flat, parameter_derivative
 from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.solvers.accuracy import NO_FACTOR, require_accurate, rounding_decides
 from bayesgp_mf.solvers.at_mode import AtMode, assessed_mode, refined_mode
 from bayesgp_mf.solvers.driver import require_solved
-from bayesgp_mf.solvers.loo_gradient import loo_gram_gradient, pull_back_nothing
+from bayesgp_mf.solvers.loo_gradient import loo_gradient, pull_back_nothing
 from bayesgp_mf.solvers.mode import State, find_mode, log_det_change, newton, psi
 from bayesgp_mf.solvers.refinement import coarseness
 from bayesgp_mf.solvers.response import linear_response, site_form
@@ -90,6 +89,7 @@ class Laplace:
             matrices=frozenset({"dense", "low_rank", "inducing"}),
             mean_gradient=lambda problem, solution: solution.alpha + response_to_mean(problem, solution),
             loo_gradient=_loo_gradient,
+            parameter_gradient=gradient_at_mode,
             check=_check_curvature,
         )
 
@@ -242,10 +242,10 @@ class Laplace:
         return linear_response(problem, solution)
 
 
-def _loo_gradient(problem: Problem, solution: Solution, others: LeaveOneOut) -> Callable[[], GramGradient] | None:
+def _loo_gradient(problem: Problem, solution: Solution, others: LeaveOneOut) -> LooGradient | None:
     if problem.matrix.rank is not None:
         return None
-    return lambda: loo_gram_gradient(problem, solution, others, pull_back_nothing)
+    return lambda names: loo_gradient(problem, solution, others, names, pull_back_nothing)
 
 
 class _Hill(NamedTuple):
@@ -309,6 +309,23 @@ def response_to_mean(problem: Problem, solution: Solution) -> Array:
     derivs = problem.likelihood.log_prob(problem.t, f)
     d3, _ = higher_derivatives(problem.likelihood, problem.t, f, known, derivs)
     return correction.weights(0.5 * variance * d3)
+
+
+def gradient_at_mode(problem: Problem, solution: Solution, name: str) -> float:
+    r"""Return the derivative of Laplace's log evidence in a parameter theta of the likelihood; exact for regression.
+
+    Psi, stationary at the mode, and the log determinant change with theta by themselves; the mode moves by
+    :math:`\Sigma\, \partial_\theta \nabla \log p`, which only the log determinant feels. With u of
+    `response_to_mean`, :math:`\Sigma s = K u`,
+
+    .. math::
+        \frac{d \log p(t)}{d\theta} = \sum_i \partial_\theta \log p(t_i|f_i)
+        + \tfrac12 \sum_i \Sigma_{ii}\, \partial_\theta l''_i + (K u)^T \partial_\theta l' .
+    """
+    f, variance = problem.matrix @ solution.alpha, site_form(solution).covariance_diagonal()
+    value, d1, d2 = parameter_derivative(problem.likelihood, name, problem.t, f, np.zeros(problem.n))
+    moved = problem.matrix @ response_to_mean(problem, solution)
+    return float(np.sum(value) + 0.5 * (variance @ d2) + moved @ d1)
 
 
 laplace = Laplace()

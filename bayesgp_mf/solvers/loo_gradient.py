@@ -27,7 +27,7 @@ TAP, :math:`d\lambda = d\nu` closes a loop, which is a system of n linear equati
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -36,6 +36,7 @@ from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import LeaveOneOut, Solution
 from bayesgp_mf.likelihoods.higher import higher_derivatives
+from bayesgp_mf.likelihoods.optional import parameter_derivative
 from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.types import Array
 
@@ -43,10 +44,14 @@ PullBack: TypeAlias = Callable[[Array, Array, Array], Array]
 """From K, cavity variances that follow from it alone, and what is said of them, to what that says of K ``(n, n)``."""
 
 
-def loo_gram_gradient(
-    problem: Problem, solution: Solution, others: LeaveOneOut, pull_back: PullBack | None = None
-) -> Array:
-    """Return the derivative ``(n, n)`` of the sum of leave-one-out log densities with respect to the Gram matrix.
+def loo_gradient(
+    problem: Problem,
+    solution: Solution,
+    others: LeaveOneOut,
+    names: Sequence[str] = (),
+    pull_back: PullBack | None = None,
+) -> tuple[Array, dict[str, float]]:
+    """Return the derivatives of the sum of leave-one-out log densities.
 
     Parameters
     ----------
@@ -56,23 +61,32 @@ def loo_gram_gradient(
         Its solution.
     others : LeaveOneOut
         The leave-one-out predictions.
+    names : sequence of str
+        Of parameters of the likelihood.
     pull_back : callable, optional
         How the cavity variances of a method depend on the Gram matrix, backwards; those of TAP react to all else.
 
     Returns
     -------
-    (n, n) array
-        Symmetric; contract it with dK/dtheta over both indices.
+    gram : (n, n) array
+        The derivative in the Gram matrix, symmetric; contract it with dK/dtheta over both indices.
+    likelihood : dict of str to float
+        That in each of the parameters.
 
     Notes
     -----
     O(n^3), about as much as ten steps of the solver.
     """
     fixed_point = FixedPoint(problem, solution, others.variance)
-    log_z = problem.likelihood.log_partition(problem.t, others.mean, others.variance)
+    at = problem.t, others.mean, others.variance
+    log_z = problem.likelihood.log_partition(*at)
     # what L says of the predictions
     bars = CavityBars(log_z.d1, 0.5 * (log_z.d2 + log_z.d1**2))
-    return fixed_point.pull_back(bars) if pull_back is None else fixed_point.pull_back_with(bars, pull_back)
+    pulled = fixed_point.pull_back(bars) if pull_back is None else fixed_point.pull_back_with(bars, pull_back)
+    explicit = {name: parameter_derivative(problem.likelihood, name, *at).value for name in names}
+    return pulled.gram, {
+        name: float(np.sum(value)) + fixed_point.moved_by(name, pulled) for name, value in explicit.items()
+    }
 
 
 class CavityBars(NamedTuple):
@@ -80,6 +94,17 @@ class CavityBars(NamedTuple):
 
     mean: Array
     variance: Array
+
+
+class Pulled(NamedTuple):
+    """What a number says of K ``(n, n)``, symmetric, and of the equations of alpha and W, ``(n,)`` each.
+
+    By ``alpha`` it changes with a term added to d_1 g, and by ``site`` with one added to W.
+    """
+
+    gram: Array
+    alpha: Array
+    site: Array
 
 
 class FixedPoint:
@@ -105,8 +130,18 @@ class FixedPoint:
         """Sigma ``(n, n)``."""
         return self._posterior.covariance
 
-    def pull_back(self, bars: CavityBars, covariance_bar: Array | None = None) -> Array:
-        """Return what a number of TAP's cavities, and of Sigma ``(n, n)``, says of K ``(n, n)``, symmetric.
+    def moved_by(self, name: str, pulled: Pulled) -> float:
+        r"""Return the derivative of a number in a parameter of the likelihood that moves the fixed point.
+
+        It adds :math:`g\, \partial_\theta d_1` where :math:`e \odot d\lambda` stands above, and
+        :math:`-g^2\, \partial_\theta d_2` to dW.
+        """
+        own = self._own
+        _, d1, d2 = parameter_derivative(self._problem.likelihood, name, self._problem.t, own.mean, own.variance)
+        return float(pulled.alpha @ (own.g * d1) - pulled.site @ (own.g**2 * d2))
+
+    def pull_back(self, bars: CavityBars, covariance_bar: Array | None = None) -> Pulled:
+        """Return what a number of TAP's cavities, and of Sigma ``(n, n)``, says of K and of the equations.
 
         Raises
         ------
@@ -127,20 +162,26 @@ class FixedPoint:
         except np.linalg.LinAlgError as error:
             raise NotPositiveDefiniteError("the mean-field equations are singular here") from error
         nu_bar = np.asarray(closed, dtype=np.float64)
-        gradient = self._of_sites(f_bar, alpha_bar, nu_bar, direct - posterior.reaction.T @ nu_bar)[0]
+        site_bar = direct - posterior.reaction.T @ nu_bar
+        gradient, f_bar, alpha_bar, _ = self._of_sites(f_bar, alpha_bar, nu_bar, site_bar)
         if covariance_bar is not None:
             gradient += posterior.projection.T @ covariance_bar @ posterior.projection
-        return gradient
+        return self._pulled(gradient, f_bar, alpha_bar, site_bar)
 
-    def pull_back_with(self, bars: CavityBars, pull_back: PullBack) -> Array:
-        """Return what leave-one-out predictions say of K, where a method's cavity variances follow from K alone."""
+    def pull_back_with(self, bars: CavityBars, pull_back: PullBack) -> Pulled:
+        """Return what leave-one-out predictions say, where a method's cavity variances follow from K alone."""
         own, posterior = self._own, self._posterior
         f_bar, alpha_bar, nu_bar = self._of_posterior(bars)
         site_bar = -posterior.reaction.T @ nu_bar
         gradient, f_bar, alpha_bar, m_bar = self._of_sites(f_bar, alpha_bar, nu_bar, site_bar)
         lambda_bar = own.g**2 * own.d2_by_variance_less_square * -site_bar - self._alpha * m_bar
         lambda_bar = lambda_bar + _through_lambda(own, posterior, f_bar, alpha_bar)
-        return np.asarray(gradient + pull_back(self._problem.dense_gram, own.variance, lambda_bar))
+        gradient = gradient + pull_back(self._problem.dense_gram, own.variance, lambda_bar)
+        return self._pulled(gradient, f_bar, alpha_bar, site_bar)
+
+    def _pulled(self, gradient: Array, f_bar: Array, alpha_bar: Array, site_bar: Array) -> Pulled:
+        posterior = self._posterior
+        return Pulled(gradient, posterior.covariance @ f_bar + posterior.projection @ alpha_bar, site_bar)
 
     def _of_posterior(self, bars: CavityBars) -> tuple[Array, Array, Array]:
         """Return what is said of f, alpha and nu: mu = f - nu alpha."""
@@ -163,6 +204,7 @@ class FixedPoint:
 class _Own(NamedTuple):
     """The method's own cavities, and what depends on them case by case, ``(n,)`` each."""
 
+    mean: Array
     variance: Array
     g: Array
     d3: Array
@@ -190,7 +232,7 @@ def _own_cavity(problem: Problem, solution: Solution) -> _Own:
     _, d1, d2 = derivs
     d3, d4 = higher_derivatives(problem.likelihood, problem.t, mean, variance, derivs)
     g = 1.0 / (1.0 + variance * d2)
-    return _Own(variance, g, d3, 0.5 * d4 + d1 * d3, 0.5 * d3 * g)
+    return _Own(mean, variance, g, d3, 0.5 * d4 + d1 * d3, 0.5 * d3 * g)
 
 
 def _posterior(problem: Problem, solution: Solution, variance: Array) -> _Posterior:

@@ -31,7 +31,7 @@ import numpy as np
 from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, Control, Evidence, Info, LeaveOneOut, Solution
-from bayesgp_mf.inference.solver import GramGradient, Traits
+from bayesgp_mf.inference.solver import GramGradient, LooGradient, Traits
 from bayesgp_mf.likelihoods.optional import known_sites
 from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.solvers.accuracy import (
@@ -44,7 +44,7 @@ from bayesgp_mf.solvers.accuracy import (
 )
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.solvers.fixed_variance import solve_at_fixed_variance
-from bayesgp_mf.solvers.loo_gradient import loo_gram_gradient
+from bayesgp_mf.solvers.loo_gradient import loo_gradient
 from bayesgp_mf.solvers.newton import newton_step, strength
 from bayesgp_mf.solvers.paper_scheme import paper_scheme
 from bayesgp_mf.solvers.refinement import Gap, refined
@@ -325,13 +325,11 @@ class MeanField:
         """
         return self.rule(problem.matrix).gram_gradient(solution)
 
-    def loo_gradient(
-        self, problem: Problem, solution: Solution, others: LeaveOneOut
-    ) -> Callable[[], GramGradient] | None:
-        """Return how to compute the derivative of the leave-one-out log density; there is no formula on a root."""
+    def loo_gradient(self, problem: Problem, solution: Solution, others: LeaveOneOut) -> LooGradient | None:
+        """Return how to compute the derivatives of the leave-one-out log density; there is no formula on a root."""
         if problem.matrix.rank is not None:
             return None
-        return lambda: loo_gram_gradient(problem, solution, others, self.rule.pull_back())
+        return lambda names: loo_gradient(problem, solution, others, names, self.rule.pull_back())
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> LeaveOneOut:
         """Return the leave-one-out predictions by linear response; for TAP they are its own cavities."""

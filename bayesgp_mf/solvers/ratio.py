@@ -44,6 +44,8 @@ ANSWERING = (64, 128, 256)
 """Cases whose sites answer to a label: as many as this, then more where the others would answer as well."""
 REST = 1e-3
 """What the others may change of a probability, or of the log of that of a left-out label or of a density."""
+ROUGH = 10.0
+"""Times that, where few answer."""
 AT_ONCE = 2**19
 """Entries of the covariance matrices that are worked on together."""
 
@@ -76,6 +78,9 @@ class OneMore:
         What was solved.
     solution : Solution
         TAP's.
+    few : int or None
+        With it so many cases answer and no more, which is enough for the size of a difference: what the others may
+        change is ten times as much as where it is None.
 
     Notes
     -----
@@ -83,8 +88,13 @@ class OneMore:
     answer, r being the rank of nearly all of the posterior covariance, and O(n k + k^3) where k do.
     """
 
-    def __init__(self, problem: Problem, solution: Solution) -> None:
-        self._base = Base(problem, solution)
+    def __init__(self, problem: Problem, solution: Solution, few: int | None = None) -> None:
+        self._base, self._few = Base(problem, solution), few
+
+    @property
+    def base(self) -> Base:
+        """What is known of the solution."""
+        return self._base
 
     @property
     def cases(self) -> NDArray[np.intp]:
@@ -93,8 +103,9 @@ class OneMore:
 
     @cached_property
     def _compressed(self) -> Compressed | None:
-        n = self._base.n
-        return None if n <= ANSWERING[0] else Compressed.of(self._base)
+        if self._few is not None or self._base.n <= ANSWERING[0]:
+            return None
+        return Compressed.of(self._base)
 
     def new_cases(self, features: Array, mean: Array, variance: Array, offset: Array) -> Ratios:
         """Return what is said of the labels of new cases.
@@ -172,13 +183,14 @@ class OneMore:
         base, m, first = self._base, questions[0].mean.size, questions[0]
         found = [Answers(np.full(m, np.nan), np.zeros(m), np.zeros(m, dtype=bool)) for _ in questions]
         settled, left = np.zeros(m, dtype=bool), np.arange(m)
+        answering, least = (ANSWERING, REST) if self._few is None else ((self._few,), ROUGH * REST)
 
         def keep(rows: NDArray[np.intp], each: Sequence[Answers]) -> NDArray[np.bool_]:
             for whole, part in zip(found, each, strict=True):
                 for kept, given in zip(whole, part, strict=True):
                     kept[rows] = given
             solved = np.all([part.settled for part in each], axis=0)
-            settled[rows] = solved & (neglected(each, rows) <= REST)
+            settled[rows] = solved & (neglected(each, rows) <= least)
             return np.asarray(solved)
 
         if self._compressed is not None:
@@ -187,15 +199,13 @@ class OneMore:
                 keep(rows, [AllAnswer(self._compressed, asked.only(rows)).answers() for asked in questions])
             left = np.flatnonzero(~settled)
         others = base.n if first.itself is None else base.n - 1
-        for most in ANSWERING:
+        for most in answering:
             k = min(most, others)
             solved = np.zeros(m, dtype=bool)
             for rows in (left[part] for part in blocks(left.size, max(1, AT_ONCE // (k + 1) ** 2))):
                 some = first.only(rows)
-                answering = np.argpartition(-concern(base, some), max(k - 1, 0), axis=1)[:, :k]
-                solved[rows] = keep(
-                    rows, [SomeAnswer(base, asked.only(rows), answering).answers() for asked in questions]
-                )
+                chosen = np.argpartition(-concern(base, some), max(k - 1, 0), axis=1)[:, :k]
+                solved[rows] = keep(rows, [SomeAnswer(base, asked.only(rows), chosen).answers() for asked in questions])
             left = np.flatnonzero(solved & ~settled)  # equations that few cannot solve are not solved by more
             if k == others or not left.size:
                 break

@@ -94,7 +94,7 @@ class Svm:
                 f"method {self.name!r} cannot allow label flips: a flipped label has no margin. Use noise_variance, "
                 "which softens the margin, or method='tap'."
             )
-        return noise.variance
+        return float(noise.variance)
 
     def _noisy_gram(self, problem: Problem) -> Array:
         """Return K + v I, the Gram matrix under which the likelihood is a noise-free step."""

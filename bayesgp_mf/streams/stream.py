@@ -18,11 +18,13 @@ from numpy.typing import ArrayLike, NDArray
 from bayesgp_mf.errors import NotPositiveDefiniteError, UndefinedQuantityError
 from bayesgp_mf.fitting import fit, posterior
 from bayesgp_mf.hyper import Strategy
+from bayesgp_mf.hyper.model import public_names
 from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import Control, check_control
 from bayesgp_mf.inputs import (
     as_inputs,
     as_kernel,
+    as_names,
     as_new_inputs,
     as_offset,
     as_weights,
@@ -426,7 +428,7 @@ class Stream:
         if not self.n_seen:
             raise ValueError("nothing was learned yet: call update(X, y) first.")
         state = self._state
-        X = in_range("X_new", as_new_inputs(as_rows(X_new), state.X, self._features))
+        X = in_range("X_new", as_new_inputs(as_rows(X_new), state.X, self._features, state.kernel))
         mean, variance = np.empty(X.shape[0]), np.empty(X.shape[0])
         with one_thread_if_small(state.factor.size):
             for block in blocks(X.shape[0]):
@@ -477,7 +479,8 @@ class Stream:
         Parameters
         ----------
         hyper, priors, bounds, fixed, starts
-            As `fit` has them; the search starts at the present kernel.
+            As `fit` has them; the search starts at the present kernel. The likelihood, under which everything was
+            learned, is kept.
         progress : bool
             Show a progress bar for what takes longer than a second.
 
@@ -714,10 +717,18 @@ class Stream:
         return done.factor if self._budget is None else done.factor.within(self._budget), done
 
     def _tuned(self, state: State, hyper: str | Strategy, **options: Any) -> Kernel:
-        """Return the kernel that a strategy chooses on the reservoir."""
+        """Return the kernel that a strategy chooses on the reservoir; what was learned is under this likelihood."""
         inducing = None if self._budget is None or self._budget >= state.t.size else self._budget
         rng = np.random.default_rng([self._entropy, state.n_batches, 1])
-        given: dict[str, Any] = {"inducing": inducing, "draws": 1, "chains": 1, "random_seed": rng, **options}
+        fixed = as_names("fixed", options.pop("fixed", ())) | set(public_names(state.kernel, self._likelihood))
+        given: dict[str, Any] = {
+            "inducing": inducing,
+            "draws": 1,
+            "chains": 1,
+            "random_seed": rng,
+            "fixed": fixed,
+            **options,
+        }
         if len(state.by_case):
             given |= {"offset": state.by_case[:, 0], "weights": state.by_case[:, 1]}
         found = fit(state.X, state.t, state.kernel, self._likelihood, hyper=hyper, **given)

@@ -17,15 +17,15 @@ class RandomSearch:
     records = ("tried",)
 
     def choose(self, target, rng, advance):
-        """Return the best kernel, and how it was found."""
+        """Return the best model, and how it was found."""
         objective = hyper.Objective(target, hyper.EvidenceScore())
         points = target.start + rng.standard_normal((20, target.start.size))
         points = np.clip(points, target.lower, target.upper)
         values = objective.at_nodes(points, advance)
         best = np.argmax(values)
         record = {"hyper_tried": (("tried", "hyper"), points), "hyper_tried_lp": (("tried",), values)}
-        kernels, stats = (target.kernel_at(points[best]),), {"lp": values[[best]]}
-        return hyper.HyperResult(kernels, np.ones(1), stats=stats, record=record)
+        models, stats = (target.model_at(points[best]),), {"lp": values[[best]]}
+        return hyper.HyperResult(models, np.ones(1), stats=stats, record=record)
 
 
 pima = bgp.datasets.load_pima()

@@ -13,7 +13,9 @@ import xarray as xr
 
 import bayesgp_mf as bgp
 from bayesgp_mf.arviz_version import arviz_major
+from bayesgp_mf.container.checks import CORRECTION_TOLERANCE
 from bayesgp_mf.container.groups import get_group, group_names, make_container
+from bayesgp_mf.solvers.second_order import second_order
 
 GROUPS = {
     "posterior",
@@ -146,12 +148,40 @@ def test_a_file_keeps_the_correction_of_the_evidence(tmp_path):
     fit = get_group(loaded, "fit")
     assert float(fit["log_evidence"]) == saved.value  # that of TAP, as ever
     # without checksums, as another tool may write it, they are held against what the rest of it says
-    for name in ("log_evidence_correction", "log_evidence_remaining"):
+    shift = bgp.posterior(loaded).solution.info.probability_shift
+    assert shift == float(fit["probability_shift"]) > 1e-3
+    assert shift == pytest.approx(bgp.posterior(idata).probability_shift, rel=1e-9)
+    for name in ("log_evidence_correction", "log_evidence_remaining", "probability_shift"):
         changed = fit.assign({name: 1.5 * fit[name] + 0.01})
         del changed.attrs["checksums"]
         groups = {name: get_group(loaded, name) for name in group_names(loaded)} | {"fit": changed}
         with pytest.raises(ValueError, match=rf"damaged.*{name}"):
             bgp.posterior(make_container(groups))
+
+
+@pytest.mark.parametrize("shift", [-0.1, 1.5, np.nan])
+def test_a_change_of_probabilities_that_is_none_is_refused(shift):
+    X = np.linspace(-2, 2, 15)[:, None]
+    idata = bgp.fit(X, X[:, 0] > 0.3, bgp.kernels.Gaussian(variance=9.0), bgp.Probit(), draws=4, random_seed=1)
+    groups = {name: get_group(idata, name) for name in group_names(idata)}
+    changed = groups["fit"].assign(probability_shift=shift)
+    del changed.attrs["checksums"]
+    with pytest.raises(ValueError, match=r"damaged.*probability_shift must be between 0 and 1"):
+        bgp.posterior(make_container(groups | {"fit": changed}))
+
+
+@pytest.mark.parametrize("options", [{}, {"inducing": 6}, {"control": bgp.Control(gram="low_rank")}], ids=str)
+def test_what_is_read_has_the_cavities_that_tap_ended_with(options):
+    X = np.linspace(-2, 2, 60)[:, None]
+    idata = bgp.fit(X, X[:, 0] > 0.3, bgp.kernels.Gaussian(variance=9.0), bgp.Probit(), draws=4, **options)
+    process = bgp.posterior(idata)
+    problem, solution = process.problem, process.solution
+    again = second_order(problem, solution)
+    assert again.correction == pytest.approx(solution.evidence.correction, rel=1e-9)
+    # of pairs that are as large as each other rounding says which are taken
+    assert again.remaining == pytest.approx(solution.evidence.remaining, abs=CORRECTION_TOLERANCE)
+    log_z = problem.likelihood.log_partition(problem.t, *solution.cavity).value
+    np.testing.assert_allclose(log_z, get_group(idata, "fit")["loo_i"].values, rtol=1e-9)
 
 
 @pytest.mark.parametrize("hyper", [None, "integrate"])

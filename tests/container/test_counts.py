@@ -9,6 +9,7 @@ from pathlib import Path
 
 import arviz as az
 import numpy as np
+import pandas as pd
 import pytest
 
 import bayesgp_mf as bgp
@@ -31,14 +32,21 @@ CASES = {
     "binomial": bgp.Binomial(9),
     "binomial with trials of each": bgp.Binomial(TRIALS),
     "student": bgp.StudentT(0.3, 4.0),
+    "ordinal": bgp.Ordinal([-0.5, 0.5, 1.0], 0.1),
+    "gaussian with noise of each": Gaussian(0.01 * TRIALS),
 }
+GROUPS = pd.DataFrame({"clinic": RNG.choice(["north", "east", "west"], 40), "dose": X[:, 0]})
+NEW_GROUPS = pd.DataFrame({"clinic": ["east", "another", "west"], "dose": NEW[:, 0]})
 LOADER = """
-import sys, json, arviz as az, bayesgp_mf as bgp
+import sys, json, arviz as az, pandas as pd, bayesgp_mf as bgp
 said = []
 for path in sys.argv[1:]:
     idata = az.from_netcdf(path)
+    new = [[-1.5], [0.3], [1.0]]
+    if "clinic" in idata["constant_data"]["feature"].values:
+        new = pd.DataFrame({"clinic": ["east", "another", "west"], "dose": [-1.5, 0.3, 1.0]})
     given = {"offset": [0.5, -1.0, 0.0]} if "offset" in idata["constant_data"] else {}
-    bgp.predict(idata, [[-1.5], [0.3], [1.0]], random_seed=2, **given)
+    bgp.predict(idata, new, random_seed=2, **given)
     p = idata["predictions"]
     said.append({name: p[name].values.tolist() for name in ("latent_mean", "latent_sd", "y_mean", "y_sd", "y")})
 print(json.dumps(said))
@@ -61,7 +69,8 @@ def loaded_elsewhere(*paths: Path, code: str = LOADER) -> subprocess.CompletedPr
 @pytest.mark.parametrize("method", ["tap", "laplace"])
 @pytest.mark.parametrize("likelihood", CASES.values(), ids=CASES)
 def test_they_are_tuned_and_judged(likelihood, method):
-    idata = fitted(likelihood, method=method, hyper="evidence")
+    kept = {"scale"} if isinstance(likelihood, bgp.StudentT) else set()  # few cases, and none of them an outlier
+    idata = fitted(likelihood, method=method, hyper="evidence", fixed=kept)
     fit = get_group(idata, "fit")
     assert fit.attrs["status"] == "CONVERGED"
     assert "quality" in fit.attrs
@@ -71,11 +80,13 @@ def test_they_are_tuned_and_judged(likelihood, method):
 
 
 def test_saved_they_predict_the_same_in_a_new_process(tmp_path):
-    paths, said = [tmp_path / f"{k}.nc" for k in range(len(CASES))], []
-    for path, likelihood in zip(paths, CASES.values(), strict=True):
-        idata = fitted(likelihood)
+    fits = [(fitted(likelihood), NEW) for likelihood in CASES.values()]
+    kernel = bgp.kernels.Categorical(columns="clinic") * bgp.kernels.Linear(columns="dose") + 1.0
+    fits.append((bgp.fit(GROUPS, F, kernel, Gaussian(0.1), draws=60, random_seed=1, progress=False), NEW_GROUPS))
+    paths, said = [tmp_path / f"{k}.nc" for k in range(len(fits))], []
+    for path, (idata, new) in zip(paths, fits, strict=True):
         idata.to_netcdf(str(path))
-        said.append(get_group(bgp.predict(idata, NEW, random_seed=2), "predictions"))
+        said.append(get_group(bgp.predict(idata, new, random_seed=2), "predictions"))
     paths.append(tmp_path / "offset_and_weights.nc")
     idata = fitted(bgp.Poisson(), offset=F, weights=np.arange(40) % 3)
     idata.to_netcdf(str(paths[-1]))

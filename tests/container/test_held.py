@@ -13,7 +13,7 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group
-from bayesgp_mf.hyper import HyperResult
+from bayesgp_mf.hyper import HyperResult, Model
 from bayesgp_mf.kernels.base import Composite
 from bayesgp_mf.kernels.stationary import Stationary
 from bayesgp_mf.methods import METHODS
@@ -311,4 +311,4 @@ def test_a_kernel_is_replaced_with_all_its_fields():
 )
 def test_a_strategy_does_not_overwrite_what_a_fit_says(more, message):
     with pytest.raises(ValueError, match=message):
-        HyperResult((GAUSSIAN,), np.ones(1), **more)
+        HyperResult((Model.of(GAUSSIAN, bgp.Probit()),), np.ones(1), **more)

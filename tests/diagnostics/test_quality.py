@@ -51,6 +51,7 @@ def test_the_numbers_are_those_of_the_fit_and_the_sentence_stands_in_it():
         ("residual", "residual"),
         ("mean_error", "mean_error"),
         ("rounding", "rounding"),
+        ("probability_shift", "probability_shift"),
     ):
         assert getattr(found, ours) == float(fit[theirs])
     assert fit.attrs["quality"] == found.sentence
@@ -155,6 +156,34 @@ def test_errors_of_probabilities_are_within_their_scale(noise, seed):
         exact.append(1.0 / (1.0 + np.exp(log_p[0] - log_p[1])))
     off, scale = np.abs(said - exact).max(), quality(idata).probability_error
     assert 0.02 * scale < off < scale
+
+
+def test_it_does_not_cry_where_probabilities_are_right():
+    """What the evidence leaves out says more than there is; the truth is integrated, there and at new inputs."""
+    rng = np.random.default_rng(3)
+    inputs, kernel = rng.standard_normal((12, 1)), bgp.kernels.Gaussian(2.0, 4.0)
+    f = np.linalg.cholesky(kernel.gram(inputs) + 1e-8 * np.eye(12)) @ rng.standard_normal(12)
+    t = np.where(f + np.sqrt(0.3) * rng.standard_normal(12) > 0, 1, -1)
+    at = np.vstack([inputs, rng.standard_normal((6, 1))])
+    said, exact = (bgp.fit(inputs, t, kernel, bgp.Probit(0.3), method=method, **FEW) for method in ("tap", "exact"))
+    p, truth = (bgp.predict(idata, at, draws=False)["predictions"]["p"].values for idata in (said, exact))
+    found = quality(said)
+    assert found.verdict == "fair"
+    assert 0.5 * found.probability_error < np.abs(p - truth).max() < found.probability_error
+    assert "measured" in found.sentence
+    estimated = replace(found, probability_shift=None)
+    assert estimated.verdict == "off"
+    assert "estimated" in estimated.sentence
+
+
+def test_it_cries_where_single_cases_decide_though_the_evidence_is_right():
+    far = 3.5 * np.arange(3)[:, None]
+    found = quality(bgp.fit(far, [0, 1, 0], KERNEL, bgp.Step(), **FEW))
+    assert found.left_out < 1e-3
+    assert found.verdict == "off"
+    assert 0.093 < found.probability_error < 0.13  # one label alone has 0.907 there, and is certain
+    assert "corrected=True" in found.sentence
+    assert replace(found, probability_shift=None).verdict == "good"
 
 
 class Counted:

@@ -103,8 +103,8 @@ def published_pima() -> Target:
 def pima_test_errors(result) -> int:
     """Count test errors of the probabilities averaged over the kernels of a result (1996, eq. 9)."""
     target, probability = published_pima(), np.zeros(PIMA_T_TEST.size)
-    for kernel, weight in zip(result.kernels, result.weights, strict=True):
-        problem = target.problem_at(kernel)
-        posterior = bgp.Posterior(kernel, target.X, problem, target.solver.solve(problem))
+    for model, weight in zip(result.models, result.weights, strict=True):
+        problem = target.problem_at(model)
+        posterior = bgp.Posterior(model.kernel, target.X, problem, target.solver.solve(problem))
         probability += weight * posterior.predict_proba(PIMA.X_test)
     return int(np.sum((probability > 0.5) != (PIMA_T_TEST > 0)))

@@ -7,7 +7,7 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.hyper import EvidenceScore, Objective, Target
-from bayesgp_mf.kernels import White, log_vector
+from bayesgp_mf.kernels import White
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.methods import METHODS
 from tests.kernels.cases import CASES, SMOOTH
@@ -32,7 +32,7 @@ def compare(kernel, method, X=X):
     targets, likelihood = (X[:, 0], Gaussian(0.3)) if method == "exact" else (T, bgp.Probit())
     control = bgp.Control(tolerance=1e-10, max_iterations=5000)
     evaluate = Objective(Target(X, targets, likelihood, kernel, METHODS[method], control), EvidenceScore())
-    at = log_vector(kernel)
+    at = evaluate.target.start
     answer = evaluate(at)
     assert answer is not None, evaluate.last_failure
     values = [evaluate.value(at + sign * STEP * e) for e in np.eye(at.size) for sign in (1.0, -1.0)]

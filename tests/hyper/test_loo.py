@@ -107,7 +107,7 @@ def test_the_search_finds_the_best_predictions_and_tells_how():
     both = result.record["hyper_loo"][1] + result.record["hyper_log_prior"][1]
     np.testing.assert_allclose(both.max(), value, atol=1e-7)
     # and the predictions it promises are, up to what mean field theory is worth with 30 cases, those of refits
-    problem = target.problem_at(result.kernels[0])
+    problem = target.problem_at(result.models[0])
     refitted = 0.0
     for i in range(problem.n):
         without = target.solver.solve(problem.without(i))

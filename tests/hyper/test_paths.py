@@ -190,11 +190,11 @@ def test_what_a_search_found_is_solved_by_the_way_it_came():
         name = "further"
 
         def choose(self, target, rng, advance):
-            return HyperResult((target.kernel_at(target.start + 1.0),), np.ones(1))
+            return HyperResult((target.model_at(target.start + 1.0),), np.ones(1))
 
     control, rng = bgp.Control(), np.random.default_rng(0)
     found = tune(target, Further(), NotFromFar(), control=control, draws=1, chains=1, rng=rng, progress=False)
-    expected = tap.solve(target.problem_at(target.kernel_at(target.start + 1.0)))
+    expected = tap.solve(target.problem_at(target.model_at(target.start + 1.0)))
     np.testing.assert_allclose(found.posterior.solution.evidence.value, expected.evidence.value, atol=1e-9)
     assert calls[0] is calls[1] is None
     assert None not in calls[2:]

@@ -34,8 +34,8 @@ class Told:
         score = self.scores[len(self.seen)]
         self.seen.append(target)
         advance("one")
-        kernel = target.kernel.replace(lengthscale=target.kernel.params["lengthscale"] + 1.0, variance=abs(score))
-        return HyperResult((kernel,), np.ones(1), stats={"lp": np.array([score])}, record={})
+        model = target.model.replace(lengthscale=target.kernel.params["lengthscale"] + 1.0, variance=abs(score))
+        return HyperResult((model,), np.ones(1), stats={"lp": np.array([score])}, record={})
 
 
 def chosen(strategy, inducing):

@@ -33,7 +33,7 @@ def test_the_least_count_is_chosen(method):
     assert points.shape == (10, 4)
     assert errors.shape == (10,)
     (kernel,) = result.kernels
-    problem = at.problem_at(kernel)
+    problem = at.problem_at(result.models[0])
     count = at.solver.leave_one_out(problem, at.solver.solve(problem)).error_count(problem.t)
     assert count == errors.min() == result.stats["loo_errors"][0] < errors.max()
     assert kernel.params["bias_variance"] == 0.4

@@ -62,7 +62,7 @@ def test_a_search_says_the_evidence_at_its_end():
     kernel = bgp.kernels.Gaussian(1.0, 2.0)
     target = Target(TOY.X, 2.0 * TOY.y - 1.0, bgp.Probit(), kernel, METHODS["tap"], priors=PRIORS)
     result = Evidence(2).choose(target, np.random.default_rng(0), ignore)
-    solution = target.solver.solve(target.problem_at(result.kernels[0]))
+    solution = target.solver.solve(target.problem_at(result.models[0]))
     assert result.log_evidence == pytest.approx(solution.evidence.value, abs=1e-4)
     assert LeaveOneOut(1).choose(target, np.random.default_rng(0), ignore).log_evidence is None
 
@@ -84,7 +84,7 @@ class Halved:
     name = "halved"
 
     def choose(self, target, rng, advance):
-        return HyperResult((target.kernel.replace(lengthscale=0.5 * target.kernel.params["lengthscale"]),), np.ones(1))
+        return HyperResult((target.model.replace(lengthscale=0.5 * target.kernel.params["lengthscale"]),), np.ones(1))
 
 
 class Around(Halved):
@@ -96,9 +96,9 @@ class Around(Halved):
 
     def choose(self, target, rng, advance):
         scales = np.exp(rng.normal(0.0, 0.3, 12))
-        kernels = tuple(target.kernel.replace(lengthscale=scale) for scale in scales)
+        models = tuple(target.model.replace(lengthscale=scale) for scale in scales)
         record = {"hyper_scale": (("lot",), scales)}
-        return HyperResult(kernels, np.full(12, 1 / 12), chains=3, sampled=True, record=record)
+        return HyperResult(models, np.full(12, 1 / 12), chains=3, sampled=True, record=record)
 
 
 def saved_and_loaded(idata, path):
@@ -155,7 +155,7 @@ def test_a_search_of_ones_own_is_held_against_the_solution():
 
         def choose(self, target, rng, advance):
             log_evidence = Objective(target, EvidenceScore()).value(target.start) + self.off
-            return HyperResult((target.kernel,), np.ones(1), log_evidence=log_evidence)
+            return HyperResult((target.model,), np.ones(1), log_evidence=log_evidence)
 
     quick(hyper=Sure())
     wrong = Sure()

@@ -36,7 +36,7 @@ def test_the_papers_prior_on_widths_is_one_on_length_scales():
 def test_what_is_zero_or_fixed_stays_to_the_last_digit():
     free = target(fixed={"variance"})
     assert free.names == ("weight[0]", "weight[1]")
-    moved = free.kernel_at([0.5, -0.5])
+    moved = free.model_at([0.5, -0.5]).kernel
     assert moved.params["variance"] == KERNEL.params["variance"]
     assert moved.params["offset"] == 0.0
     np.testing.assert_allclose(moved.params["weight"], np.exp([0.5, -0.5]))
@@ -75,10 +75,10 @@ def test_a_point_beyond_numbers_has_no_value():
         ({"fixed": "variance"}, "fixed must be a collection of parameter names, got 'variance'"),
         (
             {"fixed": {"width"}},
-            r"fixed names 'width', which this kernel does not have; it has \['weight', 'offset', 'variance'\]",
+            "fixed names 'width', which this model does not have; it has .*'variance', 'noise_variance', 'flip'",
         ),
         ({"fixed": {"weight", "variance"}}, "no parameter to tune: all are fixed or zero"),
-        ({"priors": {"width": LogNormal()}}, "priors names 'width', which this kernel does not have; it has"),
+        ({"priors": {"width": LogNormal()}}, "priors names 'width', which this model does not have; it has"),
         ({"priors": {"offset": LogNormal()}}, "priors names 'offset', which stays as it is"),
         ({"priors": {"variance": 3.0}}, r"priors\['variance'\] must be a prior .* got 3.0"),
         ({"priors": {"variance": LogNormal}}, r"must be a prior such as LogNormal\(-3.0, 3.0\), got <class"),

@@ -116,7 +116,7 @@ class TestGradient:
         slopes = []
         for control in (LOW, DENSE):
             target = Target(X, t, likelihood, kernel, METHODS[method], control)
-            problem = target.problem_at(kernel)
+            problem = target.problem_at(target.model)
             solution = METHODS[method].solve(problem, control)
             slopes.append(target.pull_back(kernel, problem.matrix, METHODS[method].gram_gradient(problem, solution)))
         np.testing.assert_allclose(slopes[0], slopes[1], rtol=1e-5, atol=1e-5)
@@ -132,13 +132,13 @@ class TestGradient:
         for i, direction in enumerate(np.eye(target.start.size)):
             ahead, behind = (objective.value(target.start + sign * 1e-3 * direction) for sign in (1.0, -1.0))
             assert gradient[i] == pytest.approx((ahead - behind) / 2e-3, rel=1e-3, abs=2e-4)
-        assert target.problem_at(kernel).gram.rank <= N / 2
+        assert target.problem_at(target.model).gram.rank <= N / 2
 
     def test_without_the_block_of_the_pivots_it_would_not_be(self):
         X, t = data(2)
         kernel, tap = Gaussian(1.0, 2.0), METHODS["tap"]
         target = Target(X, t, bgp.Probit(), kernel, tap, LOW)
-        problem = target.problem_at(kernel)
+        problem = target.problem_at(target.model)
         gradient = tap.gram_gradient(problem, tap.solve(problem, LOW))
         pivots = problem.gram.pivots
         right = target.pull_back(kernel, problem.matrix, gradient)
@@ -292,7 +292,7 @@ class TestChoice:
     def test_several_settings_fit_where_their_roots_do(self, set_memory):
         X, t = data(2, SMALLEST)
         target = Target(X, t, bgp.Probit(), Gaussian(), METHODS["tap"])
-        rank = target.problem_at(Gaussian()).gram.rank
+        rank = target.problem_at(target.model).gram.rank
         set_memory(8.0 * SMALLEST * rank * 24)
         target.check_memory(20)
         with pytest.raises(MemoryError, match=rf"at 22 settings of hyperparameters need .* for roots of rank {rank}"):

@@ -129,7 +129,7 @@ def test_names_of_fixed_parameters_are_names(fixed, hyper):
         (lambda: quick(hyper=Scan(grid={"lengthscale": [10**400]})), "grid.'lengthscale'. must be a sequence of num"),
         (lambda: quick(hyper="evidence", bounds={"lengthscale": (0.1, 10**400)}), "bounds.'lengthscale'. must be two"),
         (lambda: bgp.kernels.Gaussian(10**400), "lengthscale must be a number or a sequence of numbers"),
-        (lambda: Gaussian(10**400), "noise_variance must be a number"),
+        (lambda: Gaussian(10**400), "noise_variance must be a finite number > 0"),
         (lambda: bgp.Probit(flip=10**400), "flip must be a probability"),
         (lambda: bgp.solve([[10**400]], [1.0], bgp.Probit()), "gram must hold numbers"),
     ],

@@ -25,7 +25,7 @@ def missing(dtype) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        (FRAME.assign(eyes=LETTERS), r"X must hold numbers, but column 'eyes' has entries such as 'u'\. Encode it"),
+        (FRAME.assign(eyes=LETTERS), r"X must hold numbers, but column 'eyes' has entries such as 'u'\. Let fit take"),
         (FRAME.assign(eyes=pd.Categorical(LETTERS)), "column 'eyes' has entries such as 'u'"),
         (FRAME.assign(eyes=[*[1] * 11, "brown"]), "column 'eyes' has entries such as 'brown'"),
         (FRAME.assign(eyes=[pd.NA, *LETTERS[1:]]), "column 'eyes' has entries such as 'v'"),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import arviz as az
 import numpy as np
-import pandas as pd
 import pytest
 
 import bayesgp_mf as bgp
@@ -137,21 +135,3 @@ class TestForms:
         inducing = bgp.Inducing(20, move=True)
         with pytest.raises(ValueError, match=r"Categorical has no inputs_vjp\. Use move=False"):
             bgp.fit(self.TABLE, self.LABELS, self.KERNEL, inducing=inducing, hyper="evidence", progress=False)
-
-
-def test_from_a_frame_to_a_loaded_file(tmp_path):
-    frame = pd.DataFrame({"clinic": np.array(list("abcdef"))[GROUP.astype(int)], "dose": DOSE})
-    kernel = Categorical(columns="clinic") + Categorical(columns="clinic") * Linear(columns="dose") + 1.0
-    with pytest.raises(ValueError, match=r"column 'clinic' has entries such as 'a'. Encode it as numbers"):
-        bgp.fit(frame, Y > 1, kernel)
-    codes, clinics = pd.factorize(frame["clinic"])
-    idata = bgp.fit(frame.assign(clinic=codes), Y > 1, kernel, random_seed=1)
-    new = pd.DataFrame({"clinic": clinics.get_indexer(["c", "somewhere else"]), "dose": [0.0, 0.0]})
-    file = str(tmp_path / "fit.nc")
-    idata.to_netcdf(file)
-    loaded = bgp.predict(az.from_netcdf(file), new, random_seed=2)
-    here = bgp.predict(idata, new, random_seed=2)
-    np.testing.assert_array_equal(loaded["predictions"]["f"].values, here["predictions"]["f"].values)
-    sd = here["predictions"]["latent_sd"].values
-    assert 1.0 < sd[1] ** 2 < 2.0  # the prior of a group, and what is left of that of the offset common to all
-    assert sd[0] < sd[1]

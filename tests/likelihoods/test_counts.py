@@ -14,6 +14,7 @@ from bayesgp_mf.likelihoods import (
     Gaussian,
     Logit,
     NegativeBinomial,
+    Ordinal,
     Poisson,
     Quadrature,
     StudentT,
@@ -31,11 +32,13 @@ CASES = {
     "negative binomial near Poisson": NegativeBinomial(1e4),
     "binomial": Binomial(7),
     "binomial with trials of each": Binomial(TRIALS),
+    "ordinal": Ordinal([-1.0, 0.2, 2.5], 0.3),
+    "ordinal with narrow levels": Ordinal([0.0, 0.01, 0.3]),
     "student": StudentT(0.5, 4.0),
     "student with heavy tails": StudentT(1.0, 0.7),
     "student near Gaussian": StudentT(0.3, 200.0),
 }
-COUNTS = {name: case for name, case in CASES.items() if not name.startswith("student")}
+COUNTS = {name: case for name, case in CASES.items() if not name.startswith(("student", "ordinal"))}
 every_case = pytest.mark.parametrize("likelihood", CASES.values(), ids=CASES)
 
 

@@ -98,8 +98,8 @@ def vars_of(loo):
 @pytest.mark.parametrize("name", ["probit", "logit", "step with flips"])
 def test_the_gradient_of_leave_one_out_is_that_of_the_built_in_one(name):
     scores = [
-        Objective(Target(TOY.X, TARGETS["binary"], likelihood, KERNEL, METHODS["tap"]), LooScore())
-        for likelihood in (Bare(CASES[name]), CASES[name])
+        Objective(Target(TOY.X, TARGETS["binary"], likelihood, KERNEL, METHODS["tap"], fixed=kept), LooScore())
+        for likelihood, kept in ((Bare(CASES[name]), ()), (CASES[name], optional.parameters(CASES[name])))
     ]
     (value, gradient), expected = scores[0](scores[0].target.start), scores[1](scores[1].target.start)
     assert value == pytest.approx(expected[0], abs=1e-7)
@@ -165,17 +165,36 @@ def test_a_shift_states_what_the_likelihood_does():
     assert optional.parameters(bare) == {}
 
 
-@pytest.mark.parametrize("likelihood", [bgp.Probit(0.5, 0.1), Gaussian(0.3)], ids=str)
-def test_parameters_are_those_of_the_constructor_and_have_derivatives(likelihood):
-    t, mean, variance, step = np.array([1.0, -1.0]), np.array([0.4, 1.1]), np.array([0.7, 2.0]), 1e-5
+WITH_PARAMETERS = {
+    bgp.Probit(0.5, 0.1): [1.0, -1.0, 1.0],
+    bgp.Step(0.1): [1.0, -1.0, 1.0],
+    Gaussian(0.3): [1.0, -1.0, 0.3],
+    bgp.StudentT(0.4, 3.0): [1.0, -5.0, 0.3],
+    bgp.StudentT(0.4, 300.0): [1.0, -5.0, 0.3],
+    bgp.NegativeBinomial(2.3): [4.0, 0.0, 30.0],
+}
+
+
+@pytest.mark.parametrize("variance", [0.0, 1e-3, 0.7, 30.0])
+@pytest.mark.parametrize("likelihood", WITH_PARAMETERS, ids=str)
+def test_parameters_are_those_of_the_constructor_and_have_derivatives(likelihood, variance):
+    t, mean = np.array(WITH_PARAMETERS[likelihood]), np.array([0.4, 1.1, -2.0])
+    at, wrong = (t, mean, np.full(3, variance)), []
     assert optional.with_parameters(likelihood, optional.parameters(likelihood)) == likelihood
+    assert optional.tunable(likelihood).keys() == optional.parameters(likelihood).keys()
     for name, value in optional.parameters(likelihood).items():
+        step = 1e-4 * value
+        if not value:  # a step has no noise, nor a derivative in it
+            continue
         above, below = (
-            optional.with_parameters(likelihood, {name: value + h}).log_partition(t, mean, variance).value
-            for h in (step, -step)
+            optional.with_parameters(likelihood, {name: value + h}).log_partition(*at) for h in (step, -step)
         )
-        found = optional.parameter_derivative(likelihood, name, t, mean, variance)
-        np.testing.assert_allclose(found, (above - below) / (2.0 * step), rtol=1e-6)
+        found = optional.parameter_derivative(likelihood, name, *at)
+        for derivative, ahead, behind in zip(found, above, below, strict=True):  # of the value, d1 and d2
+            numeric = (ahead - behind) / (2.0 * step)
+            np.testing.assert_allclose(derivative, numeric, rtol=1e-6, atol=1e-7 * max(1e-3, np.abs(derivative).max()))
+            wrong.append(np.max(np.abs(1.001 * derivative - numeric)))
+    assert max(wrong) > 1e-5
 
 
 def test_what_is_said_of_a_likelihood_without_to_dict():

@@ -135,9 +135,9 @@ def test_derivatives_in_parameters_are_those_of_the_value(name, parameter):
     above, below = (
         likelihood.with_parameters(**{parameter: start + s}).log_partition(t, MEAN, variance).value for s in (h, -h)
     )
-    got = likelihood.parameter_derivative(parameter, t, MEAN, variance)
+    got = likelihood.parameter_derivative(parameter, t, MEAN, variance).value
     np.testing.assert_allclose(got, (above - below) / (2 * h), atol=1e-7)
-    once = CASES[name][0].parameter_derivative(parameter, t, MEAN, variance)
+    once = CASES[name][0].parameter_derivative(parameter, t, MEAN, variance).value
     assert abs(got[2] - once[2]) > 1e-2  # a control: the same without the weight
 
 
@@ -166,3 +166,29 @@ def test_what_has_no_power_is_refused():
         Weighted(bgp.Softmax(), np.ones(2))
     with pytest.raises(bgp.UndefinedQuantityError, match="one for each class"):
         Shifted(bgp.Softmax(), np.ones(2), of_prior=False)
+
+
+@pytest.mark.parametrize("name", ["logit", "binomial", "poisson", "negative binomial"])
+def test_large_weights_on_wide_gaussians(name):
+    """The mode is far from where it would be without the weight."""
+    likelihood, t = CASES[name]
+    mean, variance, weights = np.full(5, -3.0), np.full(5, 4.0), np.array([1e4, 3e3, 1e-4, 50.0, 1e5])
+    got = Weighted(likelihood, weights).log_partition(t, mean, variance)
+
+    def log_density(i, f):
+        which = i.astype(int)
+        return weights[which] * of_cases(likelihood, which).log_prob(t[which], f).value
+
+    expected = Quadrature(log_density, targets="real").log_partition(np.arange(5.0), mean, variance)
+    np.testing.assert_allclose(got.value, expected.value, rtol=1e-10)
+    np.testing.assert_allclose(got.d1, expected.d1, rtol=1e-8)
+
+
+def test_noise_of_each_case_is_divided_by_its_weight():
+    t, mean, variance = np.random.default_rng(3).standard_normal((3, 4))
+    noise, weights = np.array([0.3, 1.0, 2.0, 0.1]), np.array([2.0, 1.0, 0.5, 2.0])
+    got = Weighted(Gaussian(noise), weights).log_partition(t, mean, variance**2)
+    for i in range(4):
+        alone = Weighted(Gaussian(noise[i]), weights[i : i + 1])
+        expected = alone.log_partition(t[i : i + 1], mean[i : i + 1], variance[i : i + 1] ** 2)
+        np.testing.assert_allclose(np.array(got)[:, i], np.ravel(expected), rtol=1e-13)

@@ -83,6 +83,16 @@ def test_left_out_errors_fall_against_exact_integration():
     assert after < before / 6.0
 
 
+def test_the_density_of_a_value_beyond_all_numbers_is_zero():
+    kernel, X, t, X_new = data(12, 1, 4, 0.1, 2, m=2)
+    for likelihood in (bgp.Probit(0.1), Gaussian(0.1)):
+        posterior = posterior_of(kernel, X, t, likelihood)
+        found = posterior.density(X_new, [0.0, 1e40, -1e200])
+        assert np.all(found[:, 0] > 0)
+        np.testing.assert_array_equal(found[:, 1:], 0.0)
+        np.testing.assert_array_equal(found[:, :1], posterior.density(X_new, [0.0]))
+
+
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=str)
 def test_is_the_ratio_of_corrected_evidences(likelihood):
     kernel, X, t, X_new = data(25, 1, 4, 0.5, 11, m=3)

@@ -211,11 +211,20 @@ def test_other_names_and_containers_are_refused():
     X = np.arange(3.0)[:, None]
     with pytest.raises(ValueError, match="marginals must be 'gaussian' or 'tilted', got 'exact'"):
         bgp.fit(X, [0, 1, 1], Matern32(), marginals="exact")
-    idata = bgp.fit(X, [0, 1, 1], Matern32(), draws=5)
+    idata = bgp.fit(X, [0, 1, 1], Matern32(), method="naive", draws=5)
     with pytest.raises(ValueError, match="has no cavities to tilt: it was read from a container"):
         bgp.posterior(idata).draw(5, np.random.default_rng(0), "tilted")
     with pytest.raises(ValueError, match="marginals must be"):
         bgp.posterior(idata).draw(5, np.random.default_rng(0), "exact")
+
+
+def test_taps_cavities_are_in_the_container():
+    X, t = np.arange(3.0)[:, None], np.array([-1.0, 1.0, 1.0])
+    problem = bgp.Problem(Matern32().gram(X), t, bgp.Probit())
+    made = bgp.Posterior(Matern32(), X, problem, bgp.solve(problem.gram, t, bgp.Probit()))
+    read = bgp.posterior(bgp.fit(X, [0, 1, 1], Matern32(), draws=5))
+    expected, found = (each.draw(5, np.random.default_rng(0), "tilted").f for each in (made, read))
+    np.testing.assert_allclose(found, expected, rtol=1e-7)
 
 
 def test_a_density_that_cannot_be_tabulated_is_an_error():

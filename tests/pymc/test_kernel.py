@@ -126,7 +126,7 @@ def test_mistakes_are_named():
     scaled, values = CASES["scaled"]
     with pytest.raises(ValueError, match="covariance function such as"):
         kernel_from_pymc(pm.gp.cov.ExpQuad)
-    with pytest.raises(ValueError, match=r"write it in terms of pm\.gp\.cov"):
+    with pytest.raises(ValueError, match="is a kernel of this package already"):
         kernel_from_pymc(bgp.kernels.Gaussian())
     with pytest.raises(ValueError, match="depends on 'eta'"):
         kernel_from_pymc(scaled, ls=np.ones(3))

@@ -236,10 +236,12 @@ def test_mistakes_are_named(data):
     cov_func = pm.gp.cov.ExpQuad(2, ls=1.0)
     with pytest.raises(ValueError, match="unknown parameter 'sigma'"):
         Marginal(cov_func, sigma=1.0)
+    with pytest.raises(ValueError, match="noise_variance of Probit must be one number for all cases"):
+        Marginal(cov_func, noise_variance=pt.dvector())
     with pytest.raises(ValueError, match="noise_variance must be"):
         Marginal(cov_func, noise_variance=-1.0)
     with pytest.raises(ValueError, match="covariance function such as"):
-        Marginal(bgp.kernels.Gaussian())
+        Marginal("gaussian")
     with pytest.raises(ValueError, match="must be an instance"):
         Marginal(cov_func, bgp.Probit)
     with pytest.raises(ValueError, match="call marginal_likelihood"):

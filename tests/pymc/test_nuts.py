@@ -298,7 +298,7 @@ def test_what_is_no_prior_is_refused(data):
     ):
         with pytest.raises(ValueError, match=message):
             target_of(data, priors={"lengthscale": prior})
-    with pytest.raises(ValueError, match="priors names 'period', which this kernel does not have"):
+    with pytest.raises(ValueError, match="priors names 'period', which this model does not have"):
         fit(data, "nuts", priors={"period": pm.Gamma.dist(2.0, 1.0)})
 
 

@@ -54,7 +54,7 @@ def test_the_objective_of_a_search_is_the_corrected_evidence_with_its_gradient()
     objective = Objective(target(control=TIGHT), Evidence(corrected=True).score)
     at, step = np.array([0.3, 0.8]), 1e-4
     value, gradient = objective(at)
-    kernel = target().kernel_at(at)
+    kernel = target().model_at(at).kernel
     problem, solution = solved(kernel.gram(X), bgp.Probit())
     assert value == pytest.approx(solution.evidence.value + second_order(problem, solution).correction, abs=1e-9)
     for k in range(2):
@@ -75,6 +75,8 @@ def test_the_search_ends_higher_in_what_it_goes_by():
     assert values[1] >= values[0]
     assert float(plain["log_evidence"]) >= float(corrected["log_evidence"])
     assert float(plain["lengthscale"]) != float(corrected["lengthscale"])
+    assert corrected.attrs["hyper_score"] == "corrected log evidence"
+    assert "hyper_score" not in plain.attrs
 
 
 @pytest.mark.filterwarnings("ignore::bayesgp_mf.ConvergenceWarning")

@@ -33,6 +33,10 @@ def test_batches_of_gaussian_targets_are_one_fit():
     fit = bgp.fit(X, y, KERNEL, likelihood, draws=2, **GIVEN)
     mean, variance = bgp.posterior(fit).latent(X[:4])
     np.testing.assert_allclose(stream.latent(X[:4]), [mean, variance], atol=1e-7)
+    again = stream.retune(fixed=["variance"], priors={"lengthscale": bgp.hyper.LogNormal(0.5, 0.1)}, starts=1)
+    process = bgp.posterior(bgp.fit(X, y, again.kernel, likelihood, draws=2, **GIVEN))  # learned anew under that kernel
+    assert abs(again.kernel.lengthscale - 1.0) > 0.01
+    np.testing.assert_allclose(again.latent(X[:4]), process.latent(X[:4]), atol=1e-6)
 
 
 def test_a_case_alone_has_its_own():

@@ -83,7 +83,7 @@ def test_a_fold_has_a_kernel_for_each_class_or_one():
     def score(kernel):
         own = {name: np.log(value) for name, value in kernel.params.items()}
         prior = sum(float(np.sum(p.log_density(own[name])[0])) for name, p in target.priors.items())
-        return target.solver.solve(target.problem_at(kernel)).evidence.value + prior
+        return target.solver.solve(target.problem_at(target.model.replace(**kernel.params))).evidence.value + prior
 
     assert score(best) > score(target.kernel) + 20.0
     errors = np.sum(probabilities(fold, best).argmax(axis=1) != fold.codes_test)

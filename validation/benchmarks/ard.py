@@ -106,9 +106,9 @@ def search(data: Data, method: str, likelihood: Likelihood) -> Fitted:
     with warnings.catch_warnings():  # inputs that hardly matter run to the end of the search
         warnings.simplefilter("ignore", bgp.BoundWarning)
         found = Evidence(starts=1).choose(target, np.random.default_rng(1), lambda note: None)
-    (best,) = found.kernels
+    (best,) = found.models
     problem = target.problem_at(best)
-    posterior = bgp.Posterior(best, data.X, problem, target.solver.solve(problem))
+    posterior = bgp.Posterior(best.kernel, data.X, problem, target.solver.solve(problem))
     return Fitted(posterior.log_evidence, posterior.predict_proba, int(np.sum(found.record["hyper_n_evaluations"][1])))
 
 

@@ -101,8 +101,8 @@ def choose(split: Split, method: str, strategy: Strategy, seed: int, advance: Ca
     found = strategy.choose(target, np.random.default_rng(seed), advance)
     seconds = time.perf_counter() - started
     each_p: list[Array] = []
-    for kernel in found.kernels:
-        problem = target.problem_at(kernel)
-        each_p.append(bgp.Posterior(kernel, split.X, problem, solver.solve(problem)).predict_proba(split.X_test))
+    for model in found.models:
+        problem = target.problem_at(model)
+        each_p.append(bgp.Posterior(model.kernel, split.X, problem, solver.solve(problem)).predict_proba(split.X_test))
         advance(f"{method}: predictions")
     return Chosen(found, seconds, np.array(each_p))

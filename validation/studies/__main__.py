@@ -22,6 +22,7 @@ from validation.studies import (
     calibration,
     evidence_map,
     exact_posterior,
+    flips,
     leave_one_out,
     perceptron,
     streams,
@@ -29,6 +30,7 @@ from validation.studies import (
 from validation.studies.corrected import evidence as corrected_evidence
 from validation.studies.corrected import predictions as corrected_predictions
 from validation.studies.corrected import tables as corrected_tables
+from validation.studies.corrected import verdicts as corrected_verdicts
 from validation.studies.running import run_missing
 from validation.studies.store import Store, code_digest, versions
 from validation.studies.study import Findings, Study
@@ -39,9 +41,11 @@ STUDIES: tuple[Study, ...] = (
     corrected_evidence.STUDY,
     corrected_tables.STUDY,
     corrected_predictions.STUDY,
+    corrected_verdicts.STUDY,
     leave_one_out.STUDY,
     calibration.STUDY,
     averages.STUDY,
+    flips.STUDY,
     perceptron.STUDY,
     streams.STUDY,
     stress.STUDY,

@@ -100,7 +100,7 @@ def most_probable(target: Target) -> Kernel:
 def probabilities(fold: Fold, kernel: Kernel, method: str = "laplace") -> Array:
     """Return the probabilities ``(m, C)`` of the test cases by a method at given hyperparameters."""
     target = target_at(fold, kernel)
-    problem = target.problem_at(kernel)
+    problem = target.problem_at(target.model)
     solution = get_method(method, problem.likelihood).solve(problem, ROUGH)
     posterior = make_process(kernel, fold.X, problem, solution)
     return tilted_probabilities(*posterior.latent_covariance(fold.X_test), COARSE)

@@ -101,9 +101,9 @@ def sample(split: Split, seed: int, advance: Callable[[str], None]) -> Chain:
         warnings.filterwarnings("ignore", "of .* trajectories", bgp.ConvergenceWarning)
         found = SAMPLER.choose(target, np.random.default_rng(seed), advance)
     probabilities = []
-    for kernel in found.kernels:
-        problem = target.problem_at(kernel)
-        posterior = bgp.Posterior(kernel, split.X, problem, solver.solve(problem))
+    for model in found.models:
+        problem = target.problem_at(model)
+        posterior = bgp.Posterior(model.kernel, split.X, problem, solver.solve(problem))
         probabilities.append(posterior.predict_proba(split.X_test))
     positive = split.t_test > 0
     return Chain(

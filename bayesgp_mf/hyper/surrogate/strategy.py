@@ -184,9 +184,9 @@ class Surrogate:
             "hyper_n_failures": ((), np.array(learned.n_failures + objective.n_failures)),
             "hyper_n_nodes_failed": ((), np.array(np.sum(~kept))),
         }
-        kernels = tuple(target.kernel_at(node) for node in nodes[kept])
+        models = tuple(target.model_at(node) for node in nodes[kept])
         judged = target.less_log_prior(values[kept], nodes[kept])
-        return HyperResult(kernels, weights, sampled=True, stats={"lp": values[kept]}, record=record, judged=judged)
+        return HyperResult(models, weights, sampled=True, stats={"lp": values[kept]}, record=record, judged=judged)
 
     def _training(self, p: int) -> int:
         usual = max(1, min(max(FEWEST, PER_PARAMETER * p), USUAL_ROWS // (p + 1)))

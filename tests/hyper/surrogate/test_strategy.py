@@ -249,7 +249,7 @@ def test_nodes_are_solved_from_the_prior(flip, always):
 
 @pytest.mark.parametrize("likelihood", [bgp.Step(), bgp.Probit(0.5, 0.1)], ids=["step", "flip"])
 def test_steps_and_flips_have_averages_too(likelihood):
-    target = target_of("tap", likelihood, priors=PRIORS, fixed=())
+    target = target_of("tap", likelihood, priors=PRIORS, fixed={"flip"})
     result = choose(target, nodes=40, training=20)
     found, errors = moments_and_errors(nodes_of(target, result), result.weights)
     designed = Integrate(starts=1).choose(target, np.random.default_rng(0), ignore)

@@ -1,0 +1,185 @@
+"""Columns of text that tell groups of cases: as codes, for the kernels that only ask whether inputs are equal."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from bayesgp_mf.inputs.tables import as_inputs, check_same_features, feature_names
+from bayesgp_mf.kernels import Kernel, leaves
+from bayesgp_mf.types import Array
+
+
+def as_inputs_of(kernel: Kernel, X: ArrayLike) -> tuple[Array, Kernel]:
+    """Return training inputs as a finite array ``(n, d)``, and the kernel with what their columns of text hold.
+
+    Texts become the numbers 0, 1, ... in sorted order, or in that of a pandas Categorical, where a kernel reads the
+    column as groups.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With its columns by position: `Kernel.with_column_names`.
+    X : (n, d) array_like
+        What a user gave.
+
+    Raises
+    ------
+    ValueError
+        If the inputs are malformed; if a text is missing, or two of them have one name; if a column of text is none
+        that a kernel reads as groups, or one that another kernel takes for numbers.
+    """
+    levels: dict[int, tuple[str, ...]] = {}
+    codes: dict[int, Array] = {}
+    width = _width(X)
+    for j in sorted(_read_as(kernel, "groups", width)):
+        texts = _texts("X", X, j)
+        if texts is not None:
+            _check_not_numbers(kernel, X, j, width)
+            levels[j] = _levels(X, j, texts)
+            codes[j] = _codes(texts, levels[j])
+    return as_inputs("X", _with_columns(X, codes)), kernel.with_levels(levels)
+
+
+def as_new_inputs(X_new: ArrayLike, X: Array, features: Sequence[str] | None, kernel: Kernel) -> Array:
+    """Return new inputs as a finite array ``(m, d)`` that fits the training inputs, or raise a ValueError.
+
+    A text that no training case has is a group that no training case is in: it gets a number of its own. An array of
+    numbers has those codes itself, as the inputs that a container holds.
+
+    Parameters
+    ----------
+    X_new : (m, d) array_like
+        What a user gave.
+    X : (n, d) array
+        The training inputs.
+    features : sequence of str, optional
+        Their names, if they had names: those of a data frame must be the same, in the same order. An array has none.
+    kernel : Kernel
+        Which knows the texts of the training inputs.
+    """
+    check_same_features(features, X_new)
+    codes: dict[int, Array] = {}
+    for j, known in levels_of(kernel).items():
+        if j >= _width(X_new):  # is said below
+            continue
+        texts = _texts("X_new", X_new, j)
+        if texts is not None:
+            unseen = dict.fromkeys(text for text in texts if text not in set(known))
+            codes[j] = _codes(texts, (*known, *unseen))
+        elif not _is_array_of_numbers(X_new):
+            raise ValueError(
+                f"X_new has numbers in column {_named(X_new, j)!r}, which told groups such as {known[0]!r} at the fit. "
+                f"Pass text as there, such as X_new[{_named(X_new, j)!r}].astype(str)."
+            )
+    new = as_inputs("X_new", _with_columns(X_new, codes))
+    if new.shape[1] != X.shape[1]:
+        raise ValueError(
+            f"X_new has {new.shape[1]} columns, but the model was fitted to {X.shape[1]}. "
+            "Pass the same inputs in the same order and scale."
+        )
+    return new
+
+
+def levels_of(kernel: Kernel) -> dict[int, tuple[str, ...]]:
+    """Return the texts whose codes stand in columns of inputs, by position of the column."""
+    found: dict[int, tuple[str, ...]] = {}
+    for leaf in leaves(kernel):
+        found |= getattr(leaf, "levels_of_columns", dict)()
+    return found
+
+
+def _read_as(kernel: Kernel, how: str, width: int) -> Mapping[int, Kernel]:
+    """Return the columns of inputs that are read as numbers, or as groups, with a kernel that does it."""
+    found: dict[int, Kernel] = {}
+    for leaf in leaves(kernel):
+        if leaf.reads == how:
+            columns: Iterable[int] | None = getattr(leaf, "columns", None)
+            found |= {j: leaf for j in (range(width) if columns is None else columns) if j < width}
+    return found
+
+
+def _check_not_numbers(kernel: Kernel, X: Any, j: int, width: int) -> None:
+    """Raise a ValueError if a column of text is one that some kernel takes for numbers."""
+    taking = _read_as(kernel, "numbers", width).get(j)
+    if taking is not None:
+        raise ValueError(
+            f"X must hold numbers in column {_named(X, j)!r} for the kernel {taking!r}, and it holds text, which "
+            "kernels.Categorical alone takes. Give that kernel the columns of numbers, such as columns=['age', 'bmi']."
+        )
+
+
+def _width(X: Any) -> int:
+    """Return the number of columns of a table, or 0 for what is none."""
+    shape = X.shape if hasattr(X, "columns") else np.shape(X) if _is_array_of_numbers(X) else _as_objects(X).shape
+    return int(shape[1]) if len(shape) == 2 else 0
+
+
+def _as_objects(X: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(X, dtype=object)
+    except ValueError:  # rows of different lengths
+        return np.empty(0, dtype=object)
+
+
+def _is_array_of_numbers(X: Any) -> bool:
+    return isinstance(X, np.ndarray) and X.dtype.kind in "biufc"
+
+
+def _texts(name: str, X: Any, j: int) -> list[str] | None:
+    """Return the names of the groups of all cases in a column, or None if it holds numbers; ValueError if one lacks."""
+    if _is_array_of_numbers(X) or hasattr(X, "toarray"):
+        return None
+    entries = np.asarray(X.iloc[:, j] if hasattr(X, "iloc") else _as_objects(X)[:, j], dtype=object)
+    missing = np.asarray(pd.isna(entries))
+    if all(isinstance(entry, numbers.Real | np.bool_) for entry in entries[~missing]):
+        return None
+    if missing.any():
+        raise ValueError(
+            f"{name} must say a group for every case, but column {_named(X, j)!r} lacks {int(missing.sum())} of "
+            f"{entries.size} (the first in row {int(np.argmax(missing))}, counted from 0). Drop those cases, or make "
+            "them a group with a name of its own."
+        )
+    first: dict[str, Any] = {}
+    for entry in entries:
+        if first.setdefault(str(entry), entry) != entry:
+            raise ValueError(
+                f"{name} has two entries of one name in column {_named(X, j)!r}, {first[str(entry)]!r} and {entry!r}, "
+                "and groups are told apart by name. Make them one, or rename one."
+            )
+    return [str(entry) for entry in entries]
+
+
+def _levels(X: Any, j: int, texts: Sequence[str]) -> tuple[str, ...]:
+    """Return the different texts: in the order of a pandas Categorical, whose categories need no case, or sorted."""
+    categories = getattr(X.iloc[:, j].dtype, "categories", None) if hasattr(X, "iloc") else None
+    return tuple(sorted(set(texts))) if categories is None else tuple(str(category) for category in categories)
+
+
+def _codes(texts: Sequence[str], levels: Sequence[str]) -> Array:
+    position = {text: k for k, text in enumerate(levels)}
+    return np.array([position[text] for text in texts], dtype=np.float64)
+
+
+def _with_columns(X: Any, columns: Mapping[int, Array]) -> Any:
+    """Return a table with some columns replaced; a data frame stays one."""
+    if not columns:
+        return X
+    changed = X.copy(deep=False) if hasattr(X, "isetitem") else np.array(_as_objects(X))
+    for j, values in columns.items():
+        if hasattr(changed, "isetitem"):
+            changed.isetitem(j, values)
+        else:
+            changed[:, j] = values
+    return changed
+
+
+def _named(X: Any, j: int) -> str | int:
+    """Return the name of a column, or its position."""
+    names = feature_names("X", X)
+    return j if names is None else names[j]

@@ -1,0 +1,273 @@
+"""A kernel of this package as a covariance function of PyMC, whose parameters may be random variables."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.op import Op
+
+from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.types import Array
+
+Verb = Literal["gram", "cross", "diag"]
+"""Methods of a kernel that return covariances; the method ``verb_vjp`` pulls a derivative in these back."""
+
+
+def kernel_to_pymc(kernel: Kernel, **parameters: Any) -> KernelCovariance:
+    """Return a covariance function of PyMC that computes with a kernel of this package, with its own gradient.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Any kernel, with a column of the inputs named by its position if at all; sums and products too.
+    **parameters : float, array_like, random variable or other tensor
+        What takes the place of a parameter of the kernel, by its name among ``kernel.params``. The other parameters
+        are the numbers of the kernel.
+
+    Returns
+    -------
+    KernelCovariance
+        It adds and multiplies with those of ``pm.gp.cov``, and goes where they go. Where a parameter is outside of its
+        domain, as a length scale below zero, the covariances are NaN: a `Marginal` takes the density for zero there.
+
+    Raises
+    ------
+    ValueError
+        If ``kernel`` is none, or is one of each class; if it has no parameter of that name, or refuses a number.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> import bayesgp_mf as bgp
+    >>> from bayesgp_mf.pymc import Marginal, kernel_to_pymc
+    >>> X = np.linspace(-2, 2, 20)[:, None]
+    >>> with pm.Model() as model:
+    ...     lengthscale = pm.InverseGamma("lengthscale", 3.0, 3.0)
+    ...     gp = Marginal(kernel_to_pymc(bgp.kernels.Matern32(variance=4.0), lengthscale=lengthscale))
+    ...     y = gp.marginal_likelihood("y", X, X[:, 0] > 0)
+    >>> gp.posterior({"lengthscale": 1.0}).predict_proba([[-1.0], [1.0]]).round(2)
+    array([0.04, 0.96])
+    """
+    if not isinstance(kernel, Kernel):
+        raise ValueError(f"kernel must be one of bayesgp_mf.kernels, such as Matern32(), got {type(kernel).__name__}.")
+    if kernel.per_class:
+        raise ValueError(
+            "models of PyMC here have one latent value for each case, and this kernel is one for each class. Use one "
+            "of its kernels."
+        )
+    unknown = [name for name in parameters if name not in kernel.params]
+    if unknown:
+        raise ValueError(f"unknown parameter {unknown[0]!r} of the kernel; it has {list(kernel.params)}.")
+    tensors = {name: value for name, value in parameters.items() if isinstance(value, Variable)}
+    for name, tensor in tensors.items():
+        if tensor.type.ndim > 1:
+            raise ValueError(
+                f"{name} must be one number, or a vector with an entry for each input, got {tensor.type.ndim} "
+                "dimensions."
+            )
+        if None not in tensor.type.shape:
+            kernel.replace(**{name: np.ones(tensor.type.shape)})  # a wrong shape is refused now
+    return KernelCovariance(kernel.replace(**{k: v for k, v in parameters.items() if k not in tensors}), tensors)
+
+
+def as_cov_func(cov_func: Any) -> Any:
+    """Return a covariance function of PyMC, also of a kernel of this package, or raise a ValueError."""
+    if isinstance(cov_func, Kernel):
+        return kernel_to_pymc(cov_func)
+    check_cov_func(cov_func)
+    return cov_func
+
+
+def check_cov_func(cov_func: Any) -> None:
+    """Raise a ValueError if this is no covariance function of PyMC."""
+    if not isinstance(cov_func, pm.gp.cov.BaseCovariance):
+        is_kernel = isinstance(cov_func, Kernel)
+        hint = " That is a kernel of this package already; kernel_to_pymc makes the other of it." if is_kernel else ""
+        raise ValueError(
+            "cov_func must be a covariance function such as pm.gp.cov.ExpQuad(1, ls=1.0), got "
+            f"{type(cov_func).__name__}.{hint}"
+        )
+
+
+class OfAnyInputs(pm.gp.cov.BaseCovariance):  # type: ignore[misc]
+    """A covariance function that is not made for a number of inputs, which the sums and products of PyMC ask for."""
+
+    __array_ufunc__ = None  # so that a number of NumPy leaves ``number * covariance`` to it
+
+    def __add__(self, other: Any) -> Combined:
+        return Combined(operator.add, self, other)
+
+    def __radd__(self, other: Any) -> Combined:
+        return Combined(operator.add, other, self)
+
+    def __mul__(self, other: Any) -> Combined:
+        return Combined(operator.mul, self, other)
+
+    def __rmul__(self, other: Any) -> Combined:
+        return Combined(operator.mul, other, self)
+
+
+class Combined(OfAnyInputs):
+    """Two covariance functions, or one and a number that may be random, added or multiplied."""
+
+    def __init__(self, combine: Callable[[Any, Any], Any], *parts: Any) -> None:
+        self._combine, self._parts = combine, parts
+        for part in parts:
+            if not isinstance(part, pm.gp.cov.BaseCovariance) and pt.as_tensor_variable(part).type.ndim:
+                raise ValueError(
+                    "a covariance function is added to, or multiplied with, another one or one number, got one with "
+                    f"{pt.as_tensor_variable(part).type.ndim} dimensions."
+                )
+
+    def full(self, X: Any, Xs: Any = None) -> Variable:
+        """Return the covariances ``(n, n)`` of inputs ``(n, d)``, or ``(n, m)`` with others ``(m, d)``."""
+        return self._combine(*(part(X, Xs) if callable(part) else part for part in self._parts))
+
+    def diag(self, X: Any) -> Variable:
+        """Return the variances ``(n,)`` at inputs ``(n, d)``."""
+        return self._combine(*(part(X, diag=True) if callable(part) else part for part in self._parts))
+
+
+class KernelCovariance(OfAnyInputs):
+    """The covariance function of a kernel at tensors; `kernel_to_pymc` makes it."""
+
+    def __init__(self, kernel: Kernel, tensors: Mapping[str, Variable]) -> None:
+        self.kernel = kernel
+        self._names, self._tensors = tuple(tensors), tuple(tensors.values())
+
+    def full(self, X: Any, Xs: Any = None) -> Variable:
+        """Return the covariances ``(n, n)`` of inputs ``(n, d)``, or ``(n, m)`` with others ``(m, d)``."""
+        if Xs is None:
+            return Covariances(self.kernel, self._names, "gram")(X, *self._tensors)
+        return Covariances(self.kernel, self._names, "cross")(X, Xs, *self._tensors)
+
+    def diag(self, X: Any) -> Variable:
+        """Return the variances ``(n,)`` at inputs ``(n, d)``."""
+        return Covariances(self.kernel, self._names, "diag")(X, *self._tensors)
+
+    def __repr__(self) -> str:
+        return f"KernelCovariance({self.kernel!r}, {', '.join(self._names)})"
+
+
+class AtKernel(Op):  # type: ignore[misc]
+    """What operations on a kernel share: some inputs, perhaps a derivative to pull back, and random parameters."""
+
+    __props__: tuple[str, ...] = ("kernel", "names", "verb")
+    arguments: ClassVar[dict[Verb, tuple[int, ...]]]  # dimensions of what comes before the parameters
+
+    def __init__(self, kernel: Kernel, names: tuple[str, ...], verb: Verb) -> None:
+        self.kernel, self.names, self.verb = kernel, names, verb
+
+    def make_node(self, *inputs: Any) -> Apply:
+        """Return the application to inputs ``(n, d)``, what is to be pulled back, and the parameters in order."""
+        tensors = [pt.cast(pt.as_tensor_variable(value), "float64") for value in inputs]
+        for tensor, ndim in zip(tensors, self.arguments[self.verb], strict=False):
+            if tensor.type.ndim != ndim:
+                raise ValueError(f"X must be a matrix with a row for each case, got {tensor.type.ndim} dimensions.")
+        shapes = self._output_shapes([tensor.type.shape for tensor in tensors])
+        return Apply(self, tensors, [pt.tensor(dtype="float64", shape=shape) for shape in shapes])
+
+    def infer_shape(self, *args: Any) -> list[tuple[Any, ...]]:
+        """Return the shapes of the outputs; the last argument holds those of the inputs, in old and new PyTensor."""
+        return self._output_shapes(args[-1])
+
+    def _output_shapes(self, shapes: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        raise NotImplementedError
+
+    def perform(self, node: Apply, inputs: Sequence[Array], output_storage: Sequence[list[Any]]) -> None:
+        """Ask the kernel at these parameters, and store its answer."""
+        count = len(self.arguments[self.verb])
+        arrays, values = inputs[:count], dict(zip(self.names, inputs[count:], strict=True))
+        allowed = all(np.all(np.isfinite(value) & (value > 0.0)) for value in values.values())
+        try:
+            kernel = self.kernel.replace(**values) if values else self.kernel
+        except ValueError:
+            if allowed:  # so it is the shape
+                raise
+            kernel = None
+        with np.errstate(all="ignore"):  # far out something may overflow; what comes of it is checked by who asked
+            results = self._outside(arrays, values) if kernel is None else self._results(kernel, arrays)
+        for storage, result in zip(output_storage, results, strict=True):
+            storage[0] = np.array(result, dtype=np.float64, order="C")
+
+    def _results(self, kernel: Kernel, arrays: Sequence[Array]) -> list[Array]:
+        raise NotImplementedError
+
+    def _outside(self, arrays: Sequence[Array], values: Mapping[str, Array]) -> list[Array]:
+        """Return what holds where a parameter is outside of its domain."""
+        raise NotImplementedError
+
+
+class Covariances(AtKernel):
+    """The covariances of a kernel, ``verb``, as a differentiable operation of inputs and parameters."""
+
+    arguments: ClassVar[dict[Verb, tuple[int, ...]]] = {"gram": (2,), "cross": (2, 2), "diag": (2,)}
+
+    def _output_shapes(self, shapes: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        cases = [shape[0] for shape in shapes[: len(self.arguments[self.verb])]]
+        return [tuple(2 * cases if self.verb == "gram" else cases)]
+
+    def _results(self, kernel: Kernel, arrays: Sequence[Array]) -> list[Array]:
+        return [getattr(kernel, self.verb)(*arrays)]
+
+    def _outside(self, arrays: Sequence[Array], values: Mapping[str, Array]) -> list[Array]:
+        return [np.full(self._output_shapes([array.shape for array in arrays])[0], np.nan)]
+
+    def pullback(self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]) -> Any:
+        """Return the derivatives in inputs and parameters, given that in the covariances.
+
+        Those that are not asked for have no part in the graph, and need not be known.
+        """
+        count = len(self.arguments[self.verb])
+        arrays, values, bar = inputs[:count], inputs[count:], cotangents[0]
+        if self.verb == "gram":
+            bar = 0.5 * (bar + bar.T)
+        of_values = PulledBack(self.kernel, self.names, self.verb)(*arrays, bar, *values, return_list=True)
+        move = Moved(self.kernel, self.names, "cross")
+        if self.verb == "cross":
+            first, second = arrays
+            return [move(second, first, bar.T, *values), move(first, second, bar, *values), *of_values]
+        (X,) = arrays
+        square = bar if self.verb == "gram" else pt.diag(bar)
+        return [2.0 * move(X, X, square, *values), *of_values]
+
+    L_op = pullback  # the name in PyTensor 2
+
+
+class PulledBack(AtKernel):
+    """The derivatives in the parameters, given that in what ``verb`` returns, which stands behind the inputs."""
+
+    arguments: ClassVar[dict[Verb, tuple[int, ...]]] = {"gram": (2, 2), "cross": (2, 2, 2), "diag": (2, 1)}
+
+    def _output_shapes(self, shapes: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        return list(shapes[len(self.arguments[self.verb]) :])
+
+    def _results(self, kernel: Kernel, arrays: Sequence[Array]) -> list[Array]:
+        gradient = getattr(kernel, f"{self.verb}_vjp")(*arrays)
+        return [gradient[name] for name in self.names]
+
+    def _outside(self, arrays: Sequence[Array], values: Mapping[str, Array]) -> list[Array]:
+        # nothing depends on covariances whose density was taken for zero
+        slope = np.nan if np.any(arrays[-1]) else 0.0
+        return [np.full(value.shape, slope) for value in values.values()]
+
+
+class Moved(AtKernel):
+    """The derivative in the second of two inputs, given that in their covariances, which stands behind them."""
+
+    arguments: ClassVar[dict[Verb, tuple[int, ...]]] = {"cross": (2, 2, 2)}
+
+    def _output_shapes(self, shapes: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        return [shapes[1]]
+
+    def _results(self, kernel: Kernel, arrays: Sequence[Array]) -> list[Array]:
+        return [kernel.inputs_vjp(*arrays)]
+
+    def _outside(self, arrays: Sequence[Array], values: Mapping[str, Array]) -> list[Array]:
+        return [np.full(arrays[1].shape, np.nan if np.any(arrays[-1]) else 0.0)]
