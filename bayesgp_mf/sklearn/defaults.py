@@ -9,6 +9,7 @@ import numpy as np
 
 from bayesgp_mf.hyper import LogNormal, Prior
 from bayesgp_mf.kernels import Gaussian, Kernel
+from bayesgp_mf.types import Array
 
 REACH = 3.0
 """Length scales at the start, in sqrt(d): the distance of two cases of standardised inputs is sqrt(2 d) or so."""
@@ -31,9 +32,9 @@ def default_kernel(d: int, bounds: Mapping[str, tuple[float, float]] | None, var
     return kernel.replace(**{name: np.clip(kernel.params[name], *limits[name]) for name in limits})
 
 
-def default_priors(kernel: Kernel, without: Iterable[str]) -> dict[str, Prior]:
-    """Return priors of the parameters of a default kernel, but for those that something else is said of."""
-    spread = {name: SPREAD if name == "lengthscale" else VARIANCE_SPREAD for name in kernel.params}
-    centre = {name: float(np.log(np.ravel(value)[0])) for name, value in kernel.params.items()}
+def default_priors(params: Mapping[str, Array], without: Iterable[str]) -> dict[str, Prior]:
+    """Return priors of the parameters of a default model, but for those that something else is said of."""
+    spread = {name: SPREAD if name == "lengthscale" else VARIANCE_SPREAD for name in params}
+    centre = {name: float(np.log(np.ravel(value)[0])) for name, value in params.items()}
     left_out = set(without)
     return {name: LogNormal(centre[name], spread[name]) for name in spread if name not in left_out}

@@ -15,6 +15,7 @@ from sklearn.utils.validation import validate_data
 from bayesgp_mf.container.held import describe_kernel, describe_likelihood, describe_method
 from bayesgp_mf.fitting import fit, posterior
 from bayesgp_mf.hyper import get_strategy
+from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.strategy import Restartable, averages
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inputs import as_kernel, as_names, check_positive_integers
@@ -199,7 +200,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
             likelihood,
             method=solver,
             hyper=self.hyper,
-            priors=self._priors(kernel),
+            priors=self._priors(kernel, likelihood),
             bounds=self.bounds,
             fixed=self.fixed,
             starts=starts,
@@ -218,12 +219,15 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         given: dict[str, Any] = {name: known[name] for name in known if "program" in said[name]}
         return Whole(idata, posterior(idata, **given), given, weights)
 
-    def _priors(self, kernel: Kernel) -> Any:
+    def _priors(self, kernel: Kernel, likelihood: Likelihood) -> Any:
         """Return the priors that are given, and of a default kernel those of all that nothing else is said of."""
         if self.kernel is not None or self.hyper is None:
             return self.priors
         given = dict(self.priors or {})
-        return {**default_priors(kernel, {*given, *(self.bounds or {}), *as_names("fixed", self.fixed)}), **given}
+        model = Model.of(kernel, likelihood)
+        own = () if self.likelihood is None else model.named  # a likelihood that is given has no priors but those given
+        without = {*given, *(self.bounds or {}), *as_names("fixed", self.fixed), *own}
+        return {**default_priors(model.params, without), **given}
 
     def _streamed(
         self, known: Fitted | None, X: Array, y: Any, weights: Array | None, likelihood: Likelihood

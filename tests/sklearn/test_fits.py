@@ -84,6 +84,8 @@ def test_the_default_kernel_has_priors_but_where_something_else_is_said(cases):
     assert bounded.kernel_.lengthscale[0] == pytest.approx(2.0)
     regressor = GPRegressor().fit(X, real)
     assert regressor.score(X, real) > 0.9
+    noise = regressor.posterior_.problem.likelihood.noise_variance
+    assert 0.15 < np.sqrt(noise) * real.std() < 0.6  # 0.3 it was
 
 
 def test_the_container_has_draws_when_it_is_asked_for(cases):
