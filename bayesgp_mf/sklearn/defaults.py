@@ -23,6 +23,8 @@ SIGNAL = 1.0
 VARIANCE_SPREAD = 1.5
 NOISE = 0.1
 """Noise variance of a target of variance 1, at the start."""
+_SPREADS = {"lengthscale": SPREAD, "noise_variance": 1.0}
+"""A wider prior of the noise lets it go, in a few cases without any, to where rounding decides."""
 
 
 def default_kernel(d: int, bounds: Mapping[str, tuple[float, float]] | None, variance: float) -> Kernel:
@@ -34,7 +36,7 @@ def default_kernel(d: int, bounds: Mapping[str, tuple[float, float]] | None, var
 
 def default_priors(params: Mapping[str, Array], without: Iterable[str]) -> dict[str, Prior]:
     """Return priors of the parameters of a default model, but for those that something else is said of."""
-    spread = {name: SPREAD if name == "lengthscale" else VARIANCE_SPREAD for name in params}
+    spread = {name: _SPREADS.get(name, VARIANCE_SPREAD) for name in params}
     centre = {name: float(np.log(np.ravel(value)[0])) for name, value in params.items()}
     left_out = set(without)
     return {name: LogNormal(centre[name], spread[name]) for name in spread if name not in left_out}

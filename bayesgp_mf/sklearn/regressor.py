@@ -24,9 +24,9 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
     ----------
     kernel : Kernel or pymc.gp.cov.BaseCovariance, optional
         Prior covariance. By default a `Gaussian` kernel with a length scale for each input, which suits standardised
-        inputs, and log-normal priors of its parameters.
+        inputs, and log-normal priors of its parameters and of the noise.
     likelihood : Likelihood, optional
-        ``likelihoods.Gaussian`` by default; or `StudentT`, `Poisson`, `NegativeBinomial`.
+        ``likelihoods.Gaussian`` by default, whose noise is tuned; or `StudentT`, `Poisson`, `NegativeBinomial`.
     normalize_y : bool
         Subtract the mean of the targets, and divide them by their standard deviation; predictions are in the units of
         the targets again, what the fit says (``idata_``, ``log_evidence_``, ``kernel_``) is not. Give False for counts.
