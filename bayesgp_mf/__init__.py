@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         plots,
         pymc,
         sharded,
+        sklearn,
         streams,
     )
     from bayesgp_mf.container.loo import loo
@@ -92,6 +93,7 @@ __all__ = [
     "predict",
     "pymc",
     "sharded",
+    "sklearn",
     "solve",
     "streams",
 ]
@@ -107,6 +109,7 @@ _SUBPACKAGES = {
     "plots",
     "pymc",
     "sharded",
+    "sklearn",
     "streams",
 }
 _HOMES = {

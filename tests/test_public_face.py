@@ -38,9 +38,8 @@ def test_a_mistyped_name_is_answered():
 
 
 def test_importing_the_package_imports_nothing_heavy():
-    code = (
-        "import sys, bayesgp_mf; print(*[m for m in ('numpy', 'scipy', 'xarray', 'arviz', 'pymc') if m in sys.modules])"
-    )
+    heavy = ("numpy", "scipy", "xarray", "arviz", "pymc", "sklearn")
+    code = f"import sys, bayesgp_mf; print(*[m for m in {heavy} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split() == []
 
 
@@ -48,6 +47,16 @@ def test_fitting_imports_no_pymc_and_no_matplotlib():
     code = (
         "import sys, warnings; warnings.simplefilter('ignore'); import bayesgp_mf as bgp; "
         "bgp.solve([[1.0]], [1], bgp.Probit()); "
-        "print(*[m for m in ('pymc', 'pytensor', 'arviz', 'matplotlib') if m in sys.modules])"
+        "print(*[m for m in ('pymc', 'pytensor', 'arviz', 'matplotlib', 'sklearn') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split() == []
+
+
+def test_without_scikit_learn_its_room_says_what_to_install():
+    code = (
+        "import sys; sys.modules['sklearn'] = None; import bayesgp_mf as bgp\n"
+        "try: bgp.sklearn\n"
+        "except ModuleNotFoundError as error: print(error)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert 'pip install "bayesgp-mf[sklearn]"' in said

@@ -69,7 +69,7 @@ def to_container(
     params = [model.params for model in models]
     if first.solution.has_variance:
         drawn = draw_training(posterior, node, rng, marginals, judged)
-        groups = _drawn_groups(posterior, drawn, node, sampler_stats, layout, params if sampled else [])
+        groups = drawn_groups(posterior, drawn, node, sampler_stats, layout, params if sampled else [])
         if "log_likelihood" not in drawn:
             attrs = attrs | {"log_likelihood_omitted": LOG_LIKELIHOOD_OMITTED}
     if isinstance(posterior, Mixture) and not sampled:
@@ -91,7 +91,7 @@ def to_container(
     return make_container({name: dataset.assign_attrs(common_attrs()) for name, dataset in groups.items()})
 
 
-def _drawn_groups(
+def drawn_groups(
     posterior: Process | Mixture,
     drawn: dict[str, NDArray[Any]],
     node: NDArray[np.intp],

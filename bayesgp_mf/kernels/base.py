@@ -196,6 +196,10 @@ class Kernel(abc.ABC):
             changed[label] = changed.get(label, own[label]).set_params(**values)
         return self._made_with(changed)
 
+    def __sklearn_clone__(self) -> Self:
+        """Return itself to scikit-learn's ``clone``: nothing ever changes a kernel."""
+        return self
+
     def _made_of(self) -> dict[str, Any]:
         """Return what the constructor takes, by name; kernels among it have names of their own."""
         return dict(self.params)

@@ -16,6 +16,7 @@ from bayesgp_mf.progress import progress_bar
 from validation.benchmarks import (
     ard,
     counts,
+    estimators,
     evidences,
     hyperparameters,
     hyperposterior,
@@ -49,8 +50,9 @@ SECTIONS: dict[str, Section] = {
     "inla": inla.benchmarks,
     "hyperposterior": hyperposterior.benchmarks,
     "inducing": inducing.benchmarks,
+    "sklearn": estimators.benchmarks,
 }
-ON_REQUEST = ("inla", "hyperposterior", "inducing")
+ON_REQUEST = ("inla", "hyperposterior", "inducing", "sklearn")
 """Run when they are named: models in PyMC, most of whose time is sampling and compilation, and an hour of peers."""
 OUTPUT = Path("reports/bench.json")
 ABOUT = "Measure times, memory and scores beside other packages."

@@ -1,0 +1,229 @@
+"""Gaussian-process classification with scikit-learn's face."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.likelihoods import Probit, Softmax
+from bayesgp_mf.one_vs_rest import OneVsRest
+from bayesgp_mf.sklearn.defaults import VARIANCE, default_kernel
+from bayesgp_mf.sklearn.estimator import GPEstimator, is_streamed
+from bayesgp_mf.sklearn.fitted import EachClass, Streamed, Whole
+from bayesgp_mf.types import Array
+
+ONE_VS_REST, SOFTMAX = "one_vs_rest", "softmax"
+
+
+class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    r"""Gaussian-process classifier for scikit-learn: Pipeline, GridSearchCV, cross_val_score.
+
+    A `bayesgp_mf.fit` with other words; the fit is in ``idata_``.
+
+    Parameters
+    ----------
+    kernel : Kernel or pymc.gp.cov.BaseCovariance, optional
+        Prior covariance. By default a `Gaussian` kernel with a length scale for each input, which suits standardised
+        inputs, and log-normal priors of its parameters.
+    likelihood : Likelihood, optional
+        Of two classes; `Probit` by default, or `Softmax` if ``multi_class="softmax"``.
+    multi_class : {"one_vs_rest", "softmax"}
+        How more than two classes are told apart. "one_vs_rest" has a classifier for each class, whose probabilities are
+        divided by their sum: fast, but no joint model. "softmax" has one, with an evidence, a leave-one-out and draws.
+    method : str or Solver, optional
+        As for `fit`; "tap" by default.
+    hyper, priors, bounds, fixed, starts, inducing, control : optional
+        As for `fit`, but that a search has one start by default, as in scikit-learn. ``hyper=None`` keeps the kernel.
+    budget : int or None
+        Basis inputs of a stream, into which `partial_fit` learns.
+    draws : int
+        Draws of ``idata_`` for each of its four chains.
+    random_state : int, numpy.random.RandomState or None
+        Of random starts, and of draws.
+
+    Attributes
+    ----------
+    classes_ : (C,) array
+        The labels, sorted.
+    n_features_in_, feature_names_in_
+        Number of the inputs, and their names if they have names.
+    posterior_ : Posterior, MulticlassPosterior, Mixture, OneVsRest or Stream
+        The posterior process.
+    kernel_ : Kernel
+        With the parameters that were chosen; of one against the rest a `PerClass`.
+    log_evidence_ : float
+        In nats. Not of one against the rest, and not of an average, where ``posterior_`` has several.
+    idata_ : InferenceData or DataTree
+        The fit for ArviZ. Not of one against the rest.
+    loo_ : ELPDData
+        Its leave-one-out estimate. Not of one against the rest.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> pima = bgp.datasets.load_pima()
+    >>> model = bgp.sklearn.GPClassifier(random_state=1).fit(pima.X, pima.y)
+    >>> model.predict_proba(pima.X_test[:2]).round(2)
+    array([[0.24, 0.76],
+           [0.95, 0.05]])
+    """
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        likelihood: Any = None,
+        *,
+        multi_class: str = ONE_VS_REST,
+        method: Any = None,
+        hyper: Any = "evidence",
+        priors: Any = None,
+        bounds: Any = None,
+        fixed: Any = (),
+        starts: int | None = None,
+        inducing: Any = None,
+        control: Any = None,
+        budget: int | None = 200,
+        draws: int = 250,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            kernel,
+            likelihood,
+            method=method,
+            hyper=hyper,
+            priors=priors,
+            bounds=bounds,
+            fixed=fixed,
+            starts=starts,
+            inducing=inducing,
+            control=control,
+            budget=budget,
+            draws=draws,
+            random_state=random_state,
+        )
+        self.multi_class = multi_class
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to labelled cases.
+
+        Parameters
+        ----------
+        X : (n, d) array_like
+            Inputs, finite: numbers, or a data frame of numbers.
+        y : (n,) array_like
+            Labels of two classes or more.
+        sample_weight : (n,) array_like, optional
+            How often each case counts, as a power of its likelihood (`fit`, ``weights``); one of weight 0 is left out.
+
+        Raises
+        ------
+        ValueError
+            If an argument or a parameter is malformed, or there are fewer than two classes.
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        some, weights = self._begin(X.shape[0], sample_weight)
+        X, y = X[some], y[some]
+        self.classes_ = np.unique(y)
+        if self.classes_.size < 2:
+            raise ValueError(
+                f"y must hold two or more classes, got one class, {self.classes_.tolist()}, among the cases whose "
+                "weight is not 0. There is nothing to tell apart."
+            )
+        likelihood = self._likelihood()
+        if self._is_joint():
+            options = {"positive": self.classes_[1]} if self.classes_.size == 2 else {}
+            self._keep(self._solved(X, y, likelihood, weights, **options))
+        else:
+            each = tuple(self._solved(X, y == c, likelihood, weights) for c in self.classes_)
+            self._keep(self._together(each))
+        return self
+
+    @available_if(is_streamed)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from more cases, which are then forgotten: a `streams.Stream`, of at most ``budget`` basis inputs.
+
+        After `fit` it goes on from there, under the kernel that was chosen. By itself it keeps the kernel that it
+        starts with for the first 2000 cases, and then chooses it by ``hyper``. Several classes are told apart one
+        against the rest, whatever ``multi_class`` says.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`.
+        classes : (C,) array_like, optional
+            All labels there will be; the first call needs them.
+        """
+        known = vars(self).get("_fitted")
+        X, y = validate_data(self, X, y, dtype=np.float64, reset=known is None)
+        check_classification_targets(y)
+        some, weights = self._begin(X.shape[0], sample_weight)
+        if known is None:
+            if classes is None:
+                raise ValueError("classes must be given at the first call of partial_fit: all labels there will be.")
+            self.classes_ = np.unique(column_or_1d(classes))
+            if self.classes_.size < 2:
+                raise ValueError(f"classes must be two or more, got one class, {self.classes_.tolist()}.")
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(f"classes must be those of the first call, {self.classes_.tolist()}, got {list(classes)}.")
+        if unknown := sorted({str(label) for label in y} - {str(label) for label in self.classes_}):
+            raise ValueError(f"y has labels that are none of the classes {self.classes_.tolist()}: {unknown[:5]}.")
+        X, y = X[some], y[some]
+        binary = self.classes_.size == 2
+        if isinstance(known, Whole) and not binary:
+            raise ValueError(
+                "partial_fit tells several classes apart one against the rest, and this fit is of all of them "
+                "together. Use multi_class='one_vs_rest', or begin with partial_fit."
+            )
+        positives = self.classes_[1:] if binary else self.classes_
+        before = known.each if isinstance(known, EachClass) else (known,) * len(positives)
+        likelihood = Probit() if self.likelihood is None else self.likelihood
+        each = tuple(
+            self._streamed(one, X, y == label, weights, likelihood)
+            for one, label in zip(before, positives, strict=True)
+        )
+        self._keep(each[0] if binary else self._together(each))
+        return self
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probabilities ``(m, C)`` of the classes at new cases, in the order of ``classes_``."""
+        check_is_fitted(self)
+        proba = self._learned("predict_proba").predict_proba(self._new(X))
+        return proba if proba.ndim == 2 else np.column_stack([1.0 - proba, proba])
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Return the logarithms of `predict_proba`, ``(m, C)``."""
+        with np.errstate(divide="ignore"):  # a probability may be zero
+            return np.log(self.predict_proba(X))
+
+    def predict(self, X: Any) -> Any:
+        """Return the most probable label ``(m,)`` of each new case."""
+        check_is_fitted(self)
+        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+
+    def _as_given(self, targets: Any) -> Any:
+        return self.classes_[targets.astype(np.intp)]
+
+    def _default_kernel(self) -> Kernel:
+        return default_kernel(self.n_features_in_, self.bounds, VARIANCE)
+
+    def _is_joint(self) -> bool:
+        """Tell whether one model has all classes."""
+        if self.multi_class not in (ONE_VS_REST, SOFTMAX):
+            raise ValueError(f"multi_class must be {ONE_VS_REST!r} or {SOFTMAX!r}, got {self.multi_class!r}.")
+        return self.classes_.size == 2 or self.multi_class == SOFTMAX
+
+    def _likelihood(self) -> Any:
+        if self.likelihood is not None:
+            return self.likelihood
+        return Softmax() if self._is_joint() and self.classes_.size > 2 else Probit()
+
+    def _together(self, each: tuple[Whole, ...] | tuple[Streamed, ...]) -> EachClass:
+        posteriors: tuple[Any, ...] = tuple(one.posterior for one in each)
+        return EachClass(OneVsRest(tuple(str(label) for label in self.classes_), posteriors), each)

@@ -1,0 +1,279 @@
+"""What classifier and regressor share: parameters, the model that they make, and what a fit has."""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
+
+from bayesgp_mf.container.held import describe_kernel, describe_likelihood, describe_method
+from bayesgp_mf.fitting import fit, posterior
+from bayesgp_mf.hyper import get_strategy
+from bayesgp_mf.hyper.model import Model
+from bayesgp_mf.hyper.strategy import Restartable, averages
+from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.inputs import as_kernel, as_names, check_positive_integers
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.methods import get_method
+from bayesgp_mf.sklearn.defaults import default_priors
+from bayesgp_mf.sklearn.fitted import CHAINS, Fitted, Streamed, Whole
+from bayesgp_mf.streams import Stream
+from bayesgp_mf.streams.stream import SEARCHES
+from bayesgp_mf.types import Array
+
+if TYPE_CHECKING:
+    from bayesgp_mf.container.groups import Container
+    from bayesgp_mf.kernels import Kernel
+
+LARGEST_SEED = 2**31 - 1
+
+
+class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn has no types
+    """A Gaussian process with scikit-learn's face; `GPClassifier` and `GPRegressor` are the two there are."""
+
+    _fitted: Fitted
+    _idata: Container | None
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        likelihood: Any = None,
+        *,
+        method: Any = None,
+        hyper: Any = "evidence",
+        priors: Any = None,
+        bounds: Any = None,
+        fixed: Any = (),
+        starts: Any = None,
+        inducing: Any = None,
+        control: Any = None,
+        budget: Any = 200,
+        draws: Any = 250,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self.method = method
+        self.hyper = hyper
+        self.priors = priors
+        self.bounds = bounds
+        self.fixed = fixed
+        self.starts = starts
+        self.inducing = inducing
+        self.control = control
+        self.budget = budget
+        self.draws = draws
+        self.random_state = random_state
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, those of the kernel too, such as ``kernel__lengthscale=2.0``.
+
+        Kernels are immutable: the estimator has another one then, and one that it was given stays as it is.
+        """
+        of_kernel = {name.removeprefix("kernel__"): params[name] for name in params if name.startswith("kernel__")}
+        super().set_params(**{name: value for name, value in params.items() if not name.startswith("kernel__")})
+        if of_kernel:
+            if not hasattr(self.kernel, "set_params"):
+                raise ValueError(
+                    f"kernel__{next(iter(of_kernel))} is a parameter of a kernel of this package, and kernel is "
+                    f"{self.kernel!r}. Give one first: kernel=bgp.kernels.Gaussian(1.0)."
+                )
+            self.kernel = self.kernel.set_params(**of_kernel)
+        return self
+
+    @property
+    def posterior_(self) -> Any:
+        """The posterior process; after ``partial_fit`` the stream; of one against the rest, an `OneVsRest`."""
+        return self._learned("posterior_").posterior
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The kernel with the parameters that were chosen; of one against the rest, a `PerClass`."""
+        return self._learned("kernel_").kernel
+
+    @property
+    def log_evidence_(self) -> float:
+        """Log evidence, in nats."""
+        return self._learned("log_evidence_").log_evidence
+
+    @property
+    def loo_(self) -> Any:
+        """Leave-one-out log predictive density, as ArviZ's ``ELPDData``: see `bayesgp_mf.loo`."""
+        return self._learned("loo_").loo()
+
+    @property
+    def idata_(self) -> Container:
+        """What `bayesgp_mf.fit` returns, for ArviZ; its draws are made when it is first asked for."""
+        found = self._learned("idata_")
+        if self._idata is None:
+            check_positive_integers(draws=self.draws)
+            self._idata = found.container(self.draws, self._seed)
+        return self._idata
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_fitted" in vars(self)
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Any:
+        """Draw targets at new cases jointly from the posterior, noise and all.
+
+        Parameters
+        ----------
+        X : (m, d) array_like
+            Inputs.
+        n_samples : int
+            How many of each case.
+        random_state : int, numpy.random.RandomState or None
+            Source of the draws.
+
+        Returns
+        -------
+        (m, n_samples) array
+            Targets, or labels. Of one class against the rest each label is drawn by itself from `predict_proba`.
+        """
+        fitted, X = self._learned("sample_y"), self._new(X)
+        check_positive_integers(n_samples=n_samples)
+        rng = np.random.default_rng(_seed(random_state))
+        return self._as_given(fitted.sample(X, int(n_samples), rng).T)
+
+    @abc.abstractmethod
+    def _as_given(self, targets: Any) -> Any:
+        """Return targets in the units, or with the labels, that ``fit`` was given."""
+
+    @abc.abstractmethod
+    def _default_kernel(self) -> Kernel:
+        """Return the kernel where none is given."""
+
+    def _learned(self, name: str) -> Fitted:
+        if "_fitted" not in vars(self):
+            raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet: call fit before {name}.")
+        return self._fitted
+
+    def _keep(self, fitted: Fitted) -> None:
+        self._fitted = fitted
+        self._idata = None  # draws of an earlier fit are none of this one
+
+    def _new(self, X: Any) -> Array:
+        """Return new inputs as numbers ``(m, d)``, checked against those of the fit."""
+        return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
+
+    def _begin(self, n: int, sample_weight: Any) -> tuple[Any, Array | None]:
+        """Return which cases count at all, and the weights ``(n,)`` of those, or None if all are 1."""
+        self._seed = _seed(self.random_state)
+        if sample_weight is None:
+            return slice(None), None
+        weights = np.asarray(sample_weight, dtype=np.float64)
+        if weights.shape == ():
+            weights = np.full(n, float(weights))
+        if weights.shape != (n,):
+            raise ValueError(f"sample_weight must have shape ({n},), one for each case, got {weights.shape}.")
+        if not np.all(np.isfinite(weights)) or np.any(weights < 0):
+            raise ValueError("sample_weight must be finite and not negative. Leave those cases out, or weigh them 0.")
+        some = weights > 0
+        if not some.any():
+            raise ValueError("sample_weight is zero for all cases, which leaves none to learn from.")
+        return some, None if np.all(weights[some] == 1.0) else weights[some]
+
+    def _solved(self, X: Array, y: Any, likelihood: Likelihood, weights: Array | None, **options: Any) -> Whole:
+        """Return what all cases say, at the hyperparameters that they speak for."""
+        kernel = self._default_kernel() if self.kernel is None else self.kernel
+        strategy = None if self.hyper is None else get_strategy(self.hyper)
+        if strategy is not None and averages(strategy):
+            options |= {"draws": self.draws, "chains": CHAINS}
+        else:
+            options |= {"draws": 1, "chains": 1}
+        if weights is not None:
+            options["weights"] = weights
+        starts = self.starts
+        if starts is None and isinstance(self.hyper, str) and isinstance(strategy, Restartable):
+            starts = 1
+        solver = get_method("tap" if self.method is None else self.method, likelihood)
+        idata = fit(
+            self._with_names(X),
+            y,
+            kernel,
+            likelihood,
+            method=solver,
+            hyper=self.hyper,
+            priors=self._priors(kernel, likelihood),
+            bounds=self.bounds,
+            fixed=self.fixed,
+            starts=starts,
+            random_seed=self._seed,
+            inducing=self.inducing,
+            control=Control() if self.control is None else self.control,
+            progress=False,
+            **options,
+        )
+        said = {
+            "kernel": describe_kernel(as_kernel(kernel, tuned=strategy is not None)),
+            "likelihood": describe_likelihood(likelihood),
+            "method": describe_method(solver, likelihood),
+        }
+        known = {"kernel": kernel, "likelihood": likelihood, "method": solver}
+        given: dict[str, Any] = {name: known[name] for name in known if "program" in said[name]}
+        return Whole(idata, posterior(idata, **given), given, weights)
+
+    def _priors(self, kernel: Kernel, likelihood: Likelihood) -> Any:
+        """Return the priors that are given, and of a default kernel those of all that nothing else is said of."""
+        if self.kernel is not None or self.hyper is None:
+            return self.priors
+        given = dict(self.priors or {})
+        model = Model.of(kernel, likelihood)
+        own = () if self.likelihood is None else model.named  # a likelihood that is given has no priors but those given
+        without = {*given, *(self.bounds or {}), *as_names("fixed", self.fixed), *own}
+        return {**default_priors(model.params, without), **given}
+
+    def _streamed(
+        self, known: Fitted | None, X: Array, y: Any, weights: Array | None, likelihood: Likelihood
+    ) -> Streamed:
+        """Return what a batch adds to what is known: nothing, a stream, or all cases of ``fit``, under its kernel."""
+        if isinstance(known, Streamed):
+            stream = known.posterior
+        else:
+            options: dict[str, Any] = {
+                "classes": (False, True) if likelihood.targets == "binary" else None,
+                "random_seed": self._seed,
+            }
+            if isinstance(known, Whole):
+                problem, one = known.posterior.problem, known.posterior.parts[0].new_likelihood
+                stream = Stream(known.kernel, one, self.budget, **options)
+                t = problem.t > 0 if likelihood.targets == "binary" else problem.t
+                stream = _updated(stream, self._with_names(known.posterior.parts[0].X), t, known.weights)
+            else:
+                kernel = self._default_kernel() if self.kernel is None else self.kernel
+                stream = Stream(kernel, likelihood, self.budget, hyper=self.hyper, **options)
+        return Streamed(_updated(stream, self._with_names(X), y, weights))
+
+    def _with_names(self, X: Array) -> Any:
+        """Return inputs under the names of their columns, if they have names: kernels of some columns ask for them."""
+        names = getattr(self, "feature_names_in_", None)
+        return X if names is None else pd.DataFrame(X, columns=names)
+
+
+def is_streamed(model: GPEstimator) -> bool:
+    """Tell whether there is a ``partial_fit``, or raise an AttributeError that says which parameter it is not for."""
+    solver = None if model.method is None else get_method(model.method)
+    if solver is not None and solver.name != "tap":
+        raise AttributeError(f"partial_fit learns by method 'tap', got method={solver.name!r}. Leave it out.")
+    if model.hyper is not None and model.hyper not in SEARCHES:
+        raise AttributeError(
+            f"partial_fit keeps one kernel: hyper must be None or one of {list(SEARCHES)}, got {model.hyper!r}."
+        )
+    if model.inducing is not None:
+        raise AttributeError("partial_fit keeps as many inputs as budget says. Leave out inducing.")
+    return True
+
+
+def _updated(stream: Stream, X: Any, y: Any, weights: Array | None) -> Stream:
+    options: dict[str, Any] = {} if weights is None else {"weights": weights}
+    return stream.update(X, y, progress=False, **options)
+
+
+def _seed(random_state: Any) -> int:
+    return int(check_random_state(random_state).randint(LARGEST_SEED))

@@ -1,0 +1,298 @@
+"""What an estimator has learned: from all cases at once, from a stream, or class by class; all answer the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesgp_mf.container.draws import draw_targets
+from bayesgp_mf.container.loo import loo
+from bayesgp_mf.container.redraw import with_draws
+from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.kernels import Kernel, PerClass
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.optional import predictive_moments
+from bayesgp_mf.matrices.blas import one_thread_if_small
+from bayesgp_mf.matrices.factors import psd_root
+from bayesgp_mf.one_vs_rest import OneVsRest
+from bayesgp_mf.processes.mixture import Mixture
+from bayesgp_mf.processes.several_classes import Process
+from bayesgp_mf.processes.single import Posterior
+from bayesgp_mf.streams import Stream
+from bayesgp_mf.types import Array
+
+if TYPE_CHECKING:
+    from bayesgp_mf.container.groups import Container
+
+CHAINS = 4
+
+
+class NotThereError(UndefinedQuantityError, AttributeError):
+    """An attribute that a fit of this kind does not have; to ``hasattr``, and so to scikit-learn, it is not there."""
+
+
+class Fitted(Protocol):
+    """What has been learned."""
+
+    @property
+    def posterior(self) -> Any:
+        """What users hold: a posterior process, a stream, or one of these for each class."""
+
+    @property
+    def kernel(self) -> Kernel:
+        """With the parameters that were chosen."""
+
+    @property
+    def log_evidence(self) -> float:
+        """In nats."""
+
+    def loo(self) -> Any:
+        """Return ArviZ's leave-one-out estimate."""
+
+    def container(self, draws: int, seed: int) -> Container:
+        """Return what ArviZ takes, with so many draws for each of its chains."""
+
+    def predict_proba(self, X: Array) -> Array:
+        """Return probabilities ``(m,)`` of the second of two classes, or ``(m, C)`` of several."""
+
+    def moments(self, X: Array) -> tuple[Array, Array]:
+        """Return mean and variance ``(m,)`` of real targets."""
+
+    def covariance(self, X: Array) -> Array:
+        """Return the covariances ``(m, m)`` of real targets with Gaussian noise."""
+
+    def sample(self, X: Array, draws: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Return targets ``(draws, m)``, drawn jointly: real ones, or the numbers of classes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """What was learned from all cases at once, by `fit`.
+
+    Attributes
+    ----------
+    idata : InferenceData or DataTree
+        What `fit` returned; with a single draw, unless it averages over hyperparameters.
+    posterior : Posterior, MulticlassPosterior or Mixture
+        What was read from it.
+    given : dict
+        What `posterior` and `loo` ask for beside the container, as it does not hold it.
+    weights : (n,) array or None
+        Those of the cases.
+    """
+
+    idata: Container
+    posterior: Process | Mixture
+    given: dict[str, Any]
+    weights: Array | None = None
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel, if there is one."""
+        if isinstance(self.posterior, Mixture):
+            raise self._averages("kernel_", "[part.kernel for part in posterior_.parts]")
+        return self.posterior.kernel
+
+    @property
+    def log_evidence(self) -> float:
+        """That of the one setting, in nats."""
+        if isinstance(self.posterior, Mixture):
+            raise self._averages("log_evidence_", "posterior_.log_evidences")
+        return self.posterior.log_evidence
+
+    def loo(self) -> Any:
+        """Return the leave-one-out estimate from the cavities."""
+        return loo(self.idata, **self.given)
+
+    def container(self, draws: int, seed: int) -> Container:
+        """Return the container of the fit, with more draws."""
+        if isinstance(self.posterior, Mixture):
+            return self.idata
+        return with_draws(self.idata, self.posterior, CHAINS, draws, np.random.default_rng(seed))
+
+    def predict_proba(self, X: Array) -> Array:
+        """Return the probabilities of the posterior process."""
+        with one_thread_if_small(self.posterior.problem.n):
+            return self.posterior.predict_proba(X)
+
+    def moments(self, X: Array) -> tuple[Array, Array]:
+        """Return mean and variance of targets, over the settings of the hyperparameters too."""
+
+        def ask(part: Process, _: float) -> tuple[Array, Array]:
+            return target_moments(part.new_likelihood, *part.latent(X))
+
+        with one_thread_if_small(self.posterior.problem.n):
+            return self.posterior.moments(ask) if isinstance(self.posterior, Mixture) else ask(self.posterior, 1.0)
+
+    def covariance(self, X: Array) -> Array:
+        """Return the covariances of targets, over the settings of the hyperparameters too."""
+        parts = self.posterior.parts
+        weights = self.posterior.weights if isinstance(self.posterior, Mixture) else np.ones(1)
+        with one_thread_if_small(self.posterior.problem.n):
+            means = np.array([part.latent_mean(X) for part in parts])
+            means = means - weights @ means
+            each = (_covariance(part, X) for part in parts if isinstance(part, Posterior))
+            between = (weights[:, None] * means).T @ means
+            return np.asarray(sum(weight * one for weight, one in zip(weights, each, strict=True)) + between)
+
+    def sample(self, X: Array, draws: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Return targets, each draw at a setting of the hyperparameters."""
+        parts = self.posterior.parts
+        weights = self.posterior.weights if isinstance(self.posterior, Mixture) else np.ones(1)
+        part_of = np.sort(rng.choice(len(parts), size=draws, p=weights))
+        with one_thread_if_small(self.posterior.problem.n):
+            f = [parts[k].draw_new(X, int(np.sum(part_of == k)), rng) for k in np.unique(part_of)]
+        each = zip(np.unique(part_of), f, strict=True)
+        return np.concatenate([_targets(parts[k].new_likelihood, values, rng) for k, values in each])
+
+    def _averages(self, name: str, instead: str) -> NotThereError:
+        return NotThereError(
+            f"{name} is of one setting of the hyperparameters, and this fit averages over several: use {instead}."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Streamed:
+    """What was learned batch by batch, by ``partial_fit``."""
+
+    posterior: Stream
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel, as it is now."""
+        return self.posterior.kernel
+
+    @property
+    def log_evidence(self) -> float:
+        """An error to read: each batch was told from those before it."""
+        raise NotThereError("a stream has no evidence, but posterior_.log_score: how well it predicted each batch.")
+
+    def loo(self) -> Any:
+        """Raise: the cases are gone."""
+        raise NotThereError("a stream keeps no cases to leave out. How well it predicted each is posterior_.log_score.")
+
+    def container(self, draws: int, seed: int) -> Container:
+        """Return draws at the basis inputs."""
+        return self.posterior.to_container(draws=draws, chains=CHAINS, random_seed=seed)
+
+    def predict_proba(self, X: Array) -> Array:
+        """Return the probabilities of the stream."""
+        return self.posterior.predict_proba(X)
+
+    def moments(self, X: Array) -> tuple[Array, Array]:
+        """Return mean and variance of targets."""
+        return target_moments(self.posterior.likelihood, *self.posterior.latent(X))
+
+    def covariance(self, X: Array) -> Array:
+        """Return the covariances of targets."""
+        return _with_noise(self.posterior.likelihood, self._latent(X)[1])
+
+    def sample(self, X: Array, draws: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Return targets, drawn from the joint Gaussian at these inputs."""
+        mean, covariance = self._latent(X)
+        root = psd_root(covariance)
+        f = mean + rng.standard_normal((draws, root.shape[1])) @ root.T
+        return _targets(self.posterior.likelihood, f, rng)
+
+    def _latent(self, X: Array) -> tuple[Array, Array]:
+        """Return means ``(m,)`` and covariances ``(m, m)``: what the basis inputs say, and the prior for the rest."""
+        factor, kernel = self.posterior.factor, self.posterior.kernel
+        features = factor.features(kernel, X)
+        known = factor.inverse_factor @ features
+        covariance = kernel.gram(X) - features.T @ features + known.T @ known
+        return np.asarray(features.T @ factor.mean), np.asarray(covariance)
+
+
+@dataclass(frozen=True, eq=False)
+class EachClass:
+    """A classifier of each class against the rest, all of them of one kind.
+
+    Attributes
+    ----------
+    posterior : OneVsRest
+        Theirs together.
+    each : tuple of Whole or of Streamed
+        In the order of the classes.
+    """
+
+    posterior: OneVsRest
+    each: tuple[Whole, ...] | tuple[Streamed, ...]
+
+    @property
+    def kernel(self) -> Kernel:
+        """A kernel for each class."""
+        return PerClass(*[one.kernel for one in self.each])
+
+    @property
+    def log_evidence(self) -> float:
+        """An error to read: there is no joint model."""
+        raise self._separate("log_evidence_", "[p.log_evidence for p in posterior_.posteriors]")
+
+    def loo(self) -> Any:
+        """Raise: there is no joint model."""
+        raise self._separate("loo_", "posterior_.loo_proba")
+
+    def container(self, draws: int, seed: int) -> Container:
+        """Raise: there is no joint model."""
+        raise self._separate("idata_", "posterior_.posteriors")
+
+    def predict_proba(self, X: Array) -> Array:
+        """Return what each classifier says of its class, divided by the sum."""
+        return self.posterior.predict_proba(X)
+
+    def moments(self, X: Array) -> tuple[Array, Array]:
+        """Raise: targets are classes."""
+        raise UndefinedQuantityError("classes have no moments.")
+
+    def covariance(self, X: Array) -> Array:
+        """Raise: targets are classes."""
+        raise UndefinedQuantityError("classes have no covariances.")
+
+    def sample(self, X: Array, draws: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Draw each label by itself: there is no joint model to draw from."""
+        ends = np.cumsum(self.predict_proba(X), axis=1)
+        return np.asarray(np.sum(rng.random((draws, X.shape[0], 1)) > ends[:, :-1], axis=2))
+
+    def _separate(self, name: str, instead: str) -> NotThereError:
+        return NotThereError(
+            f"{name} is of a joint model, and one-vs-rest has a model for each class: use {instead}, or "
+            "multi_class='softmax'."
+        )
+
+
+def target_moments(likelihood: Likelihood, mean: Array, variance: Array) -> tuple[Array, Array]:
+    """Return mean and variance ``(m,)`` of targets whose latent values are Gaussian, or raise in words."""
+    found = predictive_moments(likelihood, mean, variance)
+    if found is None:
+        raise UndefinedQuantityError(
+            f"{type(likelihood).__name__} does not say what the mean of a target is (predictive_moments). Use "
+            "sample_y(X, n_samples) and the mean of the draws."
+        )
+    return found
+
+
+def _covariance(part: Posterior, X: Array) -> Array:
+    """Return the covariances ``(m, m)`` of targets at new cases, k(x,x') - k(x)' R k(x') and the noise."""
+    correction = part.solution.correction
+    features = part.problem.in_form(correction.form).features(part.kernel, part.X, X)
+    return _with_noise(part.new_likelihood, part.kernel.gram(X) - correction.quadratic(features))
+
+
+def _with_noise(likelihood: Likelihood, covariance: Array) -> Array:
+    """Return covariances ``(m, m)`` of targets, from those of latent values."""
+    noise = getattr(likelihood, "latent_noise", None)
+    if likelihood.targets != "real" or noise is None:
+        raise UndefinedQuantityError(
+            f"return_cov is for Gaussian noise, and this is {likelihood!r}. Use return_std=True, or the covariance of "
+            "draws, sample_y(X, n_samples)."
+        )
+    return np.asarray(covariance + noise.variance * np.eye(covariance.shape[0]))
+
+
+def _targets(likelihood: Likelihood, f: Array, rng: np.random.Generator) -> NDArray[Any]:
+    """Return targets ``(draws, m)`` of latent values ``(draws, m)``, or ``(draws, m, C)`` of several classes."""
+    drawn = draw_targets(likelihood, f[None], rng)[0]
+    return np.asarray(np.maximum(drawn, 0) if likelihood.targets == "binary" else drawn)

@@ -1,0 +1,198 @@
+"""Gaussian-process regression with scikit-learn's face."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.likelihoods import Gaussian
+from bayesgp_mf.sklearn.defaults import NOISE, SIGNAL, default_kernel
+from bayesgp_mf.sklearn.estimator import GPEstimator, is_streamed
+
+
+class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    r"""Gaussian-process regression for scikit-learn: of real targets, with outliers, or of counts.
+
+    A `bayesgp_mf.fit` with other words; the fit is in ``idata_``.
+
+    Parameters
+    ----------
+    kernel : Kernel or pymc.gp.cov.BaseCovariance, optional
+        Prior covariance. By default a `Gaussian` kernel with a length scale for each input, which suits standardised
+        inputs, and log-normal priors of its parameters and of the noise.
+    likelihood : Likelihood, optional
+        ``likelihoods.Gaussian`` by default, whose noise is tuned; or `StudentT`, `Poisson`, `NegativeBinomial`.
+    normalize_y : bool
+        Subtract the mean of the targets, and divide them by their standard deviation; predictions are in the units of
+        the targets again, what the fit says (``idata_``, ``log_evidence_``, ``kernel_``) is not. Give False for counts.
+        The default, None, normalises where neither kernel nor likelihood is given.
+    method : str or Solver, optional
+        As for `fit`; "tap" by default, which is exact with Gaussian noise.
+    hyper, priors, bounds, fixed, starts, inducing, control : optional
+        As for `fit`, but that a search has one start by default, as in scikit-learn. ``hyper=None`` keeps the kernel.
+    budget : int or None
+        Basis inputs of a stream, into which `partial_fit` learns.
+    draws : int
+        Draws of ``idata_`` for each of its four chains.
+    random_state : int, numpy.random.RandomState or None
+        Of random starts, and of draws.
+
+    Attributes
+    ----------
+    n_features_in_, feature_names_in_
+        Number of the inputs, and their names if they have names.
+    posterior_ : Posterior, Mixture or Stream
+        The posterior process of the (normalised) targets.
+    kernel_ : Kernel
+        With the parameters that were chosen.
+    log_evidence_ : float
+        In nats. Not of an average, where ``posterior_`` has several.
+    idata_ : InferenceData or DataTree
+        The fit for ArviZ.
+    loo_ : ELPDData
+        Its leave-one-out estimate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> X = np.linspace(-2.0, 2.0, 40)[:, None]
+    >>> y = 10.0 + np.sin(2.0 * X[:, 0]) + 0.1 * np.random.default_rng(1).standard_normal(40)
+    >>> model = bgp.sklearn.GPRegressor(random_state=1).fit(X, y)
+    >>> mean, sd = model.predict([[0.0], [1.0]], return_std=True)
+    >>> mean.round(1)
+    array([10. , 10.9])
+    """
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        likelihood: Any = None,
+        *,
+        normalize_y: bool | None = None,
+        method: Any = None,
+        hyper: Any = "evidence",
+        priors: Any = None,
+        bounds: Any = None,
+        fixed: Any = (),
+        starts: int | None = None,
+        inducing: Any = None,
+        control: Any = None,
+        budget: int | None = 200,
+        draws: int = 250,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            kernel,
+            likelihood,
+            method=method,
+            hyper=hyper,
+            priors=priors,
+            bounds=bounds,
+            fixed=fixed,
+            starts=starts,
+            inducing=inducing,
+            control=control,
+            budget=budget,
+            draws=draws,
+            random_state=random_state,
+        )
+        self.normalize_y = normalize_y
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to cases with targets.
+
+        Parameters
+        ----------
+        X : (n, d) array_like
+            Inputs, finite: numbers, or a data frame of numbers.
+        y : (n,) array_like
+            Targets.
+        sample_weight : (n,) array_like, optional
+            How often each case counts, as a power of its likelihood (`fit`, ``weights``); one of weight 0 is left out.
+
+        Raises
+        ------
+        ValueError
+            If an argument or a parameter is malformed.
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        some, weights = self._begin(X.shape[0], sample_weight)
+        X, y = X[some], y[some].astype(np.float64)
+        self._set_units(y, weights)
+        self._keep(self._solved(X, (y - self._centre) / self._unit, self._likelihood(), weights))
+        return self
+
+    @available_if(is_streamed)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from more cases, which are then forgotten: a `streams.Stream`, of at most ``budget`` basis inputs.
+
+        After `fit` it goes on from there, under the kernel that was chosen. By itself it keeps the kernel that it
+        starts with for the first 2000 cases, and then chooses it by ``hyper``; targets are normalised by those of the
+        first call.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`.
+        """
+        known = vars(self).get("_fitted")
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=known is None)
+        some, weights = self._begin(X.shape[0], sample_weight)
+        X, y = X[some], y[some].astype(np.float64)
+        if known is None:
+            self._set_units(y, weights)
+        self._keep(self._streamed(known, X, (y - self._centre) / self._unit, weights, self._likelihood()))
+        return self
+
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Return the mean of the targets of new cases, and on request how far they may be from it.
+
+        Parameters
+        ----------
+        X : (m, d) array_like
+            Inputs.
+        return_std : bool
+            Also return the standard deviation ``(m,)`` of each target, noise and all.
+        return_cov : bool
+            Also return the covariances ``(m, m)`` of the targets, whose noise must be Gaussian.
+
+        Returns
+        -------
+        (m,) array, or a pair
+        """
+        check_is_fitted(self)
+        if return_std and return_cov:
+            raise ValueError("return_std and return_cov are two answers: ask for one of them.")
+        fitted, X = self._learned("predict"), self._new(X)
+        mean, variance = fitted.moments(X)
+        mean = self._as_given(mean)
+        if return_cov:
+            return mean, fitted.covariance(X) * self._unit**2
+        return (mean, np.sqrt(variance) * self._unit) if return_std else mean
+
+    def _set_units(self, y: Any, weights: Any) -> None:
+        """Keep mean and standard deviation of the targets, or 0 and 1."""
+        normal = self.kernel is None and self.likelihood is None if self.normalize_y is None else self.normalize_y
+        self._centre, self._unit = 0.0, 1.0
+        if normal:
+            self._centre = float(np.average(y, weights=weights))
+            spread = float(np.sqrt(np.average((y - self._centre) ** 2, weights=weights)))
+            self._unit = spread if spread > 0 else 1.0
+
+    def _as_given(self, targets: Any) -> Any:
+        return self._centre + self._unit * targets
+
+    def _default_kernel(self) -> Kernel:
+        return default_kernel(self.n_features_in_, self.bounds, SIGNAL)
+
+    def _likelihood(self) -> Any:
+        likelihood = Gaussian(NOISE) if self.likelihood is None else self.likelihood
+        if getattr(likelihood, "targets", "real") != "real":
+            raise ValueError(f"GPRegressor is for real targets, and {likelihood!r} has classes. Use GPClassifier.")
+        return likelihood

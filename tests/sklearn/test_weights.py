@@ -1,0 +1,75 @@
+"""Weights of cases: none, twice, and in between."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bayesgp_mf as bgp
+from bayesgp_mf.kernels import Gaussian
+from bayesgp_mf.likelihoods import Gaussian as Noise
+
+GPClassifier, GPRegressor = bgp.sklearn.GPClassifier, bgp.sklearn.GPRegressor
+KERNEL = Gaussian(0.8, 3.0)
+RNG = np.random.default_rng(5)
+X = RNG.standard_normal((30, 2))
+REAL = np.sin(2.0 * X[:, 0]) + 0.3 * RNG.standard_normal(30)
+LABELS = np.array(["a", "b", "c"])[np.digitize(REAL, [-0.4, 0.4])]
+NEW = RNG.standard_normal((6, 2))
+
+MODELS = {
+    "regression": (GPRegressor(KERNEL, Noise(0.1), hyper=None), REAL, "predict"),
+    "default regressor": (GPRegressor(), REAL, "predict"),
+    "classifier": (GPClassifier(), LABELS == "a", "predict_proba"),
+    "three classes": (GPClassifier(KERNEL, hyper=None), LABELS, "predict_proba"),
+    "Laplace": (GPClassifier(KERNEL, bgp.Logit(), method="laplace", hyper=None), LABELS == "a", "predict_proba"),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_case_of_weight_zero_is_left_out(name):
+    model, y, ask = MODELS[name]
+    weights = np.where(np.arange(30) % 3 == 0, 0.0, 1.0)
+    without = getattr(model.fit(X[weights > 0], y[weights > 0]), ask)(NEW)
+    np.testing.assert_array_equal(getattr(model.fit(X, y, sample_weight=weights), ask)(NEW), without)
+    assert np.abs(getattr(model.fit(X, y), ask)(NEW) - without).max() > 1e-4
+
+
+@pytest.mark.parametrize("name", ["regression", "Laplace"])
+def test_weight_two_is_the_case_twice(name):
+    model, y, ask = MODELS[name]
+    weights = np.where(np.arange(30) % 3 == 0, 2.0, 1.0)
+    twice = np.repeat(np.arange(30), weights.astype(int))
+    expected = getattr(model.fit(X[twice], y[twice]), ask)(NEW)
+    np.testing.assert_allclose(getattr(model.fit(X, y, sample_weight=weights), ask)(NEW), expected, rtol=1e-7)
+    assert np.abs(getattr(model.fit(X, y), ask)(NEW) - expected).max() > 1e-3
+
+
+def test_a_weight_moves_tap_towards_the_label():
+    model = GPClassifier(KERNEL, hyper=None)
+    y = LABELS == "a"
+    p = [model.fit(X, y, sample_weight=np.where(y, w, 1.0)).predict_proba(NEW)[:, 1] for w in (0.5, 1.0, 2.0)]
+    assert np.all(p[0] < p[1])
+    assert np.all(p[1] < p[2])
+
+
+def test_targets_are_normalised_by_their_weights():
+    weights = np.where(np.arange(30) % 3 == 0, 2.0, 1.0)
+    twice = np.repeat(np.arange(30), weights.astype(int))
+    model = GPRegressor(KERNEL, Noise(0.1), hyper=None, normalize_y=True)
+    expected = model.fit(X[twice], 100.0 + REAL[twice]).predict(NEW)
+    np.testing.assert_allclose(model.fit(X, 100.0 + REAL, sample_weight=weights).predict(NEW), expected, rtol=1e-9)
+
+
+def test_bad_weights_are_refused():
+    model = GPRegressor(KERNEL, Noise(0.1), hyper=None)
+    for weights, message in (
+        (np.ones(29), r"shape \(30,\), one for each case, got \(29,\)"),
+        (-np.ones(30), "finite and not negative"),
+        (np.full(30, np.nan), "finite and not negative"),
+        (np.zeros(30), "zero for all cases"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.fit(X, REAL, sample_weight=weights)
+    with pytest.raises(ValueError, match="among the cases whose weight is not 0"):
+        GPClassifier().fit(X, LABELS, sample_weight=LABELS == "a")
