@@ -103,7 +103,8 @@ def test_outliers_are_as_many_as_said_and_students_t_minds_them_less(monkeypatch
     found = robust.scores(0.3, 1)
     assert found["student"]["all"] > found["gaussian"]["all"] + 0.2
     assert found["student"]["good"] > found["student"]["all"]
-    assert found["student"]["likelihood"] == {"likelihood": "StudentT", "scale": 0.2, "df": 2.0}
+    assert found["student"]["likelihood"]["df"] == 2.0
+    assert 0.1 < found["student"]["likelihood"]["scale"] < 1.0  # tuned
 
 
 def test_the_checks_of_outliers_can_fail():
