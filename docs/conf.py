@@ -90,6 +90,11 @@ def _skip_tuple_fields(app, what, name, obj, skip, options):
     return True if type(obj).__name__ == "_tuplegetter" else None
 
 
+def _skip_requests(app, what, name, obj, skip, options):
+    """Leave out what scikit-learn makes for its metadata routing, which is documented there, with links of its own."""
+    return True if name.startswith("set_") and name.endswith("_request") else None
+
+
 def _close_fences(app, docname, source):
     """Drop the empty line that ends the expected output of a doctest before the fence is closed."""
     source[0] = source[0].replace("\n\n```\n", "\n```\n")
@@ -98,3 +103,4 @@ def _close_fences(app, docname, source):
 def setup(app):
     app.connect("source-read", _close_fences)
     app.connect("autodoc-skip-member", _skip_tuple_fields)
+    app.connect("autodoc-skip-member", _skip_requests)
