@@ -131,7 +131,8 @@ def parameters(likelihood: Likelihood) -> Mapping[str, float]:
     """Return the parameters by name: those that may be tuned, or random in a model of PyMC.
 
     The attribute ``parameters``; without it there are none. With it go the methods ``with_parameters(**values)``, which
-    returns the likelihood with others, and ``parameter_derivative(name, t, mean, variance)``, that of `log_partition`.
+    returns the likelihood with others, and ``parameter_derivative(name, t, mean, variance)``, that of `log_partition`
+    and of its two derivatives in the mean.
     """
     found: Mapping[str, float] = getattr(likelihood, "parameters", {})
     return found

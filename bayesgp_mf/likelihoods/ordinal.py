@@ -11,7 +11,7 @@ from numpy.polynomial.legendre import leggauss
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from bayesgp_mf.likelihoods.base import check_gaussian_variance, check_variance, in_added_variance, refuse_probabilities
+from bayesgp_mf.likelihoods.base import check_gaussian_variance, check_variance, of_added_variance, refuse_probabilities
 from bayesgp_mf.likelihoods.moments import from_moments
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
@@ -93,9 +93,10 @@ class Ordinal:
         """Return the likelihood with another noise variance."""
         return replace(self, **values)
 
-    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Array:
+    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
         """Return the derivative of `log_partition` in the noise variance, which adds to that of the Gaussian."""
-        return in_added_variance(self.log_partition(t, mean, variance))
+        derivs = self.log_partition(t, mean, variance)
+        return of_added_variance(derivs, *self.higher_derivatives(t, mean, variance, derivs))
 
     def check_targets(self, name: str, t: Array) -> None:
         """Raise a ValueError if the targets are not numbers of levels."""

@@ -11,7 +11,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf.hyper import EvidenceScore, LogNormal, LooScore, Objective, Target
 from bayesgp_mf.hyper.scores import CorrectedScore
 from bayesgp_mf.inference.solver import Traits, traits_of
-from bayesgp_mf.likelihoods import Gaussian
+from bayesgp_mf.likelihoods import Gaussian, Ordinal
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.online import Online
 
@@ -26,6 +26,7 @@ CASES = {
     "gaussian": (Gaussian(0.3), MEASURED),
     "student": (bgp.StudentT(0.4, 4.0), MEASURED),
     "negative binomial": (bgp.NegativeBinomial(2.0), COUNTS),
+    "ordinal": (Ordinal((0.5, 2.5), 0.4), np.clip(COUNTS, 0.0, 2.0)),
 }
 PRIORS = {"noise_variance": LogNormal(), "df": LogNormal(1.0, 1.0)}
 SOLVERS = {name: METHODS[name] for name in ("tap", "naive", "variational", "laplace", "exact", "online")}

@@ -72,7 +72,7 @@ def test_all_is_as_asked_and_no_record_may_change(results):
 @pytest.mark.parametrize(
     ("task", "changed", "failing"),
     [
-        ("Poisson, simulated 1", {"tap": "laplace"}, "Counts: TAP's means off NUTS beyond its error, sd"),
+        ("Poisson, simulated 1", {"tap": "laplace"}, "Counts and levels: TAP's means off NUTS beyond its error, sd"),
         ("StudentT, skin folds", {"tap": "laplace"}, "Outliers: TAP's means off NUTS beyond its error, sd"),
         ("Binomial, diabetics", {"laplace": "tap"}, "Control: Laplace's means off NUTS in each set, sd"),
         (against_nuts.STUDY.tasks[-1].name, {"far": "near"}, "Contradictions: share that the quality calls off"),

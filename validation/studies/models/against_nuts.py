@@ -123,11 +123,11 @@ def conclude(results: Mapping[str, Any]) -> Findings:
         (
             "Latent values at the training inputs, hyperparameters fixed. Of each likelihood three sets are simulated "
             "(30, 40 and 60 cases) and one is real: coal-mining disasters with the years observed as exposure; of the "
-            "Pima women pregnancies by age, diabetics among all women of an age, and skin folds by body mass index, "
-            "one of which is a gross outlier. One in ten of the simulated measurements is far off. The reference is "
-            "NUTS on PyMC's likelihoods, four chains of 10,000 draws, recorded by validation.studies.models.record. "
-            "Laplace is Gaussian about the mode, which is no mean where the likelihood is skewed: its errors show "
-            "that the comparison would find such a one.",
+            "Pima women pregnancies by age, diabetics among all women of an age, skin folds by body mass index, one of "
+            "which is a gross outlier, and levels of pregnancies by age. One in ten of the simulated measurements is "
+            "far off. The reference is NUTS on PyMC's likelihoods, four chains of 10,000 draws, recorded by "
+            "validation.studies.models.record. Laplace is Gaussian about the mode, which is no mean where the "
+            "likelihood is skewed: its errors show that the comparison would find such a one.",
             Table(
                 "Largest and rms error of a posterior mean, and largest relative error of a standard deviation, in "
                 "posterior standard deviations; last, the largest Monte-Carlo standard error of a mean.",
@@ -173,8 +173,8 @@ def checks_of(sets: Mapping[tuple[str, str], Mapping[str, Any]]) -> tuple[Check,
         at_most("NUTS: largest r-hat", max(found["r_hat"] for found in sets.values()), R_HAT),
         at_least("NUTS: fewest effective draws", min(found["effective"] for found in sets.values()), EFFECTIVE),
         at_most("NUTS: divergences", sum(found["divergences"] for found in sets.values()), 0.0),
-        at_most("Counts: TAP's means off NUTS beyond its error, sd", beyond(counts, "tap", "mean"), NEAR),
-        at_most("Counts: TAP's sds off NUTS beyond its error, share", beyond(counts, "tap", "sd"), SD_NEAR),
+        at_most("Counts and levels: TAP's means off NUTS beyond its error, sd", beyond(counts, "tap", "mean"), NEAR),
+        at_most("Counts and levels: TAP's sds off NUTS beyond its error, share", beyond(counts, "tap", "sd"), SD_NEAR),
         at_most("Outliers: TAP's means off NUTS beyond its error, sd", beyond(outliers, "tap", "mean"), NEAR),
         at_most("Outliers: TAP's sds off NUTS beyond its error, share", beyond(outliers, "tap", "sd"), SD_NEAR),
         at_least("Control: Laplace's means off NUTS in each set, sd", _least(sets, "laplace"), NEAR),

@@ -2,7 +2,8 @@
 
 The real ones are coal-mining disasters in Britain (counts by the year, of which two are not known, taken two years at a
 time: years observed are the exposure), and of the Pima women of the package the pregnancies of fifty, the diabetics
-among all women of an age, and skin folds of fifty, one of which is a gross outlier.
+among all women of an age, skin folds of fifty, one of which is a gross outlier, and of fifty how many pregnancies in
+four levels.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 import bayesgp_mf as bgp
 from bayesgp_mf.datasets import load_pima
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import Binomial, Likelihood, NegativeBinomial, Poisson, StudentT
+from bayesgp_mf.likelihoods import Binomial, Likelihood, NegativeBinomial, Ordinal, Poisson, StudentT
 from bayesgp_mf.types import Array
 
 SIMULATED = 3
@@ -25,6 +26,8 @@ SIZES = (30, 40, 60)
 DISPERSION = 2.0
 SCALE, DF, FAR = 0.3, 4.0, 0.1
 """Of Student's t; the share of simulated targets that are moved far away."""
+CUTS = (-1.0, 0.0, 1.2)
+"""Between ordered levels."""
 UNKNOWN = -1
 # fmt: off
 DISASTERS = (
@@ -89,6 +92,13 @@ def student_t(seed: int) -> Model:
     return Model(X, y, np.zeros(f.size), _KERNEL, likelihood)
 
 
+def ordinal(seed: int) -> Model:
+    """Return one of four ordered levels for each case."""
+    X, f, rng = _process(seed, 4)
+    likelihood = Ordinal(CUTS, 0.5)
+    return Model(X, likelihood.sample(f, rng), np.zeros(f.size), _KERNEL, likelihood)
+
+
 def disasters() -> Model:
     """Return disasters in two years each, with the years that are known as exposure."""
     count = np.array((*DISASTERS, UNKNOWN), dtype=float).reshape(-1, 2)  # 111 years: the last pair has one
@@ -124,6 +134,13 @@ def skin_folds() -> Model:
     return Model(X, y, np.zeros(y.size), bgp.kernels.Gaussian(1.5, 1.0), StudentT(0.6, DF))
 
 
+def parity() -> Model:
+    """Return levels of the pregnancies of fifty women by the logarithm of their age: none or one, up to 3, 6, more."""
+    npreg, age = _pima("npreg", "age")
+    X, y = np.log(age[:50, None]), np.searchsorted([1.5, 3.5, 6.5], npreg[:50]).astype(float)
+    return Model(X, y, np.zeros(50), bgp.kernels.Gaussian(0.3, 2.0), Ordinal(CUTS))
+
+
 def _process(seed: int, kind: int) -> tuple[Array, Array, np.random.Generator]:
     """Return inputs, a function drawn from the prior at them, and the generator that goes on."""
     rng = np.random.default_rng([19, kind, seed])
@@ -147,16 +164,18 @@ _SIMULATORS: Mapping[str, Callable[[int], Model]] = {
     "Poisson": poisson,
     "NegativeBinomial": negative_binomial,
     "Binomial": binomial,
+    "Ordinal": ordinal,
     "StudentT": student_t,
 }
 _REAL: Mapping[str, tuple[str, Callable[[], Model]]] = {
     "Poisson": ("coal-mining disasters", disasters),
     "NegativeBinomial": ("pregnancies", pregnancies),
     "Binomial": ("diabetics", diabetics),
+    "Ordinal": ("levels of pregnancies", parity),
     "StudentT": ("skin folds", skin_folds),
 }
 LIKELIHOODS = tuple(_SIMULATORS)
-COUNTS = ("Poisson", "NegativeBinomial", "Binomial")
+COUNTS = ("Poisson", "NegativeBinomial", "Binomial", "Ordinal")
 """Those of which nearness is promised."""
 NAMES: Mapping[str, tuple[str, ...]] = {
     likelihood: (*(f"simulated {seed + 1}" for seed in range(SIMULATED)), _REAL[likelihood][0])

@@ -53,6 +53,10 @@ def _observe(model: Model, value: Any) -> None:
             pm.NegativeBinomial("y", mu=pm.math.exp(value), alpha=known.dispersion, observed=model.y)
         case "Binomial":
             pm.Binomial("y", n=np.asarray(known.trials, dtype=np.int64), logit_p=value, observed=model.y)
+        case "Ordinal":
+            sd = np.sqrt(known.noise_variance)  # PyMC's own sigma does not divide the cuts
+            cuts, levels = np.asarray(known.cuts) / sd, model.y.astype(np.int64)
+            pm.OrderedProbit("y", eta=value / sd, cutpoints=cuts, compute_p=False, observed=levels)
         case "StudentT":
             pm.StudentT("y", nu=known.df, mu=value, sigma=known.scale, observed=model.y)
         case other:
