@@ -165,7 +165,7 @@ class Quality:
         assert self.remaining is not None
         assert self.correction is not None
         if self.left_out == 0.0:
-            return "under Gaussian noise there is nothing left out."
+            return "there is nothing left out: of Gaussian noise, and of a single case, the posterior is exact."
         known = (
             f"the log evidence as it stands is off by about {abs(self.correction):.2g} nats, corrected by "
             f"{self.remaining:.2g}; probabilities may be off by up to about {self.probability_error:.2g}, "

@@ -59,5 +59,7 @@ def _raises_variance(target: Target, end: Array, which: int, outward: Array) -> 
     """Return whether prior variances grow where one parameter goes on beyond its bound."""
     further = end.copy()
     further[which] += BEYOND * outward[which]
+    if not target.allows(further):  # a parameter of the likelihood, which goes no further
+        return False
     here, there = (target.model_at(x).kernel.diag(target.X) for x in (end, further))
     return bool(np.all(there >= here) and np.any(there > here * (1.0 + 0.01 * BEYOND)))

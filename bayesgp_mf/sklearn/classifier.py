@@ -221,6 +221,11 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
 
     def _likelihood(self) -> Any:
         if self.likelihood is not None:
+            if getattr(self.likelihood, "targets", "binary") == "real":
+                raise ValueError(
+                    f"GPClassifier is for labels, and {self.likelihood!r} has counts, levels or measurements. Use "
+                    "GPRegressor."
+                )
             return self.likelihood
         return Softmax() if self._is_joint() and self.classes_.size > 2 else Probit()
 

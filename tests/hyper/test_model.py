@@ -126,3 +126,19 @@ def test_a_search_that_goes_on_keeps_its_limits():
     again = then.going_on_from(then.model_at(then.start + 1.0))
     np.testing.assert_array_equal(again.upper, first.upper)
     assert again.likelihood.noise_variance == pytest.approx(0.3 * np.exp(2.0))
+
+
+def test_a_flip_that_ends_at_its_limit_is_told_so():
+    labels = np.random.default_rng(0).poisson(3.0, 12) > 2
+    with pytest.warns(bgp.BoundWarning):
+        idata = bgp.fit(
+            np.linspace(0.0, 5.0, 12),
+            labels,
+            bgp.kernels.Gaussian(1.0, 1.0),
+            bgp.Probit(flip=0.4999999),
+            hyper="evidence",
+            starts=1,
+            draws=2,
+            random_seed=1,
+        )
+    assert 0.0 < float(idata["fit"]["flip"]) < 0.5

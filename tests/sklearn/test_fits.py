@@ -215,6 +215,8 @@ def test_what_is_not_there_is_said(cases):
         GPClassifier(multi_class="ovo").fit(X, labels)
     with pytest.raises(ValueError, match=r"GPRegressor is for real targets, and Probit.*Use GPClassifier"):
         GPRegressor(likelihood=bgp.Probit()).fit(X, real)
+    with pytest.raises(ValueError, match=r"GPClassifier is for labels, and Ordinal.*Use GPRegressor"):
+        GPClassifier(likelihood=bgp.Ordinal([0.0])).fit(X, labels)
     with pytest.raises(ValueError, match="ask for one of them"):
         GPRegressor(hyper=None).fit(X, real).predict(new, return_std=True, return_cov=True)
     with pytest.raises(ValueError, match="n_samples must be a positive integer"):
