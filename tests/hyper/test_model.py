@@ -130,9 +130,9 @@ def test_a_search_that_goes_on_keeps_its_limits():
 
 def test_a_flip_that_ends_at_its_limit_is_told_so():
     labels = np.random.default_rng(0).poisson(3.0, 12) > 2
-    with pytest.warns(bgp.BoundWarning):
+    with pytest.warns((bgp.BoundWarning, bgp.ConvergenceWarning)) as said:
         idata = bgp.fit(
-            np.linspace(0.0, 5.0, 12),
+            np.linspace(0.0, 5.0, 12)[:, None],
             labels,
             bgp.kernels.Gaussian(1.0, 1.0),
             bgp.Probit(flip=0.4999999),
@@ -142,3 +142,4 @@ def test_a_flip_that_ends_at_its_limit_is_told_so():
             random_seed=1,
         )
     assert 0.0 < float(idata["fit"]["flip"]) < 0.5
+    assert any("flip = 0.5 (upper)" in str(each.message) for each in said)
