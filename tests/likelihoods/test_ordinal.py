@@ -98,7 +98,7 @@ def test_the_noise_is_a_parameter():
     def at(noise: float) -> np.ndarray:
         return LIKELIHOOD.with_parameters(noise_variance=noise).log_partition(t, mean, variance).value
 
-    slope = LIKELIHOOD.parameter_derivative("noise_variance", t, mean, variance)
+    slope = LIKELIHOOD.parameter_derivative("noise_variance", t, mean, variance).value
     np.testing.assert_allclose(slope, (at(0.5001) - at(0.4999)) / 2e-4, rtol=1e-6)
     assert LIKELIHOOD.parameters == {"noise_variance": 0.5}
 
