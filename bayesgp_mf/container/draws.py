@@ -52,7 +52,7 @@ def draw_training(
     f = f.reshape(*node.shape, *problem.latent_shape)
     found: dict[str, NDArray[Any]] = {
         "f": f,
-        "y": _targets_of_nodes(posterior, f, node, rng, lambda part: part.problem.likelihood),
+        "y": targets_of_nodes(posterior, f, node, rng, lambda part: part.problem.likelihood),
     }
     if smooth:  # a step takes two values, of which nothing can be learnt about leaving cases out
         found["log_likelihood"] = log_likelihood.reshape(*node.shape, problem.n)
@@ -69,16 +69,16 @@ def draw_new(
     """
     m = X_new.shape[0]
     try:
-        f, jointly = _draw_latent(posterior, X_new, node, rng), m
+        f, jointly = draw_latent(posterior, X_new, node, rng), m
     except NotJointlyError:
         jointly = -(-m // -(-m // LARGEST_JOINT))
         f = np.empty((*node.shape, m, *posterior.problem.latent_shape[1:]))
         for block in blocks(m, jointly):
-            f[:, :, block] = _draw_latent(posterior, X_new[block], node, rng)
-    return {"f": f, "y": _targets_of_nodes(posterior, f, node, rng, lambda part: part.new_likelihood)}, jointly
+            f[:, :, block] = draw_latent(posterior, X_new[block], node, rng)
+    return {"f": f, "y": targets_of_nodes(posterior, f, node, rng, lambda part: part.new_likelihood)}, jointly
 
 
-def _draw_latent(posterior: Process | Mixture, X_new: Array, node: NDArray[np.intp], rng: np.random.Generator) -> Array:
+def draw_latent(posterior: Process | Mixture, X_new: Array, node: NDArray[np.intp], rng: np.random.Generator) -> Array:
     """Draw latent values ``(chains, draws, m)`` jointly."""
     if len(posterior.parts) == 1:
         f = posterior.parts[0].draw_at(X_new, node.size, rng)
@@ -89,7 +89,7 @@ def _draw_latent(posterior: Process | Mixture, X_new: Array, node: NDArray[np.in
     return f
 
 
-def _targets_of_nodes(
+def targets_of_nodes(
     posterior: Process | Mixture,
     f: Array,
     node: NDArray[np.intp],

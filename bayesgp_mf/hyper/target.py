@@ -105,6 +105,7 @@ class Target:
     upper: Array = field(init=False)
     _owners: NDArray[np.str_] = field(init=False, repr=False)  # the parameter of each entry of the model's log vector
     _free: NDArray[np.bool_] = field(init=False, repr=False)  # which of those entries are free
+    _most: Array = field(init=False, repr=False)  # below what the likelihood takes the free ones, in the logarithm
     # of the last Gram matrix of low rank, if there was one: the next is a kernel nearby
     _pivots: list[NDArray[np.intp]] = field(init=False, repr=False, default_factory=list)
 
@@ -128,6 +129,7 @@ class Target:
         lower, upper = self._limits(owners)
         names = tuple(np.array(log_vector_names(model))[free].tolist())
         values = {"start": log_vector(model)[free], "lower": lower[free], "upper": upper[free]}
+        values["_most"] = np.log([model.limit(owner) for owner in owners[free]])
         for attribute, value in {**values, "fixed": fixed, "names": names, "_owners": owners, "_free": free}.items():
             object.__setattr__(self, attribute, value)
 
@@ -188,8 +190,7 @@ class Target:
 
     def allows(self, log_free: Array) -> bool:
         """Tell whether the likelihood takes parameters of these logarithms ``(p,)``, be they likely or not."""
-        limits = np.array([self.model.limit(name) for name in self.owners]) if self.model.named else np.inf
-        return bool(np.all(np.exp(log_free) < limits))
+        return bool(np.all(log_free < self._most))
 
     def check_bounds(self, values: Mapping[str, Array]) -> None:
         """Raise a ValueError if values of parameters, by name, are outside their bounds."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgp_mf.container.draws import draw_targets
+from bayesgp_mf.container.draws import draw_latent, draw_targets, targets_of_nodes
 from bayesgp_mf.container.loo import loo
 from bayesgp_mf.container.redraw import with_draws
 from bayesgp_mf.errors import UndefinedQuantityError
@@ -129,8 +129,7 @@ class Whole:
 
     def covariance(self, X: Array) -> Array:
         """Return the covariances of targets, over the settings of the hyperparameters too."""
-        parts = self.posterior.parts
-        weights = self.posterior.weights if isinstance(self.posterior, Mixture) else np.ones(1)
+        parts, weights = self.posterior.parts, self._weights
         with one_thread_if_small(self.posterior.problem.n):
             means = np.array([part.latent_mean(X) for part in parts])
             means = means - weights @ means
@@ -140,13 +139,16 @@ class Whole:
 
     def sample(self, X: Array, draws: int, rng: np.random.Generator) -> NDArray[Any]:
         """Return targets, each draw at a setting of the hyperparameters."""
-        parts = self.posterior.parts
-        weights = self.posterior.weights if isinstance(self.posterior, Mixture) else np.ones(1)
-        part_of = np.sort(rng.choice(len(parts), size=draws, p=weights))
+        node = np.sort(rng.choice(self._weights.size, size=(1, draws), p=self._weights))
         with one_thread_if_small(self.posterior.problem.n):
-            f = [parts[k].draw_new(X, int(np.sum(part_of == k)), rng) for k in np.unique(part_of)]
-        each = zip(np.unique(part_of), f, strict=True)
-        return np.concatenate([_targets(parts[k].new_likelihood, values, rng) for k, values in each])
+            f = draw_latent(self.posterior, X, node, rng)
+            drawn = targets_of_nodes(self.posterior, f, node, rng, lambda part: part.new_likelihood)
+        return _numbered(self.posterior.problem.likelihood, drawn[0])
+
+    @property
+    def _weights(self) -> Array:
+        """Those of the settings of the hyperparameters, which sum to one."""
+        return self.posterior.weights if isinstance(self.posterior, Mixture) else np.ones(1)
 
     def _averages(self, name: str, instead: str) -> NotThereError:
         return NotThereError(
@@ -195,7 +197,7 @@ class Streamed:
         mean, covariance = self._latent(X)
         root = psd_root(covariance)
         f = mean + rng.standard_normal((draws, root.shape[1])) @ root.T
-        return _targets(self.posterior.likelihood, f, rng)
+        return _numbered(self.posterior.likelihood, draw_targets(self.posterior.likelihood, f[None], rng)[0])
 
     def _latent(self, X: Array) -> tuple[Array, Array]:
         """Return means ``(m,)`` and covariances ``(m, m)``: what the basis inputs say, and the prior for the rest."""
@@ -292,7 +294,6 @@ def _with_noise(likelihood: Likelihood, covariance: Array) -> Array:
     return np.asarray(covariance + noise.variance * np.eye(covariance.shape[0]))
 
 
-def _targets(likelihood: Likelihood, f: Array, rng: np.random.Generator) -> NDArray[Any]:
-    """Return targets ``(draws, m)`` of latent values ``(draws, m)``, or ``(draws, m, C)`` of several classes."""
-    drawn = draw_targets(likelihood, f[None], rng)[0]
+def _numbered(likelihood: Likelihood, drawn: NDArray[Any]) -> NDArray[Any]:
+    """Return drawn targets ``(draws, m)``, labels as numbers of classes."""
     return np.asarray(np.maximum(drawn, 0) if likelihood.targets == "binary" else drawn)
