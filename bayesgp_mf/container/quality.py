@@ -112,7 +112,8 @@ class Quality:
     @property
     def probability_error(self) -> float | None:
         """The scale of the largest errors of probabilities, measured or estimated; None where it is not known."""
-        if not self.left_out:  # of Gaussian noise nothing is left out
+        # the evidence of cases that know nothing of each other is exact, and probabilities where they are need not be
+        if self.left_out is None or not (self.left_out or self.probability_shift):
             return self.left_out
         if self.probability_shift is not None:
             return BESIDE_SHIFT + TIMES_SHIFT * self.probability_shift
@@ -164,8 +165,8 @@ class Quality:
         assert self.left_out is not None
         assert self.remaining is not None
         assert self.correction is not None
-        if self.left_out == 0.0:
-            return "there is nothing left out: of Gaussian noise, and of a single case, the posterior is exact."
+        if self.left_out == 0.0 and not self.probability_error:
+            return "there is nothing left out of the log evidence, as under Gaussian noise or of a single case."
         known = (
             f"the log evidence as it stands is off by about {abs(self.correction):.2g} nats, corrected by "
             f"{self.remaining:.2g}; probabilities may be off by up to about {self.probability_error:.2g}, "

@@ -207,3 +207,18 @@ def test_a_method_of_ones_own_is_not_judged(kind):
     idata = bgp.fit(X, Y, KERNEL, method=Counted(kind), **FEW)
     assert quality(idata).verdict == "unknown"
     assert "log_evidence_correction" not in get_group(idata, "fit")
+
+
+@pytest.mark.parametrize("likelihood", [bgp.Probit(), bgp.Step()], ids=["probit", "step"])
+def test_labels_that_know_nothing_of_each_other_have_an_exact_evidence_and_wrong_probabilities(likelihood):
+    """The posterior of each is its own tilted distribution, whose Gaussian is off where the label was seen."""
+    X, kernel = np.array([[0.0], [1e9]]), bgp.kernels.Gaussian(1.0, 100.0)
+    idata = bgp.fit(X, [1, 0], kernel, likelihood, draws=50, random_seed=1)
+    found, p = quality(idata), bgp.posterior(idata).predict_proba(X[:1])[0]
+    correlation = 100.0 / (100.0 + likelihood.noise_variance)
+    exact = 0.5 + np.arcsin(correlation) / np.pi  # of two labels at one input, given one of them
+    assert found.left_out == 0.0
+    assert exact - p > 0.05
+    assert exact - p < found.probability_error < 2.0 * (exact - p)
+    assert found.verdict == "off"
+    assert "probabilities may be off" in found.sentence
