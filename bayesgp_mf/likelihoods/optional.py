@@ -81,6 +81,17 @@ def known_sites(likelihood: Likelihood, t: Array, noise: float) -> tuple[Array, 
     return None if ask is None else ask(t, noise)
 
 
+def tilted_share(likelihood: Likelihood, t: Array, mean: Array, variance: Array) -> Array | None:
+    """Return which part ``(n,)`` of the variances is left in likelihood times Gaussian, with the digits of a small one.
+
+    It is 1 + variance d2 with d2 of `log_partition`, a difference that cancels where a target says much more than the
+    Gaussian. The method ``tilted_share(t, mean, variance)``, for variances above zero, which may return None as well;
+    None without it.
+    """
+    ask = getattr(likelihood, "tilted_share", None)
+    return None if ask is None else ask(t, mean, variance)
+
+
 def is_flat(likelihood: Likelihood) -> bool:
     """Tell whether p(t|f) is constant in f but for jumps, as a step is: the attribute ``is_flat``; False without it."""
     return bool(getattr(likelihood, "is_flat", False))

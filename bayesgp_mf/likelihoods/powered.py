@@ -62,6 +62,13 @@ class Powered:
             return centred.tilted_cumulants(asked.curve, asked.mean, asked.variance, asked.bracket, order)
         return asked.quadrature().tilted_cumulants(asked.numbers, asked.mean, asked.variance, order)
 
+    def tilted_share(self, t: Array, mean: Array, variance: Array) -> Array:
+        """Return what `optional.tilted_share` does, for variances ``(k,)`` above zero."""
+        asked = _Asked(self, t, mean, variance)
+        if asked.by_mode:
+            return centred.tilted_share(asked.curve, asked.mean, asked.variance, asked.bracket)
+        return asked.quadrature().tilted_share(asked.numbers, asked.mean, asked.variance)
+
     def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
         r"""Return the derivative of `log_partition` in a parameter, and its two derivatives in mean, ``(k,)`` each.
 

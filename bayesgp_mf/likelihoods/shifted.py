@@ -130,6 +130,10 @@ class Shifted:
         """Return what `cumulants.tilted_cumulants` does, where the likelihood has a form of it."""
         return optional.closed_cumulants(self.likelihood, t, self._shift(mean), variance, order)
 
+    def tilted_share(self, t: Array, mean: Array, variance: Array) -> Array | None:
+        """Return what `optional.tilted_share` does, where the likelihood knows it."""
+        return optional.tilted_share(self.likelihood, t, self._shift(mean), variance)
+
     def check_targets(self, name: str, t: Array) -> None:
         """Raise a ValueError if the targets are none of the likelihood."""
         optional.check_targets(self.likelihood, name, t)

@@ -183,6 +183,20 @@ class Weighted:
         found = self._each(ask, t, mean, variance, lead=(order - 2,))
         return found if known else None
 
+    def tilted_share(self, t: Array, mean: Array, variance: Array) -> Array | None:
+        """Return what `optional.tilted_share` does, where the powers know it; all is left where the weight is zero."""
+        known = True
+
+        def ask(part: _Part, t: Array, mean: Array, variance: Array) -> Array:
+            nonlocal known
+            found = optional.tilted_share(part.form, t, mean, variance)
+            known &= found is not None
+            # what is found is taken from 1, so that a case of weight zero has 1
+            return np.zeros_like(mean) if found is None else found - 1.0
+
+        found = self._each(ask, t, mean, variance)
+        return found + 1.0 if known else None
+
     def known_sites(self, t: Array, noise: float) -> tuple[Array, Array] | None:
         """Return precisions and shifts of sites that are the same at every cavity, where the likelihood has such."""
         known = True
