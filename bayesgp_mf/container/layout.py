@@ -21,6 +21,8 @@ from bayesgp_mf.types import Array
 FORMAT = 1
 """Raised when a container of an older version can no longer be read."""
 SAMPLE_DIMS = ("chain", "draw")
+LOO_OMITTED = "loo_omitted"
+"""Attribute of the group ``fit`` that says why it has no leave-one-out predictions."""
 MANY = 10**7
 """Drawn values from which on they are held in single precision, and labels in a byte: a file is half as large, and a
 rounding of 1e-7 is nothing beside the error of a draw."""
