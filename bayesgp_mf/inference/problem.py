@@ -22,6 +22,8 @@ from bayesgp_mf.types import Array
 SYMMETRY_TOLERANCE = 1e-10
 SAME_INPUT_TOLERANCE = 1e-12
 """Two latent values whose correlation is closer to one, or minus one, than this are one and the same."""
+LARGEST_TARGET = 1e50
+"""In absolute value, of real targets that users give: squares of squares are numbers still."""
 
 _MEMBERS = tuple(name for name in vars(Likelihood) if not name.startswith("_"))  # isinstance asks for them at length
 
@@ -157,6 +159,17 @@ def check_finite(name: str, value: Array, advice: str = "Drop or impute those ca
         raise ValueError(
             f"{name} must be finite, but {int(bad.sum())} of its {value.size} entries are NaN or infinite "
             f"(the first at index {where}). {advice}"
+        )
+
+
+def check_scale(name: str, value: Array) -> None:
+    """Raise a ValueError if a number is so large that what is computed with its powers would overflow."""
+    size = np.abs(value)
+    if np.any(size > LARGEST_TARGET):
+        where = int(np.argmax(size))
+        raise ValueError(
+            f"{name} must hold numbers of at most {LARGEST_TARGET:g} in absolute value, got {value[where]:g} at index "
+            f"{where}. Measure in another unit: divide by the standard deviation, say."
         )
 
 

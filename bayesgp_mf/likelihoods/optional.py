@@ -222,6 +222,14 @@ def called(likelihood: Likelihood) -> str:
     return type(of_one_case(likelihood)).__name__ + (f" with {' and '.join(by_case)}" if by_case else "")
 
 
+def largest_offset(likelihood: Likelihood) -> float:
+    """Return how large an offset may be, in absolute value.
+
+    The attribute ``largest_offset``; 1e9 without it, beyond which a latent value of order one would have few digits.
+    """
+    return float(getattr(likelihood, "largest_offset", 1e9))
+
+
 def unshifted(likelihood: Likelihood) -> Likelihood:
     """Return the likelihood of the latent values themselves where this is one of deviations from a prior mean.
 

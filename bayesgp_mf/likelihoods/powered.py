@@ -36,7 +36,8 @@ class Powered:
 
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return w log p(t|f) and its derivatives in f, ``(..., k)``."""
-        return Derivs(*(self.weights * part for part in self.likelihood.log_prob(t, f)))
+        with np.errstate(over="ignore"):  # far out: minus infinity is the answer
+            return Derivs(*(self.weights * part for part in self.likelihood.log_prob(t, f)))
 
     def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
         """Return log of the integral of p(t|f)^w N(f | mean, variance), and its derivatives in mean; ``(..., k)``."""

@@ -20,6 +20,7 @@ _SCAN, _SCANS = 128, 6
 _POINTS = (48, 192, 768, 3072)
 _AGREE = 1e-8  # of the two halves of a rule; the error of both together is about the square of this
 _ENTRIES = 2**15
+_LARGEST_NOISE = 600.0  # log of the largest noise that is asked for: far more than all squares of targets
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,9 +316,10 @@ class StudentT:
         """Return the ends in the log of the precision between which the density is, ``(k,)`` each."""
         shape = 0.5 * self.df
         reach = np.sqrt(3.0 * _DROP / shape) if shape > 3.0 * _DROP else 1.0 + 1.5 * _DROP / shape
-        low = -np.log1p((residual / self.scale) ** 2 / self.df) - reach
+        farthest = 2.0 * np.log(self.scale) - _LARGEST_NOISE
+        low = np.maximum(-np.log1p((residual / self.scale) ** 2 / self.df) - reach, farthest)
         if power:  # weighed so, precisions count at which the noise is as large as the variance
-            low = np.minimum(low, -np.log1p(variance / self.scale**2) - reach)
+            low = np.minimum(low, np.maximum(-np.log1p(variance / self.scale**2) - reach, farthest))
         high = np.full(residual.size, min(np.sqrt(3.0 * _DROP / shape), np.log(2.0 + 1.5 * _DROP / shape)))
         for _ in range(_SCANS):
             u = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, _SCAN)

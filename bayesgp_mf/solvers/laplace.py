@@ -296,7 +296,7 @@ def _left_of_evidence(hill: _Hill, mode: AtMode, left: Array, moved: float) -> f
     """
     told, then = hill.told(mode.derivs), hill.told(hill.log_prob(mode.latent + left))
     strongest = np.maximum(np.abs(told), np.abs(then))
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         variance = np.minimum(mode.correction.covariance_diagonal(), 1.0 / strongest)
     return 0.5 * (moved + float(np.sum(variance * np.abs(then - told))))
 
