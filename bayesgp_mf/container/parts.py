@@ -38,7 +38,7 @@ from bayesgp_mf.container.layout import (
 )
 from bayesgp_mf.container.quality import evidence_of_fit, quality_of_fit
 from bayesgp_mf.errors import Status
-from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.problem import Problem, status_in_words
 from bayesgp_mf.inference.solution import Info, Solution
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inference.undefined import without_cases
@@ -137,7 +137,7 @@ def parts_container(found: InParts) -> Container:
         "method": tap.name,
         "solver": json.dumps({"options": {}}),
         "status": info.status.name,
-        "status_message": info.status.value,
+        "status_message": status_in_words(info.status, found.likelihood, tap.name),
         "evidence_kind": tap.rule.kind,
         "evidence_bound": tap.rule.bound or "none",
         "kernel": json.dumps(describe_kernel(found.kernel)),

@@ -19,6 +19,7 @@ from bayesgp_mf.container.quality import quality_of_fit
 from bayesgp_mf.errors import Status, UndefinedQuantityError
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.result import Record
+from bayesgp_mf.inference.problem import status_in_words
 from bayesgp_mf.inference.solution import LeaveOneOut
 from bayesgp_mf.likelihoods.optional import of_one_case, stored_by_case
 from bayesgp_mf.processes.mixture import Mixture
@@ -208,13 +209,12 @@ def _fit_attrs(first: Process, statuses: list[Status]) -> dict[str, Any]:
     """Return the attributes of the group ``fit``: what was fitted, by which method, and how that went."""
     solution, likelihood, solver = first.solution, first.problem.likelihood, first.method
     status = next((status for status in statuses if status is not Status.CONVERGED), Status.CONVERGED)
-    of_classes = likelihood.targets == "classes"
     return {
         "bayesgp_mf_format": FORMAT,
         "method": solver.name,
         "solver": json.dumps(describe_method(solver, likelihood)),
         "status": status.name,
-        "status_message": status.for_classes(solver.name) if of_classes else status.value,
+        "status_message": status_in_words(status, likelihood, solver.name),
         "evidence_kind": solution.evidence.kind,
         "evidence_bound": solution.evidence.bound or "none",
         "kernel": json.dumps(describe_kernel(first.kernel)),

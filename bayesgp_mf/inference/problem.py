@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
-from bayesgp_mf.errors import InconsistentDataError, NotPositiveDefiniteError
+from bayesgp_mf.errors import InconsistentDataError, NotPositiveDefiniteError, Status
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.base import ClassLikelihood
-from bayesgp_mf.likelihoods.optional import check_targets, of_cases
+from bayesgp_mf.likelihoods.optional import check_targets, of_cases, ways_to_noise
 from bayesgp_mf.matrices.dense import DenseGram
 from bayesgp_mf.matrices.factors import is_positive_semidefinite
 from bayesgp_mf.matrices.matrix import Matrix
@@ -171,6 +171,13 @@ def check_scale(name: str, value: Array) -> None:
             f"{name} must hold numbers of at most {LARGEST_TARGET:g} in absolute value, got {value[where]:g} at index "
             f"{where}. Measure in another unit: divide by the standard deviation, say."
         )
+
+
+def status_in_words(status: Status, likelihood: Likelihood, method: str) -> str:
+    """Return the sentence of a status, with advice that goes with the likelihood and the name of the method."""
+    if likelihood.targets == "classes":
+        return status.for_classes(method)
+    return status.advising(ways_to_noise(likelihood))
 
 
 def check_likelihood(likelihood: object) -> None:

@@ -47,6 +47,7 @@ class Poisson(Centred):
     array([-2.516535])
     """
 
+    allows_noise: ClassVar[str] = "NegativeBinomial(dispersion)"
     targets: ClassVar[Literal["real"]] = "real"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
@@ -138,6 +139,7 @@ class NegativeBinomial(Centred):
     """
 
     dispersion: float
+    allows_noise: ClassVar[str] = "a smaller dispersion of the likelihood"
     targets: ClassVar[Literal["real"]] = "real"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True

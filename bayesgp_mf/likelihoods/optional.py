@@ -239,6 +239,15 @@ def unshifted(likelihood: Likelihood) -> Likelihood:
     return found
 
 
+def ways_to_noise(likelihood: Likelihood) -> str:
+    """Return, for an error message, what allows more noise where targets contradict each other.
+
+    A White kernel does. The attribute ``allows_noise`` says what of the likelihood does too; without it nothing.
+    """
+    own: str | None = getattr(of_one_case(likelihood), "allows_noise", None)
+    return "kernels.White(...)" if own is None else f"{own} or kernels.White(...)"
+
+
 def unsaved(likelihood: Likelihood) -> str | None:
     """Return why a file cannot hold a likelihood of this package, and what to do; None where it can.
 

@@ -71,6 +71,7 @@ class StudentT:
 
     scale: float = 1.0
     df: float = 4.0
+    allows_noise: ClassVar[str] = "a larger scale of the likelihood"
     targets: ClassVar[Literal["real"]] = "real"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = False

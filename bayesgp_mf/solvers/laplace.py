@@ -160,8 +160,7 @@ class Laplace:
             raise NotPositiveDefiniteError(
                 f"laplace: the posterior precision K^-1 + W is not positive definite where the iteration ended, since "
                 f"{type(problem.likelihood).__name__} is not log-concave there ({upwards} of {problem.n} cases curve "
-                "upwards). It is no maximum, and no Gaussian fits. Use method='tap', or a log-concave likelihood "
-                "(Probit, Logit)."
+                "upwards). It is no maximum, and no Gaussian fits. Use method='tap', or a log-concave likelihood."
             ) from error
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
