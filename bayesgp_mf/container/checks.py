@@ -170,7 +170,7 @@ def _check_evidences(parts: Iterable[Process]) -> None:
             ("evidence_kind", stored.evidence.kind, again.kind),
             ("evidence_bound", stored.evidence.bound, again.bound),
         ):
-            if said != found:
+            if said != found and (said, found) != ("laplace", "exact"):  # as it was called under Gaussian noise
                 raise ValueError(f"{name} is {said!r}, and of the method {part.method.name!r} {found!r}")
         scale, rest = max(float(problem.n), abs(again.value)), "y, X, kernel, likelihood and method"
         _check_same("log_evidence", stored.evidence.value, again.value, EVIDENCE_TOLERANCE, scale, rest)

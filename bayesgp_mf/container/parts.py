@@ -44,6 +44,7 @@ from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inference.undefined import without_cases
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.optional import known_sites
 from bayesgp_mf.matrices.inducing import inducing_gram
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.solvers.meanfield import tap
@@ -126,6 +127,8 @@ def parts_container(found: InParts) -> Container:
         "n_iterations": np.array(info.n_iterations),
         "residual": np.array(info.residual),
     }
+    if known_sites(found.likelihood, np.zeros(1), 0.0) is not None:  # of Gaussian noise nothing is approximated
+        values |= {"log_evidence_correction": np.array(0.0), "log_evidence_remaining": np.array(0.0)}
     stated = {"independent": info.independent, "mean_error": info.mean_error, "rounding": info.rounding}
     values |= {name: np.array(value) for name, value in stated.items() if value is not None}
     variables = {name: layout.variable(name, value) for name, value in values.items()}

@@ -37,7 +37,7 @@ from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, 
 from bayesgp_mf.inference.solver import GramGradient, LooGradient, Traits
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.higher import higher_derivatives
-from bayesgp_mf.likelihoods.optional import is_flat, parameter_derivative
+from bayesgp_mf.likelihoods.optional import is_flat, known_sites, parameter_derivative
 from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.solvers.accuracy import NO_FACTOR, require_accurate, rounding_decides
 from bayesgp_mf.solvers.at_mode import AtMode, assessed_mode, refined_mode
@@ -63,7 +63,8 @@ class Laplace:
     """Laplace's approximation to the posterior and the evidence.
 
     Its sites are W = -d^2 log p(t|f)/df^2 at the mode; it has no cavities. For any likelihood with a second
-    derivative. The step likelihood, `Step`, has none: the mode of its posterior lies at an edge, not at a summit.
+    derivative. The step likelihood, `Step`, has none: the mode of its posterior lies at an edge, not at a summit. With
+    Gaussian noise, where nothing is approximated, its evidence is of the kind "exact".
 
     Parameters
     ----------
@@ -136,7 +137,10 @@ class Laplace:
                 break
         value = psi(mode.derivs, mode.alpha, mode.latent) - 0.5 * log_det
         info = replace(info, **problem.matrix.stated)
-        solution = Solution(self.name, mode.alpha, mode.correction, Evidence(value, "laplace"), None, info)
+        # a posterior that is Gaussian is the Gaussian at its mode
+        is_exact = known_sites(problem.likelihood, problem.t, 0.0) is not None
+        evidence = Evidence(value, "exact" if is_exact else "laplace")
+        solution = Solution(self.name, mode.alpha, mode.correction, evidence, None, info)
         if info.status is Status.CONVERGED and (np.any(left) or moved > same):
             self._require_stationary(problem, solution, _left_of_evidence(hill, mode, left, moved))
         return assessed_mode(problem, solution, mode.correction, mean_error, partial(self.gram_gradient, problem))
