@@ -16,7 +16,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.container.checksums import is_sealed
-from bayesgp_mf.container.layout import LOO_OMITTED, parameters_held, variable_dims
+from bayesgp_mf.container.layout import BY_CASE, LOO_OMITTED, parameters_held, variable_dims
 from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.inference.solution import Control
@@ -38,8 +38,6 @@ EVIDENCE_TOLERANCE = 1e-6
 """In nats for each nat of an evidence, and of each case."""
 CORRECTION_TOLERANCE = 1e-3
 """Of the correction of an evidence, in which pairs are taken or not, and of what is left; and of a probability's."""
-BY_CASE = ("offset", "weights")
-"""What the group ``constant_data`` may have of each case beside its inputs."""
 _OF_ALL_SETTINGS = ("latent_mean", "latent_sd", "cavity_mean", "cavity_sd", "loo_i")
 _FINITE = {"fit": ("alpha", "node_weight"), "observed_data": ("y",), "constant_data": ("X", *BY_CASE)}
 

@@ -28,6 +28,7 @@ from bayesgp_mf.container.held import (
     refused_as,
 )
 from bayesgp_mf.container.layout import (
+    CASES,
     FORMAT,
     SAMPLE_DIMS,
     Layout,
@@ -53,8 +54,6 @@ from bayesgp_mf.types import Array
 if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container
 
-CASES = "n_cases"
-"""Attribute of the group ``fit`` of such a container, and of no other: how many cases there were."""
 _READ = ("fit", "constant_data")
 
 
