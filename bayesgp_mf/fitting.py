@@ -14,7 +14,7 @@ from bayesgp_mf.container.layout import check_parameter_names
 from bayesgp_mf.container.predictions import add_predictions
 from bayesgp_mf.container.read import from_container
 from bayesgp_mf.container.write import to_container
-from bayesgp_mf.errors import BoundWarning, ConvergenceWarning, Status, warn
+from bayesgp_mf.errors import BoundWarning, ConvergenceWarning, warn
 from bayesgp_mf.hyper import HYPER, Prior, Strategy, Target, get_strategy
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.rounds import RECORDS, check_moves
@@ -52,7 +52,6 @@ from bayesgp_mf.processes.new_cases import with_new_cases
 from bayesgp_mf.processes.several_classes import Process, make_process
 from bayesgp_mf.processes.single import Marginals, Posterior
 from bayesgp_mf.seeds import as_generator
-from bayesgp_mf.solvers.second_order import second_order
 from bayesgp_mf.tuning import Tuned, tune
 from bayesgp_mf.types import Array
 
@@ -305,13 +304,12 @@ def _with_correction(found: Tuned) -> Tuned:
     part = found.posterior
     if not isinstance(part, Posterior):
         return found
-    known = second_order(part.problem, part.solution)
+    known, shift = part.corrections
     if known is None:
         return found
     solution = part.solution
     evidence = replace(solution.evidence, correction=known.correction, remaining=known.remaining)
-    is_solved = solution.info.status is Status.CONVERGED
-    info = replace(solution.info, probability_shift=part.probability_shift if is_solved else None)
+    info = replace(solution.info, probability_shift=shift)
     return replace(found, posterior=replace(part, solution=replace(solution, evidence=evidence, info=info)))
 
 

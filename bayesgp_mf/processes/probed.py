@@ -24,6 +24,7 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import of_cases, of_one_case
+from bayesgp_mf.matrices.posterior_covariance import PosteriorCovariance
 from bayesgp_mf.processes.corrected import nothing_to_correct
 from bayesgp_mf.solvers.asked import Base
 from bayesgp_mf.solvers.ratio import OneMore
@@ -65,8 +66,19 @@ class NewCases(NamedTuple):
     p: Array
 
 
+def asks_for_covariance(problem: Problem, solution: Solution) -> bool:
+    """Tell whether `probability_shift` is measured, and by the covariance of all cases."""
+    if solution.evidence.kind != "ep" or problem.likelihood.targets != "binary" or nothing_to_correct(problem):
+        return False
+    # of a method of one's own there are no cavities
+    return problem.likelihood.log_concave and problem.n <= MOST_CASES and solution.cavity is not None
+
+
 def probability_shift(
-    problem: Problem, solution: Solution, as_new: Callable[[NDArray[np.intp]], NewCases]
+    problem: Problem,
+    solution: Solution,
+    as_new: Callable[[NDArray[np.intp]], NewCases],
+    covariance: PosteriorCovariance | None = None,
 ) -> float | None:
     """Return the largest change of a probability by its correction, at training inputs; None where it is not measured.
 
@@ -77,6 +89,8 @@ def probability_shift(
         be flipped, for which the correction may be farther off than TAP.
     as_new : callable
         Returns what is known of new cases at the inputs of some training cases.
+    covariance : PosteriorCovariance, optional
+        That of the solution, where it is there already.
 
     Notes
     -----
@@ -86,11 +100,9 @@ def probability_shift(
         return None
     if nothing_to_correct(problem):
         return 0.0
-    if not problem.likelihood.log_concave or problem.n > MOST_CASES:
+    if not asks_for_covariance(problem, solution):
         return None
-    if solution.cavity is None:  # a method of one's own
-        return None
-    more = OneMore(problem, solution, few=ANSWERING)
+    more = OneMore(problem, solution, ANSWERING, covariance)
     base, likelihood = more.base, of_one_case(problem.likelihood)
     which = _worst(base)
     if not which.size:

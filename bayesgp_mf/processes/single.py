@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayesgp_mf.errors import NotPositiveDefiniteError, UndefinedQuantityError
+from bayesgp_mf.errors import NotPositiveDefiniteError, Status, UndefinedQuantityError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import Cloud, KnownPosterior, Solver, traits_of
@@ -23,12 +23,15 @@ from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.corrections import Correction
 from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.matrices.matrix import Matrix
+from bayesgp_mf.matrices.posterior_covariance import PosteriorCovariance
 from bayesgp_mf.methods import METHODS, check_cavities, check_marginals, get_method
 from bayesgp_mf.processes.corrected import Corrected, CorrectedProba, gaussian_density, nothing_to_correct
 from bayesgp_mf.processes.described import described
 from bayesgp_mf.processes.paths import TooRoughError, cover, draw_weights, training_basis, values
-from bayesgp_mf.processes.probed import NewCases, probability_shift
+from bayesgp_mf.processes.probed import NewCases, asks_for_covariance, probability_shift
 from bayesgp_mf.processes.tilted import tilted_values
+from bayesgp_mf.solvers.response import site_form
+from bayesgp_mf.solvers.second_order import SecondOrder, second_order
 from bayesgp_mf.types import Array, Derivs
 
 BLOCK = 4096
@@ -375,7 +378,9 @@ class Posterior:
 
         None where it is not measured: of other methods, of real targets, and beyond 4000 cases (`processes.probed`).
         """
+        return self._shift()
 
+    def _shift(self, covariance: PosteriorCovariance | None = None) -> float | None:
         def as_new(which: NDArray[np.intp]) -> NewCases:
             X = self.X[which]
             mean, variance = self.latent_at(X)
@@ -384,7 +389,21 @@ class Posterior:
             p = of_one_case(self.problem.likelihood).predict_proba(mean + offset, variance)
             return NewCases(self._features(X), mean - prior, variance, prior + offset, p)
 
-        return probability_shift(self.problem, self.solution, as_new)
+        return probability_shift(self.problem, self.solution, as_new, covariance)
+
+    @property
+    def corrections(self) -> tuple[SecondOrder | None, float | None]:
+        """The second-order correction of the evidence, and `probability_shift`; None where they are not known.
+
+        The second is not measured where the equations were not solved.
+        """
+        is_solved = self.solution.info.status is Status.CONVERGED
+        if is_solved and asks_for_covariance(self.problem, self.solution):  # both ask for it, and it is large
+            covariance = site_form(self.solution).posterior_covariance()
+            known = second_order(self.problem, self.solution, covariance)
+            return known, None if known is None else self._shift(covariance)
+        known = second_order(self.problem, self.solution)
+        return known, self.probability_shift if is_solved and known is not None else None
 
     @property
     def _added(self) -> Array:

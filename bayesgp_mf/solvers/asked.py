@@ -100,13 +100,15 @@ class Base:
         Of two classes.
     solution : Solution
         TAP's.
+    covariance : PosteriorCovariance, optional
+        That of the solution, where it is there already.
     """
 
     covariance: PosteriorCovariance
 
-    def __init__(self, problem: Problem, solution: Solution) -> None:
+    def __init__(self, problem: Problem, solution: Solution, covariance: PosteriorCovariance | None = None) -> None:
         sites = site_form(solution)
-        whole = sites.posterior_covariance()
+        whole = sites.posterior_covariance() if covariance is None else covariance
         self.cases = np.flatnonzero(whole.diagonal > 0)
         """Those whose latent value is not known without a label; the others know and are known of nothing."""
         is_all = self.cases.size == problem.n

@@ -35,6 +35,7 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.likelihoods.optional import of_cases, of_one_case
 from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.posterior_covariance import PosteriorCovariance
 from bayesgp_mf.solvers.all_answer import AllAnswer, Compressed
 from bayesgp_mf.solvers.asked import Asked, Base
 from bayesgp_mf.solvers.some_answer import Answers, SomeAnswer, concern
@@ -81,6 +82,8 @@ class OneMore:
     few : int or None
         With it so many cases answer and no more, which is enough for the size of a difference: what the others may
         change is ten times as much as where it is None.
+    covariance : PosteriorCovariance, optional
+        That of the solution, where it is there already.
 
     Notes
     -----
@@ -88,8 +91,14 @@ class OneMore:
     answer, r being the rank of nearly all of the posterior covariance, and O(n k + k^3) where k do.
     """
 
-    def __init__(self, problem: Problem, solution: Solution, few: int | None = None) -> None:
-        self._base, self._few = Base(problem, solution), few
+    def __init__(
+        self,
+        problem: Problem,
+        solution: Solution,
+        few: int | None = None,
+        covariance: PosteriorCovariance | None = None,
+    ) -> None:
+        self._base, self._few = Base(problem, solution, covariance), few
 
     @property
     def base(self) -> Base:

@@ -22,8 +22,9 @@ two cases leave out what no pair has, and it is of the size of the next terms of
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import factorial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,8 @@ from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.likelihoods.cumulants import tilted_cumulants
 from bayesgp_mf.likelihoods.moments import gauss_rule
 from bayesgp_mf.likelihoods.optional import known_sites, of_cases
+from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.posterior_covariance import PosteriorCovariance
 from bayesgp_mf.types import Array
 
 ORDERS = (3, 4)
@@ -47,6 +50,8 @@ MOST_PAIRS = 1500
 """... but at most so many: of 4000 the largest 1500 have some nine tenths of what is left of them."""
 LOOKED_AT = 16_384
 """Entries of rows by which it is judged which are large."""
+AT_ONCE = 2**18
+"""Covariances that are worked on together, so that they stay in the cache."""
 WHOLE = 4000
 """Cases up to which all pairs are summed; beyond, those of each with as many at random as ..."""
 FEW = (150, 500)
@@ -68,7 +73,9 @@ class SecondOrder(NamedTuple):
     remaining: float
 
 
-def second_order(problem: Problem, solution: Solution) -> SecondOrder | None:
+def second_order(
+    problem: Problem, solution: Solution, covariance: PosteriorCovariance | None = None
+) -> SecondOrder | None:
     """Return the correction of TAP's log evidence, and the size of what it leaves; None where it is not known.
 
     Parameters
@@ -77,6 +84,8 @@ def second_order(problem: Problem, solution: Solution) -> SecondOrder | None:
         Targets and likelihood.
     solution : Solution
         TAP's, of two classes or real targets.
+    covariance : PosteriorCovariance, optional
+        That of the solution, where it is there already.
 
     Notes
     -----
@@ -94,7 +103,8 @@ def second_order(problem: Problem, solution: Solution) -> SecondOrder | None:
     is_whole = few.size == problem.n
     sums = np.zeros((len(ORDERS), few.size))
     pairs = _LargestPairs(min(PAIRS, MOST_PAIRS / problem.n))
-    for block, correlation in solution.correction.covariance_with(few):
+    rows = solution.correction.covariance_with(few) if covariance is None else _rows(covariance, few, problem.n)
+    for block, correlation in rows:
         correlation /= cases.sd[block][:, None]
         correlation /= cases.sd[few]
         numbers = np.arange(block.start, block.stop)
@@ -119,6 +129,13 @@ def second_order(problem: Problem, solution: Solution) -> SecondOrder | None:
     sampling = 0.0 if is_whole else 2.0 * float(np.std(sums[0] / chance) * np.sqrt(few.size))
     remaining = abs(left_of_pairs) + abs(float(fourth)) + float(np.sum(np.abs(higher))) + sampling
     return SecondOrder(float(correction), remaining)
+
+
+def _rows(covariance: PosteriorCovariance, which: NDArray[np.intp], n: int) -> Iterator[tuple[slice, Array]]:
+    """Yield copies of covariances ``(k, m)`` of all cases, some at a time, with some; not those with themselves."""
+    columns: Any = slice(None) if which.size == n else which
+    for block in blocks(n, max(1, AT_ONCE // which.size)):
+        yield block, np.array(covariance.entries(block, columns))
 
 
 class _Cases:

@@ -246,3 +246,36 @@ def whole_sums(problem, solution):
     np.fill_diagonal(correlation, 0.0)
     skewness, kurtosis = tilted_cumulants(problem.likelihood, problem.t, *solution.cavity, 4)
     return 0.5 * skewness @ correlation**3 @ skewness / 6.0, 0.5 * kurtosis @ correlation**4 @ kurtosis / 24.0
+
+
+@pytest.mark.parametrize("gram", ["dense", "low_rank", "inducing"])
+def test_the_covariance_that_is_there_already_will_do(gram):
+    """Of the evidence and of probabilities the same numbers come of one covariance that come of one each."""
+    kernel = bgp.kernels.Gaussian(4.0, 4.0)
+    toy = bgp.datasets.make_toy(kernel, bgp.Probit(), n=40, random_seed=3)
+    options = {"inducing": 12} if gram == "inducing" else {"control": bgp.Control(gram=gram)}
+    idata = bgp.fit(toy.X[:, :1], toy.y, kernel, bgp.Probit(), draws=2, random_seed=1, **options)
+    part = bgp.posterior(idata)
+    covariance = part.solution.correction.posterior_covariance()
+    alone = second_order(part.problem, part.solution)
+    np.testing.assert_allclose(second_order(part.problem, part.solution, covariance), alone, rtol=1e-9)
+    known, shift = part.corrections
+    np.testing.assert_allclose(known, alone, rtol=1e-9)
+    assert shift == pytest.approx(part.probability_shift, rel=1e-9)
+    assert shift > 0.0
+
+
+def test_a_dense_covariance_is_computed_once_for_both(monkeypatch):
+    toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(2.0, 4.0), bgp.Probit(), n=40, random_seed=3)
+    part = bgp.posterior(bgp.fit(toy.X, toy.y, bgp.kernels.Gaussian(2.0, 4.0), bgp.Probit(), draws=2, random_seed=1))
+    of_all, computed = type(part.solution.correction).covariance_with, []
+
+    def counted(self, which):
+        computed.append(which.size)
+        return of_all(self, which)
+
+    monkeypatch.setattr(type(part.solution.correction), "covariance_with", counted)
+    known, shift = part.corrections
+    assert computed == [40]
+    assert known is not None
+    assert shift is not None
