@@ -22,7 +22,7 @@ from bayesgp_mf.hyper.scores import CorrectedScore
 from bayesgp_mf.hyper.strategy import Restartable, averages, records
 from bayesgp_mf.inference.assembly import assemble, assemble_inducing, check_inducing
 from bayesgp_mf.inference.inducing import Inducing
-from bayesgp_mf.inference.solution import Control, Solution, check_control
+from bayesgp_mf.inference.solution import Control, check_control
 from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.inputs import (
     as_inducing,
@@ -43,7 +43,7 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.likelihoods.by_case import by_case
-from bayesgp_mf.likelihoods.optional import unsaved
+from bayesgp_mf.likelihoods.optional import unsaved, ways_to_noise
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.methods import check_marginals, get_method
@@ -275,7 +275,7 @@ def fit(
             if getattr(strategy, "corrected", False):  # an option of those that go by an evidence
                 attrs["hyper_score"] = CorrectedScore.noun
             if judge is solver and found.log_evidence is not None:
-                _compare_with_search(found.posterior.parts[0].solution, found.log_evidence)
+                _compare_with_search(found.posterior.parts[0], found.log_evidence)
         found = _with_correction(found)
         warn_of_scale(X, [kernel, *(part.kernel for part in found.posterior.parts)])
         return to_container(
@@ -550,13 +550,13 @@ def _with_own_priors(kernel: Kernel, priors: Mapping[str, Prior], fixed: Collect
     return {**own, **priors} if own else priors  # what is malformed is for Target to refuse
 
 
-def _compare_with_search(solution: Solution, search: float) -> None:
+def _compare_with_search(part: Process, search: float) -> None:
     """Warn if the equations at the tuned hyperparameters, solved from the prior, have another solution."""
-    value = solution.evidence.value
+    value = part.solution.evidence.value
     if abs(value - search) > SAME_EVIDENCE:
         warn(
             f"at the tuned hyperparameters the log evidence is {value:.3f} nats, but the search, which went from "
-            f"solution to solution, saw {search:.3f}: the equations have several solutions there. Allow latent noise "
-            "(Probit(noise_variance=...)), or compare fits at fixed hyperparameters.",
+            f"solution to solution, saw {search:.3f}: the equations have several solutions there. Allow noise by "
+            f"{ways_to_noise(part.problem.likelihood)}, or compare fits at fixed hyperparameters.",
             ConvergenceWarning,
         )

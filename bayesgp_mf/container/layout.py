@@ -21,6 +21,8 @@ from bayesgp_mf.types import Array
 FORMAT = 1
 """Raised when a container of an older version can no longer be read."""
 SAMPLE_DIMS = ("chain", "draw")
+LOO_OMITTED = "loo_omitted"
+"""Attribute of the group ``fit`` that says why it has no leave-one-out predictions."""
 MANY = 10**7
 """Drawn values from which on they are held in single precision, and labels in a byte: a file is half as large, and a
 rounding of 1e-7 is nothing beside the error of a draw."""
@@ -43,9 +45,15 @@ _BESIDE_PARAMETERS: dict[str, tuple[str, ...]] = {
 
 Draws have those of `SAMPLE_DIMS` before them, and what there is of each of several settings has ``node``.
 """
+BY_CASE = ("offset", "weights")
+"""What the group ``constant_data`` may have of each case beside its inputs."""
+CASES = "n_cases"
+"""Attribute of the group ``fit`` of a table in parts, and of no other: how many cases there were."""
+_OPTIONAL_ATTRIBUTES = (LOO_OMITTED, "log_likelihood_omitted", "hyperparameters_omitted", "hyper_score", CASES)
+"""Of the group ``fit``, which some fits have."""
 _ELSEWHERE = {
     "X": ("obs_id", "feature"),
-    **dict.fromkeys(("offset", "weights", "trials"), ("obs_id",)),
+    **dict.fromkeys((*BY_CASE, "trials"), ("obs_id",)),
     **dict.fromkeys(("y", "p", "decision"), _EACH),
     "y_mean": ("obs_id",),
     "y_sd": ("obs_id",),
@@ -80,6 +88,13 @@ def _is_taken(name: str) -> bool:
     dims = {dim for dims in _BESIDE_PARAMETERS.values() for dim in dims}
     taken = {*_BESIDE_PARAMETERS, *dims, *SAMPLE_DIMS, "node", "feature", "hyper"}
     return name in taken or name.startswith("hyper_")
+
+
+def has_a_meaning(group: str, name: str, *, is_attribute: bool = False) -> bool:
+    """Return whether what is called so in a group would be taken for part of a fit, of which not all fits have it."""
+    if group == "fit":
+        return name in (_OPTIONAL_ATTRIBUTES if is_attribute else _BESIDE_PARAMETERS)
+    return group == "constant_data" and name in BY_CASE and not is_attribute
 
 
 def variable_dims(name: str, *, several_classes: bool, in_fit: bool = False) -> tuple[str, ...] | None:

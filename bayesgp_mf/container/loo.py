@@ -8,13 +8,17 @@ import numpy as np
 
 from bayesgp_mf.arviz_version import arviz_major
 from bayesgp_mf.container.groups import get_group
+from bayesgp_mf.container.layout import LOO_OMITTED
 from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.read import fit_group, from_container
+from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.undefined import undefined
 from bayesgp_mf.inputs import check_flags
 from bayesgp_mf.processes.mixture import with_corrections
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from bayesgp_mf.container.groups import Container
     from bayesgp_mf.inference.solver import Solver
     from bayesgp_mf.likelihoods import Likelihood
@@ -56,7 +60,8 @@ def loo(
         ``corrected``, and the fit is not by TAP, of two classes (or Gaussian targets), at one setting of the
         hyperparameters, with a dense Gram matrix.
     UndefinedQuantityError
-        If the method has no predictive density (a support-vector machine).
+        If the method has no predictive density (a support-vector machine), or there is no posterior without some case
+        (Laplace's approximation beside outliers).
 
     Warns
     -----
@@ -78,7 +83,7 @@ def loo(
     solution = posterior.parts[0].solution
     if not solution.has_variance:
         raise undefined(solution.method, "predictive density, whose leave-one-out estimate this is")
-    pointwise = get_group(idata, "fit")["loo_i"]
+    pointwise = pointwise_loo(get_group(idata, "fit"))
     if corrected:
         pointwise = pointwise.copy(data=with_corrections(posterior).corrected_loo)
     values, n = pointwise.values, pointwise.size
@@ -99,3 +104,10 @@ def loo(
     # before 1.3 the class is common to all kinds and compare() reads pareto_k
     fields |= {"good_k": 0.7, "pareto_k": pointwise.copy(data=np.full(n, np.nan))}
     return arviz_stats.ELPDData(kind="loo", **fields)
+
+
+def pointwise_loo(fit: xr.Dataset) -> xr.DataArray:
+    """Return the leave-one-out log density of each case, or raise an UndefinedQuantityError that says why none is."""
+    if LOO_OMITTED in fit.attrs:
+        raise UndefinedQuantityError(str(fit.attrs[LOO_OMITTED]))
+    return fit["loo_i"]

@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 FEWER_NEW_DRAWS = "Predict without them, predict(idata, X_new, draws=False), in parts, or from a fit with fewer draws."
 
+_OMITTED = (
+    "A new target has no finite {} under this likelihood, or under those of some hyperparameters that are averaged "
+    "over: its tails are too heavy. The draws y have quantiles all the same."
+)
+
 
 def add_predictions(
     idata: Container,
@@ -61,13 +66,13 @@ def add_predictions(
         drawn, jointly = draw_new(posterior, X_new, node, rng) if node.size else ({}, len(X_new))
     with one_thread_if_small(size):
         values = _moments(posterior, X_new)
+    said = _without_undefined(values)
     class_names = tuple(json.loads(get_group(idata, "fit").attrs["class_names"]))
-    said: dict[str, Any] = {}
     if one is not None and "p" in values:
         with one_thread_if_small(size):
             found = one.corrected_at(X_new)
         values["p"] = found.p
-        said = {
+        said |= {
             "corrected": int(np.sum(found.settled)),
             "largest_sum_error": found.largest_sum_error,
             "draws_of": "the Gaussian posterior: f and y are not tilted to the corrected p",
@@ -123,6 +128,16 @@ def _moments_of_targets(posterior: Process | Mixture, X_new: Array) -> dict[str,
     found = zip(names, mean, np.sqrt(variance), strict=False)
     said = {name: value for pair, *values in found for name, value in zip(pair, values, strict=True)}
     return said if n_levels(posterior.problem.likelihood) is None else {**said, "p": mean[len(names) :].T}
+
+
+def _without_undefined(values: dict[str, NDArray[Any]]) -> dict[str, Any]:
+    """Leave out moments of targets that there are for no case, and return attributes that say why."""
+    said: dict[str, Any] = {}
+    for name, what in (("y_mean", "mean"), ("y_sd", "variance")):
+        if name in values and (said or not np.any(np.isfinite(values[name]))):  # no variance without a mean
+            del values[name]
+            said[f"{name}_omitted"] = _OMITTED.format(what)
+    return said
 
 
 def set_predictions(

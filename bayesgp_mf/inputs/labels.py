@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from bayesgp_mf.inference.problem import check_finite, check_likelihood
+from bayesgp_mf.inference.problem import check_finite, check_likelihood, check_scale
 from bayesgp_mf.inputs.tables import as_numbers
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import check_targets, n_levels
@@ -64,6 +64,7 @@ def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood, positive: Any =
     if likelihood.targets == "real":
         targets = as_numbers("y", y)
         check_finite("y", targets)
+        check_scale("y", targets)
         check_targets(likelihood, "y", targets)
         return targets, ()
     # asked of y itself: an array made of a list with None or NaN among its labels holds text

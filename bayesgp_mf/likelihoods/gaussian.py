@@ -45,6 +45,7 @@ class Gaussian:
     """
 
     noise_variance: float | tuple[float, ...] | ArrayLike = 1.0
+    allows_noise: ClassVar[str] = "a larger noise_variance of the likelihood"
     targets: ClassVar[Literal["real"]] = "real"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True

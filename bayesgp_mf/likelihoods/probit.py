@@ -77,6 +77,7 @@ class Probit:
 
     noise_variance: float = 1.0
     flip: float = 0.0
+    allows_noise: ClassVar[str] = "Probit(noise_variance=...), Step(flip=...)"
     targets: ClassVar[Literal["binary"]] = "binary"
     # beside the variance of the kernel that of the noise is no more than a unit
     tunable: ClassVar[dict[str, Tunable]] = {"noise_variance": Tunable(by_default=False), "flip": Tunable(below=0.5)}

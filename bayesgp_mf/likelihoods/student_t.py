@@ -20,6 +20,7 @@ _SCAN, _SCANS = 128, 6
 _POINTS = (48, 192, 768, 3072)
 _AGREE = 1e-8  # of the two halves of a rule; the error of both together is about the square of this
 _ENTRIES = 2**15
+_LARGEST_NOISE = 600.0  # log of the largest noise that is asked for: far more than all squares of targets
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class StudentT:
 
     scale: float = 1.0
     df: float = 4.0
+    allows_noise: ClassVar[str] = "a larger scale of the likelihood"
     targets: ClassVar[Literal["real"]] = "real"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = False
@@ -167,6 +169,23 @@ class StudentT:
                 moments[k, some] = mixed.average(now)
         return from_moments(moments)[2:]
 
+    def tilted_share(self, t: Array, mean: Array, variance: Array) -> Array:
+        r"""Return what `optional.tilted_share` does, of averages of positive numbers alone.
+
+        Given a precision the part :math:`q = (s^2/\lambda)/(v + s^2/\lambda)` of the variance is left, and the mean
+        is :math:`r q` short of the target, where r = t - m:
+
+        .. math:: \langle q \rangle + \frac{r^2}{v} \left(\langle q^2 \rangle - \langle q \rangle^2\right).
+
+        Where the noise is small they come from precisions that have next to no mass, so that each has its own rule.
+        """
+        residual, log = t - mean, np.empty((3, mean.size))
+        for power in range(3):
+            for some, mixed in self._mixtures(residual, variance, power):
+                log[power, some] = mixed.log_integral
+        once, twice = np.exp(log[1:] - log[0])
+        return np.asarray(once + residual**2 / variance * np.maximum(twice - once**2, 0.0))
+
     def predictive_moments(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Return mean and variance of a target when f ~ N(mean, variance): NaN and infinite where there is none."""
         noise = self.scale**2 * self.df / (self.df - 2.0) if self.df > 2.0 else np.inf
@@ -242,16 +261,19 @@ class StudentT:
         bent = (1.0 - 3.0 * z**2) / total + 4.0 * (z**2 / total) * ((z**2 - 1.0) / total)
         return value, slope, bent / total / s**2
 
-    def _mixtures(self, residual: Array, variance: Array) -> Any:
-        """Yield some cases at a time, of variance above zero, with their Gaussians over precisions."""
-        low, high = self._range(residual, variance)
+    def _mixtures(self, residual: Array, variance: Array, power: int = 0) -> Any:
+        """Yield some cases at a time, of variance above zero, with their Gaussians over precisions.
+
+        These are weighed by a power of the part of the variance that each leaves.
+        """
+        low, high = self._range(residual, variance, power)
         todo = np.arange(residual.size)
         for points in _POINTS:
             unsettled = [todo[:0]]
             for some in (todo[part] for part in blocks(todo.size, max(1, _ENTRIES // points))):
                 step = (high[some] - low[some]) / points
                 u = low[some, None] + step[:, None] * (np.arange(points) + 0.5)
-                log_density = self._log_density(u, residual[some], variance[some])
+                log_density = self._log_density(u, residual[some], variance[some], power)
                 peak = log_density.max(axis=1)
                 weight = np.exp(log_density - peak[:, None])
                 settled = np.full(some.size, points == _POINTS[-1])
@@ -277,22 +299,32 @@ class StudentT:
             if not todo.size:
                 return
 
-    def _log_density(self, u: Array, residual: Array, variance: Array) -> Array:
-        """Return log Gamma(lambda) N(residual | 0, v + s^2/lambda) in u = log lambda, ``(k, p)``."""
+    def _log_density(self, u: Array, residual: Array, variance: Array, power: int) -> Array:
+        """Return log Gamma(lambda) N(residual | 0, V) ((s^2/lambda)/V)^power, V = v + s^2/lambda, in u = log lambda.
+
+        It is ``(k, p)``.
+        """
         half = 0.5 * self.df
         total = variance[:, None] + self.scale**2 * np.exp(-u)
         gamma = -half * _excess(u) + (half * (np.log(half) - 1.0) - gammaln(half) if half < 1e5 else _large(half))
-        return np.asarray(gamma - 0.5 * (np.log(2.0 * np.pi * total) + residual[:, None] ** 2 / total))
+        density = gamma - 0.5 * (np.log(2.0 * np.pi * total) + residual[:, None] ** 2 / total)
+        if not power:
+            return np.asarray(density)
+        left = np.log1p(variance[:, None] / self.scale**2 * np.exp(u))
+        return np.asarray(density - power * left)
 
-    def _range(self, residual: Array, variance: Array) -> tuple[Array, Array]:
+    def _range(self, residual: Array, variance: Array, power: int) -> tuple[Array, Array]:
         """Return the ends in the log of the precision between which the density is, ``(k,)`` each."""
         shape = 0.5 * self.df
         reach = np.sqrt(3.0 * _DROP / shape) if shape > 3.0 * _DROP else 1.0 + 1.5 * _DROP / shape
-        low = -np.log1p((residual / self.scale) ** 2 / self.df) - reach
+        farthest = 2.0 * np.log(self.scale) - _LARGEST_NOISE
+        low = np.maximum(-np.log1p((residual / self.scale) ** 2 / self.df) - reach, farthest)
+        if power:  # weighed so, precisions count at which the noise is as large as the variance
+            low = np.minimum(low, np.maximum(-np.log1p(variance / self.scale**2) - reach, farthest))
         high = np.full(residual.size, min(np.sqrt(3.0 * _DROP / shape), np.log(2.0 + 1.5 * _DROP / shape)))
         for _ in range(_SCANS):
             u = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, _SCAN)
-            log_density = self._log_density(u, residual, variance)
+            log_density = self._log_density(u, residual, variance, power)
             there = log_density > log_density.max(axis=1, keepdims=True) - _DROP
             first = np.maximum(np.argmax(there, axis=1) - 1, 0)
             last = np.minimum(_SCAN - np.argmax(there[:, ::-1], axis=1), _SCAN - 1)

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.container.groups import Container
+from bayesgp_mf.container.loo import pointwise_loo
 from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.read import fit_group
 from bayesgp_mf.plots._axes import LINE, POINT, axes_or_new, legend_above, vector
@@ -100,4 +101,4 @@ def plot_loo(
 def _of_container(idata: Container) -> Any:
     fit = fit_group(idata)
     check_has_cases(fit, "leave-one-out prediction")
-    return fit["loo_i"].values
+    return pointwise_loo(fit).values

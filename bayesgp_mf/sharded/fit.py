@@ -30,6 +30,7 @@ from bayesgp_mf.fitting import posterior
 from bayesgp_mf.hyper import Strategy
 from bayesgp_mf.inference.assembly import assemble_inducing, check_inducing
 from bayesgp_mf.inference.inducing import Inducing, in_proportion
+from bayesgp_mf.inference.problem import status_in_words
 from bayesgp_mf.inference.solution import Control, Info, check_control
 from bayesgp_mf.inputs import (
     as_inducing,
@@ -289,8 +290,8 @@ def fit(
             solution, gradient = _solved(backend, model, control, advance, after, known_posterior)
     if solution.info.status is not Status.CONVERGED:
         warn(
-            f"tap on shards: {solution.info.status.value} What is returned is no solution: residual "
-            f"{solution.info.residual:.2g} after {solution.info.n_iterations} rounds, tolerance "
+            f"tap on shards: {status_in_words(solution.info.status, likelihood, tap.name)} What is returned is no "
+            f"solution: residual {solution.info.residual:.2g} after {solution.info.n_iterations} rounds, tolerance "
             f"{control.tolerance:.2g}.",
             ConvergenceWarning,
         )

@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.sklearn.defaults import NOISE, SIGNAL, default_kernel
@@ -165,16 +166,21 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         Returns
         -------
         (m,) array, or a pair
+
+        Raises
+        ------
+        UndefinedQuantityError
+            If a target has no mean, or no variance, under the likelihood: a `StudentT` with ``df`` of at most 1, or 2.
         """
         check_is_fitted(self)
         if return_std and return_cov:
             raise ValueError("return_std and return_cov are two answers: ask for one of them.")
         fitted, X = self._learned("predict"), self._new(X)
         mean, variance = fitted.moments(X)
-        mean = self._as_given(mean)
+        mean = self._as_given(_defined("mean", mean))
         if return_cov:
             return mean, fitted.covariance(X) * self._unit**2
-        return (mean, np.sqrt(variance) * self._unit) if return_std else mean
+        return (mean, np.sqrt(_defined("variance", variance)) * self._unit) if return_std else mean
 
     def _set_units(self, y: Any, weights: Any) -> None:
         """Keep mean and standard deviation of the targets, or 0 and 1."""
@@ -196,3 +202,13 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         if getattr(likelihood, "targets", "real") != "real":
             raise ValueError(f"GPRegressor is for real targets, and {likelihood!r} has classes. Use GPClassifier.")
         return likelihood
+
+
+def _defined(what: str, values: Any) -> Any:
+    """Return moments of targets, or raise an UndefinedQuantityError if there are none."""
+    if not np.any(np.isfinite(values)):
+        raise UndefinedQuantityError(
+            f"a target has no finite {what} under this likelihood: its tails are too heavy. Use quantiles of "
+            "sample_y(X, n_samples), or posterior_.latent_mean(X), about which targets lie."
+        )
+    return values

@@ -209,6 +209,8 @@ def test_a_dask_frame_is_predicted_by_whatever_a_fit_returns(in_parts):
             np.testing.assert_allclose(found[name], expected[name], atol=1e-8)
     real = bgp.fit(table(REAL), None, KERNEL, bgp.likelihoods.Gaussian(0.1), **OPTIONS)
     assert list(sharded.predict(real, lazy).compute()) == ["latent_mean", "latent_sd"]
+    assert bgp.diagnostics.quality(real).verdict == "good"  # under Gaussian noise there is nothing to leave out
+    assert bgp.diagnostics.quality(in_parts).verdict == "unknown"
     classes = bgp.fit(X[:60], np.arange(60) % 3, kernels.Gaussian(), bgp.Softmax(), draws=10, random_seed=1)
     for wrong in (classes, KERNEL):
         with pytest.raises(ValueError, match="stream must be a Stream"):
