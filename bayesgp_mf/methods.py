@@ -5,6 +5,8 @@ The registry dispatches, and it writes the error message and the table in the do
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.inference.problem import Problem, as_float_array, as_matrix
@@ -20,6 +22,9 @@ from bayesgp_mf.solvers.exact import exact
 from bayesgp_mf.solvers.laplace import laplace
 from bayesgp_mf.solvers.meanfield import naive, tap, variational
 from bayesgp_mf.solvers.svm import svm
+
+MethodName: TypeAlias = Literal["tap", "naive", "variational", "laplace", "online", "svm", "exact"]
+"""The keys of `METHODS`, for editors and type checkers."""
 
 METHODS: dict[str, Solver] = {solver.name: solver for solver in (tap, naive, variational, laplace, online, svm, exact)}
 
@@ -91,7 +96,7 @@ def solve(
     t: ArrayLike,
     likelihood: Likelihood,
     *,
-    method: str | Solver = "tap",
+    method: MethodName | Solver = "tap",
     control: Control = Control(),
     start: Solution | None = None,
 ) -> Solution:

@@ -20,6 +20,7 @@ from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.factors import psd_root
+from bayesgp_mf.methods import MethodName
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.pymc.covariance import Combined, as_cov_func
 from bayesgp_mf.pymc.graph import free_inputs, interpret
@@ -119,7 +120,7 @@ class Marginal:
         self,
         cov_func: Any,
         likelihood: Likelihood = Probit(),
-        method: str = "tap",
+        method: MethodName = "tap",
         *,
         mean_func: Any = None,
         control: Control = Control(),

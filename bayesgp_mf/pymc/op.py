@@ -24,7 +24,7 @@ from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import with_parameters
 from bayesgp_mf.likelihoods.shifted import Shifted
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.methods import get_method
+from bayesgp_mf.methods import MethodName, get_method
 from bayesgp_mf.pymc.mean import check_mean, mean_gradient
 from bayesgp_mf.pymc.parameters import check_differentiable, check_parameters, check_single_latent, parameter_gradient
 from bayesgp_mf.types import Array
@@ -50,7 +50,7 @@ class Inference(Op):  # type: ignore[misc]
         *,
         parameters: Sequence[str] = (),
         with_mean: bool = False,
-        method: str = "tap",
+        method: MethodName = "tap",
         control: Control = Control(),
     ) -> None:
         check_single_latent(likelihood)
@@ -190,7 +190,7 @@ class LogEvidence(Inference):
         *,
         parameters: Sequence[str] = (),
         with_mean: bool = False,
-        method: str = "tap",
+        method: MethodName = "tap",
         control: Control = Control(),
         on_failure: Literal["reject", "raise"] = "reject",
     ) -> None:

@@ -28,6 +28,7 @@ from bayesgp_mf.errors import (
 from bayesgp_mf.fitting import fit as fit_here
 from bayesgp_mf.fitting import posterior
 from bayesgp_mf.hyper import Strategy
+from bayesgp_mf.hyper.registry import SearchName
 from bayesgp_mf.inference.assembly import assemble_inducing, check_inducing
 from bayesgp_mf.inference.inducing import Inducing, in_proportion
 from bayesgp_mf.inference.solution import Control, Info, check_control
@@ -190,7 +191,7 @@ def fit(
     likelihood: Likelihood = Probit(),
     *,
     inducing: int | ArrayLike | Inducing = 500,
-    hyper: str | Strategy | None = None,
+    hyper: SearchName | Strategy | None = None,
     refine: int = 0,
     positive: Any = None,
     client: Any = None,
