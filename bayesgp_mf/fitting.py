@@ -41,7 +41,7 @@ from bayesgp_mf.inputs import (
     warn_of_scale,
 )
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood, Probit
 from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.likelihoods.optional import unsaved
@@ -72,7 +72,7 @@ def fit(
     X: Any,
     y: Any,
     kernel: Any,
-    likelihood: Likelihood = Probit(),
+    likelihood: AnyLikelihood = Probit(),
     *,
     positive: Any = None,
     method: MethodName | Solver = "tap",
@@ -333,7 +333,7 @@ def predict(
     X_new: ArrayLike,
     *,
     kernel: Any = None,
-    likelihood: Likelihood | None = None,
+    likelihood: AnyLikelihood | None = None,
     method: Solver | None = None,
     draws: bool = True,
     corrected: bool = False,
@@ -424,7 +424,7 @@ def predict(
 
 
 def posterior(
-    idata: Container, *, kernel: Any = None, likelihood: Likelihood | None = None, method: Solver | None = None
+    idata: Container, *, kernel: Any = None, likelihood: AnyLikelihood | None = None, method: Solver | None = None
 ) -> Process | Mixture:
     """Return the posterior process of a container: functions of arrays instead of labelled data.
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from bayesgp_mf.inference.problem import Problem, as_float_array, as_matrix
 from bayesgp_mf.inference.solution import Control, Solution, check_control, check_start
 from bayesgp_mf.inference.solver import Solver, Traits, traits_of
-from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.multiclass.laplace import multiclass_laplace
@@ -94,7 +94,7 @@ def check_marginals(marginals: str, solver: Solver | None) -> None:
 def solve(
     gram: ArrayLike | Matrix,
     t: ArrayLike,
-    likelihood: Likelihood,
+    likelihood: AnyLikelihood,
     *,
     method: MethodName | Solver = "tap",
     control: Control = Control(),

@@ -39,7 +39,7 @@ from bayesgp_mf.inputs import (
     encode_targets,
     feature_names,
 )
-from bayesgp_mf.likelihoods import Likelihood, Logit, Softmax
+from bayesgp_mf.likelihoods import AnyLikelihood, Logit, Softmax
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_memory
 from bayesgp_mf.methods import MethodName, get_method
@@ -107,7 +107,7 @@ def fit_one_vs_rest(
     X: ArrayLike,
     y: ArrayLike,
     kernel: Any,
-    likelihood: Likelihood = Logit(),
+    likelihood: AnyLikelihood = Logit(),
     *,
     method: MethodName = "tap",
     hyper: SearchName | Strategy | None = None,

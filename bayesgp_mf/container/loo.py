@@ -17,14 +17,14 @@ from bayesgp_mf.processes.mixture import with_corrections
 if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container, LooEstimate
     from bayesgp_mf.inference.solver import Solver
-    from bayesgp_mf.likelihoods import Likelihood
+    from bayesgp_mf.likelihoods import AnyLikelihood
 
 
 def loo(
     idata: Container,
     *,
     kernel: Any = None,
-    likelihood: Likelihood | None = None,
+    likelihood: AnyLikelihood | None = None,
     method: Solver | None = None,
     corrected: bool = False,
 ) -> LooEstimate:

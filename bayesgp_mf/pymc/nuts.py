@@ -77,7 +77,7 @@ class Nuts:
     {'chain': 2, 'draw': 30}
     """
 
-    name: ClassVar[str] = "nuts"
+    name = "nuts"
     averages: ClassVar[bool] = True
     draws: int = 500
     tune: int = 500

@@ -20,7 +20,7 @@ from pytensor.graph.op import Op
 from bayesgp_mf.hyper.objective import NO_SOLUTION
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Solution
-from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood
 from bayesgp_mf.likelihoods.optional import with_parameters
 from bayesgp_mf.likelihoods.shifted import Shifted
 from bayesgp_mf.matrices.blas import one_thread_if_small
@@ -46,7 +46,7 @@ class Inference(Op):  # type: ignore[misc]
 
     def __init__(
         self,
-        likelihood: Likelihood,
+        likelihood: AnyLikelihood,
         *,
         parameters: Sequence[str] = (),
         with_mean: bool = False,
@@ -186,7 +186,7 @@ class LogEvidence(Inference):
 
     def __init__(
         self,
-        likelihood: Likelihood,
+        likelihood: AnyLikelihood,
         *,
         parameters: Sequence[str] = (),
         with_mean: bool = False,

@@ -41,7 +41,7 @@ from bayesgp_mf.inputs import (
     warn_of_scale,
 )
 from bayesgp_mf.kernels import Kernel, log_gradient, log_vector, with_log_vector
-from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood, Probit
 from bayesgp_mf.likelihoods.optional import known_sites
 from bayesgp_mf.matrices.factors import cholesky
 from bayesgp_mf.matrices.inducing import independent_points
@@ -188,7 +188,7 @@ def look(rows: Rows, asked: _Asked) -> dict[str, Any]:
 def fit(
     table: Table,
     kernel: Any,
-    likelihood: Likelihood = Probit(),
+    likelihood: AnyLikelihood = Probit(),
     *,
     inducing: int | ArrayLike | Inducing = 500,
     hyper: SearchName | Strategy | None = None,

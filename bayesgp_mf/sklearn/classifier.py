@@ -17,7 +17,7 @@ from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import Likelihood, Probit, Softmax
+from bayesgp_mf.likelihoods import AnyLikelihood, Probit, Softmax
 from bayesgp_mf.methods import MethodName
 from bayesgp_mf.one_vs_rest import OneVsRest
 from bayesgp_mf.sklearn.defaults import VARIANCE, default_kernel
@@ -88,7 +88,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
     def __init__(
         self,
         kernel: Any = None,
-        likelihood: Likelihood | None = None,
+        likelihood: AnyLikelihood | None = None,
         *,
         multi_class: MultiClass = ONE_VS_REST,
         method: MethodName | Solver | None = None,

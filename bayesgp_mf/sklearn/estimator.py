@@ -25,7 +25,7 @@ from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import as_kernel, as_names, check_positive_integers
-from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood
 from bayesgp_mf.methods import MethodName, get_method
 from bayesgp_mf.sklearn.defaults import default_priors
 from bayesgp_mf.sklearn.fitted import CHAINS, Fitted, Learned, Streamed, Whole
@@ -50,7 +50,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
     def __init__(
         self,
         kernel: Any = None,
-        likelihood: Likelihood | None = None,
+        likelihood: AnyLikelihood | None = None,
         *,
         method: MethodName | Solver | None = None,
         hyper: HyperName | Strategy | None = "evidence",

@@ -16,7 +16,7 @@ from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import Gaussian, Likelihood
+from bayesgp_mf.likelihoods import AnyLikelihood, Gaussian
 from bayesgp_mf.methods import MethodName
 from bayesgp_mf.sklearn.defaults import NOISE, SIGNAL, default_kernel
 from bayesgp_mf.sklearn.estimator import GPEstimator, where_streamed
@@ -79,7 +79,7 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
     def __init__(
         self,
         kernel: Any = None,
-        likelihood: Likelihood | None = None,
+        likelihood: AnyLikelihood | None = None,
         *,
         normalize_y: bool | None = None,
         method: MethodName | Solver | None = None,

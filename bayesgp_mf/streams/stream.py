@@ -39,7 +39,7 @@ from bayesgp_mf.inputs import (
     warn_of_scale,
 )
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood, Probit
 from bayesgp_mf.likelihoods.by_case import by_case as with_cases
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.blocks import blocks
@@ -186,7 +186,7 @@ class Stream:
     def __init__(
         self,
         kernel: Any,
-        likelihood: Likelihood = Probit(),
+        likelihood: AnyLikelihood = Probit(),
         budget: int | None = 200,
         *,
         classes: Sequence[Any] | None = None,

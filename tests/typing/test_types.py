@@ -13,6 +13,7 @@ import pytest
 from mypy import api
 
 import bayesgp_mf as bgp
+from bayesgp_mf import likelihoods
 from bayesgp_mf.diagnostics.orthant_moves import MOVES, MoveName
 from bayesgp_mf.hyper.registry import HYPER, SEARCHES, HyperName, strategy_names
 from bayesgp_mf.hyper.strategy import averages
@@ -68,6 +69,8 @@ def test_the_names_that_editors_complete_are_those_there_are():
     assert sorted(get_args(HyperName)) == strategy_names()
     assert {name for name, strategy in HYPER.items() if not averages(strategy)} == set(SEARCHES)
     assert set(get_args(MoveName)) == set(MOVES)
+    known = {getattr(likelihoods, name) for name in likelihoods.__all__}
+    assert set(get_args(likelihoods.AnyLikelihood)) == {each for each in known if isinstance(each, type)}
 
 
 def test_a_type_checker_sees_the_names_that_are_loaded_when_they_are_used():
