@@ -17,6 +17,7 @@ from bayesgp_mf.container.write import to_container
 from bayesgp_mf.errors import ConvergenceWarning, Status, warn
 from bayesgp_mf.hyper import HYPER, Prior, Strategy, Target, get_strategy
 from bayesgp_mf.hyper.model import Model
+from bayesgp_mf.hyper.registry import HyperName
 from bayesgp_mf.hyper.rounds import RECORDS, check_moves
 from bayesgp_mf.hyper.scores import CorrectedScore
 from bayesgp_mf.hyper.strategy import Restartable, averages, records
@@ -40,13 +41,13 @@ from bayesgp_mf.inputs import (
     warn_of_scale,
 )
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood, Probit
 from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.likelihoods.optional import unsaved, ways_to_noise
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
-from bayesgp_mf.methods import check_marginals, get_method
+from bayesgp_mf.methods import MethodName, check_marginals, get_method
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.new_cases import with_new_cases
 from bayesgp_mf.processes.several_classes import Process, make_process
@@ -68,15 +69,15 @@ Seed = int | np.random.Generator | None
 
 
 def fit(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: Any,
+    y: Any,
     kernel: Any,
-    likelihood: Likelihood = Probit(),
+    likelihood: AnyLikelihood = Probit(),
     *,
     positive: Any = None,
-    method: str | Solver = "tap",
-    hyper: str | Strategy | None = None,
-    evidence_of: str | Solver | None = None,
+    method: MethodName | Solver = "tap",
+    hyper: HyperName | Strategy | None = None,
+    evidence_of: MethodName | Solver | None = None,
     priors: Mapping[str, Prior] | None = None,
     bounds: Mapping[str, tuple[float, float]] | None = None,
     fixed: Collection[str] = (),
@@ -90,6 +91,9 @@ def fit(
     inducing: int | ArrayLike | Inducing | None = None,
     offset: ArrayLike | None = None,
     weights: ArrayLike | None = None,
+    client: Any = None,
+    processes: int = 1,
+    refine: int = 0,
 ) -> Container:
     """Fit a Gaussian-process classifier and return its posterior as an ArviZ container.
 
@@ -214,6 +218,7 @@ def fit(
     >>> round(float(idata["fit"]["log_evidence"]), 2)
     -104.1
     """
+    _refuse_of_parts(X, client=client, processes=None if processes == 1 else processes, refine=refine or None)
     if hasattr(X, "to_delayed"):
         raise ValueError(
             "X is a Dask collection, whose rows may be on many machines: fit it by bgp.fit(X, y, kernel, likelihood, "
@@ -294,6 +299,17 @@ def fit(
         )
 
 
+def _refuse_of_parts(X: Any, **options: object) -> None:
+    """Raise a ValueError if an option is given that only tables in parts have."""
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(
+                f"{name} is for tables in parts (a Dask frame, a pair of Dask arrays, sharded.from_parquet(...)), and "
+                f"X is of type {type(X).__name__}. Leave it out, or cut the table: sharded.from_arrays([(X1, y1), "
+                "...])."
+            )
+
+
 def _with_correction(found: Tuned) -> Tuned:
     """Return a fit with what the second-order correction does to its evidence and its probabilities.
 
@@ -317,7 +333,7 @@ def predict(
     X_new: ArrayLike,
     *,
     kernel: Any = None,
-    likelihood: Likelihood | None = None,
+    likelihood: AnyLikelihood | None = None,
     method: Solver | None = None,
     draws: bool = True,
     corrected: bool = False,
@@ -408,7 +424,7 @@ def predict(
 
 
 def posterior(
-    idata: Container, *, kernel: Any = None, likelihood: Likelihood | None = None, method: Solver | None = None
+    idata: Container, *, kernel: Any = None, likelihood: AnyLikelihood | None = None, method: Solver | None = None
 ) -> Process | Mixture:
     """Return the posterior process of a container: functions of arrays instead of labelled data.
 

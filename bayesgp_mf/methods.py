@@ -5,12 +5,14 @@ The registry dispatches, and it writes the error message and the table in the do
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.inference.problem import Problem, as_float_array, as_matrix
 from bayesgp_mf.inference.solution import Control, Solution, check_control, check_start
 from bayesgp_mf.inference.solver import Solver, Traits, traits_of
-from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.multiclass.laplace import multiclass_laplace
@@ -20,6 +22,9 @@ from bayesgp_mf.solvers.exact import exact
 from bayesgp_mf.solvers.laplace import laplace
 from bayesgp_mf.solvers.meanfield import naive, tap, variational
 from bayesgp_mf.solvers.svm import svm
+
+MethodName: TypeAlias = Literal["tap", "naive", "variational", "laplace", "online", "svm", "exact"]
+"""The keys of `METHODS`, for editors and type checkers."""
 
 METHODS: dict[str, Solver] = {solver.name: solver for solver in (tap, naive, variational, laplace, online, svm, exact)}
 
@@ -89,9 +94,9 @@ def check_marginals(marginals: str, solver: Solver | None) -> None:
 def solve(
     gram: ArrayLike | Matrix,
     t: ArrayLike,
-    likelihood: Likelihood,
+    likelihood: AnyLikelihood,
     *,
-    method: str | Solver = "tap",
+    method: MethodName | Solver = "tap",
     control: Control = Control(),
     start: Solution | None = None,
 ) -> Solution:

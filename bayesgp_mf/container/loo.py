@@ -19,19 +19,19 @@ from bayesgp_mf.processes.mixture import with_corrections
 if TYPE_CHECKING:
     import xarray as xr
 
-    from bayesgp_mf.container.groups import Container
+    from bayesgp_mf.container.groups import Container, LooEstimate
     from bayesgp_mf.inference.solver import Solver
-    from bayesgp_mf.likelihoods import Likelihood
+    from bayesgp_mf.likelihoods import AnyLikelihood
 
 
 def loo(
     idata: Container,
     *,
     kernel: Any = None,
-    likelihood: Likelihood | None = None,
+    likelihood: AnyLikelihood | None = None,
     method: Solver | None = None,
     corrected: bool = False,
-) -> Any:
+) -> LooEstimate:
     """Return the analytic leave-one-out estimate of a fit as ArviZ's ``ELPDData``.
 
     It needs no draws and no importance weights: the cavity of each case is its leave-one-out posterior
@@ -90,20 +90,24 @@ def loo(
     se = float(np.sqrt(n * np.var(values)))
     common = {"se": se, "n_samples": 1, "n_data_points": n, "warning": False, "scale": "log"}
     elpd, p = float(values.sum()), float(np.sum(posterior.log_density_at_training - values))
+    made: Any  # which of the two a type checker cannot tell
     if arviz_major() < 1:
-        from arviz import ELPDData
+        import arviz
 
         # a pandas Series whose first entry must be the estimate
         entries = {"elpd_loo": elpd, "se": se, "p_loo": p, **common, "loo_i": pointwise}
-        return ELPDData(data=list(entries.values()), index=list(entries))
-    import arviz_stats
+        made = arviz.ELPDData(data=list(entries.values()), index=list(entries))
+    else:
+        import arviz_stats
 
-    fields = {"elpd": elpd, "p": p, **common, "good_k": None, "elpd_i": pointwise, "pareto_k": None}
-    if hasattr(arviz_stats, "ELPDDataLOO"):  # arviz-stats >= 1.3
-        return arviz_stats.ELPDDataLOO(**fields)
-    # before 1.3 the class is common to all kinds and compare() reads pareto_k
-    fields |= {"good_k": 0.7, "pareto_k": pointwise.copy(data=np.full(n, np.nan))}
-    return arviz_stats.ELPDData(kind="loo", **fields)
+        fields = {"elpd": elpd, "p": p, **common, "good_k": None, "elpd_i": pointwise, "pareto_k": None}
+        if hasattr(arviz_stats, "ELPDDataLOO"):  # arviz-stats >= 1.3
+            made = arviz_stats.ELPDDataLOO(**fields)
+        else:  # before 1.3 the class is common to all kinds and compare() reads pareto_k
+            fields |= {"good_k": 0.7, "pareto_k": pointwise.copy(data=np.full(n, np.nan))}
+            made = arviz_stats.ELPDData(kind="loo", **fields)
+    estimate: LooEstimate = made
+    return estimate
 
 
 def pointwise_loo(fit: xr.Dataset) -> xr.DataArray:

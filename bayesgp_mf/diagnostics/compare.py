@@ -115,7 +115,7 @@ def compare(fits: Mapping[str, Container] | Container, *more: Container) -> Mode
     return ModelComparison(table, _sentence(table))
 
 
-def _named(fits: Mapping[str, Container] | Container, more: tuple[Container, ...]) -> dict[str, Container]:
+def _named(fits: Any, more: tuple[Container, ...]) -> dict[str, Container]:
     if isinstance(fits, Mapping) and not hasattr(fits, "groups"):  # containers are mappings too
         if more:
             raise ValueError("give either one mapping of names to containers, or containers one after the other.")

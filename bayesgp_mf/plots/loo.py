@@ -98,7 +98,7 @@ def plot_loo(
     return ax
 
 
-def _of_container(idata: Container) -> Any:
+def _of_container(idata: Any) -> Any:
     fit = fit_group(idata)
     check_has_cases(fit, "leave-one-out prediction")
     return pointwise_loo(fit).values

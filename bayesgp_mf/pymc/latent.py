@@ -12,7 +12,7 @@ from pytensor.graph.basic import Variable
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inputs import as_inputs, check_same_cases, encode_targets
-from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood, Probit
 from bayesgp_mf.likelihoods.optional import log_prob_graph, with_parameters
 from bayesgp_mf.pymc.covariance import as_cov_func
 from bayesgp_mf.pymc.marginal import JITTER
@@ -24,7 +24,7 @@ def latent_model(
     X: Any,
     y: Any,
     cov_func: Any,
-    likelihood: Likelihood = Probit(),
+    likelihood: AnyLikelihood = Probit(),
     *,
     mean_func: Any = None,
     jitter: float = JITTER,

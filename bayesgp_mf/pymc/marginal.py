@@ -16,10 +16,11 @@ from pytensor.graph.basic import Variable
 
 from bayesgp_mf.inference.solution import Control, check_control
 from bayesgp_mf.inputs import as_inputs, as_offset, as_weights, check_same_cases, encode_targets, feature_names
-from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood, Probit
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.factors import psd_root
+from bayesgp_mf.methods import MethodName
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.pymc.covariance import Combined, as_cov_func
 from bayesgp_mf.pymc.graph import free_inputs, interpret
@@ -118,8 +119,8 @@ class Marginal:
     def __init__(
         self,
         cov_func: Any,
-        likelihood: Likelihood = Probit(),
-        method: str = "tap",
+        likelihood: AnyLikelihood = Probit(),
+        method: MethodName = "tap",
         *,
         mean_func: Any = None,
         control: Control = Control(),

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Collection, Mapping
+from typing import Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from bayesgp_mf.hyper import Prior, Strategy
+from bayesgp_mf.hyper.registry import HyperName
+from bayesgp_mf.inference.inducing import Inducing
+from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import Probit, Softmax
+from bayesgp_mf.likelihoods import AnyLikelihood, Probit, Softmax
+from bayesgp_mf.methods import MethodName
 from bayesgp_mf.one_vs_rest import OneVsRest
 from bayesgp_mf.sklearn.defaults import VARIANCE, default_kernel
-from bayesgp_mf.sklearn.estimator import GPEstimator, is_streamed
+from bayesgp_mf.sklearn.estimator import GPEstimator, where_streamed
 from bayesgp_mf.sklearn.fitted import EachClass, Streamed, Whole
 from bayesgp_mf.types import Array
 
-ONE_VS_REST, SOFTMAX = "one_vs_rest", "softmax"
+MultiClass: TypeAlias = Literal["one_vs_rest", "softmax"]
+ONE_VS_REST: Final = "one_vs_rest"
+SOFTMAX: Final = "softmax"
 
 
 class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -74,20 +83,22 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
            [0.95, 0.05]])
     """
 
+    classes_: NDArray[Any]
+
     def __init__(
         self,
         kernel: Any = None,
-        likelihood: Any = None,
+        likelihood: AnyLikelihood | None = None,
         *,
-        multi_class: str = ONE_VS_REST,
-        method: Any = None,
-        hyper: Any = "evidence",
-        priors: Any = None,
-        bounds: Any = None,
-        fixed: Any = (),
+        multi_class: MultiClass = ONE_VS_REST,
+        method: MethodName | Solver | None = None,
+        hyper: HyperName | Strategy | None = "evidence",
+        priors: Mapping[str, Prior] | None = None,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        fixed: Collection[str] = (),
         starts: int | None = None,
-        inducing: Any = None,
-        control: Any = None,
+        inducing: int | ArrayLike | Inducing | None = None,
+        control: Control | None = None,
         budget: int | None = 200,
         draws: int = 250,
         random_state: Any = None,
@@ -145,7 +156,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
             self._keep(self._together(each))
         return self
 
-    @available_if(is_streamed)  # type: ignore[untyped-decorator]
+    @where_streamed
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from more cases, which are then forgotten: a `streams.Stream`, of at most ``budget`` basis inputs.
 
@@ -202,13 +213,15 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         with np.errstate(divide="ignore"):  # a probability may be zero
             return np.log(self.predict_proba(X))
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable label ``(m,)`` of each new case."""
         check_is_fitted(self)
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        labels: NDArray[Any] = self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        return labels
 
-    def _as_given(self, targets: Any) -> Any:
-        return self.classes_[targets.astype(np.intp)]
+    def _as_given(self, targets: NDArray[Any]) -> NDArray[Any]:
+        labels: NDArray[Any] = self.classes_[targets.astype(np.intp)]
+        return labels
 
     def _default_kernel(self) -> Kernel:
         return default_kernel(self.n_features_in_, self.bounds, VARIANCE)

@@ -3,35 +3,42 @@
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from bayesgp_mf.container.held import describe_kernel, describe_likelihood, describe_method
 from bayesgp_mf.fitting import fit, posterior
-from bayesgp_mf.hyper import get_strategy
+from bayesgp_mf.hyper import Prior, Strategy, get_strategy
 from bayesgp_mf.hyper.model import Model
+from bayesgp_mf.hyper.registry import SEARCHES, HyperName
 from bayesgp_mf.hyper.strategy import Restartable, averages
+from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import as_kernel, as_names, check_positive_integers
-from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.methods import get_method
+from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood
+from bayesgp_mf.methods import MethodName, get_method
 from bayesgp_mf.sklearn.defaults import default_priors
-from bayesgp_mf.sklearn.fitted import CHAINS, Fitted, Streamed, Whole
+from bayesgp_mf.sklearn.fitted import CHAINS, Fitted, Learned, Streamed, Whole
 from bayesgp_mf.streams import Stream
-from bayesgp_mf.streams.stream import SEARCHES
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
-    from bayesgp_mf.container.groups import Container
+    from bayesgp_mf.container.groups import Container, LooEstimate
     from bayesgp_mf.kernels import Kernel
 
 LARGEST_SEED = 2**31 - 1
+
+M = TypeVar("M", bound=Callable[..., Any])
 
 
 class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn has no types
@@ -43,18 +50,18 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
     def __init__(
         self,
         kernel: Any = None,
-        likelihood: Any = None,
+        likelihood: AnyLikelihood | None = None,
         *,
-        method: Any = None,
-        hyper: Any = "evidence",
-        priors: Any = None,
-        bounds: Any = None,
-        fixed: Any = (),
-        starts: Any = None,
-        inducing: Any = None,
-        control: Any = None,
-        budget: Any = 200,
-        draws: Any = 250,
+        method: MethodName | Solver | None = None,
+        hyper: HyperName | Strategy | None = "evidence",
+        priors: Mapping[str, Prior] | None = None,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        fixed: Collection[str] = (),
+        starts: int | None = None,
+        inducing: int | ArrayLike | Inducing | None = None,
+        control: Control | None = None,
+        budget: int | None = 200,
+        draws: int = 250,
         random_state: Any = None,
     ) -> None:
         self.kernel = kernel
@@ -88,7 +95,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         return self
 
     @property
-    def posterior_(self) -> Any:
+    def posterior_(self) -> Learned:
         """The posterior process; after ``partial_fit`` the stream; of one against the rest, an `OneVsRest`."""
         return self._learned("posterior_").posterior
 
@@ -103,7 +110,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         return self._learned("log_evidence_").log_evidence
 
     @property
-    def loo_(self) -> Any:
+    def loo_(self) -> LooEstimate:
         """Leave-one-out log predictive density, as ArviZ's ``ELPDData``: see `bayesgp_mf.loo`."""
         return self._learned("loo_").loo()
 
@@ -119,7 +126,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
     def __sklearn_is_fitted__(self) -> bool:
         return "_fitted" in vars(self)
 
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Any:
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> NDArray[Any]:
         """Draw targets at new cases jointly from the posterior, noise and all.
 
         Parameters
@@ -142,7 +149,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         return self._as_given(fitted.sample(X, int(n_samples), rng).T)
 
     @abc.abstractmethod
-    def _as_given(self, targets: Any) -> Any:
+    def _as_given(self, targets: NDArray[Any]) -> NDArray[Any]:
         """Return targets in the units, or with the labels, that ``fit`` was given."""
 
     @abc.abstractmethod
@@ -247,7 +254,8 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
                 stream = _updated(stream, self._with_names(known.posterior.parts[0].X), t, known.weights)
             else:
                 kernel = self._default_kernel() if self.kernel is None else self.kernel
-                stream = Stream(kernel, likelihood, self.budget, hyper=self.hyper, **options)
+                hyper: Any = self.hyper  # `is_streamed` has refused all that a stream does not have
+                stream = Stream(kernel, likelihood, self.budget, hyper=hyper, **options)
         return Streamed(_updated(stream, self._with_names(X), y, weights))
 
     def _with_names(self, X: Array) -> Any:
@@ -268,6 +276,11 @@ def is_streamed(model: GPEstimator) -> bool:
     if model.inducing is not None:
         raise AttributeError("partial_fit keeps as many inputs as budget says. Leave out inducing.")
     return True
+
+
+def where_streamed(method: M) -> M:
+    """Make a method be there only where the parameters are those of a stream."""
+    return cast(M, available_if(is_streamed)(method))
 
 
 def _updated(stream: Stream, X: Any, y: Any, weights: Array | None) -> Stream:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +25,12 @@ from bayesgp_mf.streams import Stream
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
-    from bayesgp_mf.container.groups import Container
+    from bayesgp_mf.container.groups import Container, LooEstimate
 
 CHAINS = 4
+
+Learned: TypeAlias = Process | Mixture | Stream | OneVsRest
+"""What users hold."""
 
 
 class NotThereError(UndefinedQuantityError, AttributeError):
@@ -38,7 +41,7 @@ class Fitted(Protocol):
     """What has been learned."""
 
     @property
-    def posterior(self) -> Any:
+    def posterior(self) -> Learned:
         """What users hold: a posterior process, a stream, or one of these for each class."""
 
     @property
@@ -49,7 +52,7 @@ class Fitted(Protocol):
     def log_evidence(self) -> float:
         """In nats."""
 
-    def loo(self) -> Any:
+    def loo(self) -> LooEstimate:
         """Return ArviZ's leave-one-out estimate."""
 
     def container(self, draws: int, seed: int) -> Container:
@@ -103,7 +106,7 @@ class Whole:
             raise self._averages("log_evidence_", "posterior_.log_evidences")
         return self.posterior.log_evidence
 
-    def loo(self) -> Any:
+    def loo(self) -> LooEstimate:
         """Return the leave-one-out estimate from the cavities."""
         return loo(self.idata, **self.given)
 
@@ -172,7 +175,7 @@ class Streamed:
         """An error to read: each batch was told from those before it."""
         raise NotThereError("a stream has no evidence, but posterior_.log_score: how well it predicted each batch.")
 
-    def loo(self) -> Any:
+    def loo(self) -> LooEstimate:
         """Raise: the cases are gone."""
         raise NotThereError("a stream keeps no cases to leave out. How well it predicted each is posterior_.log_score.")
 
@@ -233,7 +236,7 @@ class EachClass:
         """An error to read: there is no joint model."""
         raise self._separate("log_evidence_", "[p.log_evidence for p in posterior_.posteriors]")
 
-    def loo(self) -> Any:
+    def loo(self) -> LooEstimate:
         """Raise: there is no joint model."""
         raise self._separate("loo_", "posterior_.loo_proba")
 

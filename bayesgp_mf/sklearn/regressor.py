@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.hyper import Prior, Strategy
+from bayesgp_mf.hyper.registry import HyperName
+from bayesgp_mf.inference.inducing import Inducing
+from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import Gaussian
+from bayesgp_mf.likelihoods import AnyLikelihood, Gaussian
+from bayesgp_mf.methods import MethodName
 from bayesgp_mf.sklearn.defaults import NOISE, SIGNAL, default_kernel
-from bayesgp_mf.sklearn.estimator import GPEstimator, is_streamed
+from bayesgp_mf.sklearn.estimator import GPEstimator, where_streamed
 
 
 class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -73,17 +80,17 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
     def __init__(
         self,
         kernel: Any = None,
-        likelihood: Any = None,
+        likelihood: AnyLikelihood | None = None,
         *,
         normalize_y: bool | None = None,
-        method: Any = None,
-        hyper: Any = "evidence",
-        priors: Any = None,
-        bounds: Any = None,
-        fixed: Any = (),
+        method: MethodName | Solver | None = None,
+        hyper: HyperName | Strategy | None = "evidence",
+        priors: Mapping[str, Prior] | None = None,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        fixed: Collection[str] = (),
         starts: int | None = None,
-        inducing: Any = None,
-        control: Any = None,
+        inducing: int | ArrayLike | Inducing | None = None,
+        control: Control | None = None,
         budget: int | None = 200,
         draws: int = 250,
         random_state: Any = None,
@@ -129,7 +136,7 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         self._keep(self._solved(X, (y - self._centre) / self._unit, self._likelihood(), weights))
         return self
 
-    @available_if(is_streamed)  # type: ignore[untyped-decorator]
+    @where_streamed
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from more cases, which are then forgotten: a `streams.Stream`, of at most ``budget`` basis inputs.
 
@@ -191,7 +198,7 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
             spread = float(np.sqrt(np.average((y - self._centre) ** 2, weights=weights)))
             self._unit = spread if spread > 0 else 1.0
 
-    def _as_given(self, targets: Any) -> Any:
+    def _as_given(self, targets: NDArray[Any]) -> NDArray[Any]:
         return self._centre + self._unit * targets
 
     def _default_kernel(self) -> Kernel:

@@ -19,6 +19,7 @@ from bayesgp_mf.errors import NotPositiveDefiniteError, UndefinedQuantityError
 from bayesgp_mf.fitting import fit, posterior
 from bayesgp_mf.hyper import Strategy
 from bayesgp_mf.hyper.model import public_names
+from bayesgp_mf.hyper.registry import SEARCHES, SearchName
 from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import Control, check_control
 from bayesgp_mf.inputs import (
@@ -38,7 +39,7 @@ from bayesgp_mf.inputs import (
     warn_of_scale,
 )
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood, Probit
 from bayesgp_mf.likelihoods.by_case import by_case as with_cases
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.blocks import blocks
@@ -70,8 +71,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 _OPTIONS = ("budget", "classes", "hyper", "first", "reservoir", "forget", "batch")
-SEARCHES = ("evidence", "loo", "scan")
-"""Strategies that choose one kernel, by name."""
 FEWEST = 10
 """Cases of each class without which there is nothing to tune on."""
 WAITING = 4
@@ -187,11 +186,11 @@ class Stream:
     def __init__(
         self,
         kernel: Any,
-        likelihood: Likelihood = Probit(),
+        likelihood: AnyLikelihood = Probit(),
         budget: int | None = 200,
         *,
         classes: Sequence[Any] | None = None,
-        hyper: str | None = None,
+        hyper: SearchName | None = None,
         first: int = 2000,
         reservoir: int = 2000,
         forget: float | None = None,
@@ -463,7 +462,7 @@ class Stream:
     @_alone
     def retune(
         self,
-        hyper: str | Strategy = "evidence",
+        hyper: SearchName | Strategy = "evidence",
         *,
         priors: Mapping[str, Prior] | None = None,
         bounds: Mapping[str, tuple[float, float]] | None = None,
@@ -716,7 +715,7 @@ class Stream:
         done = batches.absorb(factor, kernel, X, t, self._likelihood_of(by_case), new, self._control, whole=whole)
         return done.factor if self._budget is None else done.factor.within(self._budget), done
 
-    def _tuned(self, state: State, hyper: str | Strategy, **options: Any) -> Kernel:
+    def _tuned(self, state: State, hyper: SearchName | Strategy, **options: Any) -> Kernel:
         """Return the kernel that a strategy chooses on the reservoir; what was learned is under this likelihood."""
         inducing = None if self._budget is None or self._budget >= state.t.size else self._budget
         rng = np.random.default_rng([self._entropy, state.n_batches, 1])

@@ -104,7 +104,7 @@ class Surrogate:
     (True, True)
     """
 
-    name: ClassVar[str] = "surrogate"
+    name = "surrogate"
     averages: ClassVar[bool] = True
     records: ClassVar[tuple[str, ...]] = ("training", "batch")
     nodes: int = 500
