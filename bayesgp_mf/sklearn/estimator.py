@@ -18,7 +18,18 @@ from bayesgp_mf.hyper import get_strategy
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.strategy import Restartable, averages
 from bayesgp_mf.inference.solution import Control
-from bayesgp_mf.inputs import as_kernel, as_names, check_positive_integers
+from bayesgp_mf.inputs import (
+    as_inputs,
+    as_inputs_of,
+    as_kernel,
+    as_names,
+    as_pandas,
+    check_positive_integers,
+    check_same_cases,
+    feature_names,
+    holds_text,
+)
+from bayesgp_mf.kernels import Gaussian, Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.sklearn.defaults import default_priors
@@ -29,7 +40,6 @@ from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container
-    from bayesgp_mf.kernels import Kernel
 
 LARGEST_SEED = 2**31 - 1
 
@@ -160,13 +170,39 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
 
     def _new(self, X: Any) -> Array:
         """Return new inputs as numbers ``(m, d)``, checked against those of the fit."""
-        return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
+        table = as_pandas("X", X)
+        if holds_text(table):
+            table = pd.DataFrame(self._fitted.new_inputs(table), columns=table.columns)
+        return np.asarray(validate_data(self, table, reset=False, dtype=np.float64))
 
-    def _begin(self, n: int, sample_weight: Any) -> tuple[Any, Array | None]:
+    def _checked(self, X: Any, y: Any, *, reset: bool = True, batch: bool = False, **options: Any) -> tuple[Any, Any]:
+        """Return inputs and targets as scikit-learn wants them, the inputs as a data frame if their columns have names.
+
+        One that holds text stays as it is, for the kernels that tell groups; a batch holds numbers, since a group that
+        comes later has no code. Further options are those of scikit-learn's ``validate_data``.
+        """
+        table, y = as_pandas("X", X), as_pandas("y", y)
+        check_same_cases(table, y)
+        numbers = table
+        if holds_text(table):
+            numbers = pd.DataFrame(as_inputs("X", table) if batch else self._coded(table), columns=table.columns)
+        checked, y = validate_data(self, numbers, y, dtype=np.float64, reset=reset, **options)
+        if numbers is not table:
+            return table, y
+        return self._named(checked, table.index if isinstance(table, pd.DataFrame) else None), y
+
+    def _coded(self, table: pd.DataFrame) -> Array:
+        """Return inputs as numbers, columns of text as codes, or raise an error that names one no kernel can read."""
+        kernel = Gaussian() if self.kernel is None else as_kernel(self.kernel, tuned=self.hyper is not None)
+        return as_inputs_of(kernel.with_column_names(feature_names("X", table)), table)[0]
+
+    def _begin(self, X: Any, sample_weight: Any) -> tuple[Any, Array | None]:
         """Return which cases count at all, and the weights ``(n,)`` of those, or None if all are 1."""
         self._seed = _seed(self.random_state)
         if sample_weight is None:
             return slice(None), None
+        n, sample_weight = len(X), as_pandas("sample_weight", sample_weight)
+        check_same_cases(X, sample_weight, "X", "sample_weight")
         weights = np.asarray(sample_weight, dtype=np.float64)
         if weights.shape == ():
             weights = np.full(n, float(weights))
@@ -179,7 +215,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
             raise ValueError("sample_weight is zero for all cases, which leaves none to learn from.")
         return some, None if np.all(weights[some] == 1.0) else weights[some]
 
-    def _solved(self, X: Array, y: Any, likelihood: Likelihood, weights: Array | None, **options: Any) -> Whole:
+    def _solved(self, X: Any, y: Any, likelihood: Likelihood, weights: Array | None, **options: Any) -> Whole:
         """Return what all cases say, at the hyperparameters that they speak for."""
         kernel = self._default_kernel() if self.kernel is None else self.kernel
         strategy = None if self.hyper is None else get_strategy(self.hyper)
@@ -194,7 +230,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
             starts = 1
         solver = get_method("tap" if self.method is None else self.method, likelihood)
         idata = fit(
-            self._with_names(X),
+            X,
             y,
             kernel,
             likelihood,
@@ -230,7 +266,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         return {**default_priors(model.params, without), **given}
 
     def _streamed(
-        self, known: Fitted | None, X: Array, y: Any, weights: Array | None, likelihood: Likelihood
+        self, known: Fitted | None, X: Any, y: Any, weights: Array | None, likelihood: Likelihood
     ) -> Streamed:
         """Return what a batch adds to what is known: nothing, a stream, or all cases of ``fit``, under its kernel."""
         if isinstance(known, Streamed):
@@ -244,16 +280,16 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
                 problem, one = known.posterior.problem, known.posterior.parts[0].new_likelihood
                 stream = Stream(known.kernel, one, self.budget, **options)
                 t = problem.t > 0 if likelihood.targets == "binary" else problem.t
-                stream = _updated(stream, self._with_names(known.posterior.parts[0].X), t, known.weights)
+                stream = _updated(stream, self._named(known.posterior.parts[0].X), t, known.weights)
             else:
                 kernel = self._default_kernel() if self.kernel is None else self.kernel
                 stream = Stream(kernel, likelihood, self.budget, hyper=self.hyper, **options)
-        return Streamed(_updated(stream, self._with_names(X), y, weights))
+        return Streamed(_updated(stream, X, y, weights))
 
-    def _with_names(self, X: Array) -> Any:
+    def _named(self, X: Array, index: Any = None) -> Any:
         """Return inputs under the names of their columns, if they have names: kernels of some columns ask for them."""
         names = getattr(self, "feature_names_in_", None)
-        return X if names is None else pd.DataFrame(X, columns=names)
+        return X if names is None else pd.DataFrame(X, index, names)
 
 
 def is_streamed(model: GPEstimator) -> bool:
@@ -268,6 +304,11 @@ def is_streamed(model: GPEstimator) -> bool:
     if model.inducing is not None:
         raise AttributeError("partial_fit keeps as many inputs as budget says. Leave out inducing.")
     return True
+
+
+def rows(X: Any, some: Any) -> Any:
+    """Return some cases of an array or a data frame."""
+    return X.iloc[some] if isinstance(X, pd.DataFrame) else X[some]
 
 
 def _updated(stream: Stream, X: Any, y: Any, weights: Array | None) -> Stream:
