@@ -93,6 +93,8 @@ def _of_narwhals(name: str, value: Any) -> Any:
         raise ValueError(f"{name} is lazy: its rows are not there yet. Pass {name}.collect().")
     if not isinstance(found, nw.DataFrame | nw.Series):
         return value
+    if found.implementation.is_pyarrow():  # whose own way keeps row labels that came from pandas, and categories
+        return found.to_native().to_pandas()
     if not found.implementation.is_polars():  # whose own way asks for pyarrow
         return found.to_pandas()
     if isinstance(found, nw.Series):
@@ -127,16 +129,16 @@ def _of_xarray(name: str, value: Any) -> Any:
         return _of_dataset(name, value)
     if not hasattr(value, "indexes"):
         return value
-    if value.ndim == 1:
-        return pd.Series(value.values, index=_index(value, value.dims[0]), name=value.name)
-    if value.ndim == 2:
-        rows, columns = value.dims
-        return pd.DataFrame(value.values, index=_index(value, rows), columns=_index(value, columns))
-    return value.values
+    axes = [_index(value, dim) for dim in value.dims]
+    if len(axes) not in (1, 2) or all(is_numbered(axis) for axis in axes):  # no names that could be lost
+        return value.values
+    return pd.Series(value.values, *axes, name=value.name) if len(axes) == 1 else pd.DataFrame(value.values, *axes)
 
 
 def _of_dataset(name: str, value: Any) -> pd.DataFrame:
     dims = {str(key): variable.dims for key, variable in value.data_vars.items()}
+    if dims and not any(dims.values()):  # one case
+        return pd.DataFrame({key: [variable.item()] for key, variable in value.data_vars.items()})
     if len(set(dims.values())) != 1 or any(len(each) != 1 for each in dims.values()):
         raise ValueError(
             f"{name} is an xarray Dataset, whose variables must all have one dimension, that of the cases, got "

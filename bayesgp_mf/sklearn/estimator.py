@@ -171,7 +171,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
     def _new(self, X: Any) -> Array:
         """Return new inputs as numbers ``(m, d)``, checked against those of the fit."""
         table = as_pandas("X", X)
-        if holds_text(table):
+        if isinstance(table, pd.DataFrame):
             table = pd.DataFrame(self._fitted.new_inputs(table), columns=table.columns)
         return np.asarray(validate_data(self, table, reset=False, dtype=np.float64))
 
@@ -183,13 +183,13 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         """
         table, y = as_pandas("X", X), as_pandas("y", y)
         check_same_cases(table, y)
-        numbers = table
-        if holds_text(table):
-            numbers = pd.DataFrame(as_inputs("X", table) if batch else self._coded(table), columns=table.columns)
-        checked, y = validate_data(self, numbers, y, dtype=np.float64, reset=reset, **options)
-        if numbers is not table:
-            return table, y
-        return self._named(checked, table.index if isinstance(table, pd.DataFrame) else None), y
+        if not isinstance(table, pd.DataFrame):
+            checked, y = validate_data(self, table, y, dtype=np.float64, reset=reset, **options)
+            return checked, y
+        has_text = holds_text(table)
+        numbers = pd.DataFrame(self._coded(table) if has_text and not batch else as_inputs("X", table))
+        checked, y = validate_data(self, numbers.set_axis(table.columns, axis=1), y, reset=reset, **options)
+        return table if has_text else self._named(np.asarray(checked), table.index), y
 
     def _coded(self, table: pd.DataFrame) -> Array:
         """Return inputs as numbers, columns of text as codes, or raise an error that names one no kernel can read."""

@@ -12,7 +12,7 @@ from bayesgp_mf.container.draws import draw_latent, draw_targets, targets_of_nod
 from bayesgp_mf.container.loo import loo
 from bayesgp_mf.container.redraw import with_draws
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.inputs import as_inputs
+from bayesgp_mf.inputs import as_inputs, levels_of
 from bayesgp_mf.kernels import Kernel, PerClass
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import predictive_moments
@@ -108,8 +108,8 @@ class Whole:
         return self.posterior.log_evidence
 
     def new_inputs(self, X: Any) -> Array:
-        """Return new inputs with the codes of the groups of this fit."""
-        return self.posterior.new_inputs(X)
+        """Return new inputs with the codes of the groups of this fit, if it has some; scikit-learn compares names."""
+        return self.posterior.new_inputs(X) if levels_of(self.posterior.parts[0].kernel) else as_inputs("X", X)
 
     def loo(self) -> Any:
         """Return the leave-one-out estimate from the cavities."""
