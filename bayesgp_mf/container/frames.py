@@ -56,8 +56,8 @@ def to_frame(idata: Container, group: Literal["predictions", "fit"] | None = Non
     >>> idata = bgp.fit(X, [0, 0, 1, 1], bgp.kernels.Gaussian(1.0, 4.0), draws=10, random_seed=1)
     >>> bgp.to_frame(bgp.predict(idata, X.loc[["dan", "ann"]], draws=False)).round(2)
          latent_mean  latent_sd     p
-    dan         1.49       1.33  0.81
-    ann        -1.49       1.33  0.19
+    dan         1.78       1.38  0.85
+    ann        -1.78       1.38  0.15
     """
     fit = fit_group(idata)
     has_predictions = "predictions" in group_names(idata)

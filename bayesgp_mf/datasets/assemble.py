@@ -19,12 +19,12 @@ def assemble(
     y: NDArray[np.str_],
     train: NDArray[np.bool_],
     standardise: bool,
-    as_frame: bool,
-    label: str,
     feature_names: tuple[str, ...],
     units: tuple[str, ...],
     description: str,
     fold: NDArray[np.int64] | None = None,
+    as_frame: bool = False,
+    label: str = "class",
 ) -> Dataset | FrameDataset:
     """Split the rows, in order, by the mask of training rows, rescale the inputs if asked, and wrap them.
 

@@ -36,8 +36,8 @@ class FrameDataset:
     >>> crabs = load_crabs(as_frame=True, standardise=False)
     >>> crabs.X.join(crabs.y).head(2)
         FL   RW    CL    CW   BD  colour sex
+    1  8.8  7.7  18.1  20.8  7.4     0.0   M
     2  9.2  7.8  19.0  22.4  7.7     0.0   M
-    3  9.6  7.9  20.1  23.1  8.2     0.0   M
     """
 
     X: pd.DataFrame
