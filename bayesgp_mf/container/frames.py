@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container
 
 CASES = "obs_id"
+_FIRST = ("latent_mean", "latent_sd", "cavity_mean", "cavity_sd", "loo_i", "y_mean", "y_sd")
 _INTERNAL = ("alpha", "site_variance", "site_weight")  # what `predict` needs, and nobody reads
 
 
@@ -70,7 +71,8 @@ def to_frame(idata: Container, group: Literal["predictions", "fit"] | None = Non
     if group == "fit":
         check_has_cases(fit, "a table of the cases")
     dataset = get_group(idata, group)
-    names = [name for name, each in dataset.data_vars.items() if each.dims in ((CASES,), (CASES, "class"))]
+    there = [str(name) for name, each in dataset.data_vars.items() if each.dims in ((CASES,), (CASES, "class"))]
+    names = dict.fromkeys([*(name for name in _FIRST if name in there), *there])
     table = dataset[[name for name in names if name not in _INTERNAL]].drop_attrs()
     kind = str(dataset.attrs.get(TABLE, "pandas"))
     return _MAKERS.get(kind, _as_pandas)(table)
