@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         sklearn,
         streams,
     )
+    from bayesgp_mf.container.frames import to_frame
     from bayesgp_mf.container.loo import loo
     from bayesgp_mf.diagnostics.compare import compare
     from bayesgp_mf.errors import (
@@ -96,6 +97,7 @@ __all__ = [
     "sklearn",
     "solve",
     "streams",
+    "to_frame",
 ]
 
 _SUBPACKAGES = {
@@ -113,6 +115,7 @@ _SUBPACKAGES = {
     "streams",
 }
 _HOMES = {
+    "container.frames": ("to_frame",),
     "container.loo": ("loo",),
     "diagnostics.compare": ("compare",),
     "errors": (

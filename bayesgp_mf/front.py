@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from bayesgp_mf.container.parts import check_held_in_parts
 from bayesgp_mf.fitting import fit as fit_here
-from bayesgp_mf.inputs import as_kernel, check_positive_integers
+from bayesgp_mf.inputs import as_kernel, check_positive_integers, kind_of
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.seeds import as_generator
@@ -39,15 +39,20 @@ def _called_as(face: Callable[P, T]) -> Callable[[Callable[..., T]], Callable[P,
 def fit(X: Any, *rest: Any, **options: Any) -> Container:
     """Fit what is here by `fitting.fit`, and a table in parts by `sharded.fit`."""
     y, *args = rest or (options.pop("y", None),)
-    if isinstance(X, Table) or hasattr(X, "__dask_graph__"):
+    if isinstance(X, Table) or _is_dask(X):
         return _fit_in_parts(X, y, *args, **options)
-    if hasattr(y, "__dask_graph__"):
+    if _is_dask(y):
         raise ValueError(
             "y is a Dask collection and X is none. Give both as Dask arrays with the same rows in their blocks, a Dask "
             "frame with the name of its column, or y.compute()."
         )
     _check_here(X, y)
     return fit_here(X, y, *args, **options)
+
+
+def _is_dask(value: Any) -> bool:
+    """Tell whether rows are in parts; those of xarray, which knows Dask too, are gathered."""
+    return hasattr(value, "__dask_graph__") and kind_of(value) != "xarray"
 
 
 def _check_here(X: Any, y: Any) -> None:

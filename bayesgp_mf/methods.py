@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from bayesgp_mf.inference.problem import Problem, as_float_array, as_matrix
 from bayesgp_mf.inference.solution import Control, Solution, check_control, check_start
 from bayesgp_mf.inference.solver import Solver, Traits, traits_of
+from bayesgp_mf.inputs import as_pandas, check_same_cases
 from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.matrix import Matrix
@@ -141,6 +142,8 @@ def solve(
     """
     check_control(control)
     check_start(start)
+    gram, t = as_pandas("gram", gram), as_pandas("t", t)
+    check_same_cases(gram, t, "gram", "t")
     problem = Problem(as_matrix(gram), as_float_array("t", t), likelihood)
     with one_thread_if_small(problem.n):
         return get_method(method, likelihood).solve(problem, control, start)

@@ -34,6 +34,7 @@ from bayesgp_mf.inputs import (
     as_inducing,
     as_inputs_of,
     as_kernel,
+    as_pandas,
     check_flags,
     check_same_cases,
     encode_targets,
@@ -167,6 +168,7 @@ def fit_one_vs_rest(
     >>> result.predict_proba(glass.X_test).shape
     (16, 6)
     """
+    X, y = as_pandas("X", X), as_pandas("y", y)
     names = feature_names("X", X)
     check_same_cases(X, y)
     kernel = as_kernel(kernel).with_column_names(names)

@@ -41,6 +41,7 @@ def with_draws(idata: Container, posterior: Process, chains: int, draws: int, rn
         features or np.arange(posterior.X.shape[1]),
         tuple(json.loads(groups["fit"].attrs["class_names"])),
         (chains, draws),
+        groups["constant_data"]["obs_id"].values,
     )
     node = np.zeros((chains, draws), dtype=np.intp)
     drawn = drawn_groups(posterior, draw_training(posterior, node, rng, "gaussian"), node, {}, layout, [])

@@ -45,6 +45,7 @@ def to_container(
     *,
     class_names: tuple[str, ...],
     feature_names: list[str] | None,
+    labels: NDArray[Any] | None = None,
     node: NDArray[np.intp],
     rng: np.random.Generator,
     sampler_stats: dict[str, NDArray[Any]],
@@ -65,7 +66,7 @@ def to_container(
     """
     first, problem = posterior.parts[0], posterior.problem
     features = feature_names or np.arange(first.X.shape[1])
-    layout = Layout(problem.n, features, class_names, node.shape)
+    layout = Layout(problem.n, features, class_names, node.shape, labels)
     groups: dict[str, xr.Dataset] = {}
     models = [Model.of(part.kernel, part.problem.likelihood, hyper_names) for part in posterior.parts]
     params = [model.params for model in models]

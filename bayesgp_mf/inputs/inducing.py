@@ -10,6 +10,7 @@ import numpy as np
 
 from bayesgp_mf.errors import warn
 from bayesgp_mf.inference.inducing import Inducing
+from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.tables import as_inputs, feature_names
 from bayesgp_mf.types import Array
 
@@ -38,6 +39,7 @@ def as_inducing(inducing: Any, X: Array, features: Sequence[str] | None) -> Indu
     UserWarning
         If inducing inputs repeat each other.
     """
+    inducing = as_pandas("inducing", inducing)
     if inducing is None:
         return None
     if isinstance(inducing, type | str | bytes | bool | np.bool_):
@@ -70,6 +72,7 @@ def as_inducing(inducing: Any, X: Array, features: Sequence[str] | None) -> Indu
 
 def _checked(given: Any, X: Array, features: Sequence[str] | None) -> Array:
     """Return inducing inputs that fit the training inputs."""
+    given = as_pandas("inducing", given)
     names = feature_names("inducing", given)
     if features is not None and names is not None and names != list(features):
         raise ValueError(f"inducing has columns {names}, but X has {list(features)}. Pass inducing[{list(features)}].")

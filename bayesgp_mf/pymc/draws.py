@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.container.layout import SAMPLE_DIMS
-from bayesgp_mf.container.predictions import set_draws, set_predictions
+from bayesgp_mf.container.predictions import NewCases, set_draws, set_predictions
 from bayesgp_mf.errors import ConvergenceError, Status, UndefinedQuantityError
-from bayesgp_mf.inputs import as_inputs, as_offset, as_trials, check_same_features
+from bayesgp_mf.inputs import as_inputs, as_offset, as_pandas, as_trials, check_same_features, kind_of, row_labels
 from bayesgp_mf.likelihoods.optional import unshifted
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.processes.new_cases import check_new_cases
@@ -95,8 +95,9 @@ def sample_latent(
     values = {name: posterior[name].transpose(*SAMPLE_DIMS, ...).values for name in gp.hyperparameters}
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
     rng = as_generator(random_seed)
-    check_same_features(gp.observed.features, X_new)
-    table, X_new = X_new, None if X_new is None else as_inputs("X_new", X_new)
+    kind, table = kind_of(X_new), as_pandas("X_new", X_new)
+    check_same_features(gp.observed.features, table)
+    X_new = None if table is None else as_inputs("X_new", table)
     m = 0 if X_new is None else len(X_new)
     given = {"offset": as_offset(offset, table, m, "X_new"), "trials": as_trials(trials, table, m)}
     new_cases = {key: known for key, known in given.items() if known is not None}
@@ -120,7 +121,10 @@ def sample_latent(
     set_draws(idata, name, "log_likelihood", name, drawn["log_likelihood"], {"pointwise": pointwise})
     set_draws(idata, name, "posterior_predictive", name, targets)
     if X_new is not None:
-        set_predictions(idata, X_new, {}, _stack(new_rows, shape), gp.observed.class_names, by_case=new_cases)
+        cases = NewCases(X_new, row_labels(table), kind)
+        features = None if gp.observed.features is None else np.array(gp.observed.features)
+        predicted, names = _stack(new_rows, shape), gp.observed.class_names
+        set_predictions(idata, cases, {}, predicted, names, features, by_case=new_cases)
     return idata
 
 

@@ -11,7 +11,7 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.inputs import as_inputs, check_same_cases, encode_targets
+from bayesgp_mf.inputs import as_inputs, as_pandas, check_same_cases, encode_targets, row_labels
 from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood, Probit
 from bayesgp_mf.likelihoods.optional import log_prob_graph, with_parameters
 from bayesgp_mf.pymc.covariance import as_cov_func
@@ -72,12 +72,13 @@ def latent_model(
     """
     cov_func = as_cov_func(cov_func)
     check_same_cases(X, y)
+    labels = row_labels(as_pandas("X", X))
     X = as_inputs("X", X)
     targets, _ = encode_targets(y, X.shape[0], likelihood)
     model = pm.Model.get_context(error_if_none=False)
     model = pm.Model() if model is None else model
     with model:
-        model.add_coord("obs_id", np.arange(X.shape[0]))
+        model.add_coord("obs_id", np.arange(X.shape[0]) if labels is None else labels)
         mean = pm.gp.mean.Zero() if mean_func is None else Mean(mean_func)
         f = pm.gp.Latent(mean_func=mean, cov_func=cov_func).prior("f", X, jitter=jitter, dims="obs_id")
         observe("y", f, targets, likelihood, dims="obs_id", **parameters)

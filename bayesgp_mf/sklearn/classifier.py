@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from bayesgp_mf.hyper import Prior, Strategy
 from bayesgp_mf.hyper.registry import HyperName
@@ -21,7 +21,7 @@ from bayesgp_mf.likelihoods import AnyLikelihood, Probit, Softmax
 from bayesgp_mf.methods import MethodName
 from bayesgp_mf.one_vs_rest import OneVsRest
 from bayesgp_mf.sklearn.defaults import VARIANCE, default_kernel
-from bayesgp_mf.sklearn.estimator import GPEstimator, where_streamed
+from bayesgp_mf.sklearn.estimator import GPEstimator, rows, where_streamed
 from bayesgp_mf.sklearn.fitted import EachClass, Streamed, Whole
 from bayesgp_mf.types import Array
 
@@ -126,7 +126,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         Parameters
         ----------
         X : (n, d) array_like
-            Inputs, finite: numbers, or a data frame of numbers.
+            Inputs, finite: an array of numbers, or a data frame, whose columns of text go to `Categorical` kernels.
         y : (n,) array_like
             Labels of two classes or more.
         sample_weight : (n,) array_like, optional
@@ -137,10 +137,10 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         ValueError
             If an argument or a parameter is malformed, or there are fewer than two classes.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        X, y = self._checked(X, y)
         check_classification_targets(y)
-        some, weights = self._begin(X.shape[0], sample_weight)
-        X, y = X[some], y[some]
+        some, weights = self._begin(X, sample_weight)
+        X, y = rows(X, some), y[some]
         self.classes_ = np.unique(y)
         if self.classes_.size < 2:
             raise ValueError(
@@ -172,9 +172,9 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
             All labels there will be; the first call needs them.
         """
         known = vars(self).get("_fitted")
-        X, y = validate_data(self, X, y, dtype=np.float64, reset=known is None)
+        X, y = self._checked(X, y, reset=known is None, batch=True)
         check_classification_targets(y)
-        some, weights = self._begin(X.shape[0], sample_weight)
+        some, weights = self._begin(X, sample_weight)
         if known is None:
             if classes is None:
                 raise ValueError("classes must be given at the first call of partial_fit: all labels there will be.")
@@ -185,7 +185,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
             raise ValueError(f"classes must be those of the first call, {self.classes_.tolist()}, got {list(classes)}.")
         if unknown := sorted({str(label) for label in y} - {str(label) for label in self.classes_}):
             raise ValueError(f"y has labels that are none of the classes {self.classes_.tolist()}: {unknown[:5]}.")
-        X, y = X[some], y[some]
+        X, y = rows(X, some), y[some]
         binary = self.classes_.size == 2
         if isinstance(known, Whole) and not binary:
             raise ValueError(

@@ -24,7 +24,18 @@ from bayesgp_mf.hyper.strategy import Restartable, averages
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs import as_kernel, as_names, check_positive_integers
+from bayesgp_mf.inputs import (
+    as_inputs,
+    as_inputs_of,
+    as_kernel,
+    as_names,
+    as_pandas,
+    check_positive_integers,
+    check_same_cases,
+    feature_names,
+    holds_text,
+)
+from bayesgp_mf.kernels import Gaussian, Kernel
 from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood
 from bayesgp_mf.methods import MethodName, get_method
 from bayesgp_mf.sklearn.defaults import default_priors
@@ -34,7 +45,6 @@ from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container, LooEstimate
-    from bayesgp_mf.kernels import Kernel
 
 LARGEST_SEED = 2**31 - 1
 
@@ -167,13 +177,39 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
 
     def _new(self, X: Any) -> Array:
         """Return new inputs as numbers ``(m, d)``, checked against those of the fit."""
-        return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
+        table = as_pandas("X", X)
+        if isinstance(table, pd.DataFrame):
+            table = pd.DataFrame(self._fitted.new_inputs(table), columns=table.columns)
+        return np.asarray(validate_data(self, table, reset=False, dtype=np.float64))
 
-    def _begin(self, n: int, sample_weight: Any) -> tuple[Any, Array | None]:
+    def _checked(self, X: Any, y: Any, *, reset: bool = True, batch: bool = False, **options: Any) -> tuple[Any, Any]:
+        """Return inputs and targets as scikit-learn wants them, the inputs as a data frame if their columns have names.
+
+        One that holds text stays as it is, for the kernels that tell groups; a batch holds numbers, since a group that
+        comes later has no code. Further options are those of scikit-learn's ``validate_data``.
+        """
+        table, y = as_pandas("X", X), as_pandas("y", y)
+        check_same_cases(table, y)
+        if not isinstance(table, pd.DataFrame):
+            checked, y = validate_data(self, table, y, dtype=np.float64, reset=reset, **options)
+            return checked, y
+        has_text = holds_text(table)
+        numbers = pd.DataFrame(self._coded(table) if has_text and not batch else as_inputs("X", table))
+        checked, y = validate_data(self, numbers.set_axis(table.columns, axis=1), y, reset=reset, **options)
+        return table if has_text else self._named(np.asarray(checked), table.index), y
+
+    def _coded(self, table: pd.DataFrame) -> Array:
+        """Return inputs as numbers, columns of text as codes, or raise an error that names one no kernel can read."""
+        kernel = Gaussian() if self.kernel is None else as_kernel(self.kernel, tuned=self.hyper is not None)
+        return as_inputs_of(kernel.with_column_names(feature_names("X", table)), table)[0]
+
+    def _begin(self, X: Any, sample_weight: Any) -> tuple[Any, Array | None]:
         """Return which cases count at all, and the weights ``(n,)`` of those, or None if all are 1."""
         self._seed = _seed(self.random_state)
         if sample_weight is None:
             return slice(None), None
+        n, sample_weight = len(X), as_pandas("sample_weight", sample_weight)
+        check_same_cases(X, sample_weight, "X", "sample_weight")
         weights = np.asarray(sample_weight, dtype=np.float64)
         if weights.shape == ():
             weights = np.full(n, float(weights))
@@ -186,7 +222,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
             raise ValueError("sample_weight is zero for all cases, which leaves none to learn from.")
         return some, None if np.all(weights[some] == 1.0) else weights[some]
 
-    def _solved(self, X: Array, y: Any, likelihood: Likelihood, weights: Array | None, **options: Any) -> Whole:
+    def _solved(self, X: Any, y: Any, likelihood: Likelihood, weights: Array | None, **options: Any) -> Whole:
         """Return what all cases say, at the hyperparameters that they speak for."""
         kernel = self._default_kernel() if self.kernel is None else self.kernel
         strategy = None if self.hyper is None else get_strategy(self.hyper)
@@ -201,7 +237,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
             starts = 1
         solver = get_method("tap" if self.method is None else self.method, likelihood)
         idata = fit(
-            self._with_names(X),
+            X,
             y,
             kernel,
             likelihood,
@@ -237,7 +273,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         return {**default_priors(model.params, without), **given}
 
     def _streamed(
-        self, known: Fitted | None, X: Array, y: Any, weights: Array | None, likelihood: Likelihood
+        self, known: Fitted | None, X: Any, y: Any, weights: Array | None, likelihood: Likelihood
     ) -> Streamed:
         """Return what a batch adds to what is known: nothing, a stream, or all cases of ``fit``, under its kernel."""
         if isinstance(known, Streamed):
@@ -251,17 +287,17 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
                 problem, one = known.posterior.problem, known.posterior.parts[0].new_likelihood
                 stream = Stream(known.kernel, one, self.budget, **options)
                 t = problem.t > 0 if likelihood.targets == "binary" else problem.t
-                stream = _updated(stream, self._with_names(known.posterior.parts[0].X), t, known.weights)
+                stream = _updated(stream, self._named(known.posterior.parts[0].X), t, known.weights)
             else:
                 kernel = self._default_kernel() if self.kernel is None else self.kernel
                 hyper: Any = self.hyper  # `is_streamed` has refused all that a stream does not have
                 stream = Stream(kernel, likelihood, self.budget, hyper=hyper, **options)
-        return Streamed(_updated(stream, self._with_names(X), y, weights))
+        return Streamed(_updated(stream, X, y, weights))
 
-    def _with_names(self, X: Array) -> Any:
+    def _named(self, X: Array, index: Any = None) -> Any:
         """Return inputs under the names of their columns, if they have names: kernels of some columns ask for them."""
         names = getattr(self, "feature_names_in_", None)
-        return X if names is None else pd.DataFrame(X, columns=names)
+        return X if names is None else pd.DataFrame(X, index, names)
 
 
 def is_streamed(model: GPEstimator) -> bool:
@@ -281,6 +317,11 @@ def is_streamed(model: GPEstimator) -> bool:
 def where_streamed(method: M) -> M:
     """Make a method be there only where the parameters are those of a stream."""
     return cast(M, available_if(is_streamed)(method))
+
+
+def rows(X: Any, some: Any) -> Any:
+    """Return some cases of an array or a data frame."""
+    return X.iloc[some] if isinstance(X, pd.DataFrame) else X[some]
 
 
 def _updated(stream: Stream, X: Any, y: Any, weights: Array | None) -> Stream:

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.hyper import Prior, Strategy
@@ -18,9 +18,10 @@ from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import AnyLikelihood, Gaussian
+from bayesgp_mf.likelihoods.optional import check_targets
 from bayesgp_mf.methods import MethodName
 from bayesgp_mf.sklearn.defaults import NOISE, SIGNAL, default_kernel
-from bayesgp_mf.sklearn.estimator import GPEstimator, where_streamed
+from bayesgp_mf.sklearn.estimator import GPEstimator, rows, where_streamed
 
 
 class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -118,7 +119,7 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         Parameters
         ----------
         X : (n, d) array_like
-            Inputs, finite: numbers, or a data frame of numbers.
+            Inputs, finite: an array of numbers, or a data frame, whose columns of text go to `Categorical` kernels.
         y : (n,) array_like
             Targets.
         sample_weight : (n,) array_like, optional
@@ -129,9 +130,9 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         ValueError
             If an argument or a parameter is malformed.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        some, weights = self._begin(X.shape[0], sample_weight)
-        X, y = X[some], y[some].astype(np.float64)
+        X, y = self._checked(X, y, y_numeric=True)
+        some, weights = self._begin(X, sample_weight)
+        X, y = rows(X, some), y[some].astype(np.float64)
         self._set_units(y, weights)
         self._keep(self._solved(X, (y - self._centre) / self._unit, self._likelihood(), weights))
         return self
@@ -150,9 +151,9 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
             As for `fit`.
         """
         known = vars(self).get("_fitted")
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=known is None)
-        some, weights = self._begin(X.shape[0], sample_weight)
-        X, y = X[some], y[some].astype(np.float64)
+        X, y = self._checked(X, y, y_numeric=True, reset=known is None, batch=True)
+        some, weights = self._begin(X, sample_weight)
+        X, y = rows(X, some), y[some].astype(np.float64)
         if known is None:
             self._set_units(y, weights)
         self._keep(self._streamed(known, X, (y - self._centre) / self._unit, weights, self._likelihood()))
@@ -197,6 +198,19 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
             self._centre = float(np.average(y, weights=weights))
             spread = float(np.sqrt(np.average((y - self._centre) ** 2, weights=weights)))
             self._unit = spread if spread > 0 else 1.0
+            self._check_units(y)
+
+    def _check_units(self, y: Any) -> None:
+        """Raise a ValueError if a likelihood takes the targets, but not the normalised ones: counts are no longer."""
+        likelihood = self._likelihood()
+        check_targets(likelihood, "y", y)
+        try:
+            check_targets(likelihood, "y", (y - self._centre) / self._unit)
+        except ValueError as error:
+            raise ValueError(
+                f"normalize_y=True subtracts the mean of the targets and divides by their spread, which "
+                f"{likelihood!r} cannot take: its targets are counts or levels. Leave normalize_y out."
+            ) from error
 
     def _as_given(self, targets: NDArray[Any]) -> NDArray[Any]:
         return self._centre + self._unit * targets
