@@ -6,6 +6,7 @@ import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
+from scipy.special import ndtr
 
 import bayesgp_mf as bgp
 from bayesgp_mf import hyper
@@ -129,6 +130,51 @@ def test_leave_one_out_with_the_approximation_corrected(fits, kind):
         half = stats["log_p"] - 0.5 * get_group(fits[kind], "log_likelihood")["y"].sum("obs_id")
         other = az.loo_approximate_posterior(fits[kind], log_p=half, log_q=stats["log_q"])
         assert abs(found.elpd - plain) < abs(other.elpd - plain)
+
+
+def shares(idata):
+    """Return how often each target is drawn, ``(n, k)``, and the probability of the one that came."""
+    y = get_group(idata, "posterior_predictive")["y"].values.reshape(-1, idata["observed_data"]["y"].size)
+    found = np.stack([(y == level).mean(axis=0) for level in range(int(y.max()) + 1)], axis=1)
+    return found, found[np.arange(len(found)), np.minimum(idata["observed_data"]["y"].values, y.max()).astype(int)]
+
+
+def test_targets_are_drawn_from_what_the_other_cases_predict(fits):
+    """As often as the leave-one-out densities say, in all kinds of fit; of real ones by their distribution function."""
+    for kind in (*CLASSIFIED, "counts"):
+        without = bgp.diagnostics.loo_predictive(fits[kind], draws=1000, random_seed=1)
+        _, own = shares(without)
+        expected = np.exp(fits[kind]["fit"]["loo_i"].values)
+        error = np.sqrt(expected * (1.0 - expected) / 4000)
+        np.testing.assert_array_less(np.abs(own - expected), 4.5 * error + 1e-3, err_msg=kind)
+    process = bgp.posterior(fits["regression"])
+    y = get_group(bgp.diagnostics.loo_predictive(fits["regression"], random_seed=1), "posterior_predictive")["y"]
+    below = (y.values.reshape(4000, N) <= F).mean(axis=0)
+    exact = np.zeros(N)
+    for weights, part in zip(process.loo_weights, process.parts, strict=True):
+        sd = np.sqrt(part.loo.variance + part.problem.likelihood.noise_variance)
+        exact += weights * ndtr((F - part.loo.mean) / sd)
+    np.testing.assert_allclose(below, exact, atol=4.5 * 0.5 / np.sqrt(4000))
+
+
+def test_draws_without_a_case_go_through_the_predictive_checks_of_arviz(fits):
+    for kind in KINDS:
+        without = bgp.diagnostics.loo_predictive(fits[kind], draws=50, random_seed=1)
+        if arviz_major() < 1:
+            assert az.plot_bpv(without, kind="u_value") is not None
+        elif kind in CLASSIFIED:
+            shape = "categorical" if kind == "classes" else "binary"
+            assert az.plot_ppc_pava(without, data_type=shape) is not None
+        else:
+            assert az.plot_ppc_pit(without) is not None
+
+
+def test_draws_without_a_case_need_cases_and_densities():
+    svm = bgp.fit(X, LABELS, KERNEL, bgp.Step(), method="svm", progress=False)
+    with pytest.raises(bgp.UndefinedQuantityError, match="from which targets could be drawn"):
+        bgp.diagnostics.loo_predictive(svm)
+    with pytest.raises(ValueError, match="draws must be"):
+        bgp.diagnostics.loo_predictive(svm, draws=0)
 
 
 def test_compare_and_plot_khat(fits):
