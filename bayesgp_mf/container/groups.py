@@ -43,3 +43,11 @@ def set_group(idata: Container, name: str, dataset: xr.Dataset) -> None:
         idata.add_groups({name: dataset}, warn_on_custom_groups=False)
     else:
         idata[name] = xr.DataTree(dataset=dataset)
+
+
+def drop_group(idata: Container, name: str) -> None:
+    """Take a group out of a container."""
+    if arviz_major() < 1:
+        delattr(idata, name)
+    else:
+        del idata[name]
