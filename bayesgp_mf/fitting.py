@@ -303,6 +303,7 @@ def fit(
             marginals=marginals,
             sampled=found.sampled,
             judged=found.judged,
+            log_prior=found.log_prior,
         )
 
 

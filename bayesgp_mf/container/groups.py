@@ -62,3 +62,12 @@ def set_group(idata: Container, name: str, dataset: xr.Dataset) -> None:
         either.add_groups({name: dataset}, warn_on_custom_groups=False)
     else:
         either[name] = xr.DataTree(dataset=dataset)
+
+
+def drop_group(idata: Container, name: str) -> None:
+    """Take a group out of a container."""
+    either: Any = idata
+    if arviz_major() < 1:
+        delattr(either, name)
+    else:
+        del either[name]

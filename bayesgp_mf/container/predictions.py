@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.container.checks import nodes_of_draws
 from bayesgp_mf.container.draws import draw_new
-from bayesgp_mf.container.groups import get_group, group_names, set_group
+from bayesgp_mf.container.groups import drop_group, get_group, group_names, set_group
 from bayesgp_mf.container.held import DAMAGED, refused_as
 from bayesgp_mf.container.layout import SAMPLE_DIMS, TABLE, Layout, common_attrs
 from bayesgp_mf.errors import warn
@@ -198,6 +198,28 @@ def set_draws(
     posterior, cases = get_group(idata, "posterior"), get_group(idata, "observed_data")[observed]
     template = cases.expand_dims({dim: posterior[dim] for dim in SAMPLE_DIMS})
     array = xr.DataArray(values, dims=template.dims, coords=template.coords, attrs=attrs)
+    _set_variable(idata, group, name, array)
+
+
+def set_stats(idata: Container, name: str, values: Array) -> None:
+    """Put a number ``(chain, draw)`` for each draw into ``sample_stats``, in place of a variable of that name."""
+    posterior = get_group(idata, "posterior")
+    coords = {dim: posterior[dim] for dim in SAMPLE_DIMS}
+    _set_variable(idata, "sample_stats", name, xr.DataArray(values, dims=SAMPLE_DIMS, coords=coords))
+
+
+def _set_variable(idata: Container, group: str, name: str, array: xr.DataArray) -> None:
     dataset = get_group(idata, group) if group in group_names(idata) else xr.Dataset()
     # one that is there, as PyMC's joint log-likelihood, may have other dimensions
     set_group(idata, group, dataset.drop_vars(name, errors="ignore").assign({name: array}))
+
+
+def drop_variable(idata: Container, group: str, name: str) -> None:
+    """Take a variable out of a group, if it is there; and the group with its last one."""
+    if group not in group_names(idata):
+        return
+    dataset = get_group(idata, group).drop_vars(name, errors="ignore")
+    if dataset.data_vars:
+        set_group(idata, group, dataset)
+    else:
+        drop_group(idata, group)

@@ -33,7 +33,7 @@ from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.methods import MethodName
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.pymc.covariance import Combined, as_cov_func
-from bayesgp_mf.pymc.graph import free_inputs, interpret
+from bayesgp_mf.pymc.graph import free_inputs, interpret, interpreted
 from bayesgp_mf.pymc.kernel import Covariance, PymcKernel
 from bayesgp_mf.pymc.mean import Mean, sum_of_means
 from bayesgp_mf.pymc.op import LatentPosterior, LogEvidence
@@ -304,6 +304,7 @@ class Marginal:
         mean = cross.T @ alpha
         if self.mean_func is not None:
             mean = mean + self.mean_func(X_new)
+        mean, covariance = interpreted([mean, covariance])  # PyTensor would compile for a minute
         return pm.MvNormal(name, mu=mean, cov=covariance, **kwargs)
 
     def latent_posterior(self) -> tuple[Variable, Variable]:

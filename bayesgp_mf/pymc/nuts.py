@@ -143,7 +143,7 @@ class Nuts:
         models = tuple(target.model_at(draw) for draw in draws)
         weights = np.full(len(models), 1.0 / len(models))
         judged = target.less_log_prior(lp, draws)
-        return HyperResult(models, weights, self.chains, True, stats, record, judged=judged)
+        return HyperResult(models, weights, self.chains, True, stats, record, judged=judged, priors=target.priors)
 
     def _at_once(self, objective: Objective, start: Array) -> int:
         """Return how many chains to run at the same time."""
