@@ -40,7 +40,8 @@ def errors(tmp_path_factory, pytestconfig):
     """What mypy says of the two scripts, by file and line."""
     folder = tmp_path_factory.mktemp("mypy")
     (folder / "mypy.ini").write_text(CONFIG)
-    cache = pytestconfig.cache.mkdir("mypy")  # cold it takes some seconds
+    kept = getattr(pytestconfig, "cache", None)  # without pytest's plugin there is none; cold, mypy takes some seconds
+    cache = folder / "cache" if kept is None else kept.mkdir("mypy")
     options = ["--config-file", str(folder / "mypy.ini"), "--cache-dir", str(cache), "--no-error-summary"]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)  # away from the tree, where py.typed would not be asked for
