@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import arviz as az
+import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
 import pytest
@@ -31,6 +32,12 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Passing a dict or None as alias_mapping"),  # ArviZ 0.2x under Matplotlib 3.11
 ]
 needs_arviz_1 = pytest.mark.skipif(arviz_major() < 1, reason="a function of ArviZ 1")
+
+
+@pytest.fixture
+def figures():
+    yield
+    plt.close("all")
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +118,7 @@ def test_loo_pit(fits):
 
 
 @needs_arviz_1
-def test_plot_loo_pava(fits):
+def test_plot_loo_pava(fits, figures):
     for kind in CLASSIFIED:
         assert az.plot_loo_pava(fits[kind], data_type="categorical" if kind == "classes" else "binary") is not None
 
@@ -157,7 +164,7 @@ def test_targets_are_drawn_from_what_the_other_cases_predict(fits):
     np.testing.assert_allclose(below, exact, atol=4.5 * 0.5 / np.sqrt(4000))
 
 
-def test_draws_without_a_case_go_through_the_predictive_checks_of_arviz(fits):
+def test_draws_without_a_case_go_through_the_predictive_checks_of_arviz(fits, figures):
     for kind in KINDS:
         without = bgp.diagnostics.loo_predictive(fits[kind], draws=50, random_seed=1)
         if arviz_major() < 1:
@@ -177,7 +184,7 @@ def test_draws_without_a_case_need_cases_and_densities():
         bgp.diagnostics.loo_predictive(svm, draws=0)
 
 
-def test_compare_and_plot_khat(fits):
+def test_compare_and_plot_khat(fits, figures):
     """Fits of the same labels, whatever the method and the hyperparameters; Pareto's k is one of draws."""
     same = {kind: bgp.loo(fits[kind]) for kind in ("single", "average", "nodes")}
     assert set(az.compare(same).index) == set(same)
