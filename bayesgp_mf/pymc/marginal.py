@@ -278,6 +278,7 @@ class Marginal:
             (m,), Gaussian with the mean k' alpha, plus the prior mean, and the covariance k** - k' R k.
         """
         total = self._total(given)
+        X_new = X_new if isinstance(X_new, Variable) else as_inputs("X_new", X_new)
         X, (alpha, correction) = total.observed.X, total.latent_posterior()
         cross = self.cov_func(X, X_new)
         covariance = self.cov_func(X_new) - cross.T @ correction @ cross

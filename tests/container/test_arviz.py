@@ -7,7 +7,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
 import pytest
-from scipy.special import ndtr
 
 import bayesgp_mf as bgp
 from bayesgp_mf import hyper
@@ -17,7 +16,7 @@ from bayesgp_mf.container.groups import get_group, group_names
 N = 15
 RNG = np.random.default_rng(1)
 X = RNG.uniform(-2.0, 2.0, (N, 2))
-F = np.sin(2.0 * X[:, 0])
+F, OUTLIER = np.sin(2.0 * X[:, 0]), 1.5 * (np.arange(N) == 3)
 LABELS, COUNTS = F + 0.3 * RNG.normal(size=N) > 0, RNG.poisson(np.exp(F))
 FEW = {"draws": 40, "chains": 2, "random_seed": 1, "progress": False}
 KERNEL = bgp.kernels.Gaussian([1.0, 2.0], 4.0)
@@ -56,7 +55,7 @@ def fits():
         "exact": bgp.fit(X[:8], LABELS[:8], KERNEL, method="exact", **FEW),
         "classes": bgp.fit(X, np.digitize(F, [-0.4, 0.4]), KERNEL, bgp.Softmax(), **FEW),
         "counts": bgp.fit(X, COUNTS, KERNEL, bgp.likelihoods.Poisson(), **FEW),
-        "regression": bgp.fit(X, F, KERNEL, bgp.likelihoods.Gaussian(0.05), **FEW, **chains),
+        "regression": bgp.fit(X, F + OUTLIER, KERNEL, bgp.likelihoods.Gaussian(0.05), **FEW, **chains),
     }
 
 
@@ -147,21 +146,31 @@ def shares(idata):
 
 
 def test_targets_are_drawn_from_what_the_other_cases_predict(fits):
-    """As often as the leave-one-out densities say, in all kinds of fit; of real ones by their distribution function."""
+    """As often as the leave-one-out densities say, in all kinds of fit."""
     for kind in (*CLASSIFIED, "counts"):
         without = bgp.diagnostics.loo_predictive(fits[kind], draws=1000, random_seed=1)
         _, own = shares(without)
         expected = np.exp(fits[kind]["fit"]["loo_i"].values)
         error = np.sqrt(expected * (1.0 - expected) / 4000)
         np.testing.assert_array_less(np.abs(own - expected), 4.5 * error + 1e-3, err_msg=kind)
+
+
+def test_real_targets_are_drawn_at_hyperparameters_that_have_not_seen_the_case(fits):
+    """An outlier speaks for much noise: without it there is less."""
     process = bgp.posterior(fits["regression"])
     y = get_group(bgp.diagnostics.loo_predictive(fits["regression"], random_seed=1), "posterior_predictive")["y"]
-    below = (y.values.reshape(4000, N) <= F).mean(axis=0)
-    exact = np.zeros(N)
-    for weights, part in zip(process.loo_weights, process.parts, strict=True):
-        sd = np.sqrt(part.loo.variance + part.problem.likelihood.noise_variance)
-        exact += weights * ndtr((F - part.loo.mean) / sd)
-    np.testing.assert_allclose(below, exact, atol=4.5 * 0.5 / np.sqrt(4000))
+    means, variances = (np.array([getattr(part.loo, name) for part in process.parts]) for name in ("mean", "variance"))
+    noise = np.array([[part.problem.likelihood.noise_variance] for part in process.parts])
+
+    def moments(weights):
+        mean = np.sum(weights * means, axis=0)
+        return mean, np.sum(weights * (variances + noise + (means - mean) ** 2), axis=0)
+
+    (mean, variance), (_, otherwise) = moments(process.loo_weights), moments(process.weights[:, None])
+    draws = y.values.reshape(4000, N)
+    np.testing.assert_array_less(np.abs(draws.mean(axis=0) - mean), 4.5 * np.sqrt(variance / 4000))
+    np.testing.assert_allclose(draws.var(axis=0), variance, rtol=0.2)
+    assert otherwise[3] > 1.5 * variance[3]  # the control
 
 
 def test_draws_without_a_case_go_through_the_predictive_checks_of_arviz(fits, figures):
