@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import arviz as az
+import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
 import pytest
@@ -87,6 +88,12 @@ def p_of(elpd):
     return float(elpd.p_loo if hasattr(elpd, "p_loo") else elpd.p)
 
 
+@pytest.fixture
+def figures():
+    yield
+    plt.close("all")
+
+
 @pytest.fixture(scope="module")
 def averages(data):
     """Return draws of the length scale, twice, with all that is added to them, and the same average made by hand."""
@@ -115,7 +122,7 @@ def test_leave_one_out_is_that_of_other_averages(averages):
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")  # so few draws bear little
 @pytest.mark.filterwarnings("ignore:The inplace keyword")  # ArviZ 0.2x under pandas 3
 @pytest.mark.filterwarnings("ignore:Passing a dict or None as alias_mapping")  # ArviZ 0.2x under Matplotlib 3.11
-def test_what_arviz_asks_for_is_there(averages, data):
+def test_what_arviz_asks_for_is_there(averages, data, figures):
     idata, _, mixture = averages
     ours = bgp.fit(data.X, data.y, bgp.kernels.Gaussian(0.8, 4.0), draws=40, chains=2, random_seed=1)
     compared = bgp.compare({"pymc": idata, "fit": ours})
