@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-import subprocess
-import sys
 
 import arviz as az
 import numpy as np
@@ -69,7 +67,7 @@ def test_draws_at_the_inducing_inputs_are_those_of_the_posterior():
     np.testing.assert_allclose(f.var(axis=0), variance, rtol=0.1)
 
 
-def test_a_saved_container_predicts_in_a_new_process(in_parts, tmp_path):
+def test_a_saved_container_predicts_in_a_new_process(in_parts, new_process, tmp_path):
     in_parts.to_netcdf(tmp_path / "fit.nc")
     np.save(tmp_path / "X.npy", X_NEW)
     code = (
@@ -77,7 +75,8 @@ def test_a_saved_container_predicts_in_a_new_process(in_parts, tmp_path):
         "idata = az.from_netcdf(sys.argv[1] + '/fit.nc'); X = np.load(sys.argv[1] + '/X.npy'); "
         "np.save(sys.argv[1] + '/p.npy', bgp.predict(idata, X, random_seed=3)['predictions']['p'].values)"
     )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+    run = new_process.run(code, tmp_path)
+    assert run.returncode == 0, run.stderr
     p = bgp.predict(in_parts, X_NEW, random_seed=3)["predictions"]["p"].values
     np.testing.assert_array_equal(np.load(tmp_path / "p.npy"), p)
 
