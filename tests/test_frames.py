@@ -242,7 +242,8 @@ def fitted():
         "Marginal.conditional": conditional,
         "Marginal.predict": lambda X: gp.predict(X, {}),
         "sample_latent": lambda X: bgp.pymc.sample_latent(drawn, gp, X),
-        "Inducing": lambda X: bgp.fit(NUMBERS, LABELS, PLAIN, inducing=X, **QUICK),
+        "Inducing": lambda X: bgp.fit(NUMBERS, LABELS, PLAIN, inducing=bgp.Inducing(inputs=X, number=len(X)), **QUICK),
+        "inducing": lambda X: bgp.fit(NUMBERS, LABELS, PLAIN, inducing=X, **QUICK),
     }
 
 
@@ -261,14 +262,14 @@ def fitted():
 )
 def test_other_columns_are_refused_wherever_predictions_are_made(fitted, wrong):
     for door, ask in fitted.items():
-        assert refusal(ask, wrong).startswith("inducing has columns" if door == "Inducing" else "X_new has columns"), (
-            door
-        )
+        assert refusal(ask, wrong).startswith(
+            "inducing has columns" if door.lower() == "inducing" else "X_new has columns"
+        ), door
 
 
 def test_repeated_columns_and_missing_entries_are_refused_wherever_predictions_are_made(fitted):
     for door, ask in fitted.items():
-        name = "inducing" if door == "Inducing" else "X_new"
+        name = "inducing" if door.lower() == "inducing" else "X_new"
         twice = refusal(ask, NUMBERS.set_axis(["age", "age"], axis=1))
         assert twice.startswith(f"{name} has two columns of one name"), door
         lacking = refusal(ask, LACKING)
@@ -304,8 +305,9 @@ def test_targets_and_a_gram_matrix_are_of_the_same_cases():
     p = pd.Series(np.full(N, 0.25), ROWS)
     for score in (error_count, lambda y, q: class_scores(y, np.column_stack([1 - q, q]), [0, 1]).errors):
         assert score(pl.from_pandas(LABELS == "well"), KINDS["xarray"](p)) == int((LABELS == "well").sum())
-    with pytest.raises(ValueError, match="labels and probabilities have the same index in another order"):
-        error_count(LABELS == "well", p[::-1])
+    for score in (error_count, lambda y, q: class_scores(y, pd.DataFrame({0: 1 - q, 1: q}), [0, 1])):
+        with pytest.raises(ValueError, match="labels and probabilities have the same index in another order"):
+            score(LABELS == "well", p[::-1])
 
 
 @pytest.mark.parametrize("likelihood", [bgp.Probit(), bgp.Softmax()], ids=["two", "softmax"])
@@ -317,6 +319,28 @@ def test_labels_have_the_order_of_their_categories_in_every_kind(likelihood):
         assert idata["fit"].attrs["class_names"] == '["well", "ill"]'
     y = pl.Series(LABELS.tolist(), dtype=pl.Categorical)  # whose categories have no order but the alphabet's
     assert bgp.fit(NUMBERS, y, PLAIN, likelihood, **QUICK)["fit"].attrs["class_names"] == '["ill", "well"]'
+
+
+def test_streams_parts_and_models_know_the_order_too(kind):
+    named = pd.Series(pd.Categorical(LABELS, ["well", "ill"], ordered=True), ROWS)
+    X, y = KINDS[kind](NUMBERS), named if kind == "xarray" else KINDS[kind](named)  # xarray knows no categories
+    if kind == "polars":
+        y = pl.Series(LABELS.tolist(), dtype=pl.Enum(["well", "ill"]))
+    assert Stream(PLAIN).update(X, y).classes == ("well", "ill")
+    parts = from_arrays([(X, y), (X, y)])
+    assert bgp.sharded.fit(parts, PLAIN, bgp.Probit(), inducing=3).stream.classes == ("well", "ill")
+    for model in (latent(X, y), marginal(X, y)[1]):
+        np.testing.assert_array_equal(model.rvs_to_values[model["y"]].data, LABELS == "ill")
+
+
+def test_draws_of_a_pymc_model_come_under_the_labels(kind):
+    gp, _ = marginal(NUMBERS, LABELS)
+    made = {"posterior": {"z": np.zeros((1, 2))}, "observed_data": {"y": np.zeros(N)}}
+    drawn = arviz.from_dict(made) if arviz.__version__ >= "1" else arviz.from_dict(**made)
+    idata = bgp.pymc.sample_latent(drawn, gp, KINDS[kind](NUMBERS[3:5]), random_seed=1)
+    assert idata["predictions"]["obs_id"].values.tolist() == ([0, 1] if kind == "polars" else ROWS[3:5])
+    assert idata["predictions_constant_data"]["feature"].values.tolist() == ["age", "visits"]
+    assert idata["predictions"].attrs["table"] == kind
 
 
 def test_ordered_levels_come_as_an_enum_too():

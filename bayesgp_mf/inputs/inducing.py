@@ -72,7 +72,6 @@ def as_inducing(inducing: Any, X: Array, features: Sequence[str] | None) -> Indu
 
 def _checked(given: Any, X: Array, features: Sequence[str] | None) -> Array:
     """Return inducing inputs that fit the training inputs."""
-    given = as_pandas("inducing", given)
     names = feature_names("inducing", given)
     if features is not None and names is not None and names != list(features):
         raise ValueError(f"inducing has columns {names}, but X has {list(features)}. Pass inducing[{list(features)}].")

@@ -213,7 +213,7 @@ class Marginal:
         offset, weights : (n,) array_like, optional
             Of each case, as `fit` has them: numbers, of the cases of X, which then are not to be replaced by others.
         dims : str, optional
-            Name of the dimension of the cases, whose coordinate are the row labels of X unless the model has one.
+            Name of the dimension of the cases, whose coordinate, unless the model has one, are the row labels of X.
 
         Returns
         -------
@@ -229,8 +229,8 @@ class Marginal:
             check_same_cases(X, y)
             features, X = feature_names("X", X), as_inputs("X", X)
             model, labels = pm.modelcontext(None), row_labels(table)
-            if isinstance(dims, str) and labels is not None and dims not in model.coords:
-                model.add_coord(dims, labels)
+            if isinstance(dims, str) and dims not in model.coords:
+                model.add_coord(dims, np.arange(n) if labels is None else labels)
         class_names: tuple[str, ...] = ("0", "1") if binary else ()
         if not isinstance(y, SharedVariable):
             targets, class_names = encode_targets(

@@ -172,7 +172,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
             All labels there will be; the first call needs them.
         """
         known = vars(self).get("_fitted")
-        X, y = self._checked(X, y, reset=known is None, batch=True)
+        X, y = self._checked(X, y, reset=known is None)
         check_classification_targets(y)
         some, weights = self._begin(X, sample_weight)
         if known is None:

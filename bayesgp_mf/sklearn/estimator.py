@@ -182,10 +182,10 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
             table = pd.DataFrame(self._fitted.new_inputs(table), columns=table.columns)
         return np.asarray(validate_data(self, table, reset=False, dtype=np.float64))
 
-    def _checked(self, X: Any, y: Any, *, reset: bool = True, batch: bool = False, **options: Any) -> tuple[Any, Any]:
+    def _checked(self, X: Any, y: Any, *, reset: bool = True, **options: Any) -> tuple[Any, Any]:
         """Return inputs and targets as scikit-learn wants them, the inputs as a data frame if their columns have names.
 
-        One that holds text stays as it is, for the kernels that tell groups; a batch holds numbers, since a group that
+        One that holds text stays as it is, for the kernels that tell groups; a stream refuses it, since a group that
         comes later has no code. Further options are those of scikit-learn's ``validate_data``.
         """
         table, y = as_pandas("X", X), as_pandas("y", y)
@@ -194,7 +194,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
             checked, y = validate_data(self, table, y, dtype=np.float64, reset=reset, **options)
             return checked, y
         has_text = holds_text(table)
-        numbers = pd.DataFrame(self._coded(table) if has_text and not batch else as_inputs("X", table))
+        numbers = pd.DataFrame(self._coded(table) if has_text else as_inputs("X", table))
         checked, y = validate_data(self, numbers.set_axis(table.columns, axis=1), y, reset=reset, **options)
         return table if has_text else self._named(np.asarray(checked), table.index), y
 

@@ -151,7 +151,7 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
             As for `fit`.
         """
         known = vars(self).get("_fitted")
-        X, y = self._checked(X, y, y_numeric=True, reset=known is None, batch=True)
+        X, y = self._checked(X, y, y_numeric=True, reset=known is None)
         some, weights = self._begin(X, sample_weight)
         X, y = rows(X, some), y[some].astype(np.float64)
         if known is None:
