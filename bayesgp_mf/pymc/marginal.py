@@ -293,7 +293,6 @@ class Marginal:
             (m,), Gaussian with the mean k' alpha, plus the prior mean, and the covariance k** - k' R k.
         """
         total = self._total(given)
-        X_new = X_new if isinstance(X_new, Variable) else as_inputs("X_new", X_new)
         X, (alpha, correction) = total.observed.X, total.latent_posterior()
         if not isinstance(X_new, Variable):
             X_new = as_pandas("X_new", X_new)
