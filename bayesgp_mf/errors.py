@@ -58,7 +58,7 @@ class ConvergenceWarning(UserWarning):
 
 
 class BoundWarning(UserWarning):
-    """An optimised hyperparameter sits at a bound."""
+    """An optimised hyperparameter sits at a bound, or the evidence has none in it."""
 
 
 class UndefinedQuantityError(ValueError):

@@ -14,7 +14,7 @@ from bayesgp_mf.container.layout import TABLE, check_parameter_names
 from bayesgp_mf.container.predictions import NewCases, add_predictions
 from bayesgp_mf.container.read import from_container
 from bayesgp_mf.container.write import to_container
-from bayesgp_mf.errors import ConvergenceWarning, Status, warn
+from bayesgp_mf.errors import BoundWarning, ConvergenceWarning, Status, warn
 from bayesgp_mf.hyper import HYPER, Prior, Strategy, Target, get_strategy
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.registry import HyperName
@@ -47,7 +47,7 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood, Probit
 from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.likelihoods.by_case import by_case
-from bayesgp_mf.likelihoods.optional import unsaved, ways_to_noise
+from bayesgp_mf.likelihoods.optional import stored_by_case, unbounded_if_weighed, unsaved, ways_to_noise
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.methods import MethodName, check_marginals, get_method
@@ -65,6 +65,8 @@ if TYPE_CHECKING:
 
 FEWER_DRAWS = "Ask for fewer: fit(..., draws=...)."
 
+SAME_WEIGHT = 1e-9
+"""Of a mean weight above one: rounding of weights that were divided by theirs."""
 SAME_EVIDENCE = 1e-3
 """Two log evidences closer than this, in nats, belong to one solution."""
 
@@ -203,7 +205,7 @@ def fit(
     Warns
     -----
     BoundWarning, ConvergenceWarning
-        If a tuned parameter sits at a bound, or the search did not finish.
+        If a tuned parameter sits at a bound or has none (noise beside weights), or the search did not finish.
     UserWarning
         If the inputs have a scale at which the kernel makes most cases independent of all others, or all cases one.
 
@@ -271,6 +273,7 @@ def fit(
             priors = _with_own_priors(kernel, priors or {}, fixed)
             target = Target(X, t, likelihood, kernel, judge, inner, priors, bounds or {}, fixed)
             check_parameter_names(target.model.params, _recorded(strategy, RECORDS if chosen is not None else ()))
+            _warn_of_weights(target)
             found = tune(
                 target,
                 strategy,
@@ -574,6 +577,26 @@ def _with_own_priors(kernel: Kernel, priors: Mapping[str, Prior], fixed: Collect
     """Add the priors that a kernel's parameters bring themselves, where none is given and they are not fixed."""
     own = {name: prior for name, prior in kernel.priors.items() if name not in fixed}
     return {**own, **priors} if own else priors  # what is malformed is for Target to refuse
+
+
+def _warn_of_weights(target: Target) -> None:
+    """Warn if noise is tuned by itself under weights that make targets look repeated: then there is a best of none."""
+    weights = stored_by_case(target.likelihood).get("weights")
+    free = target.free_of_likelihood.items()
+    names = [
+        name
+        for name, own in free
+        if own in unbounded_if_weighed(target.likelihood) and name not in target.priors and name not in target.bounds
+    ]
+    if weights is None or not names or np.mean(weights[weights > 0]) <= 1.0 + SAME_WEIGHT:
+        return
+    warn(
+        f"weights above one in the mean ({np.mean(weights[weights > 0]):.3g}) count cases several times, and "
+        f"{names[0]} is tuned: copies of one target look as if there were no noise, so that the evidence rises without "
+        "a bound as it falls, under every kernel that follows the targets. Divide the weights by their mean, fix "
+        f"{names[0]}, or give it a prior.",
+        BoundWarning,
+    )
 
 
 def _compare_with_search(part: Process, search: float) -> None:

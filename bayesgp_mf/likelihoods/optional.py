@@ -180,13 +180,43 @@ def log_prob_graph(likelihood: Likelihood, functions: Any, t: Any, f: Any, value
     return None if write is None else write(functions, t, f, **values)
 
 
-def power(likelihood: Likelihood, weight: float) -> tuple[Likelihood, float | Array] | None:
-    """Return p(t|f)^weight as another likelihood times a constant, whose logarithm is returned, where it is one.
+class Powers(NamedTuple):
+    """Powers of a likelihood, case by case, as another likelihood times constants.
 
-    The method ``power(weight)``, for weights above zero, which may return None as well; None without it.
+    Attributes
+    ----------
+    form : Likelihood
+        The other one.
+    constant : float or (k,) array
+        Logarithms of the constants.
+    slopes : object or None
+        Whose ``parameter_derivative(name, t, mean, variance)`` is that of the powers in the parameters of the first;
+        None where it has to be integrated.
     """
-    ask = getattr(likelihood, "power", None)
-    return None if ask is None else ask(weight)
+
+    form: Likelihood
+    constant: float | Array
+    slopes: Any = None
+
+
+def powers(likelihood: Likelihood, weights: Array) -> Powers | None:
+    """Return p(t_i|f_i)^weight_i of k cases as one likelihood, where they are; weights ``(k,)`` above zero.
+
+    The method ``powers(weights)``, which may return None as well; None without it. Where it is None of different
+    weights, it is asked of those that are the same.
+    """
+    ask = getattr(likelihood, "powers", None)
+    return None if ask is None else ask(weights)
+
+
+def unbounded_if_weighed(likelihood: Likelihood) -> tuple[str, ...]:
+    """Return the parameters in which the evidence of cases that count for more than one has no bound.
+
+    The attribute ``unbounded_if_weighed``: as they near zero, the density of a target that is met exactly grows without
+    end. Without it there are none.
+    """
+    found: tuple[str, ...] = getattr(of_one_case(likelihood), "unbounded_if_weighed", ())
+    return found
 
 
 def mode_bracket(likelihood: Likelihood, t: Array, mean: Array, variance: Array) -> tuple[Array, Array] | None:

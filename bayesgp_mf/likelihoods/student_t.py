@@ -11,7 +11,7 @@ from scipy.special import digamma, expit, gammaln
 from bayesgp_mf.likelihoods.base import check_gaussian_variance, refuse_probabilities
 from bayesgp_mf.likelihoods.count_forms import check_positive, log_rising, log_rising_slope, odds_beyond_log
 from bayesgp_mf.likelihoods.moments import from_moments
-from bayesgp_mf.likelihoods.optional import Tunable
+from bayesgp_mf.likelihoods.optional import Powers, Tunable
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
 
@@ -71,6 +71,7 @@ class StudentT:
 
     scale: float = 1.0
     df: float = 4.0
+    unbounded_if_weighed: ClassVar[tuple[str, ...]] = ("scale",)
     allows_noise: ClassVar[str] = "a larger scale of the likelihood"
     targets: ClassVar[Literal["real"]] = "real"
     forbids: ClassVar[bool] = False
@@ -121,16 +122,18 @@ class StudentT:
         value, d1, d2 = found.reshape(3, *mean.shape)
         return Derivs(value, d1, d2)
 
-    def power(self, weight: float) -> tuple[StudentT, float] | None:
-        """Return the power as a Student t with other degrees of freedom and another scale, and the log of the constant.
+    def powers(self, weights: Array) -> Powers | None:
+        """Return powers as a Student t with other degrees of freedom and another scale, where all are the same.
 
-        None where it falls off too slowly to be one.
+        None where they fall off too slowly to be one.
         """
+        weight = float(weights[0])
         df = weight * (self.df + 1.0) - 1.0
-        if df <= 0:
+        if np.any(weights != weight) or df <= 0:
             return None
         other = StudentT(self.scale * float(np.sqrt(self.df / df)), df)
-        return other, float(weight * self._constant() - other._constant())
+        constant = weight * self._constant() - other._constant()
+        return Powers(other, float(constant), _Slopes(self, other, weight))
 
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log p(t|f) in nats, and its derivatives in f; ``t`` and ``f`` broadcast."""
@@ -333,6 +336,36 @@ class StudentT:
             if np.all(last - first > _SCAN // 4):
                 break
         return low, high
+
+
+@dataclass(frozen=True, slots=True)
+class _Slopes:
+    """The derivatives of a power in the parameters of what it is a power of, by those of the form that it has."""
+
+    once: StudentT
+    form: StudentT
+    weight: float
+
+    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
+        """Return the derivative of `log_partition` in a parameter, and its two derivatives in mean."""
+        once, form, weight = self.once, self.form, self.weight
+        by_scale = form.parameter_derivative("scale", t, mean, variance)
+        if name == "scale":
+            return _combined([(form.scale / once.scale, by_scale)], (1.0 - weight) / once.scale)
+        moved = 0.5 * form.scale * (1.0 / once.df - weight / form.df)
+        by_df = form.parameter_derivative("df", t, mean, variance)
+        constant = weight * (_constant_slope(once.df) - _constant_slope(form.df)) + moved / form.scale
+        return _combined([(moved, by_scale), (weight, by_df)], constant)
+
+
+def _combined(terms: list[tuple[float, Derivs]], constant: float) -> Derivs:
+    value, d1, d2 = (np.sum([share * part[k] for share, part in terms], axis=0) for k in range(3))
+    return Derivs(value + constant, d1, d2)
+
+
+def _constant_slope(df: float) -> float:
+    """Return the derivative of the constant of log p in the degrees of freedom."""
+    return 0.5 * float(log_rising_slope(np.asarray(0.5 * df), np.asarray(0.5)))
 
 
 class _Mixture(NamedTuple):

@@ -285,24 +285,40 @@ class Weighted:
 def _in_parts(likelihood: Likelihood, weights: Array) -> list[_Part]:
     """Return cases by what their powers are: the likelihood itself, another one, or an integral."""
     found, rest = list[_Part](), [np.empty(0, dtype=np.intp)]
-    for weight in np.unique(weights[weights > 0]):
+    (once,) = np.nonzero(weights == 1.0)
+    if once.size:
+        some = optional.of_cases(likelihood, once)
+        found.append(_Part(once, some, 0.0, some))
+    (more,) = np.nonzero((weights > 0) & (weights != 1.0))
+    together = _of_one_form(likelihood, weights, more)
+    if together is not None:
+        return [*found, together]
+    for weight in np.unique(weights[more]):
         (rows,) = np.nonzero(weights == weight)
-        some = optional.of_cases(likelihood, rows)
-        if weight == 1.0:
-            found.append(_Part(rows, some, 0.0, some))
-            continue
-        power = optional.power(some, float(weight))
-        if power is None and weight > LARGEST_POWER:
-            raise ValueError(
-                f"weights must be at most {LARGEST_POWER:g} under {type(some).__name__}, whose powers are integrated, "
-                f"got {weight:g} at index {int(rows[0])}. Divide all of them by one number."
-            )
-        if power is None:
+        part = _of_one_form(likelihood, weights, rows)
+        if part is not None:
+            found.append(part)
+        elif weight <= LARGEST_POWER:
             rest.append(rows)
         else:
-            found.append(_Part(rows, *power, Powered(some, weights[rows])))
+            raise ValueError(
+                f"weights must be at most {LARGEST_POWER:g} under {optional.called(likelihood)}, whose powers are "
+                f"integrated, got {weight:g} at index {int(rows[0])}. Divide all of them by one number."
+            )
     others = np.sort(np.concatenate(rest))
     if others.size:
         powered = Powered(optional.of_cases(likelihood, others), weights[others])
         found.append(_Part(others, powered, 0.0, powered))
     return found
+
+
+def _of_one_form(likelihood: Likelihood, weights: Array, rows: NDArray[np.intp]) -> _Part | None:
+    """Return cases whose powers are those of another likelihood, or None if they are not."""
+    if not rows.size:
+        return None
+    some = optional.of_cases(likelihood, rows)
+    powers = optional.powers(some, weights[rows])
+    if powers is None:
+        return None
+    slopes = Powered(some, weights[rows]) if powers.slopes is None else powers.slopes
+    return _Part(rows, powers.form, powers.constant, slopes)

@@ -23,6 +23,9 @@ from bayesgp_mf.methods import MethodName
 from bayesgp_mf.sklearn.defaults import NOISE, SIGNAL, default_kernel
 from bayesgp_mf.sklearn.estimator import GPEstimator, rows, where_streamed
 
+LARGEST_TARGET = 1e150
+"""In absolute value, of targets that are normalised."""
+
 
 class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-learn has no types
     r"""Gaussian-process regression for scikit-learn: of real targets, with outliers, or of counts.
@@ -195,9 +198,12 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         normal = self.kernel is None and self.likelihood is None if self.normalize_y is None else self.normalize_y
         self._centre, self._unit = 0.0, 1.0
         if normal:
-            self._centre = float(np.average(y, weights=weights))
-            spread = float(np.sqrt(np.average((y - self._centre) ** 2, weights=weights)))
-            self._unit = spread if spread > 0 else 1.0
+            _check_size(y)
+            largest = float(np.max(np.abs(y), initial=0.0)) or 1.0  # its square may be no number, and zero
+            relative = y / largest
+            centre = float(np.average(relative, weights=weights))
+            spread = float(np.sqrt(np.average((relative - centre) ** 2, weights=weights)))
+            self._centre, self._unit = centre * largest, spread * largest if spread > 0 else 1.0
             self._check_units(y)
 
     def _check_units(self, y: Any) -> None:
@@ -223,6 +229,16 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         if getattr(likelihood, "targets", "real") != "real":
             raise ValueError(f"GPRegressor is for real targets, and {likelihood!r} has classes. Use GPClassifier.")
         return likelihood
+
+
+def _check_size(y: Any) -> None:
+    """Raise a ValueError if variances of the targets in their own unit would be no numbers."""
+    largest = float(np.max(np.abs(y), initial=0.0))
+    if largest > LARGEST_TARGET:
+        raise ValueError(
+            f"y must hold numbers of at most {LARGEST_TARGET:g} in absolute value, got {largest:g}: its square is no "
+            "number. Measure in another unit."
+        )
 
 
 def _defined(what: str, values: Any) -> Any:
