@@ -191,6 +191,12 @@ def test_draws_without_a_case_need_cases_and_densities():
         bgp.diagnostics.loo_predictive(svm)
     with pytest.raises(ValueError, match="draws must be"):
         bgp.diagnostics.loo_predictive(svm, draws=0)
+    stream = bgp.streams.Stream(KERNEL, bgp.Probit(), budget=5)
+    stream.update(X, LABELS)
+    idata = stream.to_container(draws=20, random_seed=1)
+    with pytest.raises(ValueError, match="the container of a stream, which has draws at its basis inputs and no more"):
+        bgp.diagnostics.loo_predictive(idata)
+    assert len(az.summary(idata, var_names=["f"])) == 5
 
 
 def test_compare_and_plot_khat(fits, figures):
