@@ -88,8 +88,28 @@ def test_to_frame_is_a_table_of_the_users_kind(fits):
     assert list(cases.index) == ROWS
     np.testing.assert_array_equal(cases["loo_i"], fits["pandas"]["fit"]["loo_i"])
     assert not set(cases.columns) & {"alpha", "site_variance"}
+    pd.testing.assert_frame_equal(bgp.to_frame(fits["pandas"]["predictions"]), there)
+    with pytest.raises(ValueError, match=r"got 'fit' with a group\. Leave it out"):
+        bgp.to_frame(fits["pandas"]["predictions"], "fit")
+    with pytest.raises(ValueError, match=r"nothing of each case in this group, only \['log_p'"):
+        bgp.to_frame(fits["pandas"]["sample_stats"])
     with pytest.raises(ValueError, match="group must be 'predictions' or 'fit', got 'posterior'"):
         bgp.to_frame(fits["pandas"], "posterior")
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_diagnostics_and_figures_name_the_rows(fits, kind):
+    idata, own = fits[kind], np.arange(N) if kind == "polars" else np.array(ROWS)
+    found = bgp.diagnostics.agreement(idata, bgp.fit(TABLE.to_numpy()[:, :2], LABELS, PLAIN, **QUICK)).to_dataset()
+    assert found.sizes["obs_id"] == N
+    for each in (bgp.diagnostics.importance(idata).to_dataset(), found):
+        np.testing.assert_array_equal(each["obs_id"], own)
+    named = [text.get_text() for text in bgp.plots.plot_loo(idata, worst=1).texts]
+    assert named == [str(own[np.argmin(idata["fit"]["loo_i"].values)])]
+    backwards = bgp.fit(NUMBERS[::-1], LABELS[::-1], PLAIN, **QUICK)
+    if kind != "polars":  # whose rows have no names to compare
+        with pytest.raises(ValueError, match="other labels of cases, or the same in another order"):
+            bgp.diagnostics.agreement(idata, backwards)
 
 
 def test_to_frame_without_a_table_and_of_several_classes():
@@ -321,11 +341,11 @@ def test_labels_have_the_order_of_their_categories_in_every_kind(likelihood):
     assert bgp.fit(NUMBERS, y, PLAIN, likelihood, **QUICK)["fit"].attrs["class_names"] == '["ill", "well"]'
 
 
+@pytest.mark.parametrize("kind", ["pyarrow", "polars"])
 def test_streams_parts_and_models_know_the_order_too(kind):
     named = pd.Series(pd.Categorical(LABELS, ["well", "ill"], ordered=True), ROWS)
-    X, y = KINDS[kind](NUMBERS), named if kind == "xarray" else KINDS[kind](named)  # xarray knows no categories
-    if kind == "polars":
-        y = pl.Series(LABELS.tolist(), dtype=pl.Enum(["well", "ill"]))
+    X, enum = KINDS[kind](NUMBERS), pl.Enum(["well", "ill"])
+    y = KINDS[kind](named) if kind != "polars" else pl.Series(LABELS.tolist(), dtype=enum)
     assert Stream(PLAIN).update(X, y).classes == ("well", "ill")
     parts = from_arrays([(X, y), (X, y)])
     assert bgp.sharded.fit(parts, PLAIN, bgp.Probit(), inducing=3).stream.classes == ("well", "ill")
@@ -333,6 +353,7 @@ def test_streams_parts_and_models_know_the_order_too(kind):
         np.testing.assert_array_equal(model.rvs_to_values[model["y"]].data, LABELS == "ill")
 
 
+@pytest.mark.parametrize("kind", ["xarray", "polars"])
 def test_draws_of_a_pymc_model_come_under_the_labels(kind):
     gp, _ = marginal(NUMBERS, LABELS)
     made = {"posterior": {"z": np.zeros((1, 2))}, "observed_data": {"y": np.zeros(N)}}

@@ -27,7 +27,8 @@ def to_frame(idata: Container, group: Literal["predictions", "fit"] | None = Non
     Parameters
     ----------
     idata : InferenceData or DataTree
-        What `fit` or `predict` returned, or the same loaded from a file.
+        What `fit` or `predict` returned, or the same loaded from a file; or one group of it, such as
+        ``idata["predictions"]``.
     group : {"predictions", "fit"}, optional
         The new cases, with ``latent_mean``, ``latent_sd`` and ``p`` (or ``y_mean`` and ``y_sd``); or those of the fit,
         with ``latent_mean``, ``latent_sd``, ``cavity_mean``, ``cavity_sd`` and ``loo_i``. The default is the first
@@ -43,7 +44,7 @@ def to_frame(idata: Container, group: Literal["predictions", "fit"] | None = Non
     Raises
     ------
     ValueError
-        If ``idata`` is not ours, or there is no such group.
+        If ``idata`` is not ours, there is no such group, or the group that was given has nothing of each case.
     UndefinedQuantityError
         If it is of a fit to a table in parts, and has nothing of each case.
     ImportError
@@ -60,6 +61,24 @@ def to_frame(idata: Container, group: Literal["predictions", "fit"] | None = Non
     dan         1.78       1.38  0.85
     ann        -1.78       1.38  0.15
     """
+    dataset = _group_of(idata, group)
+    there = [str(name) for name, each in dataset.data_vars.items() if each.dims in ((CASES,), (CASES, "class"))]
+    if not there:
+        raise ValueError(f"there is nothing of each case in this group, only {list(dataset.data_vars)}. Pass idata.")
+    names = dict.fromkeys([*(name for name in _FIRST if name in there), *there])
+    table = dataset[[name for name in names if name not in _INTERNAL]].drop_attrs()
+    kind = str(dataset.attrs.get(TABLE, "pandas"))
+    return _MAKERS.get(kind, _as_pandas)(table)
+
+
+def _group_of(idata: Container | xr.Dataset, group: str | None) -> xr.Dataset:
+    """Return the group that is asked for, or that was given."""
+    if isinstance(idata, xr.DataTree) and not idata.children:
+        idata = idata.to_dataset()
+    if isinstance(idata, xr.Dataset):
+        if group is not None:
+            raise ValueError(f"group says which group of a container, got {group!r} with a group. Leave it out.")
+        return idata
     fit = fit_group(idata)
     has_predictions = "predictions" in group_names(idata)
     if group not in (None, "predictions", "fit"):
@@ -70,12 +89,7 @@ def to_frame(idata: Container, group: Literal["predictions", "fit"] | None = Non
         group = "predictions" if has_predictions else "fit"
     if group == "fit":
         check_has_cases(fit, "a table of the cases")
-    dataset = get_group(idata, group)
-    there = [str(name) for name, each in dataset.data_vars.items() if each.dims in ((CASES,), (CASES, "class"))]
-    names = dict.fromkeys([*(name for name in _FIRST if name in there), *there])
-    table = dataset[[name for name in names if name not in _INTERNAL]].drop_attrs()
-    kind = str(dataset.attrs.get(TABLE, "pandas"))
-    return _MAKERS.get(kind, _as_pandas)(table)
+    return get_group(idata, group)
 
 
 def _as_pandas(table: xr.Dataset) -> pd.DataFrame:
