@@ -64,7 +64,8 @@ def plot_loo(
     ['1']
     """
     held = _of_container(loo_i) if hasattr(loo_i, "groups") else None
-    y = vector("loo_i", loo_i if held is None else held.values)
+    given: Any = loo_i if held is None else held.values
+    y = vector("loo_i", given)
     known: Iterable[Any] = range(y.size) if held is None else held["obs_id"].values
     labels = list(known if case_names is None else case_names)
     if len(labels) != y.size:
