@@ -23,6 +23,8 @@ FORMAT = 1
 SAMPLE_DIMS = ("chain", "draw")
 LOO_OMITTED = "loo_omitted"
 """Attribute of the group ``fit`` that says why it has no leave-one-out predictions."""
+TABLE = "table"
+"""Attribute that says which library the table was of that a group was made of, for `to_frame`."""
 MANY = 10**7
 """Drawn values from which on they are held in single precision, and labels in a byte: a file is half as large, and a
 rounding of 1e-7 is nothing beside the error of a draw."""
@@ -122,17 +124,20 @@ class Layout:
         Names of the labels -1 and +1, or of the codes of several classes; empty for real targets.
     sizes : (int, int)
         Chains, and draws of each.
+    labels : (n,) array, optional
+        Of the cases; numbers from 0 where they have none.
     """
 
     n: int
     features: Sequence[Any] | NDArray[Any]
     class_names: tuple[str, ...]
     sizes: tuple[int, ...] = (0, 0)
+    labels: NDArray[Any] | None = None
 
     def along(self, dims: tuple[str, ...], values: NDArray[Any]) -> xr.DataArray:
         """Lay out values along dimensions, by those coordinates that there are."""
         coords: dict[str, Any] = {
-            "obs_id": np.arange(self.n),
+            "obs_id": np.arange(self.n) if self.labels is None else self.labels,
             "feature": self.features,
             "class": list(self.class_names),
             **{dim: np.arange(size) for dim, size in zip(SAMPLE_DIMS, self.sizes, strict=True)},

@@ -45,6 +45,7 @@ def to_container(
     *,
     class_names: tuple[str, ...],
     feature_names: list[str] | None,
+    labels: NDArray[Any] | None = None,
     node: NDArray[np.intp],
     rng: np.random.Generator,
     sampler_stats: dict[str, NDArray[Any]],
@@ -54,6 +55,7 @@ def to_container(
     marginals: Marginals = "gaussian",
     sampled: bool = False,
     judged: Array | None = None,
+    log_prior: Mapping[str, Array] | None = None,
 ) -> Container:
     """Draw from a posterior and lay everything out in the groups of ArviZ.
 
@@ -61,17 +63,20 @@ def to_container(
     sampler of the hyperparameters says of it. ``fit_extras`` and ``attrs`` go to the group ``fit``, the first with
     ``hyper_names`` along the dimension ``hyper``. Names are as in `Layout`, ``marginals`` as in `Posterior.draw`.
     With ``sampled`` the parts are at random draws of the hyperparameters, which ``posterior`` then holds. ``judged``
-    are the log evidences by which the parts of an average were weighed, where those are not their own.
+    are the log evidences by which the parts of an average were weighed, where those are not their own, and
+    ``log_prior`` the log prior densities of the hyperparameters of each, by name.
     """
     first, problem = posterior.parts[0], posterior.problem
     features = feature_names or np.arange(first.X.shape[1])
-    layout = Layout(problem.n, features, class_names, node.shape)
+    layout = Layout(problem.n, features, class_names, node.shape, labels)
     groups: dict[str, xr.Dataset] = {}
     models = [Model.of(part.kernel, part.problem.likelihood, hyper_names) for part in posterior.parts]
     params = [model.params for model in models]
     if first.solution.has_variance:
         drawn = draw_training(posterior, node, rng, marginals, judged)
-        groups = drawn_groups(posterior, drawn, node, sampler_stats, layout, params if sampled else [])
+        groups = drawn_groups(
+            posterior, drawn, node, sampler_stats, layout, *((params, log_prior or {}) if sampled else ([], {}))
+        )
         if "log_likelihood" not in drawn:
             attrs = attrs | {"log_likelihood_omitted": LOG_LIKELIHOOD_OMITTED}
     loo, lacking = _leave_one_out(posterior)
@@ -103,8 +108,12 @@ def drawn_groups(
     sampler_stats: dict[str, NDArray[Any]],
     layout: Layout,
     params: Sequence[Mapping[str, Array]],
+    log_prior: Mapping[str, Array],
 ) -> dict[str, xr.Dataset]:
-    """Lay out draws, with the hyperparameters of each where they are drawn too: ``params`` of each part."""
+    """Lay out draws, with the hyperparameters of each where they are drawn too: ``params`` of each part.
+
+    ``log_prior`` has the log prior densities of these, by name.
+    """
     infos = [part.solution.info for part in posterior.parts]
     stats = {
         "log_p": drawn["log_p"],
@@ -129,6 +138,9 @@ def drawn_groups(
         groups["sample_stats"]["node"].attrs.update(sealed(stats["node"]))
     if "log_likelihood" in drawn:
         groups["log_likelihood"] = xr.Dataset({"y": layout.variable("y", drawn["log_likelihood"], SAMPLE_DIMS)})
+        # the prior of what is drawn at the top of the model: of hyperparameters, or, where these are not drawn, of f
+        each = {name: layout.parameter(name, values[node], SAMPLE_DIMS) for name, values in log_prior.items()}
+        groups["log_prior"] = xr.Dataset(each or {"f": layout.along(SAMPLE_DIMS, drawn["log_prior"])})
     return groups
 
 

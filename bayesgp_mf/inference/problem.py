@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field
 from typing import cast
 
@@ -150,15 +151,23 @@ def as_float_array(name: str, value: ArrayLike) -> Array:
         raise ValueError(f"{name} must hold numbers, but it cannot be converted to float: {error}") from error
 
 
-def check_finite(name: str, value: Array, advice: str = "Drop or impute those cases.") -> None:
-    """Raise a ValueError that counts and locates what is not finite in ``value``, and gives advice."""
+def check_finite(
+    name: str,
+    value: Array,
+    advice: str = "Drop or impute those cases.",
+    place: Callable[[tuple[int, ...]], str] = "at index {}".format,
+) -> None:
+    """Raise a ValueError that counts and locates what is not finite in ``value``, and gives advice.
+
+    ``place`` says where an entry stands, from its index.
+    """
     finite = np.isfinite(value)
     if not finite.all():
         bad = ~finite
         where = tuple(int(i) for i in np.argwhere(bad)[0])
         raise ValueError(
             f"{name} must be finite, but {int(bad.sum())} of its {value.size} entries are NaN or infinite "
-            f"(the first at index {where}). {advice}"
+            f"(the first {place(where)}). {advice}"
         )
 
 

@@ -28,6 +28,7 @@ from bayesgp_mf.errors import (
 from bayesgp_mf.fitting import fit as fit_here
 from bayesgp_mf.fitting import posterior
 from bayesgp_mf.hyper import Strategy
+from bayesgp_mf.hyper.registry import SearchName
 from bayesgp_mf.inference.assembly import assemble_inducing, check_inducing
 from bayesgp_mf.inference.inducing import Inducing, in_proportion
 from bayesgp_mf.inference.problem import status_in_words
@@ -41,7 +42,7 @@ from bayesgp_mf.inputs import (
     warn_of_scale,
 )
 from bayesgp_mf.kernels import Kernel, log_gradient, log_vector, with_log_vector
-from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood, Probit
 from bayesgp_mf.likelihoods.optional import known_sites
 from bayesgp_mf.matrices.factors import cholesky
 from bayesgp_mf.matrices.inducing import independent_points
@@ -188,10 +189,10 @@ def look(rows: Rows, asked: _Asked) -> dict[str, Any]:
 def fit(
     table: Table,
     kernel: Any,
-    likelihood: Likelihood = Probit(),
+    likelihood: AnyLikelihood = Probit(),
     *,
     inducing: int | ArrayLike | Inducing = 500,
-    hyper: str | Strategy | None = None,
+    hyper: SearchName | Strategy | None = None,
     refine: int = 0,
     positive: Any = None,
     client: Any = None,
