@@ -63,8 +63,9 @@ def plot_loo(
     >>> [text.get_text() for text in ax.texts]
     ['1']
     """
-    held = _of_container(loo_i) if hasattr(loo_i, "groups") else None
-    y = vector("loo_i", loo_i if held is None else held.values)
+    held: Any = _of_container(loo_i) if hasattr(loo_i, "groups") else None
+    given: Any = loo_i if held is None else held.values
+    y = vector("loo_i", given)
     known: Iterable[Any] = range(y.size) if held is None else held["obs_id"].values
     labels = list(known if case_names is None else case_names)
     if len(labels) != y.size:
