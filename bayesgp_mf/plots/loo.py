@@ -63,7 +63,7 @@ def plot_loo(
     >>> [text.get_text() for text in ax.texts]
     ['1']
     """
-    held: Any = _of_container(loo_i) if hasattr(loo_i, "groups") else None
+    held = _of_container(loo_i) if hasattr(loo_i, "groups") else None
     given: Any = loo_i if held is None else held.values
     y = vector("loo_i", given)
     known: Iterable[Any] = range(y.size) if held is None else held["obs_id"].values
