@@ -101,12 +101,12 @@ def loo_predictive(
     n = posterior.problem.n
     check_draws(draws * chains, n, "training", "Ask for fewer: loo_predictive(..., draws=...).")
     class_names = tuple(json.loads(fit.attrs["class_names"]))
-    constant = get_group(idata, "constant_data")
-    layout = Layout(n, constant["feature"].values, class_names, (chains, draws))
+    constant, observed = get_group(idata, "constant_data"), get_group(idata, "observed_data")
+    layout = Layout(n, constant["feature"].values, class_names, (chains, draws), observed["obs_id"].values)
     y = _draw(posterior, draws * chains, rng).reshape(chains, draws, n)
     groups = {
         "posterior_predictive": xr.Dataset({"y": layout.targets(y, SAMPLE_DIMS)}, attrs=common_attrs()),
-        "observed_data": get_group(idata, "observed_data"),
+        "observed_data": observed,
         "constant_data": constant,
     }
     return make_container(groups)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import arviz as az
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 
@@ -183,6 +184,16 @@ def test_draws_without_a_case_go_through_the_predictive_checks_of_arviz(fits, fi
             assert az.plot_ppc_pava(without, data_type=shape) is not None
         else:
             assert az.plot_ppc_pit(without) is not None
+
+
+def test_draws_without_a_case_have_its_name():
+    table = pd.DataFrame(X[:6], columns=["a", "b"], index=list("uvwxyz"))
+    idata = bgp.fit(table, pd.Series(LABELS[:6], index=table.index), KERNEL, **FEW)
+    for group in (
+        get_group(bgp.diagnostics.loo_predictive(idata, draws=5), "posterior_predictive"),
+        idata["observed_data"],
+    ):
+        assert group["y"]["obs_id"].values.tolist() == list("uvwxyz")
 
 
 def test_draws_without_a_case_need_cases_and_densities():
