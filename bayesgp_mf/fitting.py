@@ -37,6 +37,7 @@ from bayesgp_mf.inputs import (
     check_same_cases,
     encode_targets,
     feature_names,
+    warn_of_groups,
     warn_of_scale,
 )
 from bayesgp_mf.kernels import Kernel
@@ -278,6 +279,9 @@ def fit(
                 _compare_with_search(found.posterior.parts[0].solution, found.log_evidence)
         found = _with_correction(found)
         warn_of_scale(X, [kernel, *(part.kernel for part in found.posterior.parts)])
+        if chosen is not None:
+            on_points: Any = found.posterior.parts[0].problem.matrix
+            warn_of_groups(kernel, X, on_points.points, features)
         return to_container(
             found.posterior,
             class_names=class_names,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bayesgp_mf.inputs.by_case import as_offset, as_trials, as_weights
 from bayesgp_mf.inputs.groups import as_inputs_of, as_new_inputs, levels_of
-from bayesgp_mf.inputs.inducing import as_inducing
+from bayesgp_mf.inputs.inducing import as_inducing, warn_of_groups
 from bayesgp_mf.inputs.labels import check_no_missing, encode_labels, encode_targets
 from bayesgp_mf.inputs.options import as_kernel, as_names, check_flags, check_positive_integers
 from bayesgp_mf.inputs.scales import warn_of_scale
@@ -36,5 +36,6 @@ __all__ = [
     "encode_targets",
     "feature_names",
     "levels_of",
+    "warn_of_groups",
     "warn_of_scale",
 ]

@@ -144,6 +144,14 @@ class Kernel(abc.ABC):
         """
         return self._with_parts(lambda part: part.with_levels(levels))
 
+    def groupings(self, width: int) -> list[tuple[int, ...]]:
+        """Return the ways in which it tells groups that know nothing of each other: the columns of each, by position.
+
+        Cases are of one group where all of these columns of inputs ``(n, width)`` are equal. Inducing cases are chosen
+        by this, so that no group is without one: what other groups say tells nothing of it.
+        """
+        return [columns for part in self.parts for columns in part.groupings(width)]
+
     def _with_parts(self, change: Callable[[Kernel], Kernel]) -> Self:
         """Return the kernel with others in place of those that it is made of: itself, if nothing changes."""
         return self
@@ -543,6 +551,10 @@ class Product(Composite):
 
     symbol = "*"
 
+    def groupings(self, width: int) -> list[tuple[int, ...]]:
+        """Return one way at most: a product is zero where one of its terms is."""
+        return _crossed(super().groupings(width))
+
     def scaled(self, factor: float) -> Kernel:
         """Return the product with the covariances of its first term multiplied by a number > 0."""
         return Product(self.terms[0].scaled(factor), *self.terms[1:])
@@ -639,6 +651,10 @@ class Power(Kernel):
         """The kernel that is raised."""
         return (self.kernel,)
 
+    def groupings(self, width: int) -> list[tuple[int, ...]]:
+        """Return one way at most, as of a product."""
+        return _crossed(super().groupings(width))
+
     def gram(self, X: Array) -> Array:
         """Return the power of the Gram matrix ``(n, n)``, entry by entry."""
         return np.asarray(self.kernel.gram(X) ** self.exponent)
@@ -717,6 +733,11 @@ def _depth_around(kernels: Iterable[Kernel]) -> int:
 def _products_of_others(matrices: list[Array]) -> list[Array]:
     """Return for each matrix the elementwise product of the others."""
     return [np.prod(matrices[:i] + matrices[i + 1 :], axis=0) for i in range(len(matrices))]
+
+
+def _crossed(groupings: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Return the groups of cases that are of one group in every way."""
+    return [tuple(sorted({column for columns in groupings for column in columns}))] if groupings else []
 
 
 def _check_names(kernel: Kernel, params: dict[str, Any]) -> None:
