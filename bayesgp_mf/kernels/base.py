@@ -217,26 +217,39 @@ class Kernel(abc.ABC):
         return self.replace(**changed)
 
     def __add__(self, other: Kernel | float) -> Kernel:
+        _refuse_class(other)
         if _is_number(other):
             return Sum(self, Bias(_checked_number("added to", other))) if other != 0 else self
         return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
 
     def __radd__(self, other: float) -> Kernel:
+        _refuse_class(other)
         if not _is_number(other):
             return NotImplemented
         # 0 is where Python's own `sum` begins
         return Sum(Bias(_checked_number("added to", other)), self) if other != 0 else self
 
     def __mul__(self, other: Kernel | float) -> Kernel:
+        _refuse_class(other)
         if _is_number(other):
             return self.scaled(_checked_number("multiplied with", other))
         return Product(self, other) if isinstance(other, Kernel) else NotImplemented
 
     def __rmul__(self, other: float) -> Kernel:
+        _refuse_class(other)
         return self.scaled(_checked_number("multiplied with", other)) if _is_number(other) else NotImplemented
 
     def __pow__(self, exponent: int) -> Kernel:
         return Power(self, exponent)
+
+
+def _refuse_class(other: object) -> None:
+    """Raise a TypeError if a class of kernels, or any other, stands where a kernel should."""
+    if isinstance(other, type):
+        raise TypeError(
+            f"kernels are added to and multiplied with kernels and numbers, got the class {other.__name__}: write it "
+            f"with (), such as {other.__name__}()."
+        )
 
 
 def _is_number(value: object) -> TypeGuard[float]:
@@ -471,6 +484,7 @@ class Composite(Combination):
             raise ValueError(f"{type(self).__name__} needs at least one kernel.")
         flat: list[Kernel] = []
         for term in terms:
+            _refuse_class(term)
             if not isinstance(term, Kernel):
                 raise TypeError(f"{type(self).__name__} takes kernels, got {type(term).__name__}.")
             if term.per_class:
@@ -624,6 +638,7 @@ class Power(Kernel):
     """
 
     def __init__(self, kernel: Kernel, exponent: int) -> None:
+        _refuse_class(kernel)
         if not isinstance(kernel, Kernel) or kernel.per_class:
             raise TypeError(f"Power takes a kernel of one process such as Gaussian(1.0), got {kernel!r}.")
         if not isinstance(exponent, numbers.Integral) or isinstance(exponent, bool) or exponent < 1:

@@ -27,6 +27,17 @@ def as_rows(X: Any) -> Any:
     return np.asarray(X)[None, :] if isinstance(X, np.ndarray | list | tuple) and np.ndim(X) == 1 else X
 
 
+def as_new_rows(X_new: Any, columns: int) -> Any:
+    """Return one new case with so many inputs as a table of one row, a table as it is, or raise a ValueError."""
+    if np.ndim(X_new) == 1 and np.size(X_new) != columns:
+        of_one = ". If that is the one input of all of them, pass np.asarray(X_new)[:, None]" * (columns == 1)
+        raise ValueError(
+            f"X_new must have two dimensions (cases, inputs), or be one case with its {columns} inputs, got shape "
+            f"{np.shape(X_new)}{of_one}."
+        )
+    return as_rows(X_new)
+
+
 def as_table(X: Any, y: Any) -> tuple[Any, Any]:
     """Return one case with its label as a table of one row with one label."""
     is_label = np.ndim(y) == 0 and not isinstance(y, list | tuple)
