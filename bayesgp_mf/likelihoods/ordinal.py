@@ -142,6 +142,11 @@ class Ordinal:
         average = p @ levels
         return average, np.sum(p * (levels - average[..., None]) ** 2, axis=-1)
 
+    def predictive_below(self, t: Array, mean: Array, variance: Array) -> Array:
+        """Return the probability that the level's number is at most t when f ~ N(mean, variance)."""
+        cut = self._bounds[np.clip(np.floor(t) + 1.0, 0.0, self.n_levels).astype(np.intp)]
+        return np.asarray(ndtr((cut - mean) / np.sqrt(self.noise_variance + variance)))
+
     def predict_proba(self, mean: Array, variance: Array) -> Array:
         """Raise: there are more than two levels. `level_probabilities` has them."""
         raise refuse_probabilities("the Ordinal likelihood has levels, of which level_probabilities says more,")
