@@ -22,7 +22,11 @@ NEW = np.array([[-1.5], [0.3], [4.0]])
 OFFSET, TRIALS, NEW_TRIALS = RNG.normal(size=25), RNG.integers(1, 9, 25), np.array([3, 5, 8])
 LEVELS = (0.05, 0.9)
 NODES, WEIGHTS = 8.0 * np.array(leggauss(160)) + np.array([[8.0], [0.0]])
-AVERAGED = {"hyper": bgp.hyper.Integrate(starts=1, points=3), "priors": {"lengthscale": bgp.hyper.LogNormal(0.0, 0.5)}, "fixed": ["variance"]}
+AVERAGED = {
+    "hyper": bgp.hyper.Integrate(starts=1, points=3),
+    "priors": {"lengthscale": bgp.hyper.LogNormal(0.0, 0.5)},
+    "fixed": ["variance"],
+}
 CASES = {
     "counts": (bgp.Poisson(), {"offset": OFFSET}, {"offset": [0.5, -1.0, 2.0]}),
     "trials": (bgp.Binomial(TRIALS), {"weights": np.ones(25)}, {"trials": NEW_TRIALS}),
