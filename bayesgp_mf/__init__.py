@@ -7,7 +7,7 @@ nothing; PyMC is not imported at all.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from bayesgp_mf import (
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         sklearn,
         streams,
     )
+    from bayesgp_mf.container.frames import to_frame
     from bayesgp_mf.container.loo import loo
     from bayesgp_mf.diagnostics.compare import compare
     from bayesgp_mf.errors import (
@@ -96,6 +97,7 @@ __all__ = [
     "sklearn",
     "solve",
     "streams",
+    "to_frame",
 ]
 
 _SUBPACKAGES = {
@@ -113,6 +115,7 @@ _SUBPACKAGES = {
     "streams",
 }
 _HOMES = {
+    "container.frames": ("to_frame",),
     "container.loo": ("loo",),
     "diagnostics.compare": ("compare",),
     "errors": (
@@ -146,14 +149,16 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
-    if name in _SUBPACKAGES:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name in _HOME_OF:
-        value = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}.")
+if not TYPE_CHECKING:  # to a type checker that saw it, every name would be there
+
+    def __getattr__(name):
+        if name in _SUBPACKAGES:
+            return importlib.import_module(f"{__name__}.{name}")
+        if name in _HOME_OF:
+            value = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+            globals()[name] = value
+            return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}.")
 
 
 def __dir__() -> list[str]:

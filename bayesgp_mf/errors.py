@@ -20,13 +20,17 @@ class Status(enum.Enum):
     )
     STALLED = (
         "The residual stopped falling above the tolerance although the steps were damped. "
-        "The Gram matrix may be too ill-conditioned for this tolerance, or the labels contradict each other: "
-        "add noise (Probit(noise_variance=...) or a White kernel), or raise Control(tolerance=...)."
+        "The Gram matrix may be too ill-conditioned for this tolerance, or the targets contradict each other: "
+        "allow noise by kernels.White(...), or raise Control(tolerance=...)."
     )
     NO_VALID_STEP = (
         "No step, however short, led to a valid state: the equations may have no solution here. "
-        "Add noise (Probit(noise_variance=...), Step(flip=...) or a White kernel)."
+        "Allow noise by kernels.White(...)."
     )
+
+    def advising(self, noise: str) -> str:
+        """Return the sentence for a model that allows noise in other ways too: ``noise`` names all of them."""
+        return str(self.value).replace("kernels.White(...)", noise)
 
     def for_classes(self, method: str) -> str:
         """Return the sentence where there are several classes, whose likelihood has no noise to add."""
@@ -54,7 +58,7 @@ class ConvergenceWarning(UserWarning):
 
 
 class BoundWarning(UserWarning):
-    """An optimised hyperparameter sits at a bound."""
+    """An optimised hyperparameter sits at a bound, or the evidence has none in it."""
 
 
 class UndefinedQuantityError(ValueError):

@@ -10,19 +10,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.container.held import describe_likelihood
-from bayesgp_mf.container.layout import check_parameter_names
-from bayesgp_mf.container.predictions import add_predictions
+from bayesgp_mf.container.layout import TABLE, check_parameter_names
+from bayesgp_mf.container.predictions import NewCases, add_predictions
 from bayesgp_mf.container.read import from_container
 from bayesgp_mf.container.write import to_container
-from bayesgp_mf.errors import ConvergenceWarning, Status, warn
+from bayesgp_mf.errors import BoundWarning, ConvergenceWarning, Status, warn
 from bayesgp_mf.hyper import HYPER, Prior, Strategy, Target, get_strategy
 from bayesgp_mf.hyper.model import Model
+from bayesgp_mf.hyper.registry import HyperName
 from bayesgp_mf.hyper.rounds import RECORDS, check_moves
 from bayesgp_mf.hyper.scores import CorrectedScore
 from bayesgp_mf.hyper.strategy import Restartable, averages, records
 from bayesgp_mf.inference.assembly import assemble, assemble_inducing, check_inducing
 from bayesgp_mf.inference.inducing import Inducing
-from bayesgp_mf.inference.solution import Control, Solution, check_control
+from bayesgp_mf.inference.solution import Control, check_control
 from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.inputs import (
     as_inducing,
@@ -30,6 +31,7 @@ from bayesgp_mf.inputs import (
     as_kernel,
     as_names,
     as_offset,
+    as_pandas,
     as_probabilities,
     as_trials,
     as_weights,
@@ -38,17 +40,19 @@ from bayesgp_mf.inputs import (
     check_same_cases,
     encode_targets,
     feature_names,
+    kind_of,
+    row_labels,
     warn_of_groups,
     warn_of_scale,
 )
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood, Probit
 from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.likelihoods.by_case import by_case
-from bayesgp_mf.likelihoods.optional import unsaved
+from bayesgp_mf.likelihoods.optional import stored_by_case, unbounded_if_weighed, unsaved, ways_to_noise
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
-from bayesgp_mf.methods import check_marginals, get_method
+from bayesgp_mf.methods import MethodName, check_marginals, get_method
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.new_cases import with_new_cases
 from bayesgp_mf.processes.several_classes import Process, make_process
@@ -63,6 +67,8 @@ if TYPE_CHECKING:
 
 FEWER_DRAWS = "Ask for fewer: fit(..., draws=...)."
 
+SAME_WEIGHT = 1e-9
+"""Of a mean weight above one: rounding of weights that were divided by theirs."""
 SAME_EVIDENCE = 1e-3
 """Two log evidences closer than this, in nats, belong to one solution."""
 
@@ -70,15 +76,15 @@ Seed = int | np.random.Generator | None
 
 
 def fit(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: Any,
+    y: Any,
     kernel: Any,
-    likelihood: Likelihood = Probit(),
+    likelihood: AnyLikelihood = Probit(),
     *,
     positive: Any = None,
-    method: str | Solver = "tap",
-    hyper: str | Strategy | None = None,
-    evidence_of: str | Solver | None = None,
+    method: MethodName | Solver = "tap",
+    hyper: HyperName | Strategy | None = None,
+    evidence_of: MethodName | Solver | None = None,
     priors: Mapping[str, Prior] | None = None,
     bounds: Mapping[str, tuple[float, float]] | None = None,
     fixed: Collection[str] = (),
@@ -92,22 +98,26 @@ def fit(
     inducing: int | ArrayLike | Inducing | None = None,
     offset: ArrayLike | None = None,
     weights: ArrayLike | None = None,
+    client: Any = None,
+    processes: int = 1,
+    refine: int = 0,
 ) -> Container:
     """Fit a Gaussian-process classifier and return its posterior as an ArviZ container.
 
     Parameters
     ----------
     X : (n, d) array_like
-        Inputs, finite; a data frame keeps its column names. They are used as they come: scale them to
-        suit the length scales of the kernel. Or a table in parts, with ``inducing``: a Dask frame, with the name of a
-        column as ``y``; a Dask array, with another one; or a `sharded.Table`, which has its labels. It is worked on
-        where its parts are (``client``, a ``distributed.Client``, by default the one that there is; or ``processes`` of
-        this machine; ``refine``, as `sharded.fit` has it), and its container has nothing of each case.
+        Inputs, finite; a data frame, of pandas, polars, pyarrow or xarray, keeps the names of its columns and the
+        labels of its rows. They are used as they come: scale them to suit the length scales of the kernel. Or a table
+        in parts, with ``inducing``: a Dask frame, with the name of a column as ``y``; a Dask array, with another one;
+        or a `sharded.Table`, which has its labels. It is worked on where its parts are (``client``, a
+        ``distributed.Client``, by default the one that there is; or ``processes`` of this machine; ``refine``, as
+        `sharded.fit` has it), and its container has nothing of each case.
     y : (n,) array_like
         Labels: any two distinct values. The larger, or later in the alphabet, is class 1; of a pandas Categorical the
         later category, where categories without a case are left out. With `Softmax` any number of classes, in sorted
         order or in that of a Categorical, whose categories are all classes, with or without a case. Rows are matched
-        with those of ``X`` by position; of two pandas objects with the same index it must have the same order.
+        with those of ``X`` by position; where both have labels of rows, these must be the same in the same order.
     kernel : Kernel or pymc.gp.cov.BaseCovariance
         Prior covariance; with ``hyper="evidence"`` its parameters are where the search starts. Of a covariance function
         of PyMC these are its random variables, which bring their distributions as priors. The container cannot hold
@@ -197,7 +207,7 @@ def fit(
     Warns
     -----
     BoundWarning, ConvergenceWarning
-        If a tuned parameter sits at a bound, or the search did not finish.
+        If a tuned parameter sits at a bound or has none (noise beside weights), or the search did not finish.
     UserWarning
         If the inputs have a scale at which the kernel makes most cases independent of all others, or all cases one.
 
@@ -216,15 +226,17 @@ def fit(
     >>> round(float(idata["fit"]["log_evidence"]), 2)
     -104.1
     """
+    _refuse_of_parts(X, client=client, processes=None if processes == 1 else processes, refine=refine or None)
     if hasattr(X, "to_delayed"):
         raise ValueError(
             "X is a Dask collection, whose rows may be on many machines: fit it by bgp.fit(X, y, kernel, likelihood, "
             "inducing=500), or pass X.compute()."
         )
-    features = feature_names("X", X)
-    check_same_cases(X, y)
+    kind, table, y = kind_of(X), as_pandas("X", X), as_pandas("y", y)
+    features = feature_names("X", table)
+    check_same_cases(table, y)
     kernel = as_kernel(kernel, tuned=hyper is not None).with_column_names(features)
-    table, (X, kernel) = X, as_inputs_of(kernel, X)
+    X, kernel = as_inputs_of(kernel, table)
     t, class_names = encode_targets(y, X.shape[0], likelihood, positive)
     if isinstance(likelihood, ClassLikelihood):
         likelihood = likelihood.with_classes(class_names)
@@ -251,17 +263,19 @@ def fit(
         values = X.shape[0] * (len(class_names) if likelihood.targets == "classes" else 1)
         check_draws(int(draws) * int(chains), values, "training", FEWER_DRAWS)
 
+    attrs = {"hyper": "none", TABLE: kind}
     with one_thread_if_small(X.shape[0]):
         if strategy is None:
             points = None if chosen is None else chosen.chosen(X, t, kernel, rng)
             process = _solve(kernel, X, t, likelihood, solver, replace(control, progress=progress), points)
-            found, attrs = Tuned(process, np.zeros((chains, draws), dtype=np.intp)), {"hyper": "none"}
+            found = Tuned(process, np.zeros((chains, draws), dtype=np.intp))
         else:
             # a point that was not solved has no evidence, whatever the last solution may be
             inner = replace(control, throw=True, progress=False)
             priors = _with_own_priors(kernel, priors or {}, fixed)
             target = Target(X, t, likelihood, kernel, judge, inner, priors, bounds or {}, fixed)
             check_parameter_names(target.model.params, _recorded(strategy, RECORDS if chosen is not None else ()))
+            _warn_of_weights(target)
             found = tune(
                 target,
                 strategy,
@@ -273,11 +287,11 @@ def fit(
                 progress=progress,
                 inducing=chosen,
             )
-            attrs = {"hyper": strategy.name, "hyper_judged_by": judge.name}
+            attrs |= {"hyper": strategy.name, "hyper_judged_by": judge.name}
             if getattr(strategy, "corrected", False):  # an option of those that go by an evidence
                 attrs["hyper_score"] = CorrectedScore.noun
             if judge is solver and found.log_evidence is not None:
-                _compare_with_search(found.posterior.parts[0].solution, found.log_evidence)
+                _compare_with_search(found.posterior.parts[0], found.log_evidence)
         found = _with_correction(found)
         warn_of_scale(X, [kernel, *(part.kernel for part in found.posterior.parts)])
         if chosen is not None:
@@ -287,6 +301,7 @@ def fit(
             found.posterior,
             class_names=class_names,
             feature_names=features,
+            labels=row_labels(table),
             node=found.node,
             rng=rng,
             sampler_stats=found.stats,
@@ -296,7 +311,19 @@ def fit(
             marginals=marginals,
             sampled=found.sampled,
             judged=found.judged,
+            log_prior=found.log_prior,
         )
+
+
+def _refuse_of_parts(X: Any, **options: object) -> None:
+    """Raise a ValueError if an option is given that only tables in parts have."""
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(
+                f"{name} is for tables in parts (a Dask frame, a pair of Dask arrays, sharded.from_parquet(...)), and "
+                f"X is of type {type(X).__name__}. Leave it out, or cut the table: sharded.from_arrays([(X1, y1), "
+                "...])."
+            )
 
 
 def _with_correction(found: Tuned) -> Tuned:
@@ -322,7 +349,7 @@ def predict(
     X_new: ArrayLike,
     *,
     kernel: Any = None,
-    likelihood: Likelihood | None = None,
+    likelihood: AnyLikelihood | None = None,
     method: Solver | None = None,
     draws: bool = True,
     corrected: bool = False,
@@ -339,7 +366,7 @@ def predict(
         What `fit` returned, or the same loaded from a file. It is changed in place; earlier predictions
         are replaced.
     X_new : (m, d) array_like
-        New inputs, in the order and scale of the training inputs.
+        New inputs, in the order and scale of the training inputs. Predictions of a data frame have its row labels.
     kernel : Kernel or pymc.gp.cov.BaseCovariance, optional
         Only for a fit whose kernel a container cannot hold, a covariance function of PyMC or a class of your own, also
         within a sum or product: the same again. Its parameters are those of the container.
@@ -414,15 +441,17 @@ def predict(
     """
     check_flags(draws=draws, corrected=corrected)
     rng, process = as_generator(random_seed), from_container(idata, kernel, likelihood, method)
-    new = process.new_inputs(X_new)
-    given = {"offset": as_offset(offset, X_new, len(new), "X_new"), "trials": as_trials(trials, X_new, len(new))}
+    kind, table = kind_of(X_new), as_pandas("X_new", X_new)
+    new = process.new_inputs(table)
+    given = {"offset": as_offset(offset, table, len(new), "X_new"), "trials": as_trials(trials, table, len(new))}
     process = with_new_cases(process, {name: values for name, values in given.items() if values is not None})
     levels = as_probabilities("quantiles", quantiles)
-    return add_predictions(idata, process, new, draws=draws, rng=rng, corrected=corrected, quantiles=levels)
+    cases = NewCases(new, row_labels(table), kind)
+    return add_predictions(idata, process, cases, draws=draws, rng=rng, corrected=corrected, quantiles=levels)
 
 
 def posterior(
-    idata: Container, *, kernel: Any = None, likelihood: Likelihood | None = None, method: Solver | None = None
+    idata: Container, *, kernel: Any = None, likelihood: AnyLikelihood | None = None, method: Solver | None = None
 ) -> Process | Mixture:
     """Return the posterior process of a container: functions of arrays instead of labelled data.
 
@@ -564,13 +593,33 @@ def _with_own_priors(kernel: Kernel, priors: Mapping[str, Prior], fixed: Collect
     return {**own, **priors} if own else priors  # what is malformed is for Target to refuse
 
 
-def _compare_with_search(solution: Solution, search: float) -> None:
+def _warn_of_weights(target: Target) -> None:
+    """Warn if noise is tuned by itself under weights that make targets look repeated: then there is a best of none."""
+    weights = stored_by_case(target.likelihood).get("weights")
+    free = target.free_of_likelihood.items()
+    names = [
+        name
+        for name, own in free
+        if own in unbounded_if_weighed(target.likelihood) and name not in target.priors and name not in target.bounds
+    ]
+    if weights is None or not names or np.mean(weights[weights > 0]) <= 1.0 + SAME_WEIGHT:
+        return
+    warn(
+        f"weights above one in the mean ({np.mean(weights[weights > 0]):.3g}) count cases several times, and "
+        f"{names[0]} is tuned: copies of one target look as if there were no noise, so that the evidence rises without "
+        "a bound as it falls, under every kernel that follows the targets. Divide the weights by their mean, fix "
+        f"{names[0]}, or give it a prior.",
+        BoundWarning,
+    )
+
+
+def _compare_with_search(part: Process, search: float) -> None:
     """Warn if the equations at the tuned hyperparameters, solved from the prior, have another solution."""
-    value = solution.evidence.value
+    value = part.solution.evidence.value
     if abs(value - search) > SAME_EVIDENCE:
         warn(
             f"at the tuned hyperparameters the log evidence is {value:.3f} nats, but the search, which went from "
-            f"solution to solution, saw {search:.3f}: the equations have several solutions there. Allow latent noise "
-            "(Probit(noise_variance=...)), or compare fits at fixed hyperparameters.",
+            f"solution to solution, saw {search:.3f}: the equations have several solutions there. Allow noise by "
+            f"{ways_to_noise(part.problem.likelihood)}, or compare fits at fixed hyperparameters.",
             ConvergenceWarning,
         )

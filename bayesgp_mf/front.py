@@ -6,11 +6,12 @@ import functools
 import inspect
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from bayesgp_mf.container.parts import check_held_in_parts
 from bayesgp_mf.fitting import fit as fit_here
-from bayesgp_mf.inputs import as_kernel, check_positive_integers
+from bayesgp_mf.inputs import as_kernel, check_positive_integers, kind_of
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.seeds import as_generator
@@ -21,30 +22,37 @@ from bayesgp_mf.solvers.meanfield import tap
 if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container
 
-OF_PARTS = {"client": None, "processes": 1, "refine": 0}
-"""Options that only tables in parts have."""
+_OF_PARTS = ("client", "processes", "refine")
 _PASSED = ("hyper", "positive", "control", "progress")
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
-@functools.wraps(fit_here)
+
+def _called_as(face: Callable[P, T]) -> Callable[[Callable[..., T]], Callable[P, T]]:
+    """Return a decorator that gives a function the arguments, their types and the docstring of another."""
+    decorator: Any = functools.wraps(face)
+    return cast("Callable[[Callable[..., T]], Callable[P, T]]", decorator)
+
+
+@_called_as(fit_here)
 def fit(X: Any, *rest: Any, **options: Any) -> Container:
     """Fit what is here by `fitting.fit`, and a table in parts by `sharded.fit`."""
     y, *args = rest or (options.pop("y", None),)
-    if isinstance(X, Table) or hasattr(X, "__dask_graph__"):
+    if isinstance(X, Table) or _is_dask(X):
         return _fit_in_parts(X, y, *args, **options)
-    if hasattr(y, "__dask_graph__"):
+    if _is_dask(y):
         raise ValueError(
             "y is a Dask collection and X is none. Give both as Dask arrays with the same rows in their blocks, a Dask "
             "frame with the name of its column, or y.compute()."
         )
-    given = [name for name in OF_PARTS if name in options and options.pop(name) != OF_PARTS[name]]
-    if given:
-        raise ValueError(
-            f"{given[0]} is for tables in parts (a Dask frame, a pair of Dask arrays, sharded.from_parquet(...)), and "
-            f"X is of type {type(X).__name__}. Leave it out, or cut the table: sharded.from_arrays([(X1, y1), ...])."
-        )
     _check_here(X, y)
     return fit_here(X, y, *args, **options)
+
+
+def _is_dask(value: Any) -> bool:
+    """Tell whether rows are in parts; those of xarray, which knows Dask too, are gathered."""
+    return hasattr(value, "__dask_graph__") and kind_of(value) != "xarray"
 
 
 def _check_here(X: Any, y: Any) -> None:
@@ -104,7 +112,7 @@ def _table(X: Any, y: Any) -> Table:
 
 def _check_options(options: dict[str, Any]) -> None:
     """Raise a ValueError, or a TypeError for a name that is none, if options make no sense for a table in parts."""
-    known = inspect.signature(fit).parameters
+    known = inspect.signature(fit_here).parameters
     unknown = [name for name in options if name not in known]
     if unknown:
         raise TypeError(f"fit() got an unexpected keyword argument {unknown[0]!r}")
@@ -115,7 +123,7 @@ def _check_options(options: dict[str, Any]) -> None:
     method = get_method(options.get("method", "tap"))
     if method != tap:
         raise ValueError(f"a table in parts is fitted by method 'tap', got {method.name!r}. Leave method out.")
-    only = {*OF_PARTS, *_PASSED, "inducing", "method", "random_seed", "draws", "chains"}
+    only = {*_OF_PARTS, *_PASSED, "inducing", "method", "random_seed", "draws", "chains"}
     for name in ("offset", "weights"):
         if options.pop(name, None) is not None:
             raise ValueError(
@@ -142,17 +150,3 @@ def _default_client() -> Any:
         return distributed.default_client()
     except ValueError:  # there is none
         return None
-
-
-def _signature() -> inspect.Signature:
-    here = inspect.signature(fit_here)
-    kind, annotations = inspect.Parameter.KEYWORD_ONLY, {"client": "Any", "processes": "int", "refine": "int"}
-    more = [
-        inspect.Parameter(name, kind, default=default, annotation=annotations[name])
-        for name, default in OF_PARTS.items()
-    ]
-    return here.replace(parameters=[*here.parameters.values(), *more])
-
-
-fit.__signature__ = _signature()  # type: ignore[attr-defined]
-del fit.__wrapped__  # whose source has not all of these arguments, which Sphinx looks for there

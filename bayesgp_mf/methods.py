@@ -5,12 +5,15 @@ The registry dispatches, and it writes the error message and the table in the do
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.inference.problem import Problem, as_float_array, as_matrix
 from bayesgp_mf.inference.solution import Control, Solution, check_control, check_start
 from bayesgp_mf.inference.solver import Solver, Traits, traits_of
-from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.inputs import as_pandas, check_same_cases
+from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.multiclass.laplace import multiclass_laplace
@@ -20,6 +23,9 @@ from bayesgp_mf.solvers.exact import exact
 from bayesgp_mf.solvers.laplace import laplace
 from bayesgp_mf.solvers.meanfield import naive, tap, variational
 from bayesgp_mf.solvers.svm import svm
+
+MethodName: TypeAlias = Literal["tap", "naive", "variational", "laplace", "online", "svm", "exact"]
+"""The keys of `METHODS`, for editors and type checkers."""
 
 METHODS: dict[str, Solver] = {solver.name: solver for solver in (tap, naive, variational, laplace, online, svm, exact)}
 
@@ -89,9 +95,9 @@ def check_marginals(marginals: str, solver: Solver | None) -> None:
 def solve(
     gram: ArrayLike | Matrix,
     t: ArrayLike,
-    likelihood: Likelihood,
+    likelihood: AnyLikelihood,
     *,
-    method: str | Solver = "tap",
+    method: MethodName | Solver = "tap",
     control: Control = Control(),
     start: Solution | None = None,
 ) -> Solution:
@@ -136,6 +142,8 @@ def solve(
     """
     check_control(control)
     check_start(start)
+    gram, t = as_pandas("gram", gram), as_pandas("t", t)
+    check_same_cases(gram, t, "gram", "t")
     problem = Problem(as_matrix(gram), as_float_array("t", t), likelihood)
     with one_thread_if_small(problem.n):
         return get_method(method, likelihood).solve(problem, control, start)

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.hyper import Strategy, Target, get_strategy
 from bayesgp_mf.hyper.priors import Prior
+from bayesgp_mf.hyper.registry import SearchName
 from bayesgp_mf.hyper.rounds import check_moves, choose_on_inducing
 from bayesgp_mf.hyper.strategy import averages
 from bayesgp_mf.inference.assembly import assemble_inducing, check_inducing
@@ -33,16 +34,17 @@ from bayesgp_mf.inputs import (
     as_inducing,
     as_inputs_of,
     as_kernel,
+    as_pandas,
     check_flags,
     check_same_cases,
     encode_targets,
     feature_names,
     warn_of_groups,
 )
-from bayesgp_mf.likelihoods import Likelihood, Logit, Softmax
+from bayesgp_mf.likelihoods import AnyLikelihood, Logit, Softmax
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_memory
-from bayesgp_mf.methods import get_method
+from bayesgp_mf.methods import MethodName, get_method
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.seeds import as_generator
@@ -107,10 +109,10 @@ def fit_one_vs_rest(
     X: ArrayLike,
     y: ArrayLike,
     kernel: Any,
-    likelihood: Likelihood = Logit(),
+    likelihood: AnyLikelihood = Logit(),
     *,
-    method: str = "tap",
-    hyper: str | Strategy | None = None,
+    method: MethodName = "tap",
+    hyper: SearchName | Strategy | None = None,
     priors: Mapping[str, Prior] | None = None,
     classes: tuple[Any, ...] | None = None,
     random_seed: int | np.random.Generator | None = None,
@@ -167,6 +169,7 @@ def fit_one_vs_rest(
     >>> result.predict_proba(glass.X_test).shape
     (16, 6)
     """
+    X, y = as_pandas("X", X), as_pandas("y", y)
     names = feature_names("X", X)
     check_same_cases(X, y)
     kernel = as_kernel(kernel).with_column_names(names)

@@ -53,6 +53,8 @@ class Tuned:
         Whether the parts are at random draws of the hyperparameters, as in `HyperResult`.
     judged : (k,) array or None
         Of an average, the log evidence by which each part was weighed or drawn; None where it is the part's own.
+    log_prior : dict of str to array
+        Of an average, the log prior density of the hyperparameters of each part, by name, ``(k, ...)``.
     """
 
     posterior: Process | Mixture
@@ -63,6 +65,7 @@ class Tuned:
     log_evidence: float | None = None
     sampled: bool = False
     judged: Array | None = None
+    log_prior: dict[str, Array] = field(default_factory=dict)
 
 
 def tune(
@@ -128,7 +131,18 @@ def tune(
     stats = {name: values[chosen] for name, values in result.stats.items()}
     mixture = Mixture(tuple(parts), weights / weights.sum())
     judged = None if result.judged is None else result.judged[np.unique(part_of, return_index=True)[1]]
-    return Tuned(mixture, part_of[chosen], stats, result.record, target.names, sampled=result.sampled, judged=judged)
+    weighed = target if result.priors is None else replace(target, priors=result.priors)
+    each = [weighed.log_priors(model) for model in models]
+    return Tuned(
+        mixture,
+        part_of[chosen],
+        stats,
+        result.record,
+        target.names,
+        sampled=result.sampled,
+        judged=judged,
+        log_prior={name: np.array([one[name] for one in each]) for name in each[0]},
+    )
 
 
 def _spread(result: HyperResult, chains: int, draws: int, rng: np.random.Generator) -> NDArray[np.intp]:

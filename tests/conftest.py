@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
+from tests.elsewhere import Elsewhere, elsewhere
 
 REFERENCE = Path(__file__).parent / "reference" / "toy_cases.json"
 
@@ -51,3 +52,21 @@ def pima_fit() -> Any:
     kernel = bgp.kernels.Gaussian(np.full(7, 3.0)) + bgp.kernels.Bias(1.0)
     idata = bgp.fit(pima.X, pima.y, kernel, bgp.Probit(), random_seed=1)
     return bgp.predict(idata, pima.X_test, random_seed=2)
+
+
+@pytest.fixture(scope="session")
+def new_process() -> Iterator[Elsewhere]:
+    """Yield a process other than this one, which runs programs."""
+    with elsewhere() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def client() -> Iterator[Any]:
+    """Yield a client of two Dask workers on this machine, which come again where a test ends them."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster,
+        distributed.Client(cluster) as found,
+    ):
+        yield found

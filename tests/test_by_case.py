@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,9 +13,11 @@ import bayesgp_mf as bgp
 from bayesgp_mf.hyper import Target
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.scores import EvidenceScore
-from bayesgp_mf.likelihoods import Binomial, Gaussian, NegativeBinomial, Poisson, StudentT
+from bayesgp_mf.likelihoods import Binomial, Gaussian, NegativeBinomial, Poisson, StudentT, optional
 from bayesgp_mf.likelihoods.by_case import by_case
+from bayesgp_mf.likelihoods.powered import Powered
 from bayesgp_mf.likelihoods.shifted import Shifted
+from bayesgp_mf.likelihoods.weighted import Weighted
 from bayesgp_mf.methods import get_method
 
 RNG = np.random.default_rng(3)
@@ -334,3 +338,53 @@ def test_student_noise_takes_weights():
 def test_a_process_prints_what_it_has_of_cases():
     idata = quick(LABELS, bgp.Probit(), offset=OFFSET, weights=WEIGHTS)
     assert "Probit(noise_variance=1.0, flip=0.0) with weights and offset" in repr(bgp.posterior(idata))
+
+
+def test_weights_of_each_case_are_those_of_one_weight_at_a_time():
+    """Different weights at once: each case says what it says with that weight alone, and so do its derivatives."""
+    likelihood, weights = Gaussian(0.3), np.array([0.5, 1.0, 2.0, 0.0, 3.5, 2.0, 1.0, 0.25, 1e3])
+    mean, variance = 0.1 * REAL, np.linspace(0.0, 2.0, 9)
+    together = Weighted(likelihood, weights)
+    numeric = Powered(likelihood, np.maximum(weights, 1e-3))
+    some = weights > 0
+    found = together.log_partition(REAL, mean, variance)
+    for value, expected in zip(found, numeric.log_partition(REAL, mean, variance), strict=True):
+        np.testing.assert_allclose(value[some], expected[some], rtol=1e-9)
+        assert value[3] == 0.0
+    at = "noise_variance", REAL, mean, variance
+    for value, expected in zip(together.parameter_derivative(*at), numeric.parameter_derivative(*at), strict=True):
+        np.testing.assert_allclose(value[some], expected[some], rtol=1e-8)
+    one_by_one = [Weighted(likelihood, weights[k : k + 1]) for k in range(9)]
+    np.testing.assert_allclose(
+        found.value,
+        [
+            one.log_partition(*(a[k : k + 1] for a in (REAL, mean, variance))).value[0]
+            for k, one in enumerate(one_by_one)
+        ],
+    )
+    precision, shift = together.known_sites(REAL, 0.0)
+    np.testing.assert_allclose([precision, shift], [weights / 0.3, weights * REAL / 0.3])
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(0.3), StudentT(0.4, 4.0)], ids=["gaussian", "student"])
+def test_noise_has_a_best_value_of_none_where_cases_count_for_more_than_one(likelihood):
+    """Of one case of weight w the evidence rises as s^(1 - w) when its noise of standard deviation s vanishes."""
+    (name,) = optional.unbounded_if_weighed(likelihood)
+    for weight in (1.0, 3.0):
+        at = []
+        for s in (1e-3, 1e-4):
+            narrow = optional.with_parameters(likelihood, {name: s**2 if name == "noise_variance" else s})
+            weighed = Weighted(narrow, np.array([weight]))
+            at.append(bgp.solve([[1.0]], [0.5], weighed).evidence.value)
+        assert at[1] - at[0] == pytest.approx((weight - 1.0) * np.log(10.0), abs=1e-3)
+
+
+def test_noise_that_is_tuned_under_weights_is_warned_of():
+    kept = {"hyper": "evidence", "fixed": ["gaussian_lengthscale", "gaussian_variance", "bias_variance"]}
+    with pytest.warns(bgp.BoundWarning, match="noise_variance is tuned: copies of one target") as said:
+        quick(REAL, Gaussian(0.3), weights=np.full(9, 2.0), **kept)
+    assert "Divide the weights by their mean" in str(said[0].message)
+    for given in ({"priors": {"noise_variance": bgp.hyper.LogNormal(-1.0, 1.0)}}, {"weights": np.ones(9)}):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="(?!.*copies of one target)")  # those that are meant are errors
+            quick(REAL, Gaussian(0.3), **{"weights": np.full(9, 2.0), **kept, **given})

@@ -38,7 +38,7 @@ def test_a_mistyped_name_is_answered():
 
 
 def test_importing_the_package_imports_nothing_heavy():
-    heavy = ("numpy", "scipy", "xarray", "arviz", "pymc", "sklearn")
+    heavy = ("numpy", "scipy", "xarray", "arviz", "pymc", "sklearn", "polars", "narwhals", "dask")
     code = f"import sys, bayesgp_mf; print(*[m for m in {heavy} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split() == []
 
@@ -47,7 +47,8 @@ def test_fitting_imports_no_pymc_and_no_matplotlib():
     code = (
         "import sys, warnings; warnings.simplefilter('ignore'); import bayesgp_mf as bgp; "
         "bgp.solve([[1.0]], [1], bgp.Probit()); "
-        "print(*[m for m in ('pymc', 'pytensor', 'arviz', 'matplotlib', 'sklearn') if m in sys.modules])"
+        "heavy = 'pymc', 'pytensor', 'arviz', 'matplotlib', 'sklearn', 'polars', 'narwhals'; "
+        "print(*[m for m in heavy if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split() == []
 

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesgp_mf.container.layout import SAMPLE_DIMS
+from bayesgp_mf.container.layout import SAMPLE_DIMS, has_a_meaning
 
 GROUPS = ("fit", "observed_data", "constant_data")
 """Those that a posterior is made of; draws in the others may be thinned, and derived numbers added."""
@@ -52,7 +52,7 @@ def with_checksums(groups: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
 def check_unchanged(groups: Mapping[str, xr.Dataset]) -> bool:
     """Raise a ValueError that names what was changed, and return whether there was anything to tell it by.
 
-    Containers of version 0.1.0 have no checksums.
+    So is what was added, if it would be taken for part of the fit. Containers of version 0.1.0 have no checksums.
     """
     written = groups["fit"].attrs.get(ATTRIBUTE)
     if written is None:
@@ -63,6 +63,8 @@ def check_unchanged(groups: Mapping[str, xr.Dataset]) -> bool:
         raise ValueError(f"{_listed(missing)} is missing")
     if changed := [name for name in saved if now[name]() != saved[name]]:
         raise ValueError(f"{_listed(changed)} was changed since it was written")
+    if added := [name for name in _of_a_fit(groups) if name not in saved]:
+        raise ValueError(f"{_listed(added)} was added since it was written, under a name that means something here")
     return True
 
 
@@ -90,6 +92,15 @@ def _fields(groups: Mapping[str, xr.Dataset]) -> Iterator[tuple[str, Callable[[]
     for name, value in groups["fit"].attrs.items():
         if name != ATTRIBUTE:
             yield f"the attribute {name} of the group fit", lambda value=value: checksum(np.array(str(value)))  # type: ignore[misc]
+
+
+def _of_a_fit(groups: Mapping[str, xr.Dataset]) -> Iterator[str]:
+    """Go through the names of fields that would be taken for part of a fit, as `_fields` gives them."""
+    for group in (name for name in GROUPS if name in groups):
+        names = (str(name) for name in groups[group].data_vars)
+        yield from (f"{name} in the group {group}" for name in names if has_a_meaning(group, name))
+    attributes = (name for name in groups["fit"].attrs if has_a_meaning("fit", name, is_attribute=True))
+    yield from (f"the attribute {name} of the group fit" for name in attributes)
 
 
 def _of_all(checksums: Mapping[str, str]) -> str:

@@ -31,15 +31,16 @@ def draw_training(
     """Draw latent values and targets at the training cases, with log densities as in `Draws`, ``(chains, draws, ...)``.
 
     Each draw is from the part of the posterior that ``node (chains, draws)`` says; ``judged`` are the log evidences by
-    which the parts were weighed, where those are not their own. There is no ``log_likelihood`` where
-    it is piecewise constant in f.
+    which the parts were weighed, where those are not their own. There are no ``log_likelihood`` and no ``log_prior``,
+    the density of f before there were targets, where the likelihood is piecewise constant in f.
     """
     problem = posterior.problem
     check_draws(node.size, int(np.prod(problem.latent_shape)), "training", "Fit again with fewer draws.")
     width = np.float64 if node.size * problem.n < MANY else np.float32
     f = np.empty((node.size, *problem.latent_shape), dtype=width)
     log_likelihood = np.empty((node.size, problem.n), dtype=width)
-    log_p, log_q, smooth = np.empty(node.size), np.empty(node.size), False
+    log_p, log_q, log_prior = (np.empty(node.size) for _ in range(3))
+    smooth = False
     size = max(1, DRAWN_AT_ONCE // problem.n)
     for k, part in enumerate(posterior.parts):
         (here,) = np.nonzero(node.ravel() == k)
@@ -47,6 +48,8 @@ def draw_training(
             these, here = here[: len(drawn.f)], here[len(drawn.f) :]
             f[these], (log_likelihood[these], slope, _), log_p[these], log_q[these] = drawn
             smooth |= bool(np.any(slope))
+            with np.errstate(invalid="ignore"):  # of a step, where both may be infinite, and neither is kept
+                log_prior[these] = log_p[these] - drawn.log_likelihood.value.sum(axis=1)
             if isinstance(posterior, Mixture):  # the weights of the settings have an evidence in them
                 log_q[these] += part.log_evidence if judged is None else judged[k]
     f = f.reshape(*node.shape, *problem.latent_shape)
@@ -56,6 +59,7 @@ def draw_training(
     }
     if smooth:  # a step takes two values, of which nothing can be learnt about leaving cases out
         found["log_likelihood"] = log_likelihood.reshape(*node.shape, problem.n)
+        found["log_prior"] = log_prior.reshape(node.shape)
     return found | {"log_p": log_p.reshape(node.shape), "log_q": log_q.reshape(node.shape)}
 
 

@@ -5,41 +5,69 @@ That is whatever ``pm.sample`` returns where it is installed.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+import sys
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import xarray as xr
 
 from bayesgp_mf.arviz_version import arviz_major
 
-Container: TypeAlias = Any  # InferenceData or DataTree, by the ArviZ that is installed
+if TYPE_CHECKING:
+    # a type checker knows the version of Python and not that of ArviZ: ArviZ 1 needs 3.12, and pip installs it there
+    if sys.version_info >= (3, 12):
+        from arviz_stats.utils import ELPDData
+
+        Container: TypeAlias = xr.DataTree
+    else:
+        from arviz.data.inference_data import InferenceData
+        from arviz.stats.stats_utils import ELPDData
+
+        Container: TypeAlias = InferenceData
+    LooEstimate: TypeAlias = ELPDData
+else:
+    Container = LooEstimate = Any
 
 
 def make_container(groups: dict[str, xr.Dataset]) -> Container:
     """Wrap data sets by group name into what the installed ArviZ uses."""
+    made: Any  # which of the two a type checker cannot tell
     if arviz_major() < 1:
         from arviz import InferenceData
 
-        return InferenceData(**groups)
-    return xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
+        made = InferenceData(**groups)
+    else:
+        made = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
+    container: Container = made
+    return container
 
 
 def group_names(idata: Container) -> list[str]:
     """Return the names of the groups of a container."""
-    groups = idata.groups
+    groups: Any = idata.groups
     return list(groups()) if callable(groups) else [name.lstrip("/") for name in groups if name != "/"]
 
 
 def get_group(idata: Container, name: str) -> xr.Dataset:
     """Return a group of a container as a data set."""
-    group = idata[name]
+    group: Any = idata[name]
     return group if isinstance(group, xr.Dataset) else group.to_dataset()
 
 
 def set_group(idata: Container, name: str, dataset: xr.Dataset) -> None:
     """Put a group into a container, in place of one of that name."""
+    either: Any = idata
     if arviz_major() < 1:
         if name in group_names(idata):
             delattr(idata, name)
-        idata.add_groups({name: dataset}, warn_on_custom_groups=False)
+        either.add_groups({name: dataset}, warn_on_custom_groups=False)
     else:
-        idata[name] = xr.DataTree(dataset=dataset)
+        either[name] = xr.DataTree(dataset=dataset)
+
+
+def drop_group(idata: Container, name: str) -> None:
+    """Take a group out of a container."""
+    either: Any = idata
+    if arviz_major() < 1:
+        delattr(either, name)
+    else:
+        del either[name]

@@ -21,6 +21,10 @@ from bayesgp_mf.types import Array
 FORMAT = 1
 """Raised when a container of an older version can no longer be read."""
 SAMPLE_DIMS = ("chain", "draw")
+LOO_OMITTED = "loo_omitted"
+"""Attribute of the group ``fit`` that says why it has no leave-one-out predictions."""
+TABLE = "table"
+"""Attribute that says which library the table was of that a group was made of, for `to_frame`."""
 MANY = 10**7
 """Drawn values from which on they are held in single precision, and labels in a byte: a file is half as large, and a
 rounding of 1e-7 is nothing beside the error of a draw."""
@@ -43,9 +47,15 @@ _BESIDE_PARAMETERS: dict[str, tuple[str, ...]] = {
 
 Draws have those of `SAMPLE_DIMS` before them, and what there is of each of several settings has ``node``.
 """
+BY_CASE = ("offset", "weights")
+"""What the group ``constant_data`` may have of each case beside its inputs."""
+CASES = "n_cases"
+"""Attribute of the group ``fit`` of a table in parts, and of no other: how many cases there were."""
+_OPTIONAL_ATTRIBUTES = (LOO_OMITTED, "log_likelihood_omitted", "hyperparameters_omitted", "hyper_score", CASES)
+"""Of the group ``fit``, which some fits have."""
 _ELSEWHERE = {
     "X": ("obs_id", "feature"),
-    **dict.fromkeys(("offset", "weights", "trials"), ("obs_id",)),
+    **dict.fromkeys((*BY_CASE, "trials"), ("obs_id",)),
     **dict.fromkeys(("y", "p", "decision"), _EACH),
     "y_mean": ("obs_id",),
     "y_sd": ("obs_id",),
@@ -83,6 +93,13 @@ def _is_taken(name: str) -> bool:
     return name in taken or name.startswith("hyper_")
 
 
+def has_a_meaning(group: str, name: str, *, is_attribute: bool = False) -> bool:
+    """Return whether what is called so in a group would be taken for part of a fit, of which not all fits have it."""
+    if group == "fit":
+        return name in (_OPTIONAL_ATTRIBUTES if is_attribute else _BESIDE_PARAMETERS)
+    return group == "constant_data" and name in BY_CASE and not is_attribute
+
+
 def variable_dims(name: str, *, several_classes: bool, in_fit: bool = False) -> tuple[str, ...] | None:
     """Return the dimensions of a variable, without those before its own; None if it is not one that all fits have.
 
@@ -108,17 +125,20 @@ class Layout:
         Names of the labels -1 and +1, or of the codes of several classes; empty for real targets.
     sizes : (int, int)
         Chains, and draws of each.
+    labels : (n,) array, optional
+        Of the cases; numbers from 0 where they have none.
     """
 
     n: int
     features: Sequence[Any] | NDArray[Any]
     class_names: tuple[str, ...]
     sizes: tuple[int, ...] = (0, 0)
+    labels: NDArray[Any] | None = None
 
     def along(self, dims: tuple[str, ...], values: NDArray[Any]) -> xr.DataArray:
         """Lay out values along dimensions, by those coordinates that there are."""
         coords: dict[str, Any] = {
-            "obs_id": np.arange(self.n),
+            "obs_id": np.arange(self.n) if self.labels is None else self.labels,
             "feature": self.features,
             "class": list(self.class_names),
             **{dim: np.arange(size) for dim, size in zip(SAMPLE_DIMS, self.sizes, strict=True)},

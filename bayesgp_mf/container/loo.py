@@ -5,29 +5,39 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import xarray as xr
+from scipy.special import logsumexp
 
 from bayesgp_mf.arviz_version import arviz_major
-from bayesgp_mf.container.groups import get_group
+from bayesgp_mf.container.groups import get_group, group_names
+from bayesgp_mf.container.layout import LOO_OMITTED, SAMPLE_DIMS
 from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.read import fit_group, from_container
+from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.undefined import undefined
 from bayesgp_mf.inputs import check_flags
+from bayesgp_mf.pareto import FEWEST_WEIGHTS, largest_k, smooth
 from bayesgp_mf.processes.mixture import with_corrections
+from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
-    from bayesgp_mf.container.groups import Container
+    from bayesgp_mf.container.groups import Container, LooEstimate
     from bayesgp_mf.inference.solver import Solver
-    from bayesgp_mf.likelihoods import Likelihood
+    from bayesgp_mf.likelihoods import AnyLikelihood
+
+LEAVE_ONE_OUT = "leave_one_out"
+"""Group of a container of PyMC, not of one of `fit`: at each draw of the hyperparameters, log p(t_i | the others) and
+log p(t_i | all), with the latent values integrated out."""
 
 
 def loo(
     idata: Container,
     *,
     kernel: Any = None,
-    likelihood: Likelihood | None = None,
+    likelihood: AnyLikelihood | None = None,
     method: Solver | None = None,
     corrected: bool = False,
-) -> Any:
+) -> LooEstimate:
     """Return the analytic leave-one-out estimate of a fit as ArviZ's ``ELPDData``.
 
     It needs no draws and no importance weights: the cavity of each case is its leave-one-out posterior
@@ -36,7 +46,8 @@ def loo(
     Parameters
     ----------
     idata : InferenceData or DataTree
-        What `fit` returned, or the same loaded from a file.
+        What `fit` returned, or the same loaded from a file; or draws of the hyperparameters of a `pymc.Marginal`, to
+        which `pymc.sample_latent` added the densities.
     kernel, likelihood, method : optional
         As for `predict`: those of the fit, if the container does not hold them.
     corrected : bool
@@ -47,7 +58,8 @@ def loo(
     -------
     ELPDData
         With the pointwise values; ``az.compare({"a": bgp.loo(a), "b": az.loo(b)})`` works. The effective number
-        of parameters is the sum over cases of log p(t_i | all data) - log p(t_i | the others).
+        of parameters is the sum over cases of log p(t_i | all data) - log p(t_i | the others). Of draws it also has
+        Pareto's k of the weights that these have without each case, for ``az.plot_khat``.
 
     Raises
     ------
@@ -56,7 +68,8 @@ def loo(
         ``corrected``, and the fit is not by TAP, of two classes (or Gaussian targets), at one setting of the
         hyperparameters, with a dense Gram matrix.
     UndefinedQuantityError
-        If the method has no predictive density (a support-vector machine).
+        If the method has no predictive density (a support-vector machine), or there is no posterior without some case
+        (Laplace's approximation beside outliers).
 
     Warns
     -----
@@ -73,29 +86,91 @@ def loo(
     0.79
     """
     check_flags(corrected=corrected)
+    if is_of_draws(idata):
+        given = {"kernel": kernel, "likelihood": likelihood, "method": method, "corrected": corrected or None}
+        if named := [name for name, value in given.items() if value is not None]:
+            raise ValueError(f"{named[0]} is for what fit returned, and these are draws of PyMC: leave it out.")
+        return _of_draws(get_group(idata, LEAVE_ONE_OUT))
     check_has_cases(fit_group(idata), "leave-one-out prediction")
     posterior = from_container(idata, kernel, likelihood, method)
     solution = posterior.parts[0].solution
     if not solution.has_variance:
         raise undefined(solution.method, "predictive density, whose leave-one-out estimate this is")
-    pointwise = get_group(idata, "fit")["loo_i"]
+    pointwise = pointwise_loo(get_group(idata, "fit"))
     if corrected:
         pointwise = pointwise.copy(data=with_corrections(posterior).corrected_loo)
+    return _elpd(pointwise, posterior.log_density_at_training)
+
+
+def is_of_draws(idata: Container) -> bool:
+    """Tell whether a container is one of PyMC whose draws of hyperparameters have their leave-one-out densities."""
+    return hasattr(idata, "groups") and {LEAVE_ONE_OUT, "fit"} & set(group_names(idata)) == {LEAVE_ONE_OUT}
+
+
+def observed_targets(idata: Container) -> xr.DataArray:
+    """Return the targets that a container is of."""
+    name = get_group(idata, LEAVE_ONE_OUT).attrs["observed"] if is_of_draws(idata) else "y"
+    return get_group(idata, "observed_data")[name]
+
+
+def _of_draws(densities: xr.Dataset) -> LooEstimate:
+    """Return the estimate from densities ``(chain, draw, n)`` at equally probable draws of the hyperparameters.
+
+    As in `Mixture.loo`, a draw weighs one over the density of the case, without the case.
+    """
+    without, at_training = (
+        densities[name].transpose(*SAMPLE_DIMS, ...) for name in ("log_density", "log_density_at_training")
+    )
+    each, values = (array.values.reshape(-1, array.shape[-1]) for array in (without, at_training))
+    size = np.log(len(each))
+    pointwise = without.isel(dict.fromkeys(SAMPLE_DIMS, 0), drop=True).rename("loo_i")
+    k_hat = np.array([smooth(-of_case)[1] for of_case in each.T])
+    return _elpd(
+        pointwise.copy(data=size - logsumexp(-each, axis=0)),
+        logsumexp(values, axis=0) - size,
+        n_samples=len(each),
+        k_hat=pointwise.copy(data=k_hat).rename("pareto_k"),
+    )
+
+
+def _elpd(
+    pointwise: xr.DataArray, at_training: Array, *, n_samples: int = 1, k_hat: xr.DataArray | None = None
+) -> LooEstimate:
+    """Return what the installed ArviZ makes of leave-one-out densities ``(n,)`` and those when all targets are known.
+
+    ``k_hat`` are the shapes of the tails of importance weights, if there are any.
+    """
     values, n = pointwise.values, pointwise.size
     se = float(np.sqrt(n * np.var(values)))
-    common = {"se": se, "n_samples": 1, "n_data_points": n, "warning": False, "scale": "log"}
-    elpd, p = float(values.sum()), float(np.sum(posterior.log_density_at_training - values))
+    good = largest_k(max(n_samples, FEWEST_WEIGHTS))
+    warning = k_hat is not None and bool(np.any(k_hat > good))
+    common = {"se": se, "n_samples": n_samples, "n_data_points": n, "warning": warning, "scale": "log"}
+    elpd, p = float(values.sum()), float(np.sum(at_training - values))
+    made: Any  # which of the two a type checker cannot tell
     if arviz_major() < 1:
-        from arviz import ELPDData
+        import arviz
 
         # a pandas Series whose first entry must be the estimate
         entries = {"elpd_loo": elpd, "se": se, "p_loo": p, **common, "loo_i": pointwise}
-        return ELPDData(data=list(entries.values()), index=list(entries))
-    import arviz_stats
+        entries |= {} if k_hat is None else {"pareto_k": k_hat, "good_k": good}
+        made = arviz.ELPDData(data=list(entries.values()), index=list(entries))
+    else:
+        import arviz_stats
 
-    fields = {"elpd": elpd, "p": p, **common, "good_k": None, "elpd_i": pointwise, "pareto_k": None}
-    if hasattr(arviz_stats, "ELPDDataLOO"):  # arviz-stats >= 1.3
-        return arviz_stats.ELPDDataLOO(**fields)
-    # before 1.3 the class is common to all kinds and compare() reads pareto_k
-    fields |= {"good_k": 0.7, "pareto_k": pointwise.copy(data=np.full(n, np.nan))}
-    return arviz_stats.ELPDData(kind="loo", **fields)
+        fields = {"elpd": elpd, "p": p, **common, "good_k": None, "elpd_i": pointwise, "pareto_k": k_hat}
+        fields |= {} if k_hat is None else {"good_k": good}
+        if hasattr(arviz_stats, "ELPDDataLOO"):  # arviz-stats >= 1.3
+            made = arviz_stats.ELPDDataLOO(**fields)
+        else:  # before 1.3 the class is common to all kinds and compare() reads pareto_k
+            if k_hat is None:
+                fields |= {"good_k": 0.7, "pareto_k": pointwise.copy(data=np.full(n, np.nan))}
+            made = arviz_stats.ELPDData(kind="loo", **fields)
+    estimate: LooEstimate = made
+    return estimate
+
+
+def pointwise_loo(fit: xr.Dataset) -> xr.DataArray:
+    """Return the leave-one-out log density of each case, or raise an UndefinedQuantityError that says why none is."""
+    if LOO_OMITTED in fit.attrs:
+        raise UndefinedQuantityError(str(fit.attrs[LOO_OMITTED]))
+    return fit["loo_i"]

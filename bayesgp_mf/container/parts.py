@@ -28,6 +28,7 @@ from bayesgp_mf.container.held import (
     refused_as,
 )
 from bayesgp_mf.container.layout import (
+    CASES,
     FORMAT,
     SAMPLE_DIMS,
     Layout,
@@ -38,12 +39,13 @@ from bayesgp_mf.container.layout import (
 )
 from bayesgp_mf.container.quality import evidence_of_fit, quality_of_fit
 from bayesgp_mf.errors import Status
-from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.problem import Problem, status_in_words
 from bayesgp_mf.inference.solution import Info, Solution
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inference.undefined import without_cases
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.optional import known_sites
 from bayesgp_mf.matrices.inducing import inducing_gram
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.solvers.meanfield import tap
@@ -52,8 +54,6 @@ from bayesgp_mf.types import Array
 if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container
 
-CASES = "n_cases"
-"""Attribute of the group ``fit`` of such a container, and of no other: how many cases there were."""
 _READ = ("fit", "constant_data")
 
 
@@ -126,6 +126,8 @@ def parts_container(found: InParts) -> Container:
         "n_iterations": np.array(info.n_iterations),
         "residual": np.array(info.residual),
     }
+    if known_sites(found.likelihood, np.zeros(1), 0.0) is not None:  # of Gaussian noise nothing is approximated
+        values |= {"log_evidence_correction": np.array(0.0), "log_evidence_remaining": np.array(0.0)}
     stated = {"independent": info.independent, "mean_error": info.mean_error, "rounding": info.rounding}
     values |= {name: np.array(value) for name, value in stated.items() if value is not None}
     variables = {name: layout.variable(name, value) for name, value in values.items()}
@@ -137,7 +139,7 @@ def parts_container(found: InParts) -> Container:
         "method": tap.name,
         "solver": json.dumps({"options": {}}),
         "status": info.status.name,
-        "status_message": info.status.value,
+        "status_message": status_in_words(info.status, found.likelihood, tap.name),
         "evidence_kind": tap.rule.kind,
         "evidence_bound": tap.rule.bound or "none",
         "kernel": json.dumps(describe_kernel(found.kernel)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.container.checks import nodes_of_draws
 from bayesgp_mf.container.draws import draw_new
-from bayesgp_mf.container.groups import get_group, group_names, set_group
+from bayesgp_mf.container.groups import drop_group, get_group, group_names, set_group
 from bayesgp_mf.container.held import DAMAGED, refused_as
-from bayesgp_mf.container.layout import SAMPLE_DIMS, Layout, common_attrs
+from bayesgp_mf.container.layout import SAMPLE_DIMS, TABLE, Layout, common_attrs
 from bayesgp_mf.errors import UndefinedQuantityError, warn
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import (
@@ -38,11 +38,34 @@ if TYPE_CHECKING:
 
 FEWER_NEW_DRAWS = "Predict without them, predict(idata, X_new, draws=False), in parts, or from a fit with fewer draws."
 
+_OMITTED = (
+    "A new target has no finite {} under this likelihood, or under those of some hyperparameters that are averaged "
+    "over: its tails are too heavy. The draws y have quantiles all the same."
+)
+
+
+class NewCases(NamedTuple):
+    """Cases to predict.
+
+    Attributes
+    ----------
+    X : (m, d) array
+        Inputs.
+    labels : (m,) array or None
+        What they are called, if they have labels.
+    table : str
+        Which library the table was of that they came in.
+    """
+
+    X: Array
+    labels: NDArray[Any] | None = None
+    table: str = "array"
+
 
 def add_predictions(
     idata: Container,
     posterior: Process | Mixture,
-    X_new: Array,
+    cases: NewCases,
     *,
     draws: bool,
     rng: np.random.Generator,
@@ -54,6 +77,7 @@ def add_predictions(
     Each draw is of the same setting of the hyperparameters as that at training. The probabilities are ``corrected`` if
     that is asked for. With ``quantiles`` ``(q,)`` there are those of real targets.
     """
+    X_new = cases.X
     if quantiles is not None:
         _check_has_quantiles(posterior, len(X_new))
     one = with_corrections(posterior) if corrected else None
@@ -73,19 +97,19 @@ def add_predictions(
         drawn, jointly = draw_new(posterior, X_new, node, rng) if node.size else ({}, len(X_new))
     with one_thread_if_small(size):
         values = _moments(posterior, X_new, quantiles)
+    said = _without_undefined(values)
     class_names = tuple(json.loads(get_group(idata, "fit").attrs["class_names"]))
-    said: dict[str, Any] = {}
     if one is not None and "p" in values:
         with one_thread_if_small(size):
             found = one.corrected_at(X_new)
         values["p"] = found.p
-        said = {
+        said |= {
             "corrected": int(np.sum(found.settled)),
             "largest_sum_error": found.largest_sum_error,
             "draws_of": "the Gaussian posterior: f and y are not tilted to the corrected p",
         }
     features = get_group(idata, "constant_data")["feature"].values
-    set_predictions(idata, X_new, values, drawn, class_names, features, posterior.parts[0].new_cases, levels=quantiles)
+    set_predictions(idata, cases, values, drawn, class_names, features, posterior.parts[0].new_cases, levels=quantiles)
     if said:
         set_group(idata, "predictions", get_group(idata, "predictions").assign_attrs(said))
     if jointly < len(X_new):
@@ -170,9 +194,19 @@ def _quantiles(known: list[tuple[float, Likelihood, Array, Array]], levels: Arra
     return quantiles_of(below, levels, mean, sd + 1.0, whole=whole)
 
 
+def _without_undefined(values: dict[str, NDArray[Any]]) -> dict[str, Any]:
+    """Leave out moments of targets that there are for no case, and return attributes that say why."""
+    said: dict[str, Any] = {}
+    for name, what in (("y_mean", "mean"), ("y_sd", "variance")):
+        if name in values and (said or not np.any(np.isfinite(values[name]))):  # no variance without a mean
+            del values[name]
+            said[f"{name}_omitted"] = _OMITTED.format(what)
+    return said
+
+
 def set_predictions(
     idata: Container,
-    X_new: Array,
+    cases: NewCases,
     values: dict[str, NDArray[Any]],
     draws: dict[str, NDArray[Any]],
     class_names: tuple[str, ...],
@@ -186,9 +220,9 @@ def set_predictions(
     What there is of each of several classes has them along a last axis. Inputs without names are numbered.
     ``by_case`` is what else was given of each new case, ``(m,)``, and ``levels`` of which quantiles there are.
     """
-    m, d = X_new.shape
+    m, d = cases.X.shape
     sizes = next((drawn.shape[:2] for drawn in draws.values()), (0, 0))
-    layout = Layout(m, np.arange(d) if features is None else features, class_names, sizes)
+    layout = Layout(m, np.arange(d) if features is None else features, class_names, sizes, cases.labels)
     variables = {}
     for given, lead in ((values, ()), (draws, SAMPLE_DIMS)):
         for name, array in given.items():
@@ -196,8 +230,8 @@ def set_predictions(
             variables[name] = layout.targets(array, lead) if is_target else layout.variable(name, array, lead)
     if levels is not None:
         variables["y_quantile"] = variables["y_quantile"].assign_coords(quantile=levels)
-    set_group(idata, "predictions", xr.Dataset(variables, attrs=common_attrs()))
-    known = {"X": X_new, **(by_case or {})}
+    set_group(idata, "predictions", xr.Dataset(variables, attrs=common_attrs() | {TABLE: cases.table}))
+    known = {"X": cases.X, **(by_case or {})}
     new = xr.Dataset({name: layout.variable(name, each) for name, each in known.items()}, attrs=common_attrs())
     set_group(idata, "predictions_constant_data", new)
 
@@ -212,6 +246,28 @@ def set_draws(
     posterior, cases = get_group(idata, "posterior"), get_group(idata, "observed_data")[observed]
     template = cases.expand_dims({dim: posterior[dim] for dim in SAMPLE_DIMS})
     array = xr.DataArray(values, dims=template.dims, coords=template.coords, attrs=attrs)
+    _set_variable(idata, group, name, array)
+
+
+def set_stats(idata: Container, name: str, values: Array) -> None:
+    """Put a number ``(chain, draw)`` for each draw into ``sample_stats``, in place of a variable of that name."""
+    posterior = get_group(idata, "posterior")
+    coords = {dim: posterior[dim] for dim in SAMPLE_DIMS}
+    _set_variable(idata, "sample_stats", name, xr.DataArray(values, dims=SAMPLE_DIMS, coords=coords))
+
+
+def _set_variable(idata: Container, group: str, name: str, array: xr.DataArray) -> None:
     dataset = get_group(idata, group) if group in group_names(idata) else xr.Dataset()
     # one that is there, as PyMC's joint log-likelihood, may have other dimensions
     set_group(idata, group, dataset.drop_vars(name, errors="ignore").assign({name: array}))
+
+
+def drop_variable(idata: Container, group: str, name: str) -> None:
+    """Take a variable out of a group, if it is there; and the group with its last one."""
+    if group not in group_names(idata):
+        return
+    dataset = get_group(idata, group).drop_vars(name, errors="ignore")
+    if dataset.data_vars:
+        set_group(idata, group, dataset)
+    else:
+        drop_group(idata, group)

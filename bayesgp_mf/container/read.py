@@ -10,11 +10,11 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesgp_mf.container.checks import BY_CASE, check_mean, check_recomputed, check_shapes, check_values
+from bayesgp_mf.container.checks import check_mean, check_recomputed, check_shapes, check_values
 from bayesgp_mf.container.checksums import GROUPS, check_unchanged
 from bayesgp_mf.container.groups import get_group, group_names
 from bayesgp_mf.container.held import DAMAGED, kernel_of, likelihood_of, method_of, names_of, refused_as
-from bayesgp_mf.container.layout import FORMAT, parameters_held
+from bayesgp_mf.container.layout import BY_CASE, FORMAT, LOO_OMITTED, parameters_held
 from bayesgp_mf.container.parts import is_in_parts, read_parts
 from bayesgp_mf.container.quality import evidence_of_fit
 from bayesgp_mf.errors import Status
@@ -188,6 +188,7 @@ def _read_cavity(node: xr.Dataset, attrs: dict[str, Any], solver: Solver) -> Cav
         or not traits_of(solver).cavities
         or "node_weight" in node
         or "class" in node.dims
+        or LOO_OMITTED in attrs
     ):
         return None
     return Cavity(node["cavity_mean"].values, node["cavity_sd"].values ** 2)

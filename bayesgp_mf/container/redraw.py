@@ -41,7 +41,8 @@ def with_draws(idata: Container, posterior: Process, chains: int, draws: int, rn
         features or np.arange(posterior.X.shape[1]),
         tuple(json.loads(groups["fit"].attrs["class_names"])),
         (chains, draws),
+        groups["constant_data"]["obs_id"].values,
     )
     node = np.zeros((chains, draws), dtype=np.intp)
-    drawn = drawn_groups(posterior, draw_training(posterior, node, rng, "gaussian"), node, {}, layout, [])
+    drawn = drawn_groups(posterior, draw_training(posterior, node, rng, "gaussian"), node, {}, layout, [], {})
     return make_container(groups | {name: group.assign_attrs(common_attrs()) for name, group in drawn.items()})

@@ -14,11 +14,13 @@ from bayesgp_mf.container.checksums import sealed, with_checksums
 from bayesgp_mf.container.draws import draw_training
 from bayesgp_mf.container.groups import make_container
 from bayesgp_mf.container.held import describe_kernel, describe_likelihood, describe_method
-from bayesgp_mf.container.layout import FORMAT, SAMPLE_DIMS, Layout, common_attrs, versions
+from bayesgp_mf.container.layout import FORMAT, LOO_OMITTED, SAMPLE_DIMS, Layout, common_attrs, versions
 from bayesgp_mf.container.quality import quality_of_fit
-from bayesgp_mf.errors import Status
+from bayesgp_mf.errors import Status, UndefinedQuantityError
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.result import Record
+from bayesgp_mf.inference.problem import status_in_words
+from bayesgp_mf.inference.solution import LeaveOneOut
 from bayesgp_mf.likelihoods.optional import of_one_case, stored_by_case
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process
@@ -43,6 +45,7 @@ def to_container(
     *,
     class_names: tuple[str, ...],
     feature_names: list[str] | None,
+    labels: NDArray[Any] | None = None,
     node: NDArray[np.intp],
     rng: np.random.Generator,
     sampler_stats: dict[str, NDArray[Any]],
@@ -52,6 +55,7 @@ def to_container(
     marginals: Marginals = "gaussian",
     sampled: bool = False,
     judged: Array | None = None,
+    log_prior: Mapping[str, Array] | None = None,
 ) -> Container:
     """Draw from a posterior and lay everything out in the groups of ArviZ.
 
@@ -59,19 +63,25 @@ def to_container(
     sampler of the hyperparameters says of it. ``fit_extras`` and ``attrs`` go to the group ``fit``, the first with
     ``hyper_names`` along the dimension ``hyper``. Names are as in `Layout`, ``marginals`` as in `Posterior.draw`.
     With ``sampled`` the parts are at random draws of the hyperparameters, which ``posterior`` then holds. ``judged``
-    are the log evidences by which the parts of an average were weighed, where those are not their own.
+    are the log evidences by which the parts of an average were weighed, where those are not their own, and
+    ``log_prior`` the log prior densities of the hyperparameters of each, by name.
     """
     first, problem = posterior.parts[0], posterior.problem
     features = feature_names or np.arange(first.X.shape[1])
-    layout = Layout(problem.n, features, class_names, node.shape)
+    layout = Layout(problem.n, features, class_names, node.shape, labels)
     groups: dict[str, xr.Dataset] = {}
     models = [Model.of(part.kernel, part.problem.likelihood, hyper_names) for part in posterior.parts]
     params = [model.params for model in models]
     if first.solution.has_variance:
         drawn = draw_training(posterior, node, rng, marginals, judged)
-        groups = drawn_groups(posterior, drawn, node, sampler_stats, layout, params if sampled else [])
+        groups = drawn_groups(
+            posterior, drawn, node, sampler_stats, layout, *((params, log_prior or {}) if sampled else ([], {}))
+        )
         if "log_likelihood" not in drawn:
             attrs = attrs | {"log_likelihood_omitted": LOG_LIKELIHOOD_OMITTED}
+    loo, lacking = _leave_one_out(posterior)
+    if lacking:
+        attrs = attrs | {LOO_OMITTED: lacking}
     if isinstance(posterior, Mixture) and not sampled:
         attrs = attrs | {"hyperparameters_omitted": HYPERPARAMETERS_OMITTED}
     groups["observed_data"] = xr.Dataset({"y": layout.targets(problem.t)})
@@ -82,7 +92,7 @@ def to_container(
         for name, (dims, values) in fit_extras.items()
     }
     groups["fit"] = xr.Dataset(
-        {**_summary(posterior, layout), **_settings(posterior, layout, params), **recorded},
+        {**_summary(posterior, loo, layout), **_settings(posterior, layout, params), **recorded},
         attrs=_fit_attrs(first, [part.solution.info.status for part in posterior.parts])
         | {"marginals": marginals, "class_names": json.dumps(class_names), **attrs},
     )
@@ -98,8 +108,12 @@ def drawn_groups(
     sampler_stats: dict[str, NDArray[Any]],
     layout: Layout,
     params: Sequence[Mapping[str, Array]],
+    log_prior: Mapping[str, Array],
 ) -> dict[str, xr.Dataset]:
-    """Lay out draws, with the hyperparameters of each where they are drawn too: ``params`` of each part."""
+    """Lay out draws, with the hyperparameters of each where they are drawn too: ``params`` of each part.
+
+    ``log_prior`` has the log prior densities of these, by name.
+    """
     infos = [part.solution.info for part in posterior.parts]
     stats = {
         "log_p": drawn["log_p"],
@@ -124,16 +138,29 @@ def drawn_groups(
         groups["sample_stats"]["node"].attrs.update(sealed(stats["node"]))
     if "log_likelihood" in drawn:
         groups["log_likelihood"] = xr.Dataset({"y": layout.variable("y", drawn["log_likelihood"], SAMPLE_DIMS)})
+        # the prior of what is drawn at the top of the model: of hyperparameters, or, where these are not drawn, of f
+        each = {name: layout.parameter(name, values[node], SAMPLE_DIMS) for name, values in log_prior.items()}
+        groups["log_prior"] = xr.Dataset(each or {"f": layout.along(SAMPLE_DIMS, drawn["log_prior"])})
     return groups
 
 
-def _summary(posterior: Process | Mixture, layout: Layout) -> dict[str, xr.DataArray]:
+def _leave_one_out(posterior: Process | Mixture) -> tuple[LeaveOneOut | None, str]:
+    """Return the leave-one-out predictions, or None and why there are none."""
+    try:
+        return posterior.loo, ""
+    except UndefinedQuantityError as error:  # without some case the others have no posterior; all else is there
+        return None, str(error)
+
+
+def _summary(posterior: Process | Mixture, loo: LeaveOneOut | None, layout: Layout) -> dict[str, xr.DataArray]:
     """What a fit says of each training case, averaged over the hyperparameters if there are several settings."""
-    loo = posterior.loo
-    values = {"latent_mean": posterior.mean_at_training, "cavity_mean": loo.mean}
+    values = {"latent_mean": posterior.mean_at_training}
+    if loo is not None:
+        values["cavity_mean"] = loo.mean
     if posterior.parts[0].solution.has_variance:
-        latent_sd = np.sqrt(posterior.at_training[1])
-        values |= {"latent_sd": latent_sd, "cavity_sd": np.sqrt(loo.variance), "loo_i": loo.log_density}
+        values["latent_sd"] = np.sqrt(posterior.at_training[1])
+        if loo is not None:
+            values |= {"cavity_sd": np.sqrt(loo.variance), "loo_i": loo.log_density}
     return {name: layout.variable(name, value) for name, value in values.items()}
 
 
@@ -194,13 +221,12 @@ def _fit_attrs(first: Process, statuses: list[Status]) -> dict[str, Any]:
     """Return the attributes of the group ``fit``: what was fitted, by which method, and how that went."""
     solution, likelihood, solver = first.solution, first.problem.likelihood, first.method
     status = next((status for status in statuses if status is not Status.CONVERGED), Status.CONVERGED)
-    of_classes = likelihood.targets == "classes"
     return {
         "bayesgp_mf_format": FORMAT,
         "method": solver.name,
         "solver": json.dumps(describe_method(solver, likelihood)),
         "status": status.name,
-        "status_message": status.for_classes(solver.name) if of_classes else status.value,
+        "status_message": status_in_words(status, likelihood, solver.name),
         "evidence_kind": solution.evidence.kind,
         "evidence_bound": solution.evidence.bound or "none",
         "kernel": json.dumps(describe_kernel(first.kernel)),

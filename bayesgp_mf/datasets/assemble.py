@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.datasets.dataset import Dataset
+from bayesgp_mf.datasets.frames import FrameDataset, as_frames
 from bayesgp_mf.types import Array
 
 
@@ -22,18 +23,22 @@ def assemble(
     units: tuple[str, ...],
     description: str,
     fold: NDArray[np.int64] | None = None,
-) -> Dataset:
+    as_frame: bool = False,
+    label: str = "class",
+) -> Dataset | FrameDataset:
     """Split the rows, in order, by the mask of training rows, rescale the inputs if asked, and wrap them.
+
+    As a `Dataset`, or as a `FrameDataset` whose targets have a name.
 
     Raises
     ------
     ValueError
-        If ``standardise`` is not a bool.
+        If ``standardise`` or ``as_frame`` is not a bool.
     """
     mean, scale = np.zeros(X.shape[1]), np.ones(X.shape[1])
     if check_flag("standardise", standardise):
         mean, scale = training_moments(X[train], feature_names)
-    return Dataset(
+    dataset = Dataset(
         name=name,
         X=(X[train] - mean) / scale,
         y=y[train],
@@ -47,6 +52,7 @@ def assemble(
         units=units,
         fold=None if fold is None else fold[train],
     )
+    return as_frames(dataset, train, label) if check_flag("as_frame", as_frame) else dataset
 
 
 def training_moments(X: Array, feature_names: tuple[str, ...]) -> tuple[Array, Array]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal, overload
+
 import numpy as np
 
 from bayesgp_mf.datasets.assemble import assemble, check_integer
 from bayesgp_mf.datasets.dataset import Dataset
+from bayesgp_mf.datasets.frames import FrameDataset
 from bayesgp_mf.datasets.read import input_matrix, read_columns
 
 # The file holds four blocks of rows: blue males, blue females, orange males, orange females.
@@ -23,7 +26,11 @@ _DESCRIPTION = (
 )
 
 
-def load_crabs(*, draw: int = 0, standardise: bool = True) -> Dataset:
+@overload
+def load_crabs(*, draw: int = ..., standardise: bool = ..., as_frame: Literal[False] = ...) -> Dataset: ...
+@overload
+def load_crabs(*, draw: int = ..., standardise: bool = ..., as_frame: Literal[True]) -> FrameDataset: ...
+def load_crabs(*, draw: int = 0, standardise: bool = True, as_frame: bool = False) -> Dataset | FrameDataset:
     """Load the Leptograpsus crabs of Campbell and Mahon: sex from five measures and the colour.
 
     The literature ([2]_, [3]_, [4]_) trains on 20 crabs of each sex and colour and tests on the other
@@ -37,10 +44,12 @@ def load_crabs(*, draw: int = 0, standardise: bool = True) -> Dataset:
     standardise : bool
         Rescale each input, colour too, to zero mean and unit variance over the training rows
         (``ddof=0``), and the test rows with the same numbers, as [3]_ and [4]_ do.
+    as_frame : bool
+        Return data frames of pandas, with the names of the inputs and the numbers of the rows.
 
     Returns
     -------
-    Dataset
+    Dataset, or FrameDataset
         ``X (80, 6)``, ``X_test (120, 6)``; classes ``F`` and ``M``, 40 of each for training and 60 of
         each for test. Inputs ``FL RW CL CW BD`` in mm and ``colour``, 0 blue or 1 orange. Rows on both
         sides in ascending order of their place in the file.
@@ -103,6 +112,8 @@ def load_crabs(*, draw: int = 0, standardise: bool = True) -> Dataset:
         y=np.array(columns["sex"]),
         train=train,
         standardise=standardise,
+        as_frame=as_frame,
+        label="sex",
         feature_names=(*_MEASURES, "colour"),
         units=("mm",) * len(_MEASURES) + ("dimensionless",),
         description=_DESCRIPTION,

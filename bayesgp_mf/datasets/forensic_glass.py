@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal, overload
+
 import numpy as np
 
 from bayesgp_mf.datasets.assemble import assemble, check_integer
 from bayesgp_mf.datasets.dataset import Dataset
+from bayesgp_mf.datasets.frames import FrameDataset
 from bayesgp_mf.datasets.read import input_matrix, read_columns
 
 _FOLDS = 10
@@ -21,7 +24,17 @@ _DESCRIPTION = (
 )
 
 
-def load_forensic_glass(*, fold: int | None = None, standardise: bool = True) -> Dataset:
+@overload
+def load_forensic_glass(
+    *, fold: int | None = ..., standardise: bool = ..., as_frame: Literal[False] = ...
+) -> Dataset: ...
+@overload
+def load_forensic_glass(
+    *, fold: int | None = ..., standardise: bool = ..., as_frame: Literal[True]
+) -> FrameDataset: ...
+def load_forensic_glass(
+    *, fold: int | None = None, standardise: bool = True, as_frame: bool = False
+) -> Dataset | FrameDataset:
     """Load the forensic glass fragments of German with the ten folds of Venables and Ripley.
 
     Six classes of glass from refractive index and composition. There is no fixed test set: results are
@@ -35,10 +48,12 @@ def load_forensic_glass(*, fold: int | None = None, standardise: bool = True) ->
     standardise : bool
         Rescale the inputs as `load_crabs` does, and as [3]_ does. With ``fold=None`` that is over all rows, so
         for cross-validation load fold after fold, lest the test rows leak into the rescaling.
+    as_frame : bool
+        Return data frames of pandas, with the names of the inputs and the numbers of the rows.
 
     Returns
     -------
-    Dataset
+    Dataset, or FrameDataset
         ``X (214, 9)`` and ``X_test (0, 9)`` without ``fold``; with it ``X (214 - m, 9)`` and
         ``X_test (m, 9)``, where ``m`` is 16, 24, 15, 24, 16, 25, 20, 28, 19, 27 for the folds 1 to 10.
         Classes ``Con`` (13), ``Head`` (29), ``Tabl`` (9), ``Veh`` (17), ``WinF`` (70), ``WinNF`` (76).
@@ -96,6 +111,8 @@ def load_forensic_glass(*, fold: int | None = None, standardise: bool = True) ->
         y=np.array(columns["type"]),
         train=np.ones(folds.shape, dtype=np.bool_) if fold is None else folds != fold,
         standardise=standardise,
+        as_frame=as_frame,
+        label="type",
         feature_names=_FEATURE_NAMES,
         units=_UNITS,
         description=_DESCRIPTION,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal, overload
+
 import numpy as np
 
 from bayesgp_mf.datasets.assemble import assemble
 from bayesgp_mf.datasets.dataset import Dataset
+from bayesgp_mf.datasets.frames import FrameDataset
 from bayesgp_mf.datasets.read import input_matrix, read_columns
 
 _FEATURE_NAMES = ("npreg", "glu", "bp", "skin", "bmi", "ped", "age")
@@ -20,7 +23,11 @@ _DESCRIPTION = (
 )
 
 
-def load_pima(*, standardise: bool = True) -> Dataset:
+@overload
+def load_pima(*, standardise: bool = ..., as_frame: Literal[False] = ...) -> Dataset: ...
+@overload
+def load_pima(*, standardise: bool = ..., as_frame: Literal[True]) -> FrameDataset: ...
+def load_pima(*, standardise: bool = True, as_frame: bool = False) -> Dataset | FrameDataset:
     """Load the diabetes records of Pima women in the version and the split of Ripley.
 
     The 532 records without missing values [2]_ of the study of [1]_, 200 for training and 332 for test.
@@ -29,10 +36,12 @@ def load_pima(*, standardise: bool = True) -> Dataset:
     ----------
     standardise : bool
         Rescale the inputs as `load_crabs` does, and as [3]_ and [4]_ do.
+    as_frame : bool
+        Return data frames of pandas, with the names of the inputs and the numbers of the rows.
 
     Returns
     -------
-    Dataset
+    Dataset, or FrameDataset
         ``X (200, 7)``, ``X_test (332, 7)``; classes ``No`` and ``Yes`` (diabetic): 132 and 68 for
         training, 223 and 109 for test. Inputs ``npreg`` (count), ``glu`` (mg/dl), ``bp`` (mm Hg),
         ``skin`` (mm), ``bmi`` (kg/m^2), ``ped`` (dimensionless) and ``age`` (years). Rows in file order.
@@ -83,6 +92,8 @@ def load_pima(*, standardise: bool = True) -> Dataset:
         y=np.array(training["type"] + test["type"]),
         train=np.repeat([True, False], [len(training["type"]), len(test["type"])]),
         standardise=standardise,
+        as_frame=as_frame,
+        label="type",
         feature_names=_FEATURE_NAMES,
         units=_UNITS,
         description=_DESCRIPTION,

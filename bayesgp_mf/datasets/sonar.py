@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal, overload
+
 import numpy as np
 
 from bayesgp_mf.datasets.assemble import assemble, check_flag
 from bayesgp_mf.datasets.dataset import Dataset
+from bayesgp_mf.datasets.frames import FrameDataset
 from bayesgp_mf.datasets.read import input_matrix, read_columns
 
 # The rows the original files mark as training rows of the aspect-angle-dependent experiments, one bit a
@@ -23,7 +26,11 @@ _DESCRIPTION = (
 )
 
 
-def load_sonar(*, standardise: bool = True, exchange: bool = False) -> Dataset:
+@overload
+def load_sonar(*, standardise: bool = ..., exchange: bool = ..., as_frame: Literal[False] = ...) -> Dataset: ...
+@overload
+def load_sonar(*, standardise: bool = ..., exchange: bool = ..., as_frame: Literal[True]) -> FrameDataset: ...
+def load_sonar(*, standardise: bool = True, exchange: bool = False, as_frame: bool = False) -> Dataset | FrameDataset:
     """Load the sonar returns of Gorman and Sejnowski with their own split.
 
     Mines against rocks [1]_, in the 104/104 split balanced over aspect angle that [1]_ and [2]_ use.
@@ -36,10 +43,12 @@ def load_sonar(*, standardise: bool = True, exchange: bool = False) -> Dataset:
         Rescale the inputs as `load_crabs` does, and as [2]_ does.
     exchange : bool
         Train on the test set and test on the training set.
+    as_frame : bool
+        Return data frames of pandas, with the names of the inputs and the numbers of the rows.
 
     Returns
     -------
-    Dataset
+    Dataset, or FrameDataset
         ``X (104, 60)``, ``X_test (104, 60)``; classes ``M`` mine (metal cylinder) and ``R`` rock: 49 M
         and 55 R for training, 62 M and 42 R for test, the other way round with ``exchange``. Rows in
         the order of the original file. Raw inputs are dimensionless energies in [0, 1].
@@ -85,6 +94,8 @@ def load_sonar(*, standardise: bool = True, exchange: bool = False) -> Dataset:
         y=np.array(columns["label"]),
         train=~marked if exchange else marked,
         standardise=standardise,
+        as_frame=as_frame,
+        label="label",
         feature_names=_FEATURE_NAMES,
         units=("dimensionless",) * len(_FEATURE_NAMES),
         description=_DESCRIPTION,

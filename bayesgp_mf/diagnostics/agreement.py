@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from bayesgp_mf.container.groups import Container, get_group, group_names
 from bayesgp_mf.container.layout import SAMPLE_DIMS
@@ -95,6 +96,8 @@ class Agreement:
         Predicted probability of class 1, ``(m,)``, if both have predictions of it.
     log_evidence : Compared or None
         ``(1,)`` in nats, if both have one.
+    obs_id : (n,) array or None
+        Labels of the training cases, if one of the two has labels.
     """
 
     mean: Compared
@@ -104,6 +107,7 @@ class Agreement:
     w1_error: Array
     probability: Compared | None
     log_evidence: Compared | None
+    obs_id: NDArray[Any] | None = None
 
     @property
     def verdict(self) -> str:
@@ -141,7 +145,8 @@ class Agreement:
                 for side in ("first", "first_error", "second", "second_error"):
                     values = getattr(compared, side)
                     variables[f"{name}_{side}"] = (dims, values if dims else values[0])
-        return xr.Dataset(variables, {"quantile": list(LEVELS)}, {"verdict": self.verdict, "summary": str(self)})
+        coords = {"quantile": np.array(LEVELS), **({} if self.obs_id is None else {"obs_id": self.obs_id})}
+        return xr.Dataset(variables, coords, {"verdict": self.verdict, "summary": str(self)})
 
     def _gaps(self) -> Iterator[_Gap]:
         unit = self.sd.second
@@ -205,6 +210,12 @@ def agreement(first: Container, second: Container) -> Agreement:
             f"first has {draws[0].sizes['obs_id']} cases and second {draws[1].sizes['obs_id']}: they are not fits of "
             "the same data."
         )
+    labels = [each for each in (_labels(first), _labels(second)) if each is not None]
+    if len(labels) == 2 and not np.array_equal(labels[0], labels[1]):
+        raise ValueError(
+            "first and second have other labels of cases, or the same in another order, and cases are compared by "
+            "place. Fit both to the same rows in one order."
+        )
     observed = _group(first, "observed_data"), _group(second, "observed_data")
     targets = [group["y"].values for group in observed if "y" in group]
     if len(targets) == 2 and not np.array_equal(targets[0], targets[1]):
@@ -222,6 +233,7 @@ def agreement(first: Container, second: Container) -> Agreement:
         w1_error=w1_error,
         probability=_both(_probability(first), _probability(second), "predictions for"),
         log_evidence=_both(_log_evidence(first), _log_evidence(second), "log evidences of"),
+        obs_id=labels[0] if labels else None,
     )
     if not all(np.all(np.isfinite(variable.values)) for variable in found.to_dataset().data_vars.values()):
         raise ValueError("a number or its Monte-Carlo error is not finite: one of the containers is damaged.")
@@ -231,6 +243,13 @@ def agreement(first: Container, second: Container) -> Agreement:
 def _group(idata: Container, name: str) -> xr.Dataset:
     """Return a group of a container, without variables where there is none of that name."""
     return get_group(idata, name) if name in group_names(idata) else xr.Dataset()
+
+
+def _labels(idata: Container) -> NDArray[Any] | None:
+    """Return the labels ``(n,)`` of the training cases, or None where they are numbers from 0."""
+    f = _group(idata, "posterior")["f"]
+    labels = f[f.dims[2]].values
+    return None if np.array_equal(labels, np.arange(labels.size)) else labels
 
 
 def _draws(name: str, idata: Container) -> xr.DataArray:

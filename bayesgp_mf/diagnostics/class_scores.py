@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.inference.problem import as_float_array, check_finite
-from bayesgp_mf.inputs import encode_labels
+from bayesgp_mf.inputs import as_pandas, check_same_cases, encode_labels
 
 SUM_TOLERANCE = 1e-6
 
@@ -58,6 +58,8 @@ def class_scores(labels: ArrayLike, probabilities: ArrayLike, class_names: Seque
     >>> class_scores(["a", "c"], [[0.5, 0.3, 0.2], [0.6, 0.2, 0.2]], ["a", "b", "c"]).errors
     1
     """
+    labels, probabilities = as_pandas("labels", labels), as_pandas("probabilities", probabilities)
+    check_same_cases(labels, probabilities, "labels", "probabilities")
     p = as_float_array("probabilities", probabilities)
     names = np.asarray(class_names, dtype=object)  # of a DataArray, too
     if names.ndim != 1 or len({str(name) for name in names.tolist()}) < names.size:

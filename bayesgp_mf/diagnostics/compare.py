@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from bayesgp_mf.arviz_version import arviz_major
-from bayesgp_mf.container.groups import Container, get_group
-from bayesgp_mf.container.loo import loo
+from bayesgp_mf.container.groups import Container
+from bayesgp_mf.container.loo import is_of_draws, loo, observed_targets
 from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.quality import evidence_of_fit
 from bayesgp_mf.container.read import fit_group
@@ -63,7 +63,8 @@ def compare(fits: Mapping[str, Container] | Container, *more: Container) -> Mode
     Parameters
     ----------
     fits : mapping of str to container, or container
-        What `fit` returned, by names of the models; or several containers one after the other, which are numbered.
+        What `fit` returned, or `pymc.sample_latent`, by names of the models; or several containers one after the other,
+        which are numbered.
     *more : container
         The others, if they have no names.
 
@@ -106,16 +107,14 @@ def compare(fits: Mapping[str, Container] | Container, *more: Container) -> Mode
     True
     """
     named = _named(fits, more)
-    groups = {name: fit_group(idata) for name, idata in named.items()}
-    for fit in groups.values():
-        check_has_cases(fit, "leave-one-out prediction to compare")
+    evidences = {name: _evidence(idata) for name, idata in named.items()}
     _check_same_cases(named)
-    table = _evidences({name: _evidence(fit) for name, fit in groups.items()}).join(_elpd(named))
+    table = _evidences(evidences).join(_elpd(named))
     table = table.sort_values("rank")
     return ModelComparison(table, _sentence(table))
 
 
-def _named(fits: Mapping[str, Container] | Container, more: tuple[Container, ...]) -> dict[str, Container]:
+def _named(fits: Any, more: tuple[Container, ...]) -> dict[str, Container]:
     if isinstance(fits, Mapping) and not hasattr(fits, "groups"):  # containers are mappings too
         if more:
             raise ValueError("give either one mapping of names to containers, or containers one after the other.")
@@ -130,19 +129,24 @@ def _named(fits: Mapping[str, Container] | Container, more: tuple[Container, ...
 def _check_same_cases(named: Mapping[str, Container]) -> None:
     """Raise a ValueError unless all models are of the same targets, in the same order."""
     (first, idata), *others = named.items()
-    expected = get_group(idata, "observed_data")["y"]
+    expected = observed_targets(idata)
     for name, other in others:
-        y = get_group(other, "observed_data")["y"]
+        y = observed_targets(other)
         same = y.shape == expected.shape and np.array_equal(y.values, expected.values)
-        if not same or y.attrs.get("class_names") != expected.attrs.get("class_names"):
+        names = {targets.attrs.get("class_names") for targets in (y, expected)} - {None}  # PyMC's have none
+        if not same or len(names) > 1:
             raise ValueError(
                 f"{name} was fitted to other data than {first}: y differs ({y.size} cases and {expected.size}). Only "
                 "models of the same targets in the same order can be compared."
             )
 
 
-def _evidence(fit: Any) -> Evidence | None:
+def _evidence(idata: Container) -> Evidence | None:
     """Return the evidence at one setting of the hyperparameters; None for an average over several."""
+    if is_of_draws(idata):
+        return None
+    fit = fit_group(idata)
+    check_has_cases(fit, "leave-one-out prediction to compare")
     return None if "node_weight" in fit or "log_evidence" not in fit else evidence_of_fit(fit)
 
 

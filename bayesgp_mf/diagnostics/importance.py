@@ -6,9 +6,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from bayesgp_mf.container.groups import Container, get_group, group_names
@@ -47,6 +49,8 @@ class Importance:
         Of the exact model, in nats; None for an average over hyperparameters.
     log_evidence_error : float or None
         Its standard error in nats.
+    obs_id : (n,) array or None
+        Labels of the training cases, if they are known.
     """
 
     pareto_k: float
@@ -58,6 +62,7 @@ class Importance:
     sd_error: Array
     log_evidence: float | None
     log_evidence_error: float | None
+    obs_id: NDArray[Any] | None = None
 
     @property
     def trusted(self) -> bool:
@@ -89,7 +94,8 @@ class Importance:
         variables = {name: (dims, getattr(self, name)) for name in _OF_CASES}
         scalars = {name: getattr(self, name) for name in ("pareto_k", "ess", "log_evidence", "log_evidence_error")}
         known = {name: value for name, value in scalars.items() if value is not None}
-        return xr.Dataset({**variables, **known}, attrs={"summary": str(self)})
+        coords = {} if self.obs_id is None else {"obs_id": self.obs_id}
+        return xr.Dataset({**variables, **known}, coords, attrs={"summary": str(self)})
 
 
 def importance(idata: Container) -> Importance:
@@ -156,7 +162,7 @@ def importance(idata: Container) -> Importance:
     error_of_sum = partial(_error_in_chains, f.shape[:2]) if has_random_kernels(fit) else _error_if_independent
     found = weigh(f.reshape(log_weights.size, -1), log_weights, "node" not in fit.dims, error_of_sum)
     each = {name: getattr(found, name).reshape(cases) for name in _OF_CASES}
-    return replace(found, **each)
+    return replace(found, **each, obs_id=fit["obs_id"].values)
 
 
 def _error_if_independent(terms: Array) -> Array:

@@ -12,7 +12,7 @@ from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.read import from_container
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs import as_offset, as_trials, check_same_cases, encode_targets
+from bayesgp_mf.inputs import as_offset, as_pandas, as_trials, check_same_cases, encode_targets
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import of_one_case
 from bayesgp_mf.processes.mixture import Mixture
@@ -83,9 +83,10 @@ def log_predictive_density(
         raise UndefinedQuantityError(
             f"method {process.parts[0].method.name!r} has no variances, and so no predictive density. Use another one."
         )
-    check_same_cases(X_new, y_new, "X_new", "y_new")
-    X = process.new_inputs(X_new)
-    given = {"offset": as_offset(offset, X_new, len(X), "X_new"), "trials": as_trials(trials, X_new, len(X))}
+    table = as_pandas("X_new", X_new)
+    check_same_cases(table, y_new, "X_new", "y_new")
+    X = process.new_inputs(table)
+    given = {"offset": as_offset(offset, table, len(X), "X_new"), "trials": as_trials(trials, table, len(X))}
     process = with_new_cases(process, {name: values for name, values in given.items() if values is not None})
     t, _ = encode_targets(y_new, len(X), process.parts[0].new_likelihood)
     each = np.array([part.new_likelihood.log_partition(t, *part.latent_at(X)).value for part in process.parts])

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.problem import Problem, as_float_array
-from bayesgp_mf.inputs import check_positive_integers
+from bayesgp_mf.inputs import as_pandas, check_positive_integers, check_same_cases
 from bayesgp_mf.likelihoods import Step
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.seeds import as_generator
@@ -139,6 +139,8 @@ def sample_orthant(
 
 def as_orthant(gram: ArrayLike, t: ArrayLike) -> Orthant:
     """Check a covariance and signs, and choose order and tilt for them."""
+    gram, t = as_pandas("gram", gram), as_pandas("t", t)
+    check_same_cases(gram, t, "gram", "t")
     problem = Problem(as_float_array("gram", gram), as_float_array("t", t), Step())
     with one_thread_if_small(problem.n):
         try:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.diagnostics.orthant import as_orthant
-from bayesgp_mf.diagnostics.orthant_moves import get_move
+from bayesgp_mf.diagnostics.orthant_moves import MoveName, get_move
 from bayesgp_mf.inputs import check_positive_integers
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.progress import progress_bar
@@ -21,7 +21,7 @@ def sample_orthant_chains(
     draws: int = 1000,
     tune: int = 100,
     chains: int = 4,
-    move: str = "reflect",
+    move: MoveName = "reflect",
     random_seed: int | np.random.Generator | None = None,
     progress: bool = False,
 ) -> Array:

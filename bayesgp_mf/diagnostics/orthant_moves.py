@@ -24,7 +24,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -74,6 +74,9 @@ def _unless_rounded_out(moved: Array, y: Array) -> Array:
     """Return the new state, or the old one if the new lies on a boundary, where only rounding can put it."""
     return moved if np.all(moved > 0) else y
 
+
+MoveName: TypeAlias = Literal["reflect", "slice"]
+"""The keys of `MOVES`, for editors and type checkers."""
 
 MOVES: dict[str, Move] = {"reflect": reflect_move, "slice": slice_move}
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from bayesgp_mf.container.groups import Container, get_group, group_names
-from bayesgp_mf.container.parts import CASES, is_in_parts
+from bayesgp_mf.container.layout import CASES
+from bayesgp_mf.container.parts import is_in_parts
 from bayesgp_mf.container.quality import Quality, quality_of_fit
 from bayesgp_mf.container.read import fit_group, has_random_kernels
 from bayesgp_mf.diagnostics.importance import importance

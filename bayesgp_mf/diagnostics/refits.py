@@ -15,7 +15,7 @@ from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inference.undefined import LeaveOneOutFields
 from bayesgp_mf.inputs import check_positive_integers
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.methods import get_method
+from bayesgp_mf.methods import MethodName, get_method
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
 from bayesgp_mf.multiclass.response import case_covariances, class_correction, class_predictions
 from bayesgp_mf.progress import progress_bar
@@ -30,7 +30,7 @@ class _Prediction(NamedTuple):
 
 def exact_loo(
     problem: Problem,
-    method: str | Solver = "tap",
+    method: MethodName | Solver = "tap",
     *,
     control: Control = Control(),
     processes: int = 1,

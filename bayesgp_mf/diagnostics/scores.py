@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
+from bayesgp_mf.inputs import as_pandas, check_same_cases
 from bayesgp_mf.types import Array
 
 
@@ -172,6 +173,8 @@ def calibration_table(
 
 def _check(labels: ArrayLike, probabilities: ArrayLike) -> tuple[NDArray[np.bool_], Array]:
     """Return labels as booleans and probabilities as floats, or raise a ValueError."""
+    labels, probabilities = as_pandas("labels", labels), as_pandas("probabilities", probabilities)
+    check_same_cases(labels, probabilities, "labels", "probabilities")
     occurred = np.asarray(labels)
     if occurred.ndim != 1 or occurred.size == 0:
         raise ValueError(f"labels must be one array with a label for each case, got shape {occurred.shape}.")

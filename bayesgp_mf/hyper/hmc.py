@@ -67,7 +67,7 @@ class HybridMonteCarlo:
        Monte Carlo. NIPS 9.
     """
 
-    name: ClassVar[str] = "hmc"
+    name = "hmc"
     averages: ClassVar[bool] = True
     records: ClassVar[tuple[str, ...]] = ("iteration",)
     iterations: int = 200

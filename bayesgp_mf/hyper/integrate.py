@@ -80,7 +80,7 @@ class Integrate:
     a warning. 2p solutions with gradients for the Hessian, then one for each node.
     """
 
-    name: ClassVar[str] = "integrate"
+    name = "integrate"
     averages: ClassVar[bool] = True
     records: ClassVar[tuple[str, ...]] = ("start", "iteration")
     starts: int = 3

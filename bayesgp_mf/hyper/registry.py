@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from typing import Literal, TypeAlias, get_args
 
 from bayesgp_mf.hyper.hmc import HybridMonteCarlo
 from bayesgp_mf.hyper.integrate import Integrate
@@ -10,6 +11,14 @@ from bayesgp_mf.hyper.scan import Scan
 from bayesgp_mf.hyper.search import Evidence, LeaveOneOut
 from bayesgp_mf.hyper.strategy import Strategy
 from bayesgp_mf.hyper.surrogate.strategy import Surrogate
+
+SearchName: TypeAlias = Literal["evidence", "loo", "scan"]
+"""The strategies that end in one kernel, for editors and type checkers."""
+
+HyperName: TypeAlias = Literal[SearchName, "hmc", "integrate", "surrogate", "nuts"]
+"""All of `strategy_names`."""
+
+SEARCHES: tuple[SearchName, ...] = get_args(SearchName)
 
 HYPER: dict[str, Strategy] = {
     strategy.name: strategy

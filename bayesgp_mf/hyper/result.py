@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
 
 from bayesgp_mf.hyper.model import Model
+from bayesgp_mf.hyper.priors import Prior
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.types import Array
@@ -50,6 +51,9 @@ class HyperResult:
         Of an average, the log evidence by which each model was weighed or drawn, in nats, without its log prior. It
         need not be that of the posterior: it may be corrected, or of another method. That of the
         posterior if not given.
+    priors : mapping of str to Prior, optional
+        Of an average, the priors under which its models were weighed, by name of a parameter, where the strategy had
+        more than the target.
     """
 
     models: tuple[Model, ...]
@@ -61,6 +65,7 @@ class HyperResult:
     log_evidence: float | None = None
     solution: Solution | None = None
     judged: Array | None = None
+    priors: Mapping[str, Prior] | None = None
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

@@ -53,7 +53,7 @@ class Scan:
     the first axis of the grid (the earlier of two middles, the first of equal stretches).
     """
 
-    name: ClassVar[str] = "scan"
+    name = "scan"
     records: ClassVar[tuple[str, ...]] = ("point",)
     grid: Mapping[str, Sequence[float]] | None = None
 

@@ -92,7 +92,7 @@ class Evidence(_Search):
     True
     """
 
-    name: ClassVar[str] = "evidence"
+    name = "evidence"
     recorded_as: ClassVar[str] = "hyper_log_evidence"
     for_evidence: ClassVar[bool] = True
     corrected: bool = False
@@ -131,7 +131,7 @@ class LeaveOneOut(_Search):
     """
 
     __slots__ = ()
-    name: ClassVar[str] = "loo"
+    name = "loo"
     recorded_as: ClassVar[str] = "hyper_loo"
 
     @property

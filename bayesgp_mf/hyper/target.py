@@ -286,6 +286,26 @@ class Target:
             gradient[owners == name] = slope
         return value, gradient
 
+    def log_priors(self, model: Model) -> dict[str, Array]:
+        """Return the log prior densities of the free parameters of a model, by name, in the shapes of the parameters.
+
+        They are densities of the parameters themselves, as in a model of PyMC, and not of their logarithms. Between
+        bounds that have no prior the logarithm is uniform. An entry that stays as it is has none, and 0 stands for it.
+        """
+        start, found = self.model.params, dict[str, Array]()
+        for name in dict.fromkeys(self.owners.tolist()):
+            free, own = np.asarray(start[name]) != 0, self.owners == name
+            at = np.log(np.asarray(model.params[name])[free])
+            if name in self.priors:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    density = self.priors[name].log_density(at)[0]
+            else:
+                density = -np.log(self.upper[own] - self.lower[own])
+            value = np.zeros(np.shape(start[name]))
+            value[free] = density - at
+            found[name] = value
+        return found
+
 
 def _check_density(name: str, at: Array, density: Array, slope: Array) -> None:
     """Raise a ValueError if a log density is NaN or +inf, or its slope is NaN where the parameter is not excluded."""

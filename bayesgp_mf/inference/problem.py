@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field
 from typing import cast
 
@@ -9,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
-from bayesgp_mf.errors import InconsistentDataError, NotPositiveDefiniteError
+from bayesgp_mf.errors import InconsistentDataError, NotPositiveDefiniteError, Status
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.base import ClassLikelihood
-from bayesgp_mf.likelihoods.optional import check_targets, of_cases
+from bayesgp_mf.likelihoods.optional import check_targets, of_cases, ways_to_noise
 from bayesgp_mf.matrices.dense import DenseGram
 from bayesgp_mf.matrices.factors import is_positive_semidefinite
 from bayesgp_mf.matrices.matrix import Matrix
@@ -22,6 +23,8 @@ from bayesgp_mf.types import Array
 SYMMETRY_TOLERANCE = 1e-10
 SAME_INPUT_TOLERANCE = 1e-12
 """Two latent values whose correlation is closer to one, or minus one, than this are one and the same."""
+LARGEST_TARGET = 1e50
+"""In absolute value, of real targets that users give: squares of squares are numbers still."""
 
 _MEMBERS = tuple(name for name in vars(Likelihood) if not name.startswith("_"))  # isinstance asks for them at length
 
@@ -148,16 +151,42 @@ def as_float_array(name: str, value: ArrayLike) -> Array:
         raise ValueError(f"{name} must hold numbers, but it cannot be converted to float: {error}") from error
 
 
-def check_finite(name: str, value: Array, advice: str = "Drop or impute those cases.") -> None:
-    """Raise a ValueError that counts and locates what is not finite in ``value``, and gives advice."""
+def check_finite(
+    name: str,
+    value: Array,
+    advice: str = "Drop or impute those cases.",
+    place: Callable[[tuple[int, ...]], str] = "at index {}".format,
+) -> None:
+    """Raise a ValueError that counts and locates what is not finite in ``value``, and gives advice.
+
+    ``place`` says where an entry stands, from its index.
+    """
     finite = np.isfinite(value)
     if not finite.all():
         bad = ~finite
         where = tuple(int(i) for i in np.argwhere(bad)[0])
         raise ValueError(
             f"{name} must be finite, but {int(bad.sum())} of its {value.size} entries are NaN or infinite "
-            f"(the first at index {where}). {advice}"
+            f"(the first {place(where)}). {advice}"
         )
+
+
+def check_scale(name: str, value: Array) -> None:
+    """Raise a ValueError if a number is so large that what is computed with its powers would overflow."""
+    size = np.abs(value)
+    if np.any(size > LARGEST_TARGET):
+        where = int(np.argmax(size))
+        raise ValueError(
+            f"{name} must hold numbers of at most {LARGEST_TARGET:g} in absolute value, got {value[where]:g} at index "
+            f"{where}. Measure in another unit: divide by the standard deviation, say."
+        )
+
+
+def status_in_words(status: Status, likelihood: Likelihood, method: str) -> str:
+    """Return the sentence of a status, with advice that goes with the likelihood and the name of the method."""
+    if likelihood.targets == "classes":
+        return status.for_classes(method)
+    return status.advising(ways_to_noise(likelihood))
 
 
 def check_likelihood(likelihood: object) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bayesgp_mf.inputs.by_case import as_offset, as_trials, as_weights
-from bayesgp_mf.inputs.groups import as_inputs_of, as_new_inputs, levels_of
+from bayesgp_mf.inputs.frames import as_pandas, kind_of, row_labels
+from bayesgp_mf.inputs.groups import as_inputs_of, as_new_inputs, holds_text, levels_of
 from bayesgp_mf.inputs.inducing import as_inducing, warn_of_groups
 from bayesgp_mf.inputs.labels import check_no_missing, encode_labels, encode_targets
 from bayesgp_mf.inputs.options import as_kernel, as_names, as_probabilities, check_flags, check_positive_integers
@@ -24,6 +25,7 @@ __all__ = [
     "as_names",
     "as_new_inputs",
     "as_offset",
+    "as_pandas",
     "as_probabilities",
     "as_trials",
     "as_values_of_cases",
@@ -36,7 +38,10 @@ __all__ = [
     "encode_labels",
     "encode_targets",
     "feature_names",
+    "holds_text",
+    "kind_of",
     "levels_of",
+    "row_labels",
     "warn_of_groups",
     "warn_of_scale",
 ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from bayesgp_mf.inference.problem import check_finite
-from bayesgp_mf.inputs.tables import as_numbers, check_same_cases
+from bayesgp_mf.inputs.frames import as_pandas
+from bayesgp_mf.inputs.tables import as_numbers, check_same_cases, place
 from bayesgp_mf.types import Array
 
 
@@ -16,31 +18,35 @@ def as_offset(offset: Any, X: Any, n: int, rows: str = "X") -> Array | None:
 
     ``rows`` is the name of the argument that X is.
     """
+    X, offset = as_pandas(rows, X), as_pandas("offset", offset)
     values = _of_cases("offset", offset, X, n, rows)
     if values is None:
         return None
+    where = partial(place, X if hasattr(X, "columns") else offset)
     (none,) = np.nonzero(np.isneginf(values))
     if none.size:
         raise ValueError(
-            f"offset is -inf at index {int(none[0])} ({none.size} such cases), as the log of an exposure 0 is. A case "
+            f"offset is -inf {where((int(none[0]),))} ({none.size} such cases), as the log of an exposure 0 is. A case "
             "without exposure says nothing: drop it."
         )
-    check_finite("offset", values, "An exposure must be above zero; drop or impute those cases.")
+    check_finite("offset", values, "An exposure must be above zero; drop or impute those cases.", where)
     return values
 
 
 def as_weights(weights: Any, X: Any, n: int) -> Array | None:
     """Return weights ``(n,)`` of the cases of X, or None, or raise a ValueError that says what is wrong."""
+    X, weights = as_pandas("X", X), as_pandas("weights", weights)
     values = _of_cases("weights", weights, X, n, "X")
     if values is None:
         return None
-    check_finite("weights", values, "Give a weight of 0 to a case that is to say nothing.")
+    where = partial(place, X if hasattr(X, "columns") else weights)
+    check_finite("weights", values, "Give a weight of 0 to a case that is to say nothing.", where)
     (negative,) = np.nonzero(values < 0)
     if negative.size:
         first = int(negative[0])
         raise ValueError(
-            f"weights must be >= 0, got {values[first]:g} at index {first} ({negative.size} such cases). A weight of 0 "
-            "leaves a case out."
+            f"weights must be >= 0, got {values[first]:g} {where((first,))} ({negative.size} such cases). A weight of "
+            "0 leaves a case out."
         )
     if not values.any():
         raise ValueError(
@@ -51,6 +57,7 @@ def as_weights(weights: Any, X: Any, n: int) -> Array | None:
 
 def as_trials(trials: Any, X: Any, m: int) -> Array | None:
     """Return trials ``(m,)`` of new cases, or None; the likelihood says which numbers are trials."""
+    trials = as_pandas("trials", trials)
     if trials is not None and np.ndim(trials) == 0:
         trials = np.full(m, trials)
     return _of_cases("trials", trials, X, m, "X_new")

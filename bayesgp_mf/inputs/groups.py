@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from bayesgp_mf.inputs.tables import as_inputs, check_same_features, feature_names
+from bayesgp_mf.inputs.frames import as_pandas
+from bayesgp_mf.inputs.tables import as_inputs, check_same_features, feature_names, place
 from bayesgp_mf.kernels import Kernel, leaves
 from bayesgp_mf.types import Array
 
@@ -34,6 +35,7 @@ def as_inputs_of(kernel: Kernel, X: ArrayLike) -> tuple[Array, Kernel]:
         If the inputs are malformed; if a text is missing, or two of them have one name; if a column of text is none
         that a kernel reads as groups, or one that another kernel takes for numbers.
     """
+    X = as_pandas("X", X)
     levels: dict[int, tuple[str, ...]] = {}
     codes: dict[int, Array] = {}
     width = _width(X)
@@ -63,6 +65,7 @@ def as_new_inputs(X_new: ArrayLike, X: Array, features: Sequence[str] | None, ke
     kernel : Kernel
         Which knows the texts of the training inputs.
     """
+    X_new = as_pandas("X_new", X_new)
     check_same_features(features, X_new)
     codes: dict[int, Array] = {}
     for j, known in levels_of(kernel).items():
@@ -84,6 +87,14 @@ def as_new_inputs(X_new: ArrayLike, X: Array, features: Sequence[str] | None, ke
             "Pass the same inputs in the same order and scale."
         )
     return new
+
+
+def holds_text(X: Any) -> bool:
+    """Tell whether a column of a data frame holds text, which only kernels that tell groups can read."""
+    if not isinstance(X, pd.DataFrame):
+        return False
+    columns = (X.iloc[:, j] for j in range(X.shape[1]))
+    return any(isinstance(each, str) for column in columns if column.dtype.kind == "O" for each in column)
 
 
 def levels_of(kernel: Kernel) -> dict[int, tuple[str, ...]]:
@@ -142,7 +153,7 @@ def _texts(name: str, X: Any, j: int) -> list[str] | None:
     if missing.any():
         raise ValueError(
             f"{name} must say a group for every case, but column {_named(X, j)!r} lacks {int(missing.sum())} of "
-            f"{entries.size} (the first in row {int(np.argmax(missing))}, counted from 0). Drop those cases, or make "
+            f"{entries.size} (the first {place(X, (int(np.argmax(missing)),))}). Drop those cases, or make "
             "them a group with a name of its own."
         )
     first: dict[str, Any] = {}

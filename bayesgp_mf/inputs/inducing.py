@@ -10,6 +10,7 @@ import numpy as np
 
 from bayesgp_mf.errors import warn
 from bayesgp_mf.inference.inducing import Inducing
+from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.groups import levels_of
 from bayesgp_mf.inputs.tables import as_inputs, feature_names
 from bayesgp_mf.kernels import Kernel
@@ -42,6 +43,7 @@ def as_inducing(inducing: Any, X: Array, features: Sequence[str] | None) -> Indu
     UserWarning
         If inducing inputs repeat each other.
     """
+    inducing = as_pandas("inducing", inducing)
     if inducing is None:
         return None
     if isinstance(inducing, type | str | bytes | bool | np.bool_):

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from bayesgp_mf.inference.problem import check_finite, check_likelihood
-from bayesgp_mf.inputs.tables import as_numbers
+from bayesgp_mf.inference.problem import check_finite, check_likelihood, check_scale
+from bayesgp_mf.inputs.frames import as_pandas
+from bayesgp_mf.inputs.tables import DROP, as_numbers, place
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import check_targets, n_levels
 from bayesgp_mf.types import Array
@@ -52,6 +54,7 @@ def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood, positive: Any =
         are allowed), a label is no label or none of the classes that were given, or ``positive`` is none of two.
     """
     check_likelihood(likelihood)
+    y = as_pandas("y", y)
     labels = _as_sequence(y, n)
     if positive is not None and likelihood.targets != "binary":
         what = "real targets" if likelihood.targets == "real" else "a probability for every class"
@@ -63,7 +66,8 @@ def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood, positive: Any =
         return _levels(y, labels, levels, likelihood)
     if likelihood.targets == "real":
         targets = as_numbers("y", y)
-        check_finite("y", targets)
+        check_finite("y", targets, DROP, partial(place, y))
+        check_scale("y", targets)
         check_targets(likelihood, "y", targets)
         return targets, ()
     # asked of y itself: an array made of a list with None or NaN among its labels holds text
@@ -86,7 +90,7 @@ def encode_labels(y: ArrayLike, classes: Sequence[Any], what: str = "the classes
     ValueError
         If a label is none of them (the message lists those), or no label at all.
     """
-    given = np.asarray(y, dtype=object)
+    given = np.asarray(as_pandas("y", y), dtype=object)
     if given.ndim != 1:
         raise ValueError(f"y must be a sequence of labels, one for each case, got shape {given.shape}.")
     labels, position = given.tolist(), {label: k for k, label in enumerate(classes)}
@@ -255,12 +259,13 @@ def _check_hashable(labels: Iterable[Any]) -> None:
 
 def check_no_missing(y: ArrayLike) -> None:
     """Raise a ValueError if some label is missing, or masked."""
+    y = as_pandas("y", y)
     labels = y if isinstance(y, np.ma.MaskedArray) else np.asarray(y, dtype=object)
     missing = np.asarray(pd.isna(labels)) | np.ma.getmaskarray(labels)
     if missing.any():
         raise ValueError(
             f"y must hold a label for every case, but {int(missing.sum())} of {labels.size} are missing "
-            f"(the first at index {int(np.argmax(missing))}). Drop those cases."
+            f"(the first {place(y, tuple(int(k) for k in np.argwhere(missing)[0]))}). Drop those cases."
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -18,7 +19,7 @@ LARGEST_COUNT = 10**15
 
 
 def as_kernel(kernel: Any, values: Mapping[str, ArrayLike] | None = None, *, tuned: bool = False) -> Kernel:
-    """Return a kernel from one, or from a covariance function of PyMC.
+    """Return a kernel from one, or from a covariance function of PyMC or of a package with the same interface.
 
     Parameters
     ----------
@@ -38,8 +39,9 @@ def as_kernel(kernel: Any, values: Mapping[str, ArrayLike] | None = None, *, tun
         raise ValueError(f"kernel must be an instance, got the class {kernel.__name__}: write it with ().")
     if isinstance(kernel, Kernel):
         return kernel if values is None else kernel.replace(**values)
-    if any(base.__module__.partition(".")[0] == "pymc" for base in type(kernel).__mro__):
-        # `bayesgp_mf.pymc` lies above this layer; who has such an object has imported PyMC already
+    # `bayesgp_mf.pymc` lies above this layer; who has a covariance function of tensors has imported PyTensor already
+    has_face = "pytensor" in sys.modules and callable(kernel) and hasattr(kernel, "diag")
+    if has_face and importlib.import_module("bayesgp_mf.pymc.covariance").is_cov_func(kernel):
         module = importlib.import_module("bayesgp_mf.pymc.kernel")
         made: Kernel = module.start_from_pymc(kernel) if tuned else module.kernel_from_pymc(kernel, **(values or {}))
         return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.inference.problem import as_float_array, check_finite
+from bayesgp_mf.inputs.frames import as_pandas, check_names, is_numbered
 from bayesgp_mf.types import Array
 
 DROP = "Drop or impute those cases."
@@ -20,6 +22,7 @@ APART = 0.1
 
 def as_inputs(name: str, X: ArrayLike) -> Array:
     """Return inputs as a finite float64 array ``(n, d)``, or raise a ValueError that says what is wrong."""
+    X = as_pandas(name, X)
     columns = feature_names(name, X)
     of_one = getattr(X, "ndim", None) == 1  # before its entries are looked at, which may be text
     if of_one:
@@ -31,25 +34,40 @@ def as_inputs(name: str, X: ArrayLike) -> Array:
     if array.shape[0] == 0 or array.shape[1] == 0:
         raise ValueError(f"{name} is empty: shape {array.shape}. At least one case and one input are needed.")
     bad = [repr(column) for j, column in enumerate(columns or ()) if not np.isfinite(array[:, j]).all()]
-    check_finite(name, array, f"They are in {', '.join(bad[:5])}{', ...' * (len(bad) > 5)}. {DROP}" if bad else DROP)
+    advice = f"They are in {', '.join(bad[:5])}{', ...' * (len(bad) > 5)}. {DROP}" if bad else DROP
+    check_finite(name, array, advice, partial(place, X))
     return array
 
 
+def place(table: Any, where: tuple[int, ...]) -> str:
+    """Return where an entry stands: under which labels of row and column in a table, at which index in an array.
+
+    Parameters
+    ----------
+    table : object
+        A pandas object, or anything else.
+    where : tuple of int
+        Position of the row, and of the column if there are columns.
+    """
+    index = getattr(table, "index", None)  # of a list a method
+    if not isinstance(index, pd.Index):
+        return f"at index {where if len(where) > 1 else where[0]}"
+    label = index[where[0]]
+    row = f"in row {label.item() if isinstance(label, np.generic) else label!r}"
+    columns = getattr(table, "columns", None)
+    return row if columns is None or len(where) == 1 else f"{row}, column {str(columns[where[1]])!r}"
+
+
 def feature_names(name: str, X: Any) -> list[str] | None:
-    """Return the column names of a data frame, or None for anything else.
+    """Return the column names of a data frame of any kind, or None for anything else.
 
     Raises
     ------
     ValueError
         If two columns have one name.
     """
-    columns = getattr(X, "columns", None)
-    if columns is None:
-        return None
-    names = [str(column) for column in columns]
-    if len(set(names)) < len(names):
-        raise ValueError(f"{name} has two columns of one name: {names}. Rename or drop one.")
-    return names
+    columns = getattr(as_pandas(name, X), "columns", None)
+    return None if columns is None else check_names(name, columns)
 
 
 def check_same_features(features: Sequence[str] | None, X_new: Any) -> None:
@@ -61,15 +79,16 @@ def check_same_features(features: Sequence[str] | None, X_new: Any) -> None:
 
 
 def check_same_cases(X: Any, y: Any, inputs: str = "X", name: str = "y") -> None:
-    """Raise a ValueError if the indices of pandas say that inputs and labels are not of the same cases in one order.
+    """Raise a ValueError if row labels say that inputs and labels are not of the same cases in one order.
 
     ``inputs`` and ``name`` are what the two arguments are called.
 
-    Cases are matched by position. An index that was numbered afresh (0, 1, ...), or that shares no label with the
-    other, does not say whose rows these are; but of two slices of one numbered table that are a row or so apart
-    (`X.iloc[0:100]`, `y.iloc[1:101]`) the first begins at 0 as well.
+    Cases are matched by position. An index that was numbered afresh (0, 1, ...) does not say whose rows these are; but
+    of two slices of one numbered table that are a row or so apart (`X.iloc[0:100]`, `y.iloc[1:101]`) the first begins
+    at 0 as well.
     """
-    ours, theirs = getattr(X, "index", None), getattr(y, "index", None)  # of a list a method
+    ours = getattr(as_pandas(inputs, X), "index", None)  # of a list a method
+    theirs = getattr(as_pandas(name, y), "index", None)
     if not (isinstance(ours, pd.Index) and isinstance(theirs, pd.Index)) or len(ours) != len(theirs):
         return
     if ours.equals(theirs):
@@ -82,16 +101,18 @@ def check_same_cases(X: Any, y: Any, inputs: str = "X", name: str = "y") -> None
             f"{inputs} and {name} have the same index in another order, but their rows are matched by place. Pass "
             f"{aligned}."
         )
-    if (common and not _is_numbered(ours) and not _is_numbered(theirs)) or _are_shifted(ours, theirs):
+    if not (is_numbered(ours) or is_numbered(theirs)) or _are_shifted(ours, theirs):
+        both = f"{inputs}.index.intersection({name}.index)"
+        shared = f"{inputs}.loc[both] and {name}.loc[both], with both = {both}, or " if common else ""
         raise ValueError(
             f"{inputs} and {name} are of different cases: only {len(common)} of the {len(set(ours))} index labels of "
-            f"{inputs} are in that of {name}, and rows are matched by place. Pass {inputs}.loc[both] and "
-            f"{name}.loc[both], with both = {inputs}.index.intersection({name}.index), or {as_they_stand}."
+            f"{inputs} are in that of {name}, and rows are matched by place. Pass {shared}{as_they_stand}."
         )
 
 
 def as_numbers(name: str, value: ArrayLike) -> Array:
     """Return ``value`` as a float64 array in which what pandas calls missing is NaN, or raise a ValueError."""
+    value = as_pandas(name, value)
     if hasattr(value, "toarray"):
         raise ValueError(f"{name} is sparse, and every entry of it is needed here. Pass {name}.toarray().")
     for column, dtype in _column_types(value):
@@ -123,10 +144,6 @@ def _as_table(name: str, X: Any) -> str:
         array = name if isinstance(X, np.ndarray) else f"np.asarray({name})"
         column, row = f"{array}[:, None]", f"{array}[None, :]"
     return f"If that is the one input of {np.size(X)} cases, pass {column}; if it is one case, {row}."
-
-
-def _is_numbered(index: pd.Index) -> bool:
-    return bool(index.equals(pd.RangeIndex(len(index))))
 
 
 def _are_shifted(one: pd.Index, other: pd.Index) -> bool:

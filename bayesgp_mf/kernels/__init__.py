@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bayesgp_mf.kernels.base import DEEPEST, Bias, Kernel, Power, Product, Sum
+from bayesgp_mf.kernels.base import Kernel
 from bayesgp_mf.kernels.categorical import Categorical
-from bayesgp_mf.kernels.constant import White
+from bayesgp_mf.kernels.combinations import DEEPEST, Power, Product, Sum
+from bayesgp_mf.kernels.constant import Bias, White
 from bayesgp_mf.kernels.dot import Linear, NeuralNetwork, Polynomial
 from bayesgp_mf.kernels.parameters import log_gradient, log_vector, log_vector_names, with_log_vector
 from bayesgp_mf.kernels.per_class import PerClass

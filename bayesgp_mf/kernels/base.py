@@ -1,24 +1,21 @@
-"""What a kernel is, and how kernels, and numbers with them, add and multiply."""
+"""What a kernel is, and what all share that are not made of others."""
 
 from __future__ import annotations
 
 import abc
 import numbers
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass, replace
 from typing import Any, ClassVar, Literal, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesgp_mf import kernels  # whose sums, products and powers are kernels: looked up when they are made
 from bayesgp_mf.kernels.columns import positions
 from bayesgp_mf.kernels.inherited import drop_outdated
-from bayesgp_mf.kernels.values import positive
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array
-
-DEEPEST = 100
-"""Sums and products within each other: each level takes some calls within calls, of which Python allows 1000."""
 
 
 class Kernel(abc.ABC):
@@ -128,7 +125,7 @@ class Kernel(abc.ABC):
         A kernel of this package has it in its own variance, or in those of its terms. Any other one becomes a product
         with a `Bias`, which is one parameter more.
         """
-        return Product(Bias(factor), self)
+        return kernels.Product(kernels.Bias(factor), self)
 
     def with_column_names(self, names: Sequence[str] | None) -> Self:
         """Return the kernel with the columns that it names by their positions among ``names``; `fit` asks for this.
@@ -217,33 +214,33 @@ class Kernel(abc.ABC):
         return self.replace(**changed)
 
     def __add__(self, other: Kernel | float) -> Kernel:
-        _refuse_class(other)
+        refuse_class(other)
         if _is_number(other):
-            return Sum(self, Bias(_checked_number("added to", other))) if other != 0 else self
-        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+            return kernels.Sum(self, kernels.Bias(_checked_number("added to", other))) if other != 0 else self
+        return kernels.Sum(self, other) if isinstance(other, Kernel) else NotImplemented
 
     def __radd__(self, other: float) -> Kernel:
-        _refuse_class(other)
+        refuse_class(other)
         if not _is_number(other):
             return NotImplemented
         # 0 is where Python's own `sum` begins
-        return Sum(Bias(_checked_number("added to", other)), self) if other != 0 else self
+        return kernels.Sum(kernels.Bias(_checked_number("added to", other)), self) if other != 0 else self
 
     def __mul__(self, other: Kernel | float) -> Kernel:
-        _refuse_class(other)
+        refuse_class(other)
         if _is_number(other):
             return self.scaled(_checked_number("multiplied with", other))
-        return Product(self, other) if isinstance(other, Kernel) else NotImplemented
+        return kernels.Product(self, other) if isinstance(other, Kernel) else NotImplemented
 
     def __rmul__(self, other: float) -> Kernel:
-        _refuse_class(other)
+        refuse_class(other)
         return self.scaled(_checked_number("multiplied with", other)) if _is_number(other) else NotImplemented
 
     def __pow__(self, exponent: int) -> Kernel:
-        return Power(self, exponent)
+        return kernels.Power(self, exponent)
 
 
-def _refuse_class(other: object) -> None:
+def refuse_class(other: object) -> None:
     """Raise a TypeError if a class of kernels, or any other, stands where a kernel should."""
     if isinstance(other, type):
         raise TypeError(
@@ -304,7 +301,7 @@ class Leaf(Kernel):
 
     def replace(self, **params: ArrayLike) -> Self:
         """Return the kernel with some parameters changed; unknown names raise ValueError."""
-        _check_names(self, params)
+        check_names(self, params)
         return self._made_with(params)
 
     def scaled(self, factor: float) -> Kernel:
@@ -360,402 +357,8 @@ class FromCross(Leaf):
         return self.cross_vjp(X, X, gram_bar)
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Bias(FromCross):
-    """Constant covariance: an offset common to all cases (v_1 in 2000, appendix B); ``k + 2.0`` is ``k + Bias(2.0)``.
-
-    Parameters
-    ----------
-    variance : float
-        Prior variance of the offset, in squared latent units.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesgp_mf.kernels import Bias
-    >>> Bias(2.0).gram(np.zeros((2, 1)))
-    array([[2., 2.],
-           [2., 2.]])
-    """
-
-    variance: ArrayLike = 1.0
-    parameter_names: ClassVar[tuple[str, ...]] = ("variance",)
-    scale_name: ClassVar[str | None] = "variance"
-    reads: ClassVar[Literal["numbers", "groups", "nothing"]] = "nothing"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "variance", positive("variance", self.variance))
-
-    def cross(self, A: Array, B: Array) -> Array:
-        """Return ``variance`` everywhere, ``(a, b)``."""
-        return np.full((A.shape[0], B.shape[0]), float(self.params["variance"]))
-
-    def diag(self, X: Array) -> Array:
-        """Return ``variance`` for each case, ``(n,)``."""
-        return np.full(X.shape[0], float(self.params["variance"]))
-
-    def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
-        """Return the sum of ``cross_bar``."""
-        return {"variance": np.asarray(cross_bar.sum())}
-
-    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
-        """Return the sum of ``diag_bar``."""
-        return {"variance": np.asarray(diag_bar.sum())}
-
-    def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
-        """Return zeros ``(b, d)``: no covariance depends on the inputs."""
-        return np.zeros(B.shape)
-
-
-class Combination(Kernel):
-    """A kernel made of labelled ones, whose parameters carry the label in front of their name."""
-
-    @abc.abstractmethod
-    def _labelled(self) -> dict[str, Kernel]:
-        """Return the kernels that have parameters of their own, by label, in order."""
-
-    @abc.abstractmethod
-    def _rebuilt(self, labelled: Iterator[Kernel]) -> Self:
-        """Return the same combination of others in place of the `_labelled` ones."""
-
-    @property
-    def params(self) -> dict[str, Array]:
-        """The parameters of all kernels below, with the kernel's label in front."""
-        return self._named(kernel.params for kernel in self._labelled().values())
-
-    @property
-    def priors(self) -> dict[str, Any]:
-        """The priors of all kernels below, under the full names of their parameters."""
-        labelled = self._labelled().items()
-        return {f"{label}_{name}": prior for label, kernel in labelled for name, prior in kernel.priors.items()}
-
-    def replace(self, **params: ArrayLike) -> Self:
-        """Return the kernel with some parameters changed; unknown names raise ValueError."""
-        _check_names(self, params)
-        return self._rebuilt(
-            kernel.replace(**{n: params[f"{label}_{n}"] for n in kernel.params if f"{label}_{n}" in params})
-            for label, kernel in self._labelled().items()
-        )
-
-    def _with_parts(self, change: Callable[[Kernel], Kernel]) -> Self:
-        found = {label: change(kernel) for label, kernel in self._labelled().items()}
-        changed = any(found[label] is not kernel for label, kernel in self._labelled().items())
-        return self._rebuilt(iter(found.values())) if changed else self
-
-    def _made_of(self) -> dict[str, Any]:
-        return dict(self._labelled())
-
-    def _made_with(self, changed: dict[str, Any]) -> Self:
-        return self._rebuilt(iter({**self._labelled(), **changed}.values()))
-
-    def _named(self, gradients: Iterable[dict[str, Array]]) -> dict[str, Array]:
-        """Put what all kernels say of their parameters, in order, under the full names."""
-        labelled = self._labelled().items()
-        names = [f"{label}_{name}" for label, kernel in labelled for name in kernel.params]
-        return dict(zip(names, [value for each in gradients for value in each.values()], strict=True))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the name and the descriptions of the kernels that it is made of."""
-        return {"kernel": type(self).__name__, "terms": [part.to_dict() for part in self.parts]}
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Combination) and type(other) is type(self) and self.parts == other.parts
-
-    def __hash__(self) -> int:
-        return hash(repr(self))
-
-
-class Composite(Combination):
-    """Several kernels under one operation; parameters carry the name of the kernel they belong to.
-
-    In ``Gaussian(...) + Bias(...)`` they are ``gaussian_lengthscale``, ``gaussian_variance`` and
-    ``bias_variance``; where a kernel occurs twice its copies are numbered: ``gaussian1_variance``.
-    """
-
-    symbol: ClassVar[str]
-    terms: list[Kernel]
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        drop_outdated(cls, Kernel, {"scaled": ("gram", "cross", "diag")})
-
-    def __init__(self, *terms: Kernel) -> None:
-        if not terms:
-            raise ValueError(f"{type(self).__name__} needs at least one kernel.")
-        flat: list[Kernel] = []
-        for term in terms:
-            _refuse_class(term)
-            if not isinstance(term, Kernel):
-                raise TypeError(f"{type(self).__name__} takes kernels, got {type(term).__name__}.")
-            if term.per_class:
-                raise TypeError(
-                    f"{type(self).__name__} takes kernels of one process, and {type(term).__name__} has one for each "
-                    "class. Add or multiply inside: PerClass(a + b, c + d)."
-                )
-            flat += term.terms if type(term) is type(self) else [term]
-        self.terms = flat
-        self.depth: int = _depth_around(flat)
-
-    @property
-    def parts(self) -> tuple[Kernel, ...]:
-        """The terms."""
-        return tuple(self.terms)
-
-    def leaves(self) -> list[Kernel]:
-        """Return the kernels below all sums and products, left to right."""
-        return [leaf for term in self.terms for leaf in (term.leaves() if isinstance(term, Composite) else [term])]
-
-    def _labelled(self) -> dict[str, Kernel]:
-        leaves = self.leaves()
-        names = [type(leaf).__name__.lower() for leaf in leaves]
-        numbered = [
-            name if names.count(name) == 1 else f"{name}{names[: i + 1].count(name)}" for i, name in enumerate(names)
-        ]
-        return dict(zip(numbered, leaves, strict=True))
-
-    def _rebuilt(self, labelled: Iterator[Kernel]) -> Self:
-        terms = [t._rebuilt(labelled) if isinstance(t, Composite) else next(labelled) for t in self.terms]  # noqa: SLF001
-        return type(self)(*terms)
-
-    def __repr__(self) -> str:
-        parts = [f"({term!r})" if isinstance(term, Composite) else repr(term) for term in self.terms]
-        return f" {self.symbol} ".join(parts)
-
-
-class Sum(Composite):
-    """The covariance of a sum of independent processes."""
-
-    symbol = "+"
-
-    def scaled(self, factor: float) -> Kernel:
-        """Return the sum of the terms, each with its covariances multiplied by a number > 0."""
-        return Sum(*[term.scaled(factor) for term in self.terms])
-
-    def gram(self, X: Array) -> Array:
-        """Return the sum of the terms' Gram matrices ``(n, n)``."""
-        return np.asarray(sum(term.gram(X) for term in self.terms))
-
-    def cross(self, A: Array, B: Array) -> Array:
-        """Return the sum of the terms' covariances ``(a, b)``."""
-        return np.asarray(sum(term.cross(A, B) for term in self.terms))
-
-    def diag(self, X: Array) -> Array:
-        """Return the sum of the terms' variances ``(n,)``."""
-        return np.asarray(sum(term.diag(X) for term in self.terms))
-
-    def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
-        """Return each term's own pull-back of ``gram_bar``."""
-        return self._named(term.gram_vjp(X, gram_bar) for term in self.terms)
-
-    def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
-        """Return each term's own pull-back of ``cross_bar``."""
-        return self._named(term.cross_vjp(A, B, cross_bar) for term in self.terms)
-
-    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
-        """Return each term's own pull-back of ``diag_bar``."""
-        return self._named(term.diag_vjp(X, diag_bar) for term in self.terms)
-
-    def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
-        """Return the sum of the terms' pull-backs of ``cross_bar`` to ``B (b, d)``."""
-        return np.asarray(sum(term.inputs_vjp(A, B, cross_bar) for term in self.terms))
-
-
-class Product(Composite):
-    """The covariance of a product of independent processes."""
-
-    symbol = "*"
-
-    def groupings(self, width: int) -> list[tuple[int, ...]]:
-        """Return one way at most: a product is zero where one of its terms is."""
-        return _crossed(super().groupings(width))
-
-    def scaled(self, factor: float) -> Kernel:
-        """Return the product with the covariances of its first term multiplied by a number > 0."""
-        return Product(self.terms[0].scaled(factor), *self.terms[1:])
-
-    def gram(self, X: Array) -> Array:
-        """Return the product of the terms' Gram matrices ``(n, n)``."""
-        return np.asarray(np.prod([term.gram(X) for term in self.terms], axis=0))
-
-    def cross(self, A: Array, B: Array) -> Array:
-        """Return the product of the terms' covariances ``(a, b)``."""
-        return np.asarray(np.prod([term.cross(A, B) for term in self.terms], axis=0))
-
-    def diag(self, X: Array) -> Array:
-        """Return the product of the terms' variances ``(n,)``."""
-        return np.asarray(np.prod([term.diag(X) for term in self.terms], axis=0))
-
-    def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
-        """Return each term's pull-back of ``gram_bar`` times the other terms."""
-        others = _products_of_others([term.gram(X) for term in self.terms])
-        return self._named(term.gram_vjp(X, gram_bar * o) for term, o in zip(self.terms, others, strict=True))
-
-    def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
-        """Return each term's pull-back of ``cross_bar`` times the other terms."""
-        others = _products_of_others([term.cross(A, B) for term in self.terms])
-        return self._named(term.cross_vjp(A, B, cross_bar * o) for term, o in zip(self.terms, others, strict=True))
-
-    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
-        """Return each term's pull-back of ``diag_bar`` times the other terms."""
-        others = _products_of_others([term.diag(X) for term in self.terms])
-        return self._named(term.diag_vjp(X, diag_bar * o) for term, o in zip(self.terms, others, strict=True))
-
-    def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
-        """Return the sum of the terms' pull-backs to ``B (b, d)`` of ``cross_bar`` times the other terms."""
-        others = _products_of_others([term.cross(A, B) for term in self.terms])
-        return np.asarray(sum(t.inputs_vjp(A, B, cross_bar * o) for t, o in zip(self.terms, others, strict=True)))
-
-
-class Power(Kernel):
-    """A whole power of a covariance, which is the covariance of a product of so many independent processes alike.
-
-    ``k**2`` is ``Power(k, 2)``. Unlike ``k * k``, whose two terms are tuned apart, it has the parameters of ``k``,
-    under their own names.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        What is raised.
-    exponent : int
-        At least 1; chosen, not tuned.
-
-    Raises
-    ------
-    ValueError
-        If ``exponent`` is no whole number >= 1.
-    TypeError
-        If ``kernel`` is no kernel, or one for each class.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesgp_mf.kernels import Linear
-    >>> kernel = (Linear() + 1.0) ** 2
-    >>> kernel.diag(np.array([[2.0]]))
-    array([25.])
-    >>> list(kernel.params)
-    ['linear_weight', 'bias_variance']
-    """
-
-    def __init__(self, kernel: Kernel, exponent: int) -> None:
-        _refuse_class(kernel)
-        if not isinstance(kernel, Kernel) or kernel.per_class:
-            raise TypeError(f"Power takes a kernel of one process such as Gaussian(1.0), got {kernel!r}.")
-        if not isinstance(exponent, numbers.Integral) or isinstance(exponent, bool) or exponent < 1:
-            raise ValueError(
-                f"the exponent of a kernel must be a whole number >= 1, got {exponent!r}: other powers of a covariance "
-                "need not be one."
-            )
-        inner = type(kernel) is Power
-        self.kernel: Kernel = kernel.kernel if inner else kernel
-        self.exponent: int = int(exponent) * (kernel.exponent if inner else 1)
-        self.depth: int = _depth_around([self.kernel])
-
-    @property
-    def params(self) -> dict[str, Array]:
-        """The parameters of the kernel that is raised."""
-        return self.kernel.params
-
-    @property
-    def priors(self) -> dict[str, Any]:
-        """The priors of the kernel that is raised."""
-        return self.kernel.priors
-
-    @property
-    def parts(self) -> tuple[Kernel, ...]:
-        """The kernel that is raised."""
-        return (self.kernel,)
-
-    def groupings(self, width: int) -> list[tuple[int, ...]]:
-        """Return one way at most, as of a product."""
-        return _crossed(super().groupings(width))
-
-    def gram(self, X: Array) -> Array:
-        """Return the power of the Gram matrix ``(n, n)``, entry by entry."""
-        return np.asarray(self.kernel.gram(X) ** self.exponent)
-
-    def cross(self, A: Array, B: Array) -> Array:
-        """Return the power of the covariances ``(a, b)``."""
-        return np.asarray(self.kernel.cross(A, B) ** self.exponent)
-
-    def diag(self, X: Array) -> Array:
-        """Return the power of the variances ``(n,)``."""
-        return np.asarray(self.kernel.diag(X) ** self.exponent)
-
-    def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
-        """Return the kernel's pull-back of ``gram_bar`` times the slope of the power."""
-        return self.kernel.gram_vjp(X, gram_bar * self._slope(self.kernel.gram(X)))
-
-    def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
-        """Return the kernel's pull-back of ``cross_bar`` times the slope of the power."""
-        return self.kernel.cross_vjp(A, B, cross_bar * self._slope(self.kernel.cross(A, B)))
-
-    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
-        """Return the kernel's pull-back of ``diag_bar`` times the slope of the power."""
-        return self.kernel.diag_vjp(X, diag_bar * self._slope(self.kernel.diag(X)))
-
-    def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
-        """Return the kernel's pull-back to ``B (b, d)`` of ``cross_bar`` times the slope of the power."""
-        return self.kernel.inputs_vjp(A, B, cross_bar * self._slope(self.kernel.cross(A, B)))
-
-    def _slope(self, values: Array) -> Array:
-        return np.asarray(self.exponent * values ** (self.exponent - 1))
-
-    def replace(self, **params: ArrayLike) -> Self:
-        """Return the power of the kernel with some parameters changed; unknown names raise ValueError."""
-        return self._made_with({"kernel": self.kernel.replace(**params)})
-
-    def scaled(self, factor: float) -> Kernel:
-        """Return the power with all covariances multiplied by a number > 0."""
-        return self._made_with({"kernel": self.kernel.scaled(factor ** (1.0 / self.exponent))})
-
-    def _with_parts(self, change: Callable[[Kernel], Kernel]) -> Self:
-        found = change(self.kernel)
-        return self if found is self.kernel else self._made_with({"kernel": found})
-
-    def _made_of(self) -> dict[str, Any]:
-        return {"kernel": self.kernel, "exponent": self.exponent}
-
-    def _made_with(self, changed: dict[str, Any]) -> Self:
-        return type(self)(**{**self._made_of(), **changed})
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the name, the description of the kernel that is raised, and the exponent."""
-        return {"kernel": type(self).__name__, "terms": [self.kernel.to_dict()], "exponent": self.exponent}
-
-    def __repr__(self) -> str:
-        raised = f"({self.kernel!r})" if isinstance(self.kernel, Composite) else repr(self.kernel)
-        return f"{raised}**{self.exponent}"
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._made_of() == other._made_of()
-
-    def __hash__(self) -> int:
-        return hash(repr(self))
-
-
-def _depth_around(kernels: Iterable[Kernel]) -> int:
-    """Return how deep a kernel around these is, or raise a ValueError if that is deeper than Python's calls go."""
-    depth = 1 + max(getattr(kernel, "depth", 0) for kernel in kernels)
-    if depth > DEEPEST:
-        raise ValueError(
-            f"sums and products of kernels may be at most {DEEPEST} deep within each other. Multiply out: sums of "
-            "sums, and products of products, are one sum and one product."
-        )
-    return depth
-
-
-def _products_of_others(matrices: list[Array]) -> list[Array]:
-    """Return for each matrix the elementwise product of the others."""
-    return [np.prod(matrices[:i] + matrices[i + 1 :], axis=0) for i in range(len(matrices))]
-
-
-def _crossed(groupings: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Return the groups of cases that are of one group in every way."""
-    return [tuple(sorted({column for columns in groupings for column in columns}))] if groupings else []
-
-
-def _check_names(kernel: Kernel, params: dict[str, Any]) -> None:
+def check_names(kernel: Kernel, params: dict[str, Any]) -> None:
+    """Raise a ValueError if a name is none of a kernel's parameters."""
     unknown = sorted(set(params) - set(kernel.params))
     if unknown:
         raise ValueError(f"unknown parameter {unknown[0]!r}; this kernel has {list(kernel.params)}.")

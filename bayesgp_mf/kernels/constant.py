@@ -1,4 +1,4 @@
-"""Independent noise, which does not look at the inputs."""
+"""Kernels that do not look at the inputs: one covariance for all, and independent noise."""
 
 from __future__ import annotations
 
@@ -8,9 +8,56 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.kernels.base import Leaf
+from bayesgp_mf.kernels.base import FromCross, Leaf
 from bayesgp_mf.kernels.values import positive
 from bayesgp_mf.types import Array
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Bias(FromCross):
+    """Constant covariance: an offset common to all cases (v_1 in 2000, appendix B); ``k + 2.0`` is ``k + Bias(2.0)``.
+
+    Parameters
+    ----------
+    variance : float
+        Prior variance of the offset, in squared latent units.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesgp_mf.kernels import Bias
+    >>> Bias(2.0).gram(np.zeros((2, 1)))
+    array([[2., 2.],
+           [2., 2.]])
+    """
+
+    variance: ArrayLike = 1.0
+    parameter_names: ClassVar[tuple[str, ...]] = ("variance",)
+    scale_name: ClassVar[str | None] = "variance"
+    reads: ClassVar[Literal["numbers", "groups", "nothing"]] = "nothing"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "variance", positive("variance", self.variance))
+
+    def cross(self, A: Array, B: Array) -> Array:
+        """Return ``variance`` everywhere, ``(a, b)``."""
+        return np.full((A.shape[0], B.shape[0]), float(self.params["variance"]))
+
+    def diag(self, X: Array) -> Array:
+        """Return ``variance`` for each case, ``(n,)``."""
+        return np.full(X.shape[0], float(self.params["variance"]))
+
+    def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
+        """Return the sum of ``cross_bar``."""
+        return {"variance": np.asarray(cross_bar.sum())}
+
+    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
+        """Return the sum of ``diag_bar``."""
+        return {"variance": np.asarray(diag_bar.sum())}
+
+    def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
+        """Return zeros ``(b, d)``: no covariance depends on the inputs."""
+        return np.zeros(B.shape)
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -7,7 +7,8 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from bayesgp_mf.kernels.base import Combination, Kernel
+from bayesgp_mf.kernels.base import Kernel
+from bayesgp_mf.kernels.combinations import Combination
 from bayesgp_mf.types import Array
 
 

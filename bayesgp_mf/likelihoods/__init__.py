@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from bayesgp_mf.likelihoods.base import Likelihood
 from bayesgp_mf.likelihoods.binomial import Binomial
@@ -32,6 +32,21 @@ __all__ = [
     "StudentT",
     "from_dict",
 ]
+
+AnyLikelihood: TypeAlias = (
+    Likelihood
+    | Probit
+    | Gaussian
+    | Logit
+    | Softmax
+    | Poisson
+    | NegativeBinomial
+    | Binomial
+    | StudentT
+    | Ordinal
+    | Quadrature
+)
+"""What users give: each is a `Likelihood`, but pyright takes no class variable for a property of a protocol."""
 
 _BY_NAME: dict[str, Callable[..., Likelihood]] = {
     likelihood.__name__: likelihood

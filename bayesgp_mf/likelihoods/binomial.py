@@ -17,6 +17,9 @@ from bayesgp_mf.likelihoods.each_case import as_each, of_each, some_of
 from bayesgp_mf.likelihoods.logit import Logit
 from bayesgp_mf.types import Array, Derivs
 
+LARGEST_TRIALS = 1e8
+"""More trials say more than the digits of log p(t|f), a sum of terms as large as they are many."""
+
 
 @dataclass(frozen=True, slots=True)
 class Binomial(Centred):
@@ -32,8 +35,8 @@ class Binomial(Centred):
     Raises
     ------
     ValueError
-        If ``trials`` holds anything but whole numbers >= 1; later, if there are more successes than trials, or not as
-        many cases as numbers of trials.
+        If ``trials`` holds anything but whole numbers from 1 to 1e8; later, if there are more successes than trials,
+        or not as many cases as numbers of trials.
 
     Notes
     -----
@@ -67,6 +70,11 @@ class Binomial(Centred):
             expected="a whole number >= 1",
             advice="Drop cases without a trial, which say nothing.",
         )
+        if np.max(trials) > LARGEST_TRIALS:
+            raise ValueError(
+                f"trials must be at most {LARGEST_TRIALS:g}, got {np.max(trials):g}: rounding would decide. Take the "
+                "observed log odds for measurements, likelihoods.Gaussian(1 / successes + 1 / failures)."
+            )
         object.__setattr__(self, "trials", trials)
 
     def check_targets(self, name: str, t: Array) -> None:

@@ -86,6 +86,11 @@ class Centred:
         curve, bracket = self._of_targets(t)
         return tilted_cumulants(curve, mean, variance, bracket, order)
 
+    def tilted_share(self, t: Array, mean: Array, variance: Array) -> Array:
+        """Return what `optional.tilted_share` does, for variances ``(n,)`` above zero."""
+        curve, bracket = self._of_targets(t)
+        return tilted_share(curve, mean, variance, bracket)
+
     def mode_bracket(self, t: Array, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Return bounds ``(n,)`` between which p(t|f) N(f | mean, variance) is largest."""
         return self._of_targets(t)[1](slice(None), mean, variance)
@@ -115,6 +120,20 @@ def log_partition(curve: Curve, mean: Array, variance: Array, bracket: Bracket) 
             lambda rest: _adaptive(curve, rest).log_partition(*rest.numbered()),
         )
     )
+
+
+def tilted_share(curve: Curve, mean: Array, variance: Array, bracket: Bracket) -> Array:
+    """Return what `optional.tilted_share` does, for variances ``(k,)`` above zero, by the nodes of log Z."""
+
+    def adaptively(rest: Cases) -> list[Array]:
+        return [_adaptive(curve, rest).tilted_share(*rest.numbered())]
+
+    def left(some: Cases, nodes: _Nodes) -> list[Array]:
+        offset = nodes.distance - _average(nodes.weight, nodes.distance)[:, None]
+        return [_average(nodes.weight, offset**2) / some.variance]
+
+    found: Array = _integrals(curve, mean, variance, bracket, 1, lambda rows, f: [np.ones_like(f)], left, adaptively)[0]
+    return found
 
 
 def _integrals(

@@ -11,11 +11,15 @@ from bayesgp_mf.types import Array, Derivs
 
 _STIRLING = 30.0  # from here on the series below is right to rounding
 _SMALL, _TERMS = 0.02, 11  # below this a logarithm is written as a series, right to rounding
+LARGEST_UNDER_POISSON = 1e12
+"""Counts that say so much that the sd of a log rate, 1e-6, is still well above the rounding of a log rate."""
+LARGEST_LOG_RATE = 700.0
+"""In absolute value, of an offset: the exponential of more is no number."""
 _POISSON_LARGEST = 1e15  # numpy draws rates up to 9e18; from here on a Gaussian is a Poisson law to 3e-8
 
 
-def check_counts(name: str, t: Array, likelihood: str) -> None:
-    """Raise a ValueError if targets are not whole numbers >= 0."""
+def check_counts(name: str, t: Array, likelihood: str, largest: float = 1e15) -> None:
+    """Raise a ValueError if targets are not whole numbers >= 0, or too large to be known as such."""
     bad = ~((t >= 0) & (t == np.floor(t)))
     if np.any(bad):
         first = int(np.argmax(bad))
@@ -23,6 +27,12 @@ def check_counts(name: str, t: Array, likelihood: str) -> None:
             f"{name} must hold counts, whole numbers >= 0, for {likelihood}, got {float(t.ravel()[first]):g} at index "
             f"{first} ({int(np.sum(bad))} such cases). Correct or drop those; for measurements use "
             "likelihoods.Gaussian(noise_variance) or StudentT(scale, df)."
+        )
+    if t.size and t.max() > largest:
+        raise ValueError(
+            f"{name} must hold counts of at most {largest:g} for {likelihood}, got {t.max():g} at index "
+            f"{int(np.argmax(t))}: rounding would decide. Count in another unit, or take their logarithms for "
+            "measurements, likelihoods.Gaussian(1 / counts)."
         )
 
 
@@ -48,6 +58,13 @@ def log_rising(start: Array, count: Array) -> Array:
     ratio = count / large
     series = (large + count - 0.5) * np.log1p(ratio) - count + _remainder(large + count) - _remainder(large)
     return np.where(start < _STIRLING, plain, series)
+
+
+def log_root_factorial(count: Array) -> Array:
+    """Return log k! - k log k + k for k >= 1: half the log of 2 pi k for large k, without taking a difference there."""
+    large = np.maximum(count, _STIRLING)
+    series = 0.5 * np.log(2.0 * np.pi * large) + _remainder(large)
+    return np.where(count < _STIRLING, gammaln(count + 1.0) - count * np.log(count) + count, series)
 
 
 def log_rising_slope(start: Array, count: Array) -> Array:

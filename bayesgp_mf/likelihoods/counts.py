@@ -12,6 +12,8 @@ from bayesgp_mf.likelihoods.base import refuse_probabilities
 from bayesgp_mf.likelihoods.below import count_below
 from bayesgp_mf.likelihoods.centred import Bracket, Centred, Curve, parameter_derivative
 from bayesgp_mf.likelihoods.count_forms import (
+    LARGEST_LOG_RATE,
+    LARGEST_UNDER_POISSON,
     bracket_of_rates,
     check_counts,
     check_positive,
@@ -19,11 +21,14 @@ from bayesgp_mf.likelihoods.count_forms import (
     higher_of_odds,
     log_rising,
     log_rising_slope,
+    log_root_factorial,
     odds_beyond_log,
     of_odds,
 )
 from bayesgp_mf.likelihoods.optional import Tunable
 from bayesgp_mf.types import Array, Derivs
+
+_LARGE = 1e4  # counts up to which a rounding of log p(t|f) is felt by no average
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +48,16 @@ class Poisson(Centred):
     array([-2.516535])
     """
 
+    allows_noise: ClassVar[str] = "NegativeBinomial(dispersion)"
     targets: ClassVar[Literal["real"]] = "real"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
+    largest_offset: ClassVar[float] = LARGEST_LOG_RATE
     whole_targets: ClassVar[bool] = True
 
     def check_targets(self, name: str, t: Array) -> None:
         """Raise a ValueError if the targets are not counts."""
-        check_counts(name, t, "Poisson")
+        check_counts(name, t, "Poisson", LARGEST_UNDER_POISSON)
 
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log p(t|f) in nats, and its derivatives in f; ``t`` and ``f`` broadcast."""
@@ -104,7 +111,15 @@ def _counts_below(t: Array, other: Array, shift: Array, mean: Array, variance: A
 def _poisson(t: Array, f: Array) -> Derivs:
     with np.errstate(over="ignore"):
         rate = np.exp(f)
-    return Derivs(t * f - rate - gammaln(t + 1.0), t - rate, -rate + np.zeros_like(t))
+    value, d1 = t * f - rate - gammaln(t + 1.0), t - rate
+    if np.any(t > _LARGE):  # their large terms cancel, and are written by the distance from the largest value instead
+        large = np.maximum(t, _LARGE)
+        distance = f - np.log(large)
+        with np.errstate(over="ignore"):
+            excess = large * np.expm1(distance)
+        value = np.where(t > _LARGE, large * distance - excess - log_root_factorial(large), value)
+        d1 = np.where(t > _LARGE, -excess, d1)
+    return Derivs(value, d1, -rate + np.zeros_like(t))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +151,11 @@ class NegativeBinomial(Centred):
     """
 
     dispersion: float
+    allows_noise: ClassVar[str] = "a smaller dispersion of the likelihood"
     targets: ClassVar[Literal["real"]] = "real"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
+    largest_offset: ClassVar[float] = LARGEST_LOG_RATE
     whole_targets: ClassVar[bool] = True
     tunable: ClassVar[dict[str, Tunable]] = {"dispersion": Tunable()}
 

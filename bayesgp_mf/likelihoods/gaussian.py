@@ -11,7 +11,7 @@ from scipy.special import ndtr
 
 from bayesgp_mf.likelihoods.base import check_gaussian_variance, of_added_variance, refuse_probabilities
 from bayesgp_mf.likelihoods.each_case import as_each, of_each, some_of
-from bayesgp_mf.likelihoods.optional import LatentNoise, Tunable
+from bayesgp_mf.likelihoods.optional import LatentNoise, Powers, Tunable
 from bayesgp_mf.types import Array, Derivs
 
 
@@ -46,6 +46,8 @@ class Gaussian:
     """
 
     noise_variance: float | tuple[float, ...] | ArrayLike = 1.0
+    unbounded_if_weighed: ClassVar[tuple[str, ...]] = ("noise_variance",)
+    allows_noise: ClassVar[str] = "a larger noise_variance of the likelihood"
     targets: ClassVar[Literal["real"]] = "real"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
@@ -95,11 +97,12 @@ class Gaussian:
         nothing = np.zeros_like(derivs.d2)
         return of_added_variance(derivs, nothing, nothing)
 
-    def power(self, weight: float) -> tuple[Gaussian, Array]:
-        """Return the power as a Gaussian with the noise variance over the weight, and the log of the constant."""
-        noise = self._known()
+    def powers(self, weights: Array) -> Powers:
+        """Return powers as a Gaussian with the noise variances over the weights, and the logs of the constants."""
+        noise = self._noise(weights)
         constant = np.log(2.0 * np.pi * noise)
-        return Gaussian(noise / weight), 0.5 * (constant - np.log(weight) - weight * constant)
+        form = Gaussian(noise / weights)
+        return Powers(form, 0.5 * (constant - np.log(weights) - weights * constant), _Slopes(form, noise, weights))
 
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log N(t | f, noise_variance), and its derivatives in f."""
@@ -157,3 +160,18 @@ class Gaussian:
     def _noise(self, f: Array) -> Array:
         """Return the noise variances of cases along the last axis of an array, in its shape."""
         return of_each("Gaussian", "noise variances", self.noise_variance, f)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Slopes:
+    """The derivative of powers of a Gaussian in its noise variance, which is ``noise (k,)`` of all cases."""
+
+    form: Gaussian
+    noise: Array
+    weights: Array
+
+    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
+        """Return it, and its two derivatives in mean: by the noise of the form, and by the constant."""
+        value, d1, d2 = self.form.parameter_derivative(name, t, mean, variance)
+        constant = 0.5 * (1.0 - self.weights) / self.noise
+        return Derivs(value / self.weights + constant, d1 / self.weights, d2 / self.weights)

@@ -54,6 +54,7 @@ class Logit:
     array([0.5])
     """
 
+    allows_noise: ClassVar[str] = "Probit(noise_variance=...), Probit(flip=...)"
     targets: ClassVar[Literal["binary"]] = "binary"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True

@@ -81,6 +81,17 @@ def known_sites(likelihood: Likelihood, t: Array, noise: float) -> tuple[Array, 
     return None if ask is None else ask(t, noise)
 
 
+def tilted_share(likelihood: Likelihood, t: Array, mean: Array, variance: Array) -> Array | None:
+    """Return which part ``(n,)`` of the variances is left in likelihood times Gaussian, with the digits of a small one.
+
+    It is 1 + variance d2 with d2 of `log_partition`, a difference that cancels where a target says much more than the
+    Gaussian. The method ``tilted_share(t, mean, variance)``, for variances above zero, which may return None as well;
+    None without it.
+    """
+    ask = getattr(likelihood, "tilted_share", None)
+    return None if ask is None else ask(t, mean, variance)
+
+
 def is_flat(likelihood: Likelihood) -> bool:
     """Tell whether p(t|f) is constant in f but for jumps, as a step is: the attribute ``is_flat``; False without it."""
     return bool(getattr(likelihood, "is_flat", False))
@@ -169,13 +180,43 @@ def log_prob_graph(likelihood: Likelihood, functions: Any, t: Any, f: Any, value
     return None if write is None else write(functions, t, f, **values)
 
 
-def power(likelihood: Likelihood, weight: float) -> tuple[Likelihood, float | Array] | None:
-    """Return p(t|f)^weight as another likelihood times a constant, whose logarithm is returned, where it is one.
+class Powers(NamedTuple):
+    """Powers of a likelihood, case by case, as another likelihood times constants.
 
-    The method ``power(weight)``, for weights above zero, which may return None as well; None without it.
+    Attributes
+    ----------
+    form : Likelihood
+        The other one.
+    constant : float or (k,) array
+        Logarithms of the constants.
+    slopes : object or None
+        Whose ``parameter_derivative(name, t, mean, variance)`` is that of the powers in the parameters of the first;
+        None where it has to be integrated.
     """
-    ask = getattr(likelihood, "power", None)
-    return None if ask is None else ask(weight)
+
+    form: Likelihood
+    constant: float | Array
+    slopes: Any = None
+
+
+def powers(likelihood: Likelihood, weights: Array) -> Powers | None:
+    """Return p(t_i|f_i)^weight_i of k cases as one likelihood, where they are; weights ``(k,)`` above zero.
+
+    The method ``powers(weights)``, which may return None as well; None without it. Where it is None of different
+    weights, it is asked of those that are the same.
+    """
+    ask = getattr(likelihood, "powers", None)
+    return None if ask is None else ask(weights)
+
+
+def unbounded_if_weighed(likelihood: Likelihood) -> tuple[str, ...]:
+    """Return the parameters in which the evidence of cases that count for more than one has no bound.
+
+    The attribute ``unbounded_if_weighed``: as they near zero, the density of a target that is met exactly grows without
+    end. Without it there are none.
+    """
+    found: tuple[str, ...] = getattr(of_one_case(likelihood), "unbounded_if_weighed", ())
+    return found
 
 
 def mode_bracket(likelihood: Likelihood, t: Array, mean: Array, variance: Array) -> tuple[Array, Array] | None:
@@ -211,6 +252,14 @@ def called(likelihood: Likelihood) -> str:
     return type(of_one_case(likelihood)).__name__ + (f" with {' and '.join(by_case)}" if by_case else "")
 
 
+def largest_offset(likelihood: Likelihood) -> float:
+    """Return how large an offset may be, in absolute value.
+
+    The attribute ``largest_offset``; 1e9 without it, beyond which a latent value of order one would have few digits.
+    """
+    return float(getattr(likelihood, "largest_offset", 1e9))
+
+
 def unshifted(likelihood: Likelihood) -> Likelihood:
     """Return the likelihood of the latent values themselves where this is one of deviations from a prior mean.
 
@@ -218,6 +267,15 @@ def unshifted(likelihood: Likelihood) -> Likelihood:
     """
     found: Likelihood = getattr(likelihood, "unshifted", likelihood)
     return found
+
+
+def ways_to_noise(likelihood: Likelihood) -> str:
+    """Return, for an error message, what allows more noise where targets contradict each other.
+
+    A White kernel does. The attribute ``allows_noise`` says what of the likelihood does too; without it nothing.
+    """
+    own: str | None = getattr(of_one_case(likelihood), "allows_noise", None)
+    return "kernels.White(...)" if own is None else f"{own} or kernels.White(...)"
 
 
 def unsaved(likelihood: Likelihood) -> str | None:

@@ -66,6 +66,7 @@ class Ordinal:
 
     cuts: tuple[float, ...] | ArrayLike
     noise_variance: float = 1.0
+    allows_noise: ClassVar[str] = "a larger noise_variance of the likelihood"
     targets: ClassVar[Literal["real"]] = "real"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True

@@ -36,7 +36,8 @@ class Powered:
 
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return w log p(t|f) and its derivatives in f, ``(..., k)``."""
-        return Derivs(*(self.weights * part for part in self.likelihood.log_prob(t, f)))
+        with np.errstate(over="ignore"):  # far out: minus infinity is the answer
+            return Derivs(*(self.weights * part for part in self.likelihood.log_prob(t, f)))
 
     def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
         """Return log of the integral of p(t|f)^w N(f | mean, variance), and its derivatives in mean; ``(..., k)``."""
@@ -61,6 +62,13 @@ class Powered:
         if asked.by_mode:
             return centred.tilted_cumulants(asked.curve, asked.mean, asked.variance, asked.bracket, order)
         return asked.quadrature().tilted_cumulants(asked.numbers, asked.mean, asked.variance, order)
+
+    def tilted_share(self, t: Array, mean: Array, variance: Array) -> Array:
+        """Return what `optional.tilted_share` does, for variances ``(k,)`` above zero."""
+        asked = _Asked(self, t, mean, variance)
+        if asked.by_mode:
+            return centred.tilted_share(asked.curve, asked.mean, asked.variance, asked.bracket)
+        return asked.quadrature().tilted_share(asked.numbers, asked.mean, asked.variance)
 
     def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
         r"""Return the derivative of `log_partition` in a parameter, and its two derivatives in mean, ``(k,)`` each.

@@ -13,7 +13,7 @@ from scipy.special import erfcx, expit, log_ndtr, ndtr, ndtri_exp
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods.base import check_gaussian_variance, check_variance, of_added_variance
 from bayesgp_mf.likelihoods.moments import from_moments
-from bayesgp_mf.likelihoods.optional import LatentNoise, Tunable
+from bayesgp_mf.likelihoods.optional import LatentNoise, Powers, Tunable
 from bayesgp_mf.types import Array, Derivs
 
 _FRACTION_FROM = 5.0  # for z below minus this, the continued fraction beats the closed form ...
@@ -77,6 +77,7 @@ class Probit:
 
     noise_variance: float = 1.0
     flip: float = 0.0
+    allows_noise: ClassVar[str] = "Probit(noise_variance=...), Step(flip=...)"
     targets: ClassVar[Literal["binary"]] = "binary"
     # beside the variance of the kernel that of the noise is no more than a unit
     tunable: ClassVar[dict[str, Tunable]] = {"noise_variance": Tunable(by_default=False), "flip": Tunable(below=0.5)}
@@ -143,12 +144,17 @@ class Probit:
         both = 2.0 / (1.0 - 2.0 * self.flip) + q
         return Derivs(q, -both * derivs.d1, both * (derivs.d1**2 - derivs.d2))
 
-    def power(self, weight: float) -> tuple[Probit, float] | None:
-        """Return the power of a step with flips as one with others, and the log of the constant; None of a probit."""
-        if self.noise_variance > 0.0 or weight * np.log(self.flip) < np.log(np.finfo(np.float64).tiny):
+    def powers(self, weights: Array) -> Powers | None:
+        """Return the powers of a step with flips as one with others, where all are the same; None of a probit."""
+        weight = float(weights[0])
+        if (
+            np.any(weights != weight)
+            or self.noise_variance > 0.0
+            or weight * np.log(self.flip) < np.log(np.finfo(np.float64).tiny)
+        ):
             return None
         flipped, right = self.flip**weight, (1.0 - self.flip) ** weight
-        return Probit(0.0, float(flipped / (flipped + right))), float(np.log(flipped + right))
+        return Powers(Probit(0.0, float(flipped / (flipped + right))), float(np.log(flipped + right)))
 
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log p(t|f), and its derivatives in f; ``t`` and ``f`` broadcast.

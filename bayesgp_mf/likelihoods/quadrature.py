@@ -175,6 +175,17 @@ class Quadrature:
             moments[:, block] = [average(scaled**k) for k in range(1, order + 1)]
         return from_moments(moments)[2:]
 
+    def tilted_share(self, t: Array, mean: Array, variance: Array) -> Array:
+        """Return what `optional.tilted_share` does, for variances ``(n,)`` above zero."""
+        found = np.empty(mean.size)
+        for block in blocks(mean.size, _BLOCK):
+            tilted = _Tilted(self.log_density, t[block], mean[block], np.sqrt(variance[block]))
+            mode, peak = _mode(tilted)
+            average = _Averages(_integrate(tilted, mode, peak), mode.size)
+            distance = average.nodes.distance
+            found[block] = average((distance - average(distance)[average.nodes.case][:, None]) ** 2)
+        return found
+
     def tilted_average(self, t: Array, mean: Array, variance: Array, values: _Density) -> Array:
         """Return the averages ``(n,)`` of ``values(t, f)`` over the tilted densities, for variances above zero.
 

@@ -61,6 +61,13 @@ class Shifted:
                 f"{'a prior mean' if self.of_prior else 'an offset'} goes with a likelihood that forbids no latent "
                 "value, and a step without flips does. Give it noise: Probit(noise_variance=1.0) or Step(flip=0.05)."
             )
+        size = np.abs(self.offset)
+        if not self.of_prior and np.any(size > optional.largest_offset(self.likelihood)):
+            raise ValueError(
+                f"offset must be between -{optional.largest_offset(self.likelihood):g} and as much above zero for "
+                f"{type(self.of_one_case).__name__}, got {self.offset[np.argmax(size)]:g} at index "
+                f"{int(np.argmax(size))}. It is added to the latent value: of an exposure pass the logarithm."
+            )
         if self.targets == "classes":
             raise UndefinedQuantityError(
                 "an offset goes with one latent value for each case, and Softmax has one for each class. Leave it out."
@@ -129,6 +136,10 @@ class Shifted:
     def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Array | None:
         """Return what `cumulants.tilted_cumulants` does, where the likelihood has a form of it."""
         return optional.closed_cumulants(self.likelihood, t, self._shift(mean), variance, order)
+
+    def tilted_share(self, t: Array, mean: Array, variance: Array) -> Array | None:
+        """Return what `optional.tilted_share` does, where the likelihood knows it."""
+        return optional.tilted_share(self.likelihood, t, self._shift(mean), variance)
 
     def check_targets(self, name: str, t: Array) -> None:
         """Raise a ValueError if the targets are none of the likelihood."""

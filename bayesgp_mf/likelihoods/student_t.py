@@ -12,7 +12,7 @@ from bayesgp_mf.likelihoods.base import check_gaussian_variance, refuse_probabil
 from bayesgp_mf.likelihoods.below import student_t_below
 from bayesgp_mf.likelihoods.count_forms import check_positive, log_rising, log_rising_slope, odds_beyond_log
 from bayesgp_mf.likelihoods.moments import from_moments
-from bayesgp_mf.likelihoods.optional import Tunable
+from bayesgp_mf.likelihoods.optional import Powers, Tunable
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
 
@@ -21,6 +21,7 @@ _SCAN, _SCANS = 128, 6
 _POINTS = (48, 192, 768, 3072)
 _AGREE = 1e-8  # of the two halves of a rule; the error of both together is about the square of this
 _ENTRIES = 2**15
+_LARGEST_NOISE = 600.0  # log of the largest noise that is asked for: far more than all squares of targets
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,8 @@ class StudentT:
 
     scale: float = 1.0
     df: float = 4.0
+    unbounded_if_weighed: ClassVar[tuple[str, ...]] = ("scale",)
+    allows_noise: ClassVar[str] = "a larger scale of the likelihood"
     targets: ClassVar[Literal["real"]] = "real"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = False
@@ -120,16 +123,18 @@ class StudentT:
         value, d1, d2 = found.reshape(3, *mean.shape)
         return Derivs(value, d1, d2)
 
-    def power(self, weight: float) -> tuple[StudentT, float] | None:
-        """Return the power as a Student t with other degrees of freedom and another scale, and the log of the constant.
+    def powers(self, weights: Array) -> Powers | None:
+        """Return powers as a Student t with other degrees of freedom and another scale, where all are the same.
 
-        None where it falls off too slowly to be one.
+        None where they fall off too slowly to be one.
         """
+        weight = float(weights[0])
         df = weight * (self.df + 1.0) - 1.0
-        if df <= 0:
+        if np.any(weights != weight) or df <= 0:
             return None
         other = StudentT(self.scale * float(np.sqrt(self.df / df)), df)
-        return other, float(weight * self._constant() - other._constant())
+        constant = weight * self._constant() - other._constant()
+        return Powers(other, float(constant), _Slopes(self, other, weight))
 
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log p(t|f) in nats, and its derivatives in f; ``t`` and ``f`` broadcast."""
@@ -167,6 +172,23 @@ class StudentT:
                 before, now = now, centre * now + k * inner * before
                 moments[k, some] = mixed.average(now)
         return from_moments(moments)[2:]
+
+    def tilted_share(self, t: Array, mean: Array, variance: Array) -> Array:
+        r"""Return what `optional.tilted_share` does, of averages of positive numbers alone.
+
+        Given a precision the part :math:`q = (s^2/\lambda)/(v + s^2/\lambda)` of the variance is left, and the mean
+        is :math:`r q` short of the target, where r = t - m:
+
+        .. math:: \langle q \rangle + \frac{r^2}{v} \left(\langle q^2 \rangle - \langle q \rangle^2\right).
+
+        Where the noise is small they come from precisions that have next to no mass, so that each has its own rule.
+        """
+        residual, log = t - mean, np.empty((3, mean.size))
+        for power in range(3):
+            for some, mixed in self._mixtures(residual, variance, power):
+                log[power, some] = mixed.log_integral
+        once, twice = np.exp(log[1:] - log[0])
+        return np.asarray(once + residual**2 / variance * np.maximum(twice - once**2, 0.0))
 
     def predictive_moments(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Return mean and variance of a target when f ~ N(mean, variance): NaN and infinite where there is none."""
@@ -247,16 +269,19 @@ class StudentT:
         bent = (1.0 - 3.0 * z**2) / total + 4.0 * (z**2 / total) * ((z**2 - 1.0) / total)
         return value, slope, bent / total / s**2
 
-    def _mixtures(self, residual: Array, variance: Array) -> Any:
-        """Yield some cases at a time, of variance above zero, with their Gaussians over precisions."""
-        low, high = self._range(residual, variance)
+    def _mixtures(self, residual: Array, variance: Array, power: int = 0) -> Any:
+        """Yield some cases at a time, of variance above zero, with their Gaussians over precisions.
+
+        These are weighed by a power of the part of the variance that each leaves.
+        """
+        low, high = self._range(residual, variance, power)
         todo = np.arange(residual.size)
         for points in _POINTS:
             unsettled = [todo[:0]]
             for some in (todo[part] for part in blocks(todo.size, max(1, _ENTRIES // points))):
                 step = (high[some] - low[some]) / points
                 u = low[some, None] + step[:, None] * (np.arange(points) + 0.5)
-                log_density = self._log_density(u, residual[some], variance[some])
+                log_density = self._log_density(u, residual[some], variance[some], power)
                 peak = log_density.max(axis=1)
                 weight = np.exp(log_density - peak[:, None])
                 settled = np.full(some.size, points == _POINTS[-1])
@@ -282,22 +307,32 @@ class StudentT:
             if not todo.size:
                 return
 
-    def _log_density(self, u: Array, residual: Array, variance: Array) -> Array:
-        """Return log Gamma(lambda) N(residual | 0, v + s^2/lambda) in u = log lambda, ``(k, p)``."""
+    def _log_density(self, u: Array, residual: Array, variance: Array, power: int) -> Array:
+        """Return log Gamma(lambda) N(residual | 0, V) ((s^2/lambda)/V)^power, V = v + s^2/lambda, in u = log lambda.
+
+        It is ``(k, p)``.
+        """
         half = 0.5 * self.df
         total = variance[:, None] + self.scale**2 * np.exp(-u)
         gamma = -half * _excess(u) + (half * (np.log(half) - 1.0) - gammaln(half) if half < 1e5 else _large(half))
-        return np.asarray(gamma - 0.5 * (np.log(2.0 * np.pi * total) + residual[:, None] ** 2 / total))
+        density = gamma - 0.5 * (np.log(2.0 * np.pi * total) + residual[:, None] ** 2 / total)
+        if not power:
+            return np.asarray(density)
+        left = np.log1p(variance[:, None] / self.scale**2 * np.exp(u))
+        return np.asarray(density - power * left)
 
-    def _range(self, residual: Array, variance: Array) -> tuple[Array, Array]:
+    def _range(self, residual: Array, variance: Array, power: int) -> tuple[Array, Array]:
         """Return the ends in the log of the precision between which the density is, ``(k,)`` each."""
         shape = 0.5 * self.df
         reach = np.sqrt(3.0 * _DROP / shape) if shape > 3.0 * _DROP else 1.0 + 1.5 * _DROP / shape
-        low = -np.log1p((residual / self.scale) ** 2 / self.df) - reach
+        farthest = 2.0 * np.log(self.scale) - _LARGEST_NOISE
+        low = np.maximum(-np.log1p((residual / self.scale) ** 2 / self.df) - reach, farthest)
+        if power:  # weighed so, precisions count at which the noise is as large as the variance
+            low = np.minimum(low, np.maximum(-np.log1p(variance / self.scale**2) - reach, farthest))
         high = np.full(residual.size, min(np.sqrt(3.0 * _DROP / shape), np.log(2.0 + 1.5 * _DROP / shape)))
         for _ in range(_SCANS):
             u = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, _SCAN)
-            log_density = self._log_density(u, residual, variance)
+            log_density = self._log_density(u, residual, variance, power)
             there = log_density > log_density.max(axis=1, keepdims=True) - _DROP
             first = np.maximum(np.argmax(there, axis=1) - 1, 0)
             last = np.minimum(_SCAN - np.argmax(there[:, ::-1], axis=1), _SCAN - 1)
@@ -306,6 +341,36 @@ class StudentT:
             if np.all(last - first > _SCAN // 4):
                 break
         return low, high
+
+
+@dataclass(frozen=True, slots=True)
+class _Slopes:
+    """The derivatives of a power in the parameters of what it is a power of, by those of the form that it has."""
+
+    once: StudentT
+    form: StudentT
+    weight: float
+
+    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
+        """Return the derivative of `log_partition` in a parameter, and its two derivatives in mean."""
+        once, form, weight = self.once, self.form, self.weight
+        by_scale = form.parameter_derivative("scale", t, mean, variance)
+        if name == "scale":
+            return _combined([(form.scale / once.scale, by_scale)], (1.0 - weight) / once.scale)
+        moved = 0.5 * form.scale * (1.0 / once.df - weight / form.df)
+        by_df = form.parameter_derivative("df", t, mean, variance)
+        constant = weight * (_constant_slope(once.df) - _constant_slope(form.df)) + moved / form.scale
+        return _combined([(moved, by_scale), (weight, by_df)], constant)
+
+
+def _combined(terms: list[tuple[float, Derivs]], constant: float) -> Derivs:
+    value, d1, d2 = (np.sum([share * part[k] for share, part in terms], axis=0) for k in range(3))
+    return Derivs(value + constant, d1, d2)
+
+
+def _constant_slope(df: float) -> float:
+    """Return the derivative of the constant of log p in the degrees of freedom."""
+    return 0.5 * float(log_rising_slope(np.asarray(0.5 * df), np.asarray(0.5)))
 
 
 class _Mixture(NamedTuple):

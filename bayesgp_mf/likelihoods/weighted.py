@@ -15,6 +15,11 @@ from bayesgp_mf.likelihoods.base import Likelihood
 from bayesgp_mf.likelihoods.powered import Powered
 from bayesgp_mf.types import Array, Derivs
 
+LARGEST_WEIGHT = 1e12
+"""More than the digits of anything that is weighed."""
+LARGEST_POWER = 1e6
+"""The same of powers that have no form of their own, and are integrated."""
+
 
 class _Part(NamedTuple):
     """Cases whose powers are of one form.
@@ -54,6 +59,8 @@ class Weighted:
 
     Raises
     ------
+    ValueError
+        If a weight is above 1e12, or above 1e6 under a likelihood whose powers are integrated.
     UndefinedQuantityError
         If the likelihood forbids latent values (a step without flips), whose powers are all the same; or is one of
         several classes.
@@ -78,6 +85,13 @@ class Weighted:
             raise UndefinedQuantityError(
                 "weights go with one latent value for each case, and Softmax has one for each class. Leave them out, "
                 "or tell one class from the rest: y == label."
+            )
+        largest = float(np.max(self.weights, initial=0.0))
+        if largest > LARGEST_WEIGHT:
+            raise ValueError(
+                f"weights must be at most {LARGEST_WEIGHT:g}, got {largest:g} at index {int(np.argmax(self.weights))}: "
+                "rounding would decide. A case of weight 2 counts as it does twice; divide all of them by one number "
+                "if they are of another scale."
             )
         if self.likelihood.forbids:
             raise UndefinedQuantityError(
@@ -110,6 +124,11 @@ class Weighted:
     def stored_by_case(self) -> dict[str, Array]:
         """What a container holds of each case."""
         return optional.stored_by_case(self.likelihood) | {"weights": self.weights}
+
+    @property
+    def largest_offset(self) -> float:
+        """As the likelihood says."""
+        return optional.largest_offset(self.likelihood)
 
     @property
     def is_flat(self) -> bool:
@@ -183,6 +202,20 @@ class Weighted:
         found = self._each(ask, t, mean, variance, lead=(order - 2,))
         return found if known else None
 
+    def tilted_share(self, t: Array, mean: Array, variance: Array) -> Array | None:
+        """Return what `optional.tilted_share` does, where the powers know it; all is left where the weight is zero."""
+        known = True
+
+        def ask(part: _Part, t: Array, mean: Array, variance: Array) -> Array:
+            nonlocal known
+            found = optional.tilted_share(part.form, t, mean, variance)
+            known &= found is not None
+            # what is found is taken from 1, so that a case of weight zero has 1
+            return np.zeros_like(mean) if found is None else found - 1.0
+
+        found = self._each(ask, t, mean, variance)
+        return found + 1.0 if known else None
+
     def known_sites(self, t: Array, noise: float) -> tuple[Array, Array] | None:
         """Return precisions and shifts of sites that are the same at every cavity, where the likelihood has such."""
         known = True
@@ -252,19 +285,40 @@ class Weighted:
 def _in_parts(likelihood: Likelihood, weights: Array) -> list[_Part]:
     """Return cases by what their powers are: the likelihood itself, another one, or an integral."""
     found, rest = list[_Part](), [np.empty(0, dtype=np.intp)]
-    for weight in np.unique(weights[weights > 0]):
+    (once,) = np.nonzero(weights == 1.0)
+    if once.size:
+        some = optional.of_cases(likelihood, once)
+        found.append(_Part(once, some, 0.0, some))
+    (more,) = np.nonzero((weights > 0) & (weights != 1.0))
+    together = _of_one_form(likelihood, weights, more)
+    if together is not None:
+        return [*found, together]
+    for weight in np.unique(weights[more]):
         (rows,) = np.nonzero(weights == weight)
-        some = optional.of_cases(likelihood, rows)
-        if weight == 1.0:
-            found.append(_Part(rows, some, 0.0, some))
-            continue
-        power = optional.power(some, float(weight))
-        if power is None:
+        part = _of_one_form(likelihood, weights, rows)
+        if part is not None:
+            found.append(part)
+        elif weight <= LARGEST_POWER:
             rest.append(rows)
         else:
-            found.append(_Part(rows, *power, Powered(some, weights[rows])))
+            raise ValueError(
+                f"weights must be at most {LARGEST_POWER:g} under {optional.called(likelihood)}, whose powers are "
+                f"integrated, got {weight:g} at index {int(rows[0])}. Divide all of them by one number."
+            )
     others = np.sort(np.concatenate(rest))
     if others.size:
         powered = Powered(optional.of_cases(likelihood, others), weights[others])
         found.append(_Part(others, powered, 0.0, powered))
     return found
+
+
+def _of_one_form(likelihood: Likelihood, weights: Array, rows: NDArray[np.intp]) -> _Part | None:
+    """Return cases whose powers are those of another likelihood, or None if they are not."""
+    if not rows.size:
+        return None
+    some = optional.of_cases(likelihood, rows)
+    powers = optional.powers(some, weights[rows])
+    if powers is None:
+        return None
+    slopes = Powered(some, weights[rows]) if powers.slopes is None else powers.slopes
+    return _Part(rows, powers.form, powers.constant, slopes)

@@ -189,5 +189,5 @@ class InverseCorrection:
 
 def site_variance(precision: Array) -> Array:
     """Return 1/W ``(n,)``; a site that says nothing has infinite variance."""
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         return np.asarray(1.0 / precision)

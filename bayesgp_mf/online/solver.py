@@ -27,7 +27,7 @@ from bayesgp_mf.errors import (
     Status,
     UndefinedQuantityError,
 )
-from bayesgp_mf.inference.problem import Problem, explain_infeasible
+from bayesgp_mf.inference.problem import Problem, explain_infeasible, status_in_words
 from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import GramGradient, Traits, gradient_at_cavities
 from bayesgp_mf.matrices.sites import SiteCorrection
@@ -267,7 +267,9 @@ class Online:
             if reason is not None:
                 raise InconsistentDataError(reason) from error
             status = Status.NO_VALID_STEP
-            raise ConvergenceError(f"{self.name}: {status.value} ({error})", status) from error
+            raise ConvergenceError(
+                f"{self.name}: {status_in_words(status, problem.likelihood, self.name)} ({error})", status
+            ) from error
         return require_accurate(solution)
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity
-from bayesgp_mf.likelihoods.optional import of_cases
+from bayesgp_mf.likelihoods.optional import of_cases, ways_to_noise
 from bayesgp_mf.matrices.factors import scaled_root
 from bayesgp_mf.solvers.root_form import posterior_root
 from bayesgp_mf.solvers.sites import State, match
@@ -101,7 +101,7 @@ def sweep(problem: Problem, order: tuple[int, ...], start: State, reuse: Reuse) 
         if not (proper and share > 0):
             raise NotPositiveDefiniteError(
                 f"case {i} has no proper Gaussian factor: latent mean {mean[i]:.3g}, variance {variance[i]:.3g} "
-                f"before its target {t[i]:g} came. Add noise: Probit(noise_variance=...) or a White kernel."
+                f"before its target {t[i]:g} came. Allow noise by {ways_to_noise(own_likelihood)}."
             )
         change = site.precision[0] - former.precision
         change_shift = site.shift[0] - former.shift

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.container.groups import Container
+from bayesgp_mf.container.loo import pointwise_loo
 from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.read import fit_group
 from bayesgp_mf.plots._axes import LINE, POINT, axes_or_new, legend_above, vector
@@ -38,7 +39,7 @@ def plot_loo(
     names : (str, str)
         What the reference and ``loo_i`` are called.
     case_names : sequence, optional
-        A name for each case; their numbers from 0 by default.
+        A name for each case; by default the labels of their rows, of a fit, or numbers from 0.
     worst : int
         How many cases to name, those with the lowest ``loo_i``.
     ax : matplotlib.axes.Axes, optional
@@ -62,8 +63,11 @@ def plot_loo(
     >>> [text.get_text() for text in ax.texts]
     ['1']
     """
-    y = vector("loo_i", _of_container(loo_i) if hasattr(loo_i, "groups") else loo_i)
-    labels = list(range(y.size)) if case_names is None else list(case_names)
+    held = _of_container(loo_i) if hasattr(loo_i, "groups") else None
+    given: Any = loo_i if held is None else held.values
+    y = vector("loo_i", given)
+    known: Iterable[Any] = range(y.size) if held is None else held["obs_id"].values
+    labels = list(known if case_names is None else case_names)
     if len(labels) != y.size:
         raise ValueError(f"case_names must have {y.size} names, one for each case, got {len(labels)}.")
     if worst < 0:
@@ -97,7 +101,7 @@ def plot_loo(
     return ax
 
 
-def _of_container(idata: Container) -> Any:
+def _of_container(idata: Any) -> Any:
     fit = fit_group(idata)
     check_has_cases(fit, "leave-one-out prediction")
-    return fit["loo_i"].values
+    return pointwise_loo(fit)

@@ -180,6 +180,12 @@ class Mixture:
             return ClassLeaveOneOut(mean, variance, -total, np.einsum("ki,ki...->i...", shares, np.array(each)))
         return LeaveOneOut(mean, variance, -total)
 
+    @property
+    def loo_weights(self) -> Array:
+        """Weights ``(k, n)`` of the settings without each case, which sum to one."""
+        log_weights, total = self._without_cases([part.loo.log_density for part in self.parts])
+        return np.asarray(np.exp(log_weights - total))
+
     def _without_cases(self, log_densities: Sequence[Array]) -> tuple[Array, Array]:
         """Return the logs of the weights ``(k, n)`` without each case, times a constant, and of their sums."""
         with np.errstate(divide="ignore"):  # a setting may have no weight

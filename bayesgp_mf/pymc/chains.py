@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import pymc as pm
@@ -24,6 +24,9 @@ from bayesgp_mf.hyper.result import Advance
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.pymc.target import LogTarget
 from bayesgp_mf.types import Array
+
+Sampler: TypeAlias = Literal["pymc", "nutpie"]
+"""Those that can call the inner solver."""
 
 LOOK_SECONDS = 0.5
 """Between two looks at what chains in other processes have done."""
@@ -48,7 +51,7 @@ class Sampling:
     draws: int
     tune: int
     target_accept: float
-    nuts_sampler: str
+    nuts_sampler: Sampler
 
     def run(self, seed: int, advance: Advance, *, chains: int = 1, cores: int = 1) -> Chains:
         """Run chains in this process; with nutpie ``cores`` of them at the same time, as threads."""

@@ -79,25 +79,41 @@ def kernel_to_pymc(kernel: Kernel, **parameters: Any) -> KernelCovariance:
 
 def as_cov_func(cov_func: Any) -> Any:
     """Return a covariance function of PyMC, also of a kernel of this package, or raise a ValueError."""
-    if isinstance(cov_func, Kernel):
-        return kernel_to_pymc(cov_func)
-    check_cov_func(cov_func)
-    return cov_func
+    return kernel_to_pymc(cov_func) if isinstance(cov_func, Kernel) else cov_func_of_tensors(cov_func)
 
 
-def check_cov_func(cov_func: Any) -> None:
-    """Raise a ValueError if this is no covariance function of PyMC."""
-    if not isinstance(cov_func, pm.gp.cov.BaseCovariance):
-        is_kernel = isinstance(cov_func, Kernel)
-        hint = " That is a kernel of this package already; kernel_to_pymc makes the other of it." if is_kernel else ""
-        found = (
-            f"the class {cov_func.__name__}: write it with ()"
-            if isinstance(cov_func, type)
-            else type(cov_func).__name__
-        )
-        raise ValueError(
-            f"cov_func must be a covariance function such as pm.gp.cov.ExpQuad(1, ls=1.0), got {found}.{hint}"
-        )
+def cov_func_of_tensors(cov_func: Any) -> Any:
+    """Return a covariance function of PyMC, also of a kernel of another package that has its interface.
+
+    That is: called with inputs ``(n, d)``, and perhaps others, it returns their covariances, and ``diag`` of
+    inputs their variances, as tensors of PyTensor. The kernels of ptgp are such.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if is_cov_func(cov_func):
+        return cov_func if isinstance(cov_func, pm.gp.cov.BaseCovariance) else OfOthers(cov_func)
+    hint = " That is a kernel of this package already; kernel_to_pymc makes the other of it."
+    is_class = isinstance(cov_func, type)
+    found = f"the class {cov_func.__name__}: write it with ()" if is_class else type(cov_func).__name__
+    raise ValueError(
+        f"cov_func must be a covariance function such as pm.gp.cov.ExpQuad(1, ls=1.0), got {found}."
+        + (hint if isinstance(cov_func, Kernel) else "")
+    )
+
+
+def is_cov_func(given: Any) -> bool:
+    """Tell whether this has the interface of a covariance function of PyMC; scikit-learn's kernels have its names."""
+    if isinstance(given, pm.gp.cov.BaseCovariance):
+        return True
+    if isinstance(given, type | Kernel) or not (callable(given) and callable(getattr(given, "diag", None))):
+        return False
+    try:
+        return isinstance(given(pt.dmatrix("X")), Variable)
+    except Exception:  # whatever is said of a tensor by what was made for something else
+        return False
 
 
 class OfAnyInputs(pm.gp.cov.BaseCovariance):  # type: ignore[misc]
@@ -116,6 +132,26 @@ class OfAnyInputs(pm.gp.cov.BaseCovariance):  # type: ignore[misc]
 
     def __rmul__(self, other: Any) -> Combined:
         return Combined(operator.mul, other, self)
+
+
+class OfOthers(OfAnyInputs):
+    """The kernel of another package as a covariance function of PyMC."""
+
+    def __init__(self, kernel: Any) -> None:
+        self.kernel = kernel
+        self.input_dim = getattr(kernel, "input_dim", None)
+
+    def full(self, X: Any, Xs: Any = None) -> Variable:
+        """Return the covariances ``(n, n)`` of inputs ``(n, d)``, or ``(n, m)`` with others ``(m, d)``."""
+        X, Xs = (None if inputs is None else pt.as_tensor_variable(inputs) for inputs in (X, Xs))
+        return self.kernel(X) if Xs is None else self.kernel(X, Xs)
+
+    def diag(self, X: Any) -> Variable:
+        """Return the variances ``(n,)`` at inputs ``(n, d)``."""
+        return self.kernel.diag(pt.as_tensor_variable(X))
+
+    def __repr__(self) -> str:
+        return type(self.kernel).__name__
 
 
 class Combined(OfAnyInputs):

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.container.groups import get_group
+from bayesgp_mf.container.groups import get_group, set_group
 from bayesgp_mf.container.layout import SAMPLE_DIMS
-from bayesgp_mf.container.predictions import set_draws, set_predictions
+from bayesgp_mf.container.loo import LEAVE_ONE_OUT
+from bayesgp_mf.container.predictions import NewCases, drop_variable, set_draws, set_predictions, set_stats
 from bayesgp_mf.errors import ConvergenceError, Status, UndefinedQuantityError
-from bayesgp_mf.inputs import as_inputs, as_offset, as_trials, check_same_features
+from bayesgp_mf.inputs import as_inputs, as_offset, as_pandas, as_trials, check_same_features, kind_of, row_labels
 from bayesgp_mf.likelihoods.optional import unshifted
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.processes.new_cases import check_new_cases
@@ -34,7 +35,7 @@ def sample_latent(
     gp: Marginal,
     X_new: ArrayLike | None = None,
     *,
-    pointwise: Pointwise = "leave_one_out",
+    pointwise: Pointwise | None = None,
     random_seed: int | np.random.Generator | None = None,
     progress: bool = True,
     offset: ArrayLike | None = None,
@@ -52,11 +53,12 @@ def sample_latent(
         After `Marginal.marginal_likelihood`.
     X_new : (m, d) array_like, optional
         Inputs to predict at, too.
-    pointwise : {"leave_one_out", "latent"}
-        What the group ``log_likelihood`` holds, for ``az.loo``: log p(y_i | other labels, hyperparameters), the
-        method's own leave-one-out, in which f is integrated out [1]_; or log p(y_i | f_i) of the drawn latent value.
-        The first leaves ``az.loo`` only the hyperparameters to weigh. With the second it is less reliable, as its
-        Pareto k say, and may be far off where few labels decide about a latent value.
+    pointwise : {"latent", "leave_one_out"}, optional
+        What the group ``log_likelihood`` holds: log p(y_i | f_i) of the drawn latent value, as in what `fit` returns;
+        or log p(y_i | other labels, hyperparameters), the method's own leave-one-out, in which f is integrated
+        out [1]_. By default the first, and nothing under a step likelihood, where it takes two values only. ArviZ's
+        functions expect the first; the second leaves ``az.loo`` only the hyperparameters to weigh, and counts these
+        alone as parameters. `bgp.loo` weighs the second either way, and counts all.
     random_seed : int, numpy.random.Generator or None
         Source of the draws.
     progress : bool
@@ -68,7 +70,10 @@ def sample_latent(
     -------
     InferenceData or DataTree
         ``idata`` with ``f`` in ``posterior`` (chain, draw, cases); and, under the name of the observed variable, the
-        group ``log_likelihood``, and in ``posterior_predictive`` labels drawn for the same ``f``. With ``X_new`` also
+        group ``log_likelihood``, and in ``posterior_predictive`` labels drawn for the same ``f``. In ``sample_stats``
+        ``log_p`` and ``log_q`` as in what `fit` returns, for ``az.loo_approximate_posterior``. In a group
+        ``leave_one_out``, from which `bgp.loo` and `bgp.compare` work, ``log_density``, log p(y_i | other labels,
+        hyperparameters), and ``log_density_at_training``, log p(y_i | all labels, hyperparameters). With ``X_new`` also
         the groups ``predictions`` (``f``, ``y``, and ``p``, the probability of class 1 with f integrated out) and
         ``predictions_constant_data``.
 
@@ -77,7 +82,7 @@ def sample_latent(
     ValueError
         If ``idata`` has no draws of a hyperparameter, or ``offset`` or ``trials`` is missing or not wanted.
     UndefinedQuantityError
-        If log p(y_i | f_i) is asked for under a step likelihood, where it takes two values only.
+        If ``pointwise="latent"`` is asked for under a step likelihood.
     ConvergenceError
         If the inner solver finds no solution at a draw.
 
@@ -86,8 +91,8 @@ def sample_latent(
     .. [1] Vehtari, A., Mononen, T., Tolvanen, V., Sivula, T., & Winther, O. (2016). Bayesian leave-one-out
        cross-validation approximations for Gaussian latent variable models. JMLR 17(103), 1-38.
     """
-    if pointwise not in ("latent", "leave_one_out"):
-        raise ValueError(f"pointwise must be 'leave_one_out' or 'latent', got {pointwise!r}.")
+    if pointwise not in ("latent", "leave_one_out", None):
+        raise ValueError(f"pointwise must be 'latent', 'leave_one_out' or None, got {pointwise!r}.")
     posterior = get_group(idata, "posterior")
     missing = [name for name in gp.hyperparameters if name not in posterior]
     if missing:
@@ -95,8 +100,9 @@ def sample_latent(
     values = {name: posterior[name].transpose(*SAMPLE_DIMS, ...).values for name in gp.hyperparameters}
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
     rng = as_generator(random_seed)
-    check_same_features(gp.observed.features, X_new)
-    table, X_new = X_new, None if X_new is None else as_inputs("X_new", X_new)
+    kind, table = kind_of(X_new), as_pandas("X_new", X_new)
+    check_same_features(gp.observed.features, table)
+    X_new = None if table is None else as_inputs("X_new", table)
     m = 0 if X_new is None else len(X_new)
     given = {"offset": as_offset(offset, table, m, "X_new"), "trials": as_trials(trials, table, m)}
     new_cases = {key: known for key, known in given.items() if known is not None}
@@ -109,7 +115,12 @@ def sample_latent(
             except FAILURES as reason:
                 text = f"there is no solution at chain {at[0]}, draw {at[1]}: {reason}"
                 raise ConvergenceError(text, Status.NO_VALID_STEP) from reason
-            rows.append(_draw(process, pointwise, rng))
+            rows.append(_draw(process, rng))
+            if pointwise == "latent" and not np.any(rows[-1]["slope"]):
+                raise UndefinedQuantityError(
+                    "under a step likelihood log p(y|f) takes two values only, and importance weights with it. Use "
+                    "pointwise='leave_one_out', which integrates f out."
+                )
             if X_new is not None:
                 check_new_cases(process.problem.likelihood, new_cases)
                 new_rows.append(_draw_new(replace(process, new_cases=new_cases), X_new, rng))
@@ -117,28 +128,39 @@ def sample_latent(
     drawn, name = _stack(rows, shape), gp.observed.name
     targets = (drawn["y"] > 0).astype(np.int64) if gp.observed.class_names else drawn["y"]
     set_draws(idata, name, "posterior", "f", drawn["f"])
-    set_draws(idata, name, "log_likelihood", name, drawn["log_likelihood"], {"pointwise": pointwise})
     set_draws(idata, name, "posterior_predictive", name, targets)
+    for variable in ("log_density", "log_density_at_training"):
+        set_draws(idata, name, LEAVE_ONE_OUT, variable, drawn[variable])
+    set_group(idata, LEAVE_ONE_OUT, get_group(idata, LEAVE_ONE_OUT).assign_attrs(observed=name))
+    for variable in ("log_p", "log_q"):
+        set_stats(idata, variable, drawn[variable][..., 0])
+    if pointwise == "leave_one_out":
+        set_draws(idata, name, "log_likelihood", name, drawn["log_density"], {"pointwise": pointwise})
+    elif np.any(drawn["slope"]):
+        set_draws(idata, name, "log_likelihood", name, drawn["log_likelihood"], {"pointwise": "latent"})
+    else:  # and what PyMC has there, of all labels at once, is none of single ones
+        drop_variable(idata, "log_likelihood", name)
     if X_new is not None:
-        set_predictions(idata, X_new, {}, _stack(new_rows, shape), gp.observed.class_names, by_case=new_cases)
+        cases = NewCases(X_new, row_labels(table), kind)
+        features = None if gp.observed.features is None else np.array(gp.observed.features)
+        predicted, names = _stack(new_rows, shape), gp.observed.class_names
+        set_predictions(idata, cases, {}, predicted, names, features, by_case=new_cases)
     return idata
 
 
-def _draw(process: Posterior, pointwise: Pointwise, rng: np.random.Generator) -> dict[str, Array]:
-    """Draw f and targets for it, ``(n,)`` each, and return them with the pointwise log-likelihood."""
-    problem, likelihood = process.problem, unshifted(process.problem.likelihood)
-    f = process.draw(1, rng).f[0]
-    log_prob = likelihood.log_prob(problem.t, f)
-    if pointwise == "leave_one_out":
-        log_likelihood = process.loo.log_density
-    elif np.any(log_prob.d1):
-        log_likelihood = log_prob.value
-    else:
-        raise UndefinedQuantityError(
-            "under a step likelihood log p(y|f) takes two values only, and importance weights with it. Use "
-            "pointwise='leave_one_out', which integrates f out."
-        )
-    return {"f": f, "y": likelihood.sample(f, rng), "log_likelihood": log_likelihood}
+def _draw(process: Posterior, rng: np.random.Generator) -> dict[str, Array]:
+    """Draw f and targets for it, ``(n,)`` each, and return them with what is known of them: ``(n,)`` or ``(1,)``."""
+    f, log_likelihood, log_p, log_q = process.draw(1, rng)
+    return {
+        "f": f[0],
+        "y": unshifted(process.problem.likelihood).sample(f[0], rng),
+        "log_likelihood": log_likelihood.value[0],
+        "slope": log_likelihood.d1[0],
+        "log_p": log_p,
+        "log_q": log_q + process.log_evidence,
+        "log_density": process.loo.log_density,
+        "log_density_at_training": process.log_density_at_training,
+    }
 
 
 def _draw_new(process: Posterior, X_new: Array, rng: np.random.Generator) -> dict[str, Array]:

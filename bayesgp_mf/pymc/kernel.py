@@ -16,7 +16,7 @@ from pytensor.graph.basic import Variable
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.kernels.values import positive
-from bayesgp_mf.pymc.covariance import check_cov_func
+from bayesgp_mf.pymc.covariance import OfOthers, cov_func_of_tensors
 from bayesgp_mf.pymc.graph import free_inputs, interpret
 from bayesgp_mf.pymc.priors import prior_of, start_of
 from bayesgp_mf.types import Array
@@ -28,8 +28,9 @@ def kernel_from_pymc(cov_func: Any, **values: ArrayLike) -> PymcKernel:
     Parameters
     ----------
     cov_func : pymc.gp.cov.BaseCovariance
-        Any covariance function. Numbers in it stay as they are; named tensors (``pt.scalar("lengthscale")``,
-        ``pt.vector("lengthscales")``) and random variables become parameters under their names.
+        Any covariance function, also a kernel of ptgp, which has the same interface. Numbers in it stay as they are;
+        named tensors (``pt.scalar("lengthscale")``, ``pt.vector("lengthscales")``) and random variables become
+        parameters under their names.
     **values : array_like
         A value > 0 for each of these parameters.
 
@@ -77,8 +78,7 @@ class Covariance:
     """A covariance function of PyMC as NumPy functions of inputs and parameters, compiled when first used."""
 
     def __init__(self, cov_func: Any) -> None:
-        check_cov_func(cov_func)
-        self.cov_func = cov_func
+        self.cov_func = cov_func = cov_func_of_tensors(cov_func)
         self._X, self._other = pt.dmatrix("X"), pt.dmatrix("other")
         self.parameters: dict[str, Variable] = free_inputs([cov_func(self._X)])
         self.parameters.pop("X")
@@ -245,4 +245,6 @@ class PymcKernel(Kernel):
 
     def __repr__(self) -> str:
         values = [f"{name}={value.tolist()!r}" for name, value in self._values.items()]
-        return f"{type(self).__name__}({', '.join([type(self._covariance.cov_func).__name__, *values])})"
+        cov_func = self._covariance.cov_func
+        called = repr(cov_func) if isinstance(cov_func, OfOthers) else type(cov_func).__name__
+        return f"{type(self).__name__}({', '.join([called, *values])})"

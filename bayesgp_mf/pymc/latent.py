@@ -3,7 +3,8 @@ r"""The exact model: the same Gaussian process with its latent values as variabl
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pymc as pm
@@ -11,20 +12,22 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.inputs import as_inputs, check_same_cases, encode_targets
-from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.inputs import as_inputs, as_pandas, check_same_cases, encode_targets, row_labels
+from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood, Probit
 from bayesgp_mf.likelihoods.optional import log_prob_graph, with_parameters
 from bayesgp_mf.pymc.covariance import as_cov_func
+from bayesgp_mf.pymc.graph import interpreted
 from bayesgp_mf.pymc.marginal import JITTER
 from bayesgp_mf.pymc.mean import Mean
 from bayesgp_mf.pymc.parameters import split_parameters
+from bayesgp_mf.types import Array
 
 
 def latent_model(
     X: Any,
     y: Any,
     cov_func: Any,
-    likelihood: Likelihood = Probit(),
+    likelihood: AnyLikelihood = Probit(),
     *,
     mean_func: Any = None,
     jitter: float = JITTER,
@@ -59,6 +62,10 @@ def latent_model(
         The model in context, in which random variables of ``cov_func`` must be, or a new one. With ``f`` ``(n,)``, the
         latent values, made from white ones, and ``y`` ``(n,)``, labels observed as 0/1.
 
+    See Also
+    --------
+    latent_conditional : The latent values at new inputs.
+
     Examples
     --------
     >>> import numpy as np, pymc as pm
@@ -72,16 +79,85 @@ def latent_model(
     """
     cov_func = as_cov_func(cov_func)
     check_same_cases(X, y)
+    labels = row_labels(as_pandas("X", X))
     X = as_inputs("X", X)
     targets, _ = encode_targets(y, X.shape[0], likelihood)
     model = pm.Model.get_context(error_if_none=False)
     model = pm.Model() if model is None else model
     with model:
-        model.add_coord("obs_id", np.arange(X.shape[0]))
+        model.add_coord("obs_id", np.arange(X.shape[0]) if labels is None else labels)
         mean = pm.gp.mean.Zero() if mean_func is None else Mean(mean_func)
         f = pm.gp.Latent(mean_func=mean, cov_func=cov_func).prior("f", X, jitter=jitter, dims="obs_id")
         observe("y", f, targets, likelihood, dims="obs_id", **parameters)
+    _processes[model] = _Process(X, cov_func, mean)
     return model
+
+
+class _Process(NamedTuple):
+    X: Array
+    cov_func: Any
+    mean_func: Any
+
+
+_processes: WeakKeyDictionary[pm.Model, _Process] = WeakKeyDictionary()
+
+
+def latent_conditional(name: str, X_new: Any, *, jitter: float = JITTER, **kwargs: Any) -> Variable:
+    """Add the latent values at new inputs to a model of `latent_model`, which is in context, and return their variable.
+
+    Call it after sampling, for ``pm.sample_posterior_predictive(idata, var_names=[name])``.
+
+    Parameters
+    ----------
+    name : str
+        Of the variable.
+    X_new : (m, d) array_like or pm.Data
+        Inputs.
+    jitter : float
+        Added to the diagonals of covariances that are factorised: that which `latent_model` had.
+    **kwargs
+        For ``pm.MvNormal``, such as ``dims``.
+
+    Returns
+    -------
+    TensorVariable
+        (m,), Gaussian: the prior at X_new given the latent values ``f`` of the training cases.
+
+    Raises
+    ------
+    ValueError
+        If the model in context is none that `latent_model` made.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> from bayesgp_mf.pymc import latent_conditional, latent_model
+    >>> X = np.linspace(-2, 2, 20)[:, None]
+    >>> model = latent_model(X, X[:, 0] > 0, pm.gp.cov.ExpQuad(1, ls=1.0))
+    >>> with model:
+    ...     f_new = latent_conditional("f_new", [[-1.0], [1.0]])
+    >>> f_new.name, f_new.ndim
+    ('f_new', 1)
+    """
+    model = pm.modelcontext(None)
+    if model not in _processes:
+        raise ValueError(
+            "the model in context has no latent process that could be continued: call latent_conditional in a model "
+            "of latent_model, in the process that made it."
+        )
+    X, cov_func, mean_func = _processes[model]
+    X_new = X_new if isinstance(X_new, Variable) else as_inputs("X_new", X_new)
+    f = model["f"]
+    root = pt.linalg.cholesky(cov_func(X) + jitter * pt.eye(X.shape[0]))
+    white, cross = (
+        pt.linalg.solve_triangular(root, value, lower=True, b_ndim=value.type.ndim)
+        for value in (f - mean_func(X), cov_func(X, X_new))
+    )
+    mean = mean_func(X_new) + cross.T @ white
+    covariance = cov_func(X_new) - cross.T @ cross
+    covariance = 0.5 * (covariance + covariance.T) + jitter * pt.eye(covariance.shape[0])
+    mean, covariance = interpreted([mean, covariance], known=[f])
+    return pm.MvNormal(name, mu=mean, cov=covariance, **kwargs)
 
 
 def observe(

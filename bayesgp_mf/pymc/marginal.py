@@ -15,14 +15,25 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 
 from bayesgp_mf.inference.solution import Control, check_control
-from bayesgp_mf.inputs import as_inputs, as_offset, as_weights, check_same_cases, encode_targets, feature_names
-from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.inputs import (
+    as_inputs,
+    as_offset,
+    as_pandas,
+    as_weights,
+    check_same_cases,
+    check_same_features,
+    encode_targets,
+    feature_names,
+    row_labels,
+)
+from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood, Probit
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.factors import psd_root
+from bayesgp_mf.methods import MethodName
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.pymc.covariance import Combined, as_cov_func
-from bayesgp_mf.pymc.graph import free_inputs, interpret
+from bayesgp_mf.pymc.graph import free_inputs, interpret, interpreted
 from bayesgp_mf.pymc.kernel import Covariance, PymcKernel
 from bayesgp_mf.pymc.mean import Mean, sum_of_means
 from bayesgp_mf.pymc.op import LatentPosterior, LogEvidence
@@ -118,8 +129,8 @@ class Marginal:
     def __init__(
         self,
         cov_func: Any,
-        likelihood: Likelihood = Probit(),
-        method: str = "tap",
+        likelihood: AnyLikelihood = Probit(),
+        method: MethodName = "tap",
         *,
         mean_func: Any = None,
         control: Control = Control(),
@@ -202,7 +213,7 @@ class Marginal:
         offset, weights : (n,) array_like, optional
             Of each case, as `fit` has them: numbers, of the cases of X, which then are not to be replaced by others.
         dims : str, optional
-            Name of the dimension of the cases.
+            Name of the dimension of the cases, whose coordinate, unless the model has one, are the row labels of X.
 
         Returns
         -------
@@ -210,12 +221,16 @@ class Marginal:
             Labels 0/1. Drawn without data (``pm.sample_prior_predictive``) they are those of functions from the prior.
         """
         binary, features = self.likelihood.targets == "binary", None
+        X, y = as_pandas("X", X), as_pandas("y", y)
         table, n = X, len(X.get_value() if isinstance(X, SharedVariable) else X)
         of_cases = by_case(self.likelihood, as_offset(offset, table, n), as_weights(weights, table, n))
         self._set_operations(of_cases)
         if not isinstance(X, SharedVariable):
             check_same_cases(X, y)
             features, X = feature_names("X", X), as_inputs("X", X)
+            model, labels = pm.modelcontext(None), row_labels(table)
+            if isinstance(dims, str) and dims not in model.coords:
+                model.add_coord(dims, np.arange(n) if labels is None else labels)
         class_names: tuple[str, ...] = ("0", "1") if binary else ()
         if not isinstance(y, SharedVariable):
             targets, class_names = encode_targets(
@@ -279,12 +294,17 @@ class Marginal:
         """
         total = self._total(given)
         X, (alpha, correction) = total.observed.X, total.latent_posterior()
+        if not isinstance(X_new, Variable):
+            X_new = as_pandas("X_new", X_new)
+            check_same_features(total.observed.features, X_new)
+            X_new = as_inputs("X_new", X_new)
         cross = self.cov_func(X, X_new)
         covariance = self.cov_func(X_new) - cross.T @ correction @ cross
         covariance = 0.5 * (covariance + covariance.T) + jitter * pt.eye(covariance.shape[0])
         mean = cross.T @ alpha
         if self.mean_func is not None:
             mean = mean + self.mean_func(X_new)
+        mean, covariance = interpreted([mean, covariance])  # PyTensor would compile for a minute
         return pm.MvNormal(name, mu=mean, cov=covariance, **kwargs)
 
     def latent_posterior(self) -> tuple[Variable, Variable]:

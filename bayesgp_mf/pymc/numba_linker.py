@@ -10,6 +10,7 @@ from pytensor.graph.basic import Apply
 from pytensor.link.numba.dispatch.basic import generate_fallback_impl, numba_funcify
 
 from bayesgp_mf.pymc.covariance import AtKernel
+from bayesgp_mf.pymc.graph import Interpreted
 from bayesgp_mf.pymc.op import Inference
 from bayesgp_mf.pymc.target import LogTarget
 
@@ -24,3 +25,4 @@ def _call_python(op: Any, node: Apply, **kwargs: Any) -> Callable[..., Any]:
 numba_funcify.register(Inference)(_call_python)
 numba_funcify.register(AtKernel)(_call_python)
 numba_funcify.register(LogTarget)(_call_python)
+numba_funcify.register(Interpreted)(_call_python)

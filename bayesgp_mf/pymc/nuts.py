@@ -7,7 +7,7 @@ import time
 import warnings
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 from joblib import cpu_count
@@ -18,10 +18,10 @@ from bayesgp_mf.hyper.default_priors import with_default_priors
 from bayesgp_mf.hyper.optimise import no_solution
 from bayesgp_mf.hyper.result import Advance
 from bayesgp_mf.inputs import check_positive_integers
-from bayesgp_mf.pymc.chains import Chains, Sampling, run_chains
+from bayesgp_mf.pymc.chains import Chains, Sampler, Sampling, run_chains
 from bayesgp_mf.types import Array
 
-SAMPLERS = ("pymc", "nutpie")
+SAMPLERS: tuple[Sampler, ...] = get_args(Sampler)
 """PyMC's samplers that can call back to Python; the others compile the density for JAX."""
 USUAL_STEPS = 7
 """Leapfrog steps of a trajectory, to guess how long chains take."""
@@ -77,13 +77,13 @@ class Nuts:
     {'chain': 2, 'draw': 30}
     """
 
-    name: ClassVar[str] = "nuts"
+    name = "nuts"
     averages: ClassVar[bool] = True
     draws: int = 500
     tune: int = 500
     chains: int = 2
     target_accept: float = 0.8
-    nuts_sampler: str = "pymc"
+    nuts_sampler: Sampler = "pymc"
     cores: int | None = None
 
     def __post_init__(self) -> None:
@@ -143,7 +143,7 @@ class Nuts:
         models = tuple(target.model_at(draw) for draw in draws)
         weights = np.full(len(models), 1.0 / len(models))
         judged = target.less_log_prior(lp, draws)
-        return HyperResult(models, weights, self.chains, True, stats, record, judged=judged)
+        return HyperResult(models, weights, self.chains, True, stats, record, judged=judged, priors=target.priors)
 
     def _at_once(self, objective: Objective, start: Array) -> int:
         """Return how many chains to run at the same time."""

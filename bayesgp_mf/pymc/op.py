@@ -20,11 +20,11 @@ from pytensor.graph.op import Op
 from bayesgp_mf.hyper.objective import NO_SOLUTION
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Solution
-from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood
 from bayesgp_mf.likelihoods.optional import with_parameters
 from bayesgp_mf.likelihoods.shifted import Shifted
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.methods import get_method
+from bayesgp_mf.methods import MethodName, get_method
 from bayesgp_mf.pymc.mean import check_mean, mean_gradient
 from bayesgp_mf.pymc.parameters import check_differentiable, check_parameters, check_single_latent, parameter_gradient
 from bayesgp_mf.types import Array
@@ -46,11 +46,11 @@ class Inference(Op):  # type: ignore[misc]
 
     def __init__(
         self,
-        likelihood: Likelihood,
+        likelihood: AnyLikelihood,
         *,
         parameters: Sequence[str] = (),
         with_mean: bool = False,
-        method: str = "tap",
+        method: MethodName = "tap",
         control: Control = Control(),
     ) -> None:
         check_single_latent(likelihood)
@@ -186,11 +186,11 @@ class LogEvidence(Inference):
 
     def __init__(
         self,
-        likelihood: Likelihood,
+        likelihood: AnyLikelihood,
         *,
         parameters: Sequence[str] = (),
         with_mean: bool = False,
-        method: str = "tap",
+        method: MethodName = "tap",
         control: Control = Control(),
         on_failure: Literal["reject", "raise"] = "reject",
     ) -> None:

@@ -11,7 +11,7 @@ from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
-from bayesgp_mf.diagnostics.orthant_moves import get_move
+from bayesgp_mf.diagnostics.orthant_moves import MoveName, get_move
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.matrices.factors import cholesky
 from bayesgp_mf.types import Array
@@ -81,7 +81,7 @@ class OrthantStep(BlockedStep):  # type: ignore[misc]
     _state_class = OrthantStepState
 
     def __init__(
-        self, vars: Any, t: Any, *, move: str = "reflect", model: Any = None, rng: Any = None, blocked: bool = True
+        self, vars: Any, t: Any, *, move: MoveName = "reflect", model: Any = None, rng: Any = None, blocked: bool = True
     ) -> None:
         if not blocked:
             raise ValueError("blocked must be True: latent values are drawn jointly.")

@@ -28,8 +28,10 @@ from bayesgp_mf.errors import (
 from bayesgp_mf.fitting import fit as fit_here
 from bayesgp_mf.fitting import posterior
 from bayesgp_mf.hyper import Strategy
+from bayesgp_mf.hyper.registry import SearchName
 from bayesgp_mf.inference.assembly import assemble_inducing, check_inducing
 from bayesgp_mf.inference.inducing import Inducing
+from bayesgp_mf.inference.problem import status_in_words
 from bayesgp_mf.inference.solution import Control, Info, check_control
 from bayesgp_mf.inputs import (
     as_inducing,
@@ -41,7 +43,7 @@ from bayesgp_mf.inputs import (
     warn_of_scale,
 )
 from bayesgp_mf.kernels import Kernel, log_gradient, log_vector, with_log_vector
-from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood, Probit
 from bayesgp_mf.likelihoods.optional import known_sites
 from bayesgp_mf.matrices.factors import cholesky
 from bayesgp_mf.matrices.inducing import independent_points
@@ -188,10 +190,10 @@ def look(rows: Rows, asked: _Asked) -> dict[str, Any]:
 def fit(
     table: Table,
     kernel: Any,
-    likelihood: Likelihood = Probit(),
+    likelihood: AnyLikelihood = Probit(),
     *,
     inducing: int | ArrayLike | Inducing = 500,
-    hyper: str | Strategy | None = None,
+    hyper: SearchName | Strategy | None = None,
     refine: int = 0,
     positive: Any = None,
     client: Any = None,
@@ -291,8 +293,8 @@ def fit(
             solution, gradient = _solved(backend, model, control, advance, after, known_posterior)
     if solution.info.status is not Status.CONVERGED:
         warn(
-            f"tap on shards: {solution.info.status.value} What is returned is no solution: residual "
-            f"{solution.info.residual:.2g} after {solution.info.n_iterations} rounds, tolerance "
+            f"tap on shards: {status_in_words(solution.info.status, likelihood, tap.name)} What is returned is no "
+            f"solution: residual {solution.info.residual:.2g} after {solution.info.n_iterations} rounds, tolerance "
             f"{control.tolerance:.2g}.",
             ConvergenceWarning,
         )

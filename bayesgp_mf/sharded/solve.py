@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status, UndefinedQuantityError
+from bayesgp_mf.inference.problem import status_in_words
 from bayesgp_mf.inference.solution import Control, Info
 from bayesgp_mf.likelihoods.optional import known_sites
 from bayesgp_mf.matrices.factors import cholesky, symmetric, triangular_inverse
@@ -204,7 +205,7 @@ def _solve(rounds: _Rounds, control: Control, advance: Callable[[str], None]) ->
         posterior, found = rounds.both(taken, None, 0.0, False)  # where the last step that was taken led
         if posterior is not None and found is not None and not found["refused"] and not found["lost"]:
             return _solution(rounds, posterior, found, linear, Info(status, iteration, float(found["size"])))
-    raise _unsolved(status, smallest, iteration)
+    raise _unsolved(status_in_words(status, rounds.model.likelihood, "tap"), status, smallest, iteration)
 
 
 def _solution(rounds: _Rounds, posterior: _Posterior, found: Answer, linear: bool, info: Info) -> ShardedSolution:
@@ -283,7 +284,5 @@ def _weights(products: Array) -> Array | None:
     return np.asarray(scale * solved)
 
 
-def _unsolved(status: Status, residual: float, iterations: int) -> ConvergenceError:
-    return ConvergenceError(
-        f"tap: {status.value} (residual {residual:.2g} after {iterations} rounds on shards)", status
-    )
+def _unsolved(what: str, status: Status, residual: float, iterations: int) -> ConvergenceError:
+    return ConvergenceError(f"tap: {what} (residual {residual:.2g} after {iterations} rounds on shards)", status)

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.tables import as_numbers, check_same_cases, feature_names
 from bayesgp_mf.seam.sending import uncomputed
 from bayesgp_mf.streams.arguments import in_range
@@ -174,6 +175,7 @@ def from_arrays(parts: Sequence[tuple[Any, Any]]) -> Table:
     pairs = list(parts) if isinstance(parts, Iterable) else []
     if not pairs or not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
         raise ValueError(f"parts must be a list of pairs (X, y), with at least one, got {type(parts).__name__}.")
+    pairs = [(as_pandas("X", X), as_pandas("y", y)) for X, y in pairs]
     columns = [feature_names("X", X) for X, _ in pairs]
     for k, (X, y) in enumerate(pairs):
         check_same_cases(X, y)

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Collection, Mapping
+from typing import Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from bayesgp_mf.hyper import Prior, Strategy
+from bayesgp_mf.hyper.registry import HyperName
+from bayesgp_mf.inference.inducing import Inducing
+from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import Probit, Softmax
+from bayesgp_mf.likelihoods import AnyLikelihood, Probit, Softmax
+from bayesgp_mf.methods import MethodName
 from bayesgp_mf.one_vs_rest import OneVsRest
 from bayesgp_mf.sklearn.defaults import VARIANCE, default_kernel
-from bayesgp_mf.sklearn.estimator import GPEstimator, is_streamed
+from bayesgp_mf.sklearn.estimator import GPEstimator, rows, where_streamed
 from bayesgp_mf.sklearn.fitted import EachClass, Streamed, Whole
 from bayesgp_mf.types import Array
 
-ONE_VS_REST, SOFTMAX = "one_vs_rest", "softmax"
+MultiClass: TypeAlias = Literal["one_vs_rest", "softmax"]
+ONE_VS_REST: Final = "one_vs_rest"
+SOFTMAX: Final = "softmax"
 
 
 class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -74,20 +83,22 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
            [0.95, 0.05]])
     """
 
+    classes_: NDArray[Any]
+
     def __init__(
         self,
         kernel: Any = None,
-        likelihood: Any = None,
+        likelihood: AnyLikelihood | None = None,
         *,
-        multi_class: str = ONE_VS_REST,
-        method: Any = None,
-        hyper: Any = "evidence",
-        priors: Any = None,
-        bounds: Any = None,
-        fixed: Any = (),
+        multi_class: MultiClass = ONE_VS_REST,
+        method: MethodName | Solver | None = None,
+        hyper: HyperName | Strategy | None = "evidence",
+        priors: Mapping[str, Prior] | None = None,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        fixed: Collection[str] = (),
         starts: int | None = None,
-        inducing: Any = None,
-        control: Any = None,
+        inducing: int | ArrayLike | Inducing | None = None,
+        control: Control | None = None,
         budget: int | None = 200,
         draws: int = 250,
         random_state: Any = None,
@@ -115,7 +126,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         Parameters
         ----------
         X : (n, d) array_like
-            Inputs, finite: numbers, or a data frame of numbers.
+            Inputs, finite: an array of numbers, or a data frame, whose columns of text go to `Categorical` kernels.
         y : (n,) array_like
             Labels of two classes or more.
         sample_weight : (n,) array_like, optional
@@ -126,10 +137,10 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         ValueError
             If an argument or a parameter is malformed, or there are fewer than two classes.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        X, y = self._checked(X, y)
         check_classification_targets(y)
-        some, weights = self._begin(X.shape[0], sample_weight)
-        X, y = X[some], y[some]
+        some, weights = self._begin(X, sample_weight)
+        X, y = rows(X, some), y[some]
         self.classes_ = np.unique(y)
         if self.classes_.size < 2:
             raise ValueError(
@@ -145,7 +156,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
             self._keep(self._together(each))
         return self
 
-    @available_if(is_streamed)  # type: ignore[untyped-decorator]
+    @where_streamed
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from more cases, which are then forgotten: a `streams.Stream`, of at most ``budget`` basis inputs.
 
@@ -161,9 +172,9 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
             All labels there will be; the first call needs them.
         """
         known = vars(self).get("_fitted")
-        X, y = validate_data(self, X, y, dtype=np.float64, reset=known is None)
+        X, y = self._checked(X, y, reset=known is None)
         check_classification_targets(y)
-        some, weights = self._begin(X.shape[0], sample_weight)
+        some, weights = self._begin(X, sample_weight)
         if known is None:
             if classes is None:
                 raise ValueError("classes must be given at the first call of partial_fit: all labels there will be.")
@@ -174,7 +185,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
             raise ValueError(f"classes must be those of the first call, {self.classes_.tolist()}, got {list(classes)}.")
         if unknown := sorted({str(label) for label in y} - {str(label) for label in self.classes_}):
             raise ValueError(f"y has labels that are none of the classes {self.classes_.tolist()}: {unknown[:5]}.")
-        X, y = X[some], y[some]
+        X, y = rows(X, some), y[some]
         binary = self.classes_.size == 2
         if isinstance(known, Whole) and not binary:
             raise ValueError(
@@ -202,13 +213,15 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         with np.errstate(divide="ignore"):  # a probability may be zero
             return np.log(self.predict_proba(X))
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable label ``(m,)`` of each new case."""
         check_is_fitted(self)
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        labels: NDArray[Any] = self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        return labels
 
-    def _as_given(self, targets: Any) -> Any:
-        return self.classes_[targets.astype(np.intp)]
+    def _as_given(self, targets: NDArray[Any]) -> NDArray[Any]:
+        labels: NDArray[Any] = self.classes_[targets.astype(np.intp)]
+        return labels
 
     def _default_kernel(self) -> Kernel:
         return default_kernel(self.n_features_in_, self.bounds, VARIANCE)

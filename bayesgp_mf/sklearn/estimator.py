@@ -3,35 +3,52 @@
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from bayesgp_mf.container.held import describe_kernel, describe_likelihood, describe_method
 from bayesgp_mf.fitting import fit, posterior
-from bayesgp_mf.hyper import get_strategy
+from bayesgp_mf.hyper import Prior, Strategy, get_strategy
 from bayesgp_mf.hyper.model import Model
+from bayesgp_mf.hyper.registry import SEARCHES, HyperName
 from bayesgp_mf.hyper.strategy import Restartable, averages
+from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.solution import Control
-from bayesgp_mf.inputs import as_kernel, as_names, check_positive_integers
-from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.methods import get_method
+from bayesgp_mf.inference.solver import Solver
+from bayesgp_mf.inputs import (
+    as_inputs,
+    as_inputs_of,
+    as_kernel,
+    as_names,
+    as_pandas,
+    check_positive_integers,
+    check_same_cases,
+    feature_names,
+    holds_text,
+)
+from bayesgp_mf.kernels import Gaussian, Kernel
+from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood
+from bayesgp_mf.methods import MethodName, get_method
 from bayesgp_mf.sklearn.defaults import default_priors
-from bayesgp_mf.sklearn.fitted import CHAINS, Fitted, Streamed, Whole
+from bayesgp_mf.sklearn.fitted import CHAINS, Fitted, Learned, Streamed, Whole
 from bayesgp_mf.streams import Stream
-from bayesgp_mf.streams.stream import SEARCHES
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
-    from bayesgp_mf.container.groups import Container
-    from bayesgp_mf.kernels import Kernel
+    from bayesgp_mf.container.groups import Container, LooEstimate
 
 LARGEST_SEED = 2**31 - 1
+
+M = TypeVar("M", bound=Callable[..., Any])
 
 
 class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn has no types
@@ -43,18 +60,18 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
     def __init__(
         self,
         kernel: Any = None,
-        likelihood: Any = None,
+        likelihood: AnyLikelihood | None = None,
         *,
-        method: Any = None,
-        hyper: Any = "evidence",
-        priors: Any = None,
-        bounds: Any = None,
-        fixed: Any = (),
-        starts: Any = None,
-        inducing: Any = None,
-        control: Any = None,
-        budget: Any = 200,
-        draws: Any = 250,
+        method: MethodName | Solver | None = None,
+        hyper: HyperName | Strategy | None = "evidence",
+        priors: Mapping[str, Prior] | None = None,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        fixed: Collection[str] = (),
+        starts: int | None = None,
+        inducing: int | ArrayLike | Inducing | None = None,
+        control: Control | None = None,
+        budget: int | None = 200,
+        draws: int = 250,
         random_state: Any = None,
     ) -> None:
         self.kernel = kernel
@@ -88,7 +105,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         return self
 
     @property
-    def posterior_(self) -> Any:
+    def posterior_(self) -> Learned:
         """The posterior process; after ``partial_fit`` the stream; of one against the rest, an `OneVsRest`."""
         return self._learned("posterior_").posterior
 
@@ -103,7 +120,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         return self._learned("log_evidence_").log_evidence
 
     @property
-    def loo_(self) -> Any:
+    def loo_(self) -> LooEstimate:
         """Leave-one-out log predictive density, as ArviZ's ``ELPDData``: see `bayesgp_mf.loo`."""
         return self._learned("loo_").loo()
 
@@ -119,7 +136,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
     def __sklearn_is_fitted__(self) -> bool:
         return "_fitted" in vars(self)
 
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Any:
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> NDArray[Any]:
         """Draw targets at new cases jointly from the posterior, noise and all.
 
         Parameters
@@ -142,7 +159,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         return self._as_given(fitted.sample(X, int(n_samples), rng).T)
 
     @abc.abstractmethod
-    def _as_given(self, targets: Any) -> Any:
+    def _as_given(self, targets: NDArray[Any]) -> NDArray[Any]:
         """Return targets in the units, or with the labels, that ``fit`` was given."""
 
     @abc.abstractmethod
@@ -160,13 +177,39 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
 
     def _new(self, X: Any) -> Array:
         """Return new inputs as numbers ``(m, d)``, checked against those of the fit."""
-        return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
+        table = as_pandas("X", X)
+        if isinstance(table, pd.DataFrame):
+            table = pd.DataFrame(self._fitted.new_inputs(table), columns=table.columns)
+        return np.asarray(validate_data(self, table, reset=False, dtype=np.float64))
 
-    def _begin(self, n: int, sample_weight: Any) -> tuple[Any, Array | None]:
+    def _checked(self, X: Any, y: Any, *, reset: bool = True, **options: Any) -> tuple[Any, Any]:
+        """Return inputs and targets as scikit-learn wants them, the inputs as a data frame if their columns have names.
+
+        One that holds text stays as it is, for the kernels that tell groups; a stream refuses it, since a group that
+        comes later has no code. Further options are those of scikit-learn's ``validate_data``.
+        """
+        table, y = as_pandas("X", X), as_pandas("y", y)
+        check_same_cases(table, y)
+        if not isinstance(table, pd.DataFrame):
+            checked, y = validate_data(self, table, y, dtype=np.float64, reset=reset, **options)
+            return checked, y
+        has_text = holds_text(table)
+        numbers = pd.DataFrame(self._coded(table) if has_text else as_inputs("X", table))
+        checked, y = validate_data(self, numbers.set_axis(table.columns, axis=1), y, reset=reset, **options)
+        return table if has_text else self._named(np.asarray(checked), table.index), y
+
+    def _coded(self, table: pd.DataFrame) -> Array:
+        """Return inputs as numbers, columns of text as codes, or raise an error that names one no kernel can read."""
+        kernel = Gaussian() if self.kernel is None else as_kernel(self.kernel, tuned=self.hyper is not None)
+        return as_inputs_of(kernel.with_column_names(feature_names("X", table)), table)[0]
+
+    def _begin(self, X: Any, sample_weight: Any) -> tuple[Any, Array | None]:
         """Return which cases count at all, and the weights ``(n,)`` of those, or None if all are 1."""
         self._seed = _seed(self.random_state)
         if sample_weight is None:
             return slice(None), None
+        n, sample_weight = len(X), as_pandas("sample_weight", sample_weight)
+        check_same_cases(X, sample_weight, "X", "sample_weight")
         weights = np.asarray(sample_weight, dtype=np.float64)
         if weights.shape == ():
             weights = np.full(n, float(weights))
@@ -179,7 +222,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
             raise ValueError("sample_weight is zero for all cases, which leaves none to learn from.")
         return some, None if np.all(weights[some] == 1.0) else weights[some]
 
-    def _solved(self, X: Array, y: Any, likelihood: Likelihood, weights: Array | None, **options: Any) -> Whole:
+    def _solved(self, X: Any, y: Any, likelihood: Likelihood, weights: Array | None, **options: Any) -> Whole:
         """Return what all cases say, at the hyperparameters that they speak for."""
         kernel = self._default_kernel() if self.kernel is None else self.kernel
         strategy = None if self.hyper is None else get_strategy(self.hyper)
@@ -194,7 +237,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
             starts = 1
         solver = get_method("tap" if self.method is None else self.method, likelihood)
         idata = fit(
-            self._with_names(X),
+            X,
             y,
             kernel,
             likelihood,
@@ -230,7 +273,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         return {**default_priors(model.params, without), **given}
 
     def _streamed(
-        self, known: Fitted | None, X: Array, y: Any, weights: Array | None, likelihood: Likelihood
+        self, known: Fitted | None, X: Any, y: Any, weights: Array | None, likelihood: Likelihood
     ) -> Streamed:
         """Return what a batch adds to what is known: nothing, a stream, or all cases of ``fit``, under its kernel."""
         if isinstance(known, Streamed):
@@ -244,16 +287,17 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
                 problem, one = known.posterior.problem, known.posterior.parts[0].new_likelihood
                 stream = Stream(known.kernel, one, self.budget, **options)
                 t = problem.t > 0 if likelihood.targets == "binary" else problem.t
-                stream = _updated(stream, self._with_names(known.posterior.parts[0].X), t, known.weights)
+                stream = _updated(stream, self._named(known.posterior.parts[0].X), t, known.weights)
             else:
                 kernel = self._default_kernel() if self.kernel is None else self.kernel
-                stream = Stream(kernel, likelihood, self.budget, hyper=self.hyper, **options)
-        return Streamed(_updated(stream, self._with_names(X), y, weights))
+                hyper: Any = self.hyper  # `is_streamed` has refused all that a stream does not have
+                stream = Stream(kernel, likelihood, self.budget, hyper=hyper, **options)
+        return Streamed(_updated(stream, X, y, weights))
 
-    def _with_names(self, X: Array) -> Any:
+    def _named(self, X: Array, index: Any = None) -> Any:
         """Return inputs under the names of their columns, if they have names: kernels of some columns ask for them."""
         names = getattr(self, "feature_names_in_", None)
-        return X if names is None else pd.DataFrame(X, columns=names)
+        return X if names is None else pd.DataFrame(X, index, names)
 
 
 def is_streamed(model: GPEstimator) -> bool:
@@ -268,6 +312,16 @@ def is_streamed(model: GPEstimator) -> bool:
     if model.inducing is not None:
         raise AttributeError("partial_fit keeps as many inputs as budget says. Leave out inducing.")
     return True
+
+
+def where_streamed(method: M) -> M:
+    """Make a method be there only where the parameters are those of a stream."""
+    return cast(M, available_if(is_streamed)(method))
+
+
+def rows(X: Any, some: Any) -> Any:
+    """Return some cases of an array or a data frame."""
+    return X.iloc[some] if isinstance(X, pd.DataFrame) else X[some]
 
 
 def _updated(stream: Stream, X: Any, y: Any, weights: Array | None) -> Stream:

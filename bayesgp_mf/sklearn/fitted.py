@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from bayesgp_mf.container.draws import draw_latent, draw_targets, targets_of_nod
 from bayesgp_mf.container.loo import loo
 from bayesgp_mf.container.redraw import with_draws
 from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.inputs import as_inputs, levels_of
 from bayesgp_mf.kernels import Kernel, PerClass
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import predictive_moments
@@ -25,9 +26,12 @@ from bayesgp_mf.streams import Stream
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
-    from bayesgp_mf.container.groups import Container
+    from bayesgp_mf.container.groups import Container, LooEstimate
 
 CHAINS = 4
+
+Learned: TypeAlias = Process | Mixture | Stream | OneVsRest
+"""What users hold."""
 
 
 class NotThereError(UndefinedQuantityError, AttributeError):
@@ -38,7 +42,7 @@ class Fitted(Protocol):
     """What has been learned."""
 
     @property
-    def posterior(self) -> Any:
+    def posterior(self) -> Learned:
         """What users hold: a posterior process, a stream, or one of these for each class."""
 
     @property
@@ -49,8 +53,11 @@ class Fitted(Protocol):
     def log_evidence(self) -> float:
         """In nats."""
 
-    def loo(self) -> Any:
+    def loo(self) -> LooEstimate:
         """Return ArviZ's leave-one-out estimate."""
+
+    def new_inputs(self, X: Any) -> Array:
+        """Return new inputs ``(m, d)`` as numbers, columns of text as codes of groups."""
 
     def container(self, draws: int, seed: int) -> Container:
         """Return what ArviZ takes, with so many draws for each of its chains."""
@@ -103,7 +110,11 @@ class Whole:
             raise self._averages("log_evidence_", "posterior_.log_evidences")
         return self.posterior.log_evidence
 
-    def loo(self) -> Any:
+    def new_inputs(self, X: Any) -> Array:
+        """Return new inputs with the codes of the groups of this fit, if it has some; scikit-learn compares names."""
+        return self.posterior.new_inputs(X) if levels_of(self.posterior.parts[0].kernel) else as_inputs("X", X)
+
+    def loo(self) -> LooEstimate:
         """Return the leave-one-out estimate from the cavities."""
         return loo(self.idata, **self.given)
 
@@ -172,7 +183,11 @@ class Streamed:
         """An error to read: each batch was told from those before it."""
         raise NotThereError("a stream has no evidence, but posterior_.log_score: how well it predicted each batch.")
 
-    def loo(self) -> Any:
+    def new_inputs(self, X: Any) -> Array:
+        """Return new inputs, which are numbers, or raise an error that names the column."""
+        return as_inputs("X", X)
+
+    def loo(self) -> LooEstimate:
         """Raise: the cases are gone."""
         raise NotThereError("a stream keeps no cases to leave out. How well it predicted each is posterior_.log_score.")
 
@@ -233,7 +248,11 @@ class EachClass:
         """An error to read: there is no joint model."""
         raise self._separate("log_evidence_", "[p.log_evidence for p in posterior_.posteriors]")
 
-    def loo(self) -> Any:
+    def new_inputs(self, X: Any) -> Array:
+        """Return new inputs with the codes of the groups, which all classes have in common."""
+        return self.each[0].new_inputs(X)
+
+    def loo(self) -> LooEstimate:
         """Raise: there is no joint model."""
         raise self._separate("loo_", "posterior_.loo_proba")
 

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.hyper import Prior, Strategy
+from bayesgp_mf.hyper.registry import HyperName
+from bayesgp_mf.inference.inducing import Inducing
+from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import Gaussian
+from bayesgp_mf.likelihoods import AnyLikelihood, Gaussian
+from bayesgp_mf.likelihoods.optional import check_targets
+from bayesgp_mf.methods import MethodName
 from bayesgp_mf.sklearn.defaults import NOISE, SIGNAL, default_kernel
-from bayesgp_mf.sklearn.estimator import GPEstimator, is_streamed
+from bayesgp_mf.sklearn.estimator import GPEstimator, rows, where_streamed
+
+LARGEST_TARGET = 1e150
+"""In absolute value, of targets that are normalised."""
 
 
 class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -72,17 +84,17 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
     def __init__(
         self,
         kernel: Any = None,
-        likelihood: Any = None,
+        likelihood: AnyLikelihood | None = None,
         *,
         normalize_y: bool | None = None,
-        method: Any = None,
-        hyper: Any = "evidence",
-        priors: Any = None,
-        bounds: Any = None,
-        fixed: Any = (),
+        method: MethodName | Solver | None = None,
+        hyper: HyperName | Strategy | None = "evidence",
+        priors: Mapping[str, Prior] | None = None,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        fixed: Collection[str] = (),
         starts: int | None = None,
-        inducing: Any = None,
-        control: Any = None,
+        inducing: int | ArrayLike | Inducing | None = None,
+        control: Control | None = None,
         budget: int | None = 200,
         draws: int = 250,
         random_state: Any = None,
@@ -110,7 +122,7 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         Parameters
         ----------
         X : (n, d) array_like
-            Inputs, finite: numbers, or a data frame of numbers.
+            Inputs, finite: an array of numbers, or a data frame, whose columns of text go to `Categorical` kernels.
         y : (n,) array_like
             Targets.
         sample_weight : (n,) array_like, optional
@@ -121,14 +133,14 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         ValueError
             If an argument or a parameter is malformed.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        some, weights = self._begin(X.shape[0], sample_weight)
-        X, y = X[some], y[some].astype(np.float64)
+        X, y = self._checked(X, y, y_numeric=True)
+        some, weights = self._begin(X, sample_weight)
+        X, y = rows(X, some), y[some].astype(np.float64)
         self._set_units(y, weights)
         self._keep(self._solved(X, (y - self._centre) / self._unit, self._likelihood(), weights))
         return self
 
-    @available_if(is_streamed)  # type: ignore[untyped-decorator]
+    @where_streamed
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from more cases, which are then forgotten: a `streams.Stream`, of at most ``budget`` basis inputs.
 
@@ -142,9 +154,9 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
             As for `fit`.
         """
         known = vars(self).get("_fitted")
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=known is None)
-        some, weights = self._begin(X.shape[0], sample_weight)
-        X, y = X[some], y[some].astype(np.float64)
+        X, y = self._checked(X, y, y_numeric=True, reset=known is None)
+        some, weights = self._begin(X, sample_weight)
+        X, y = rows(X, some), y[some].astype(np.float64)
         if known is None:
             self._set_units(y, weights)
         self._keep(self._streamed(known, X, (y - self._centre) / self._unit, weights, self._likelihood()))
@@ -165,27 +177,48 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         Returns
         -------
         (m,) array, or a pair
+
+        Raises
+        ------
+        UndefinedQuantityError
+            If a target has no mean, or no variance, under the likelihood: a `StudentT` with ``df`` of at most 1, or 2.
         """
         check_is_fitted(self)
         if return_std and return_cov:
             raise ValueError("return_std and return_cov are two answers: ask for one of them.")
         fitted, X = self._learned("predict"), self._new(X)
         mean, variance = fitted.moments(X)
-        mean = self._as_given(mean)
+        mean = self._as_given(_defined("mean", mean))
         if return_cov:
             return mean, fitted.covariance(X) * self._unit**2
-        return (mean, np.sqrt(variance) * self._unit) if return_std else mean
+        return (mean, np.sqrt(_defined("variance", variance)) * self._unit) if return_std else mean
 
     def _set_units(self, y: Any, weights: Any) -> None:
         """Keep mean and standard deviation of the targets, or 0 and 1."""
         normal = self.kernel is None and self.likelihood is None if self.normalize_y is None else self.normalize_y
         self._centre, self._unit = 0.0, 1.0
         if normal:
-            self._centre = float(np.average(y, weights=weights))
-            spread = float(np.sqrt(np.average((y - self._centre) ** 2, weights=weights)))
-            self._unit = spread if spread > 0 else 1.0
+            _check_size(y)
+            largest = float(np.max(np.abs(y), initial=0.0)) or 1.0  # its square may be no number, and zero
+            relative = y / largest
+            centre = float(np.average(relative, weights=weights))
+            spread = float(np.sqrt(np.average((relative - centre) ** 2, weights=weights)))
+            self._centre, self._unit = centre * largest, spread * largest if spread > 0 else 1.0
+            self._check_units(y)
 
-    def _as_given(self, targets: Any) -> Any:
+    def _check_units(self, y: Any) -> None:
+        """Raise a ValueError if a likelihood takes the targets, but not the normalised ones: counts are no longer."""
+        likelihood = self._likelihood()
+        check_targets(likelihood, "y", y)
+        try:
+            check_targets(likelihood, "y", (y - self._centre) / self._unit)
+        except ValueError as error:
+            raise ValueError(
+                f"normalize_y=True subtracts the mean of the targets and divides by their spread, which "
+                f"{likelihood!r} cannot take: its targets are counts or levels. Leave normalize_y out."
+            ) from error
+
+    def _as_given(self, targets: NDArray[Any]) -> NDArray[Any]:
         return self._centre + self._unit * targets
 
     def _default_kernel(self) -> Kernel:
@@ -196,3 +229,23 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         if getattr(likelihood, "targets", "real") != "real":
             raise ValueError(f"GPRegressor is for real targets, and {likelihood!r} has classes. Use GPClassifier.")
         return likelihood
+
+
+def _check_size(y: Any) -> None:
+    """Raise a ValueError if variances of the targets in their own unit would be no numbers."""
+    largest = float(np.max(np.abs(y), initial=0.0))
+    if largest > LARGEST_TARGET:
+        raise ValueError(
+            f"y must hold numbers of at most {LARGEST_TARGET:g} in absolute value, got {largest:g}: its square is no "
+            "number. Measure in another unit."
+        )
+
+
+def _defined(what: str, values: Any) -> Any:
+    """Return moments of targets, or raise an UndefinedQuantityError if there are none."""
+    if not np.any(np.isfinite(values)):
+        raise UndefinedQuantityError(
+            f"a target has no finite {what} under this likelihood: its tails are too heavy. Use quantiles of "
+            "sample_y(X, n_samples), or posterior_.latent_mean(X), about which targets lie."
+        )
+    return values

@@ -105,8 +105,8 @@ def rounding_decides(method: str, what: str) -> NotPositiveDefiniteError:
     """Return the error that says so, what it decides, and what to do."""
     return NotPositiveDefiniteError(
         f"{method}: rounding decides. The Gram matrix is singular up to rounding, or huge beside the noise, and these "
-        f"targets hang on what rounding took: {what}. Allow noise, by the noise_variance of the likelihood or "
-        "kernels.White(...), or take a shorter length scale or a smaller variance."
+        f"targets hang on what rounding took: {what}. Allow noise, in the likelihood or by kernels.White(...), or "
+        "take a shorter length scale or a smaller variance."
     )
 
 

@@ -41,7 +41,7 @@ from bayesgp_mf.types import Array
 
 LEFT = 3e-4
 """Share of the posterior variances, on average, that may be left to each case alone."""
-LEFT_OF_CUBES = 1e-3
+LEFT_OF_CUBES = 1e-4
 """The same for the cubes of covariances."""
 WORK = 2e7
 """Cases times the square of the rank, at most: a tenth of a second for each label."""

@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 
 from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, NotPositiveDefiniteError, Status
-from bayesgp_mf.inference.problem import Problem, explain_infeasible
+from bayesgp_mf.inference.problem import Problem, explain_infeasible, status_in_words
 from bayesgp_mf.inference.solution import Control, Info
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.types import Array
@@ -92,8 +92,7 @@ def require_solved(name: str, problem: Problem, info: Info, control: Control) ->
     if reason is not None:
         raise InconsistentDataError(reason)
     if control.throw:
-        several = problem.likelihood.targets == "classes"
-        what = info.status.for_classes(name) if several else info.status.value
+        what = status_in_words(info.status, problem.likelihood, name)
         raise ConvergenceError(
             f"{name}: {what} (residual {info.residual:.2g} after {info.n_iterations} steps, "
             f"tolerance {control.tolerance:.2g}{problem.matrix.said})",

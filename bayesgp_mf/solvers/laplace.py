@@ -37,7 +37,7 @@ from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, 
 from bayesgp_mf.inference.solver import GramGradient, LooGradient, Traits
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.higher import higher_derivatives
-from bayesgp_mf.likelihoods.optional import is_flat, parameter_derivative
+from bayesgp_mf.likelihoods.optional import is_flat, known_sites, parameter_derivative
 from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.solvers.accuracy import NO_FACTOR, require_accurate, rounding_decides
 from bayesgp_mf.solvers.at_mode import AtMode, assessed_mode, refined_mode
@@ -63,7 +63,8 @@ class Laplace:
     """Laplace's approximation to the posterior and the evidence.
 
     Its sites are W = -d^2 log p(t|f)/df^2 at the mode; it has no cavities. For any likelihood with a second
-    derivative. The step likelihood, `Step`, has none: the mode of its posterior lies at an edge, not at a summit.
+    derivative. The step likelihood, `Step`, has none: the mode of its posterior lies at an edge, not at a summit. With
+    Gaussian noise, where nothing is approximated, its evidence is of the kind "exact".
 
     Parameters
     ----------
@@ -136,7 +137,10 @@ class Laplace:
                 break
         value = psi(mode.derivs, mode.alpha, mode.latent) - 0.5 * log_det
         info = replace(info, **problem.matrix.stated)
-        solution = Solution(self.name, mode.alpha, mode.correction, Evidence(value, "laplace"), None, info)
+        # a posterior that is Gaussian is the Gaussian at its mode
+        is_exact = known_sites(problem.likelihood, problem.t, 0.0) is not None
+        evidence = Evidence(value, "exact" if is_exact else "laplace")
+        solution = Solution(self.name, mode.alpha, mode.correction, evidence, None, info)
         if info.status is Status.CONVERGED and (np.any(left) or moved > same):
             self._require_stationary(problem, solution, _left_of_evidence(hill, mode, left, moved))
         return assessed_mode(problem, solution, mode.correction, mean_error, partial(self.gram_gradient, problem))
@@ -160,8 +164,7 @@ class Laplace:
             raise NotPositiveDefiniteError(
                 f"laplace: the posterior precision K^-1 + W is not positive definite where the iteration ended, since "
                 f"{type(problem.likelihood).__name__} is not log-concave there ({upwards} of {problem.n} cases curve "
-                "upwards). It is no maximum, and no Gaussian fits. Use method='tap', or a log-concave likelihood "
-                "(Probit, Logit)."
+                "upwards). It is no maximum, and no Gaussian fits. Use method='tap', or a log-concave likelihood."
             ) from error
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
@@ -296,7 +299,7 @@ def _left_of_evidence(hill: _Hill, mode: AtMode, left: Array, moved: float) -> f
     """
     told, then = hill.told(mode.derivs), hill.told(hill.log_prob(mode.latent + left))
     strongest = np.maximum(np.abs(told), np.abs(then))
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         variance = np.minimum(mode.correction.covariance_diagonal(), 1.0 / strongest)
     return 0.5 * (moved + float(np.sum(variance * np.abs(then - told))))
 

@@ -51,7 +51,7 @@ from bayesgp_mf.solvers.refinement import Gap, refined
 from bayesgp_mf.solvers.response import linear_response
 from bayesgp_mf.solvers.root_form import posterior_root, step_in_root_form
 from bayesgp_mf.solvers.rules import Naive, Rule, Tap, Variational
-from bayesgp_mf.solvers.sites import SitePosterior, State, iterate_sites, match, sites_of
+from bayesgp_mf.solvers.sites import SitePosterior, State, iterate_sites, lost_digits, match, sites_of
 from bayesgp_mf.types import Array
 
 ANNEALING = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
@@ -441,6 +441,8 @@ def _finish(method: str, equations: _Equations, state: State, info: Info) -> Sol
         site = match(problem.likelihood, problem.t, posterior.cavity, posterior.derivs)
         unsettled = float((np.abs(site.precision - precision) * sd**2).max())
         mean_error = float(np.maximum(mean_error, SHARE_OF_VARIANCE * unsettled))  # NaN stays
+    lost = lost_digits(problem.likelihood, problem.t, posterior.cavity, posterior.derivs)
+    mean_error = float(np.maximum(mean_error, SHARE_OF_VARIANCE * lost))
     evidence = Evidence(equations.evidence(posterior), rule.kind, rule.bound)
     stated = rule.gram.stated
     info = replace(info, **stated) if stated else info

@@ -118,7 +118,7 @@ def log_det_change(hill: Hill, told: Array, other: Array) -> float:
     In nats and to first order: the change with W_ii is the posterior variance, at most K_ii and 1/W_ii.
     """
     strongest = np.maximum(np.abs(told), np.abs(other))
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         return float(np.sum(np.abs(told - other) * np.minimum(hill.scale**2, 1.0 / strongest)))
 
 

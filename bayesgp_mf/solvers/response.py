@@ -44,8 +44,8 @@ def linear_response(problem: Problem, solution: Solution) -> LeaveOneOut:
     if without.size:
         raise UndefinedQuantityError(
             f"method {solution.method!r} has no leave-one-out prediction for {without.size} cases (the first is "
-            f"{int(without[0])}): without that case the other factors are those of no Gaussian, as it happens where "
-            "labels look flipped. Use method='tap', or a likelihood without flips (Probit, Logit)."
+            f"{int(without[0])}): without that case the other factors are those of no Gaussian, as it happens where a "
+            "label looks flipped or a target is an outlier. Use method='tap', or a likelihood that is log-concave."
         )
     mean = problem.in_form(correction.form).field_of_others(solution.alpha, variance, correction)
     log_density = problem.likelihood.log_partition(problem.t, mean, variance).value

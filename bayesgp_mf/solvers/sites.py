@@ -10,11 +10,15 @@ import numpy as np
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, Control, Info, Solution
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import known_sites
+from bayesgp_mf.likelihoods.optional import known_sites, tilted_share
 from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.solvers.driver import fixed_point
+from bayesgp_mf.solvers.refinement import EPS
 from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.types import Array, Derivs
+
+FEW_DIGITS = 1e-6
+"""Part of a cavity variance that is left of it below which a difference of log Z's derivatives has few digits of it."""
 
 
 class State(NamedTuple):
@@ -49,7 +53,11 @@ def site_of_cavity(mean: Array, d1: Array, d2: Array, variance: Array) -> tuple[
 
     ``d1`` and ``d2`` are the derivatives of log Z there.
     """
-    tilted = 1.0 + variance * d2  # posterior variance of f_i over its cavity variance
+    return _site(mean, d1, d2, 1.0 + variance * d2)
+
+
+def _site(mean: Array, d1: Array, d2: Array, tilted: Array) -> tuple[Array, Array]:
+    """Return what `site_of_cavity` does, of the posterior variances of f_i over their cavity variances."""
     precision = -d2 / tilted  # W = 1/omega, omega = -1/d2 - lambda (2000, eq. 29)
     return precision, precision * mean + d1 / tilted
 
@@ -62,7 +70,35 @@ def match(likelihood: Likelihood, t: Array, cavity: Cavity, derivs: Derivs, extr
     known = known_sites(likelihood, t, extra_noise)
     if known is not None:
         return State(*known)
-    return State(*site_of_cavity(cavity.mean, derivs.d1, derivs.d2, cavity.variance))
+    tilted = 1.0 + cavity.variance * derivs.d2
+    share = _share_of_few_digits(likelihood, t, cavity, tilted, extra_noise)
+    if share is not None:
+        total = cavity.variance + extra_noise
+        tilted = np.where(total > 0, (cavity.variance * share + extra_noise) / np.where(total > 0, total, 1.0), 1.0)
+    return State(*_site(cavity.mean, derivs.d1, derivs.d2, tilted))
+
+
+def lost_digits(likelihood: Likelihood, t: Array, cavity: Cavity, derivs: Derivs) -> float:
+    """Return the relative error of the variances of sites that `match` finds, for what a difference has lost of them.
+
+    It is zero where all are known in another way.
+    """
+    tilted = 1.0 + cavity.variance * derivs.d2
+    if not np.any(tilted < FEW_DIGITS) or known_sites(likelihood, t, 0.0) is not None:
+        return 0.0
+    if _share_of_few_digits(likelihood, t, cavity, tilted, 0.0) is not None:
+        return 0.0
+    return EPS / max(float(tilted.min()), EPS)
+
+
+def _share_of_few_digits(
+    likelihood: Likelihood, t: Array, cavity: Cavity, tilted: Array, extra_noise: float
+) -> Array | None:
+    """Return what is left of the variances, if a difference that has few digits would say it, and there is a form."""
+    if not np.any(tilted < FEW_DIGITS):
+        return None
+    total = cavity.variance + extra_noise
+    return tilted_share(likelihood, t, cavity.mean, np.where(total > 0, total, 1.0))
 
 
 def sites_of(solution: Solution, problem: Problem) -> State:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bayesgp_mf.streams.stream import LogScore, Stream
+from bayesgp_mf.streams.state import LogScore
+from bayesgp_mf.streams.stream import Stream
 
 __all__ = ["LogScore", "Stream", "load"]
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from bayesgp_mf.hyper import Strategy, get_strategy
 from bayesgp_mf.hyper.strategy import averages
-from bayesgp_mf.inputs import check_positive_integers
+from bayesgp_mf.inputs import as_pandas, check_positive_integers
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.types import Array
 
@@ -21,7 +21,8 @@ LARGEST_INPUT = 1e150
 
 
 def as_rows(X: Any) -> Any:
-    """Return one case as a table of one row, anything else as it is."""
+    """Return one case as a table of one row, anything else as an array or a pandas object."""
+    X = as_pandas("X", X)
     if hasattr(X, "to_frame") and np.ndim(X) == 1:  # a row of a data frame
         return X.to_frame().T
     return np.asarray(X)[None, :] if isinstance(X, np.ndarray | list | tuple) and np.ndim(X) == 1 else X
@@ -29,6 +30,7 @@ def as_rows(X: Any) -> Any:
 
 def as_new_rows(X_new: Any, columns: int) -> Any:
     """Return one new case with so many inputs as a table of one row, a table as it is, or raise a ValueError."""
+    X_new = as_pandas("X_new", X_new)
     if np.ndim(X_new) == 1 and np.size(X_new) != columns:
         of_one = ". If that is the one input of all of them, pass np.asarray(X_new)[:, None]" * (columns == 1)
         raise ValueError(
@@ -39,7 +41,8 @@ def as_new_rows(X_new: Any, columns: int) -> Any:
 
 
 def as_table(X: Any, y: Any) -> tuple[Any, Any]:
-    """Return one case with its label as a table of one row with one label."""
+    """Return one case with its label as a table of one row with one label, anything else with arrays or in pandas."""
+    X, y = as_pandas("X", X), as_pandas("y", y)
     is_label = np.ndim(y) == 0 and not isinstance(y, list | tuple)
     if is_label or (np.ndim(X) == 1 and np.shape(y) == (1,)):
         return as_rows(X), [y] if is_label else np.asarray(y)
@@ -48,6 +51,7 @@ def as_table(X: Any, y: Any) -> tuple[Any, Any]:
 
 def as_list(value: Any) -> Any:
     """Return what is known of one case as a list of one entry, anything else as it is."""
+    value = as_pandas("offset", value)
     return [value] if value is not None and np.ndim(value) == 0 else value
 
 

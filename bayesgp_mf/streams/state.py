@@ -1,13 +1,14 @@
-"""What changes in a stream: its state, the cases that it keeps, and whether a file could have held it."""
+"""What changes in a stream: its state, its scores, the cases that it keeps, and whether a file could have held it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
@@ -16,6 +17,32 @@ from bayesgp_mf.types import Array
 
 LEAST_TOLD = 1e-6
 """By how much rounding may leave a precision below that of the prior."""
+
+
+class LogScore(NamedTuple):
+    """How well a stream predicted each batch before it saw its labels (A. P. Dawid's prequential score).
+
+    Attributes
+    ----------
+    total : float
+        Log density of all targets, each given the batches before its own, in nats.
+    mean : float
+        The same a case; NaN before the first.
+    batches, cases : (b,) array
+        The log density of each batch, and how many cases it had.
+    """
+
+    total: float
+    mean: float
+    batches: Array
+    cases: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, scores: Sequence[float], cases: Sequence[int]) -> LogScore:
+        """Return the score of batches, each with its log density and its number of cases."""
+        batches, sizes = np.array(scores, dtype=np.float64), np.array(cases, dtype=np.int64)
+        total = float(batches.sum())
+        return cls(total, total / float(sizes.sum()) if sizes.size else math.nan, batches, sizes)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,36 +10,30 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bayesgp_mf.errors import NotPositiveDefiniteError, UndefinedQuantityError
-from bayesgp_mf.fitting import fit, posterior
 from bayesgp_mf.hyper import Strategy
-from bayesgp_mf.hyper.model import public_names
+from bayesgp_mf.hyper.registry import SEARCHES, SearchName
 from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import Control, check_control
 from bayesgp_mf.inputs import (
     as_inputs,
     as_kernel,
-    as_names,
     as_new_inputs,
     as_offset,
     as_weights,
     check_flags,
-    check_no_missing,
     check_positive_integers,
     check_same_cases,
-    encode_labels,
-    encode_targets,
     feature_names,
     warn_of_scale,
 )
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import Likelihood, Probit
-from bayesgp_mf.likelihoods.by_case import by_case as with_cases
+from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood, Probit
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.progress import progress_bar
@@ -56,12 +50,14 @@ from bayesgp_mf.streams.arguments import (
     check_hyper,
     check_streamed,
     in_range,
-    plain,
 )
 from bayesgp_mf.streams.container import to_container
 from bayesgp_mf.streams.factor import Factor, nothing
 from bayesgp_mf.streams.files import check_writable, read, write
-from bayesgp_mf.streams.state import State, check_state, plain_cases, sampled
+from bayesgp_mf.streams.learning import Learner
+from bayesgp_mf.streams.saved import OPTIONS, described, state_of
+from bayesgp_mf.streams.state import LogScore, State, plain_cases
+from bayesgp_mf.streams.targets import as_targets
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
@@ -70,36 +66,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_OPTIONS = ("budget", "classes", "hyper", "first", "reservoir", "forget", "batch")
-SEARCHES = ("evidence", "loo", "scan")
-"""Strategies that choose one kernel, by name."""
-FEWEST = 10
-"""Cases of each class without which there is nothing to tune on."""
-WAITING = 4
-"""Cases that are held for it before, at most, times their usual number: then the past is carried over instead."""
-PARTS = 8
-"""With a half-life, a batch has at most this part of it: all its cases are forgotten alike."""
-ARRIVE = 4
-"""Once the budget is full, a batch brings in a quarter of it at most: what is best kept is found out after that."""
-
-
-class LogScore(NamedTuple):
-    """How well a stream predicted each batch before it saw its labels (A. P. Dawid's prequential score).
-
-    Attributes
-    ----------
-    total : float
-        Log density of all targets, each given the batches before its own, in nats.
-    mean : float
-        The same a case; NaN before the first.
-    batches, cases : (b,) array
-        The log density of each batch, and how many cases it had.
-    """
-
-    total: float
-    mean: float
-    batches: Array
-    cases: NDArray[np.int64]
 
 
 def _alone(method: Callable[Concatenate[Stream, P], R]) -> Callable[Concatenate[Stream, P], R]:
@@ -188,11 +154,11 @@ class Stream:
     def __init__(
         self,
         kernel: Any,
-        likelihood: Likelihood = Probit(),
+        likelihood: AnyLikelihood = Probit(),
         budget: int | None = 200,
         *,
         classes: Sequence[Any] | None = None,
-        hyper: str | None = None,
+        hyper: SearchName | None = None,
         first: int = 2000,
         reservoir: int = 2000,
         forget: float | None = None,
@@ -214,16 +180,23 @@ class Stream:
                 raise ValueError(
                     f"first={first} cases are tuned on, and reservoir={reservoir} are kept: it is too small."
                 )
-        self._likelihood, self._classes = likelihood, as_classes(classes, likelihood)
-        self._budget, self._forget = as_budget(budget), as_half_life(forget)
-        self._hyper, self._first, self._reservoir, self._batch = hyper, int(first), int(reservoir), int(batch)
-        self._control = control
-        self._entropy = int(as_generator(random_seed).integers(2**63))
+        self._classes = as_classes(classes, likelihood)
+        self._learner = Learner(
+            likelihood,
+            as_budget(budget),
+            hyper,
+            int(first),
+            int(reservoir),
+            as_half_life(forget),
+            int(batch),
+            control,
+            int(as_generator(random_seed).integers(2**63)),
+        )
         self._features: list[str] | None = None
         self._lock = threading.RLock()
         self._scores, self._cases = array("d"), array("q")
         start = as_kernel(kernel)
-        self._state = State(start, nothing(0), 0, 0, self._hyper is None, np.empty((0, 0)), np.empty(0))
+        self._state = State(start, nothing(0), 0, 0, hyper is None, np.empty((0, 0)), np.empty(0))
 
     @classmethod
     def at(
@@ -242,7 +215,7 @@ class Stream:
         """Return a stream that has learned what a factor says, from ``n_seen`` cases; some ``(X, t)`` are kept."""
         stream = cls(kernel, likelihood, budget=factor.size, classes=classes, random_seed=random_seed)
         stream._features = features
-        kept = slice(0, stream._reservoir)
+        kept = slice(0, stream._learner.reservoir)
         stream._state = replace(stream._state, factor=factor, n_seen=n_seen, X=X[kept], t=t[kept])
         return stream
 
@@ -264,7 +237,7 @@ class Stream:
     @property
     def likelihood(self) -> Likelihood:
         """p(t | f)."""
-        return self._likelihood
+        return self._learner.likelihood
 
     @property
     def classes(self) -> tuple[Any, Any] | None:
@@ -289,16 +262,17 @@ class Stream:
     @property
     def forget(self) -> float | None:
         """Half-life in cases; it may be set between updates."""
-        return self._forget
+        return self._learner.forget
 
     @forget.setter
+    @_alone
     def forget(self, value: float | None) -> None:
-        self._forget = as_half_life(value)
+        self._learner = replace(self._learner, forget=as_half_life(value))
 
     @property
     def budget(self) -> int | None:
         """Largest number of basis inputs; it may be set between updates."""
-        return self._budget
+        return self._learner.budget
 
     @budget.setter
     @_alone
@@ -306,16 +280,16 @@ class Stream:
         budget = as_budget(value)
         if budget is not None:
             self._state = replace(self._state, factor=self._state.factor.within(budget))
-        self._budget = budget
+        self._learner = replace(self._learner, budget=budget)
 
     @property
     def log_score(self) -> LogScore:
         """How well each batch was predicted before its labels were seen."""
-        n_batches = self._state.n_batches
-        scores = np.array(self._scores[:n_batches], dtype=np.float64)
-        cases = np.array(self._cases[:n_batches], dtype=np.int64)
-        total = float(scores.sum())
-        return LogScore(total, total / float(cases.sum()) if cases.size else math.nan, scores, cases)
+        return self._score_at(self._state)
+
+    def _score_at(self, state: State) -> LogScore:
+        """Return the score of the batches that a state has learned from; another thread may have gone on."""
+        return LogScore.of(self._scores[: state.n_batches], self._cases[: state.n_batches])
 
     @_alone
     def update(
@@ -379,8 +353,8 @@ class Stream:
         for column, values in enumerate(given):
             if values is not None:
                 by_case[:, column] = values
-        self._likelihood_of(by_case)  # which raises if the likelihood has no such things
-        t, classes = self._targets(y, X.shape[0])
+        self._learner.likelihood_of(by_case)  # which raises if the likelihood has no such things
+        t, classes = as_targets(y, X.shape[0], self.likelihood, self._classes)
         told = self._features, self._classes, self._state
         if not self.n_seen:
             self._state = replace(self._state, kernel=self.kernel.with_column_names(features))
@@ -388,16 +362,16 @@ class Stream:
             self._state = replace(self._state, has_offset=True)
         path = None if checkpoint is None else Path(checkpoint)
         if path is not None:
-            check_writable(path, self.kernel, self._likelihood)
+            check_writable(path, self.kernel, self.likelihood)
         if not self.n_seen:
             warn_of_scale(X, [self.kernel])
         self._features, self._classes = features if self._features is None else self._features, classes
-        size, before = self._part, self.n_seen
+        size, before = self._learner.part, self.n_seen
         total = -(-X.shape[0] // size)
         try:
             with progress_bar("learning", total, enabled=progress) as advance:
                 for k, some in enumerate(blocks(X.shape[0], size)):
-                    self._learn(X[some], t[some], by_case[some])
+                    self._take(*self._learner.learned(self._state, X[some], t[some], by_case[some]))
                     advance(f"{self.n_seen} cases, log score of the last {self._scores[-1] / self._cases[-1]:.4f}")
                     if path is not None and ((k + 1) % every == 0 or k + 1 == total):
                         self.save(path)
@@ -412,11 +386,13 @@ class Stream:
             raise
         return self
 
-    def _likelihood_of(self, by_case: Array) -> Likelihood:
-        """Return the likelihood of cases with these offsets and weights ``(m, 2)``."""
-        offset, weights = np.ascontiguousarray(by_case.T)
-        given = {"offset": offset} if offset.any() else {}
-        return with_cases(self._likelihood, **given, **({} if np.all(weights == 1.0) else {"weights": weights}))
+    def _take(self, after: State, log_score: float) -> None:
+        """Be in the state after a batch, which was predicted with this score."""
+        before = self._state
+        del self._scores[before.n_batches :], self._cases[before.n_batches :]
+        self._scores.append(log_score)
+        self._cases.append(after.n_seen - before.n_seen)
+        self._state = after
 
     def latent(self, X_new: ArrayLike) -> tuple[Array, Array]:
         """Return the posterior mean and variance ``(m,)`` of the latent function at new cases ``(m, d)``, or at one.
@@ -449,7 +425,7 @@ class Stream:
         UndefinedQuantityError
             If the targets are real.
         """
-        if self._likelihood.targets == "real":
+        if self.likelihood.targets == "real":
             raise UndefinedQuantityError("real targets have no class; use latent(X_new).")
         mean, variance = self.latent(X_new)
         given = as_offset(as_list(offset), as_rows(X_new), mean.size, "X_new")
@@ -460,12 +436,12 @@ class Stream:
             )
         if given is not None and not self._state.has_offset:
             raise ValueError("offset of new cases goes with a stream whose cases had offsets. Leave it out.")
-        return self._likelihood.predict_proba(mean if given is None else mean + given, variance)
+        return self.likelihood.predict_proba(mean if given is None else mean + given, variance)
 
     @_alone
     def retune(
         self,
-        hyper: str | Strategy = "evidence",
+        hyper: SearchName | Strategy = "evidence",
         *,
         priors: Mapping[str, Prior] | None = None,
         bounds: Mapping[str, tuple[float, float]] | None = None,
@@ -496,10 +472,9 @@ class Stream:
         if not self.n_seen:
             raise ValueError("nothing was learned yet: call update(X, y) first.")
         check_hyper(hyper)
-        state = self._state
-        kernel = self._tuned(state, hyper, priors=priors, bounds=bounds, fixed=fixed, starts=starts, progress=progress)
-        factor = self._again(state, kernel) if state.t.size == state.n_seen else state.factor.under(kernel)
-        self._state = replace(state, kernel=kernel, factor=factor, is_tuned=True)
+        self._state = self._learner.retuned(
+            self._state, hyper, priors=priors, bounds=bounds, fixed=fixed, starts=starts, progress=progress
+        )
         return self
 
     def to_container(self, draws: int = 1000, chains: int = 4, random_seed: Any = None) -> Container:
@@ -513,7 +488,7 @@ class Stream:
         return to_container(
             state.factor,
             state.kernel,
-            self._likelihood,
+            self.likelihood,
             features=self._features,
             classes=self._classes,
             scores={"log_score": score.batches, "n_cases": score.cases},
@@ -530,35 +505,9 @@ class Stream:
         ValueError
             If the kernel or the likelihood is not one of this package, and so cannot be written.
         """
-        state, n_batches = self._state, self._state.n_batches
-        factor = state.factor
-        arrays = {
-            "points": factor.points,
-            "root": factor.root,
-            "precision": factor.precision,
-            "shift": factor.shift,
-            "X": state.X,
-            "t": state.t,
-            "log_score": np.array(self._scores[:n_batches], dtype=np.float64),
-            "n_cases": np.array(self._cases[:n_batches], dtype=np.int64),
-            **({"by_case": state.by_case} if len(state.by_case) else {}),
-        }
-        settings = {
-            "budget": self._budget,
-            "classes": None if self._classes is None else [plain(label) for label in self._classes],
-            "features": self._features,
-            "hyper": self._hyper,
-            "first": self._first,
-            "reservoir": self._reservoir,
-            "forget": self._forget,
-            "batch": self._batch,
-            "entropy": self._entropy,
-            "n_seen": state.n_seen,
-            "is_tuned": state.is_tuned,
-            "independent": state.independent,
-            **({"has_offset": True} if state.has_offset else {}),
-        }
-        write(Path(path), arrays, settings, state.kernel, self._likelihood, self._control)
+        state = self._state
+        arrays, settings = described(state, self._learner, self._score_at(state), self._features, self._classes)
+        write(Path(path), arrays, settings, state.kernel, self.likelihood, self._learner.control)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Stream:
@@ -574,29 +523,14 @@ class Stream:
         saved = read(Path(path))
         settings, arrays = saved.settings, saved.arrays
         try:
-            given = {name: settings[name] for name in _OPTIONS}
+            given = {name: settings[name] for name in ("classes", *OPTIONS)}
             stream = cls(saved.kernel, saved.likelihood, control=saved.control, **given)
-            factor = Factor(
-                arrays["points"],
-                np.asfortranarray(arrays["root"]),
-                np.asfortranarray(arrays["precision"]),
-                arrays["shift"],
-            )
-            stream._entropy, stream._features = settings["entropy"], settings["features"]
+            stream._learner = replace(stream._learner, entropy=settings["entropy"])
+            stream._features = settings["features"]
             stream._scores, stream._cases = array("d", arrays["log_score"]), array("q", arrays["n_cases"])
-            n_seen, n_batches, is_tuned = settings["n_seen"], len(arrays["n_cases"]), settings["is_tuned"]
-            state = State(
-                saved.kernel, factor, n_seen, n_batches, is_tuned, arrays["X"], arrays["t"], settings["independent"]
-            )
-            state = replace(
-                state,
-                by_case=arrays.get("by_case", state.by_case),
-                has_offset=bool(settings.get("has_offset", False)),
-            )
-            check_state(state, settings, arrays, saved.likelihood)
+            stream._state = state_of(saved)
         except (KeyError, TypeError, ValueError, ArithmeticError, NotPositiveDefiniteError) as error:
             raise ValueError(f"{path} holds no stream that could have been saved: {error}") from error
-        stream._state = state
         return stream
 
     def __copy__(self) -> Stream:
@@ -615,124 +549,15 @@ class Stream:
 
     def __repr__(self) -> str:
         state, score = self._state, self.log_score
-        limit = "no limit" if self._budget is None else f"at most {self._budget:,}"
+        limit = "no limit" if self.budget is None else f"at most {self.budget:,}"
         said = ""
         if score.cases.size:
             said = f", log score {score.mean:.4f} a case (last batch {score.batches[-1] / score.cases[-1]:.4f})"
-        waits = "" if state.is_tuned else f"; tuned after {self._first:,}"
+        waits = "" if state.is_tuned else f"; tuned after {self._learner.first:,}"
         left = "" if math.isnan(state.independent) else f", which leave {100.0 * state.independent:.0f} % of the prior"
         positive = "" if self._classes is None else f"; p is of {self._classes[1]!r}"
         return (
-            f"Stream({state.kernel!r}, {self._likelihood!r})\n"
+            f"Stream({state.kernel!r}, {self.likelihood!r})\n"
             f"  {self.n_seen:,} cases in {state.n_batches:,} batches{said}{waits}\n"
             f"  {state.factor.size:,} basis inputs, {limit}{left}{positive}"
         )
-
-    def _targets(self, y: Any, m: int) -> tuple[Array, tuple[Any, Any] | None]:
-        """Return targets ``(m,)``, and the classes, which the first update may name."""
-        if self._likelihood.targets == "real":
-            return encode_targets(y, m, self._likelihood)[0], None
-        if self._classes is not None:
-            if len(np.asarray(y, dtype=object)) != m:
-                raise ValueError(f"y must have one label for each of the {m} rows of X, got {len(np.asarray(y))}.")
-            check_no_missing(y)
-            what, advice = "the classes of this stream", "Correct the labels, or drop those cases."
-            return 2.0 * encode_labels(y, self._classes, what, advice) - 1.0, self._classes
-        labels = np.asarray(y, dtype=object)
-        distinct = {str(label) for label in labels} if labels.ndim == 1 else set()
-        if len(distinct) == 1:
-            raise ValueError(
-                f"y of the first update has a single class, {distinct.pop()!r}, so that the other is not known. Name "
-                "both when you make the stream, the positive one last: Stream(kernel, classes=('no', 'yes'))."
-            )
-        if len(distinct) > 2:
-            raise ValueError(
-                f"y must have two classes, got {sorted(distinct)[:5]}{', ...' * (len(distinct) > 5)}. For more, make a "
-                "stream for each class against the rest; for real targets use likelihoods.Gaussian(...)."
-            )
-        t, names = encode_targets(y, m, self._likelihood)
-        by_name = {str(label): label for label in labels}
-        first, second = (by_name.get(name, name) for name in names)
-        return t, (first, second)
-
-    def _learn(self, X: Array, t: Array, by_case: Array) -> None:
-        """Learn from one batch, and tune when enough cases have come."""
-        state = self._state
-        if not state.n_seen:
-            state = replace(state, factor=nothing(X.shape[1]), X=np.empty((0, X.shape[1])))
-        rng = np.random.default_rng([self._entropy, state.n_batches])  # the same after a crash
-        with one_thread_if_small(max(state.factor.size, t.size)):
-            factor, done = self._absorbed(state.factor, state.kernel, X, t, by_case, rng)
-        held = self._reservoir if state.is_tuned else max(self._reservoir, WAITING * self._first)
-        kept_X, rows = sampled(state, X, np.column_stack([t, by_case]), held, self._forget, rng)
-        kept = np.ascontiguousarray(rows[:, 0]), rows[:, 1:]
-        are_plain = np.array_equal(kept[1], plain_cases(len(rows)))
-        after = replace(
-            state,
-            factor=factor,
-            n_seen=state.n_seen + t.size,
-            n_batches=state.n_batches + 1,
-            X=kept_X,
-            t=kept[0],
-            by_case=kept[1][:0] if are_plain else kept[1],
-            independent=done.independent,
-        )
-        if not after.is_tuned and after.n_seen >= self._first and self._hyper is not None and self._may_tune(after.t):
-            kernel = self._tuned(after, self._hyper)
-            is_whole = after.t.size == after.n_seen
-            factor = self._again(after, kernel) if is_whole else after.factor.under(kernel)
-            fewer = np.sort(rng.permutation(after.t.size)[: self._reservoir])
-            after = replace(after, kernel=kernel, factor=factor, is_tuned=True, X=after.X[fewer], t=after.t[fewer])
-            after = replace(after, by_case=kept[1][:0] if are_plain else kept[1][fewer])
-        del self._scores[state.n_batches :], self._cases[state.n_batches :]
-        self._scores.append(float(done.log_score.sum()))
-        self._cases.append(t.size)
-        self._state = after
-
-    def _may_tune(self, t: Array) -> bool:
-        """Tell whether there are enough cases of each class."""
-        return self._likelihood.targets == "real" or int(min(np.sum(t > 0), np.sum(t < 0))) >= FEWEST
-
-    def _again(self, state: State, kernel: Kernel) -> Factor:
-        """Return what all cases say under another kernel, while all of them are still held."""
-        factor, rng = nothing(state.X.shape[1]), np.random.default_rng([self._entropy, state.n_batches, 2])
-        with one_thread_if_small(max(state.factor.size, self._batch)):
-            for some in blocks(state.t.size, self._part):
-                factor, _ = self._absorbed(factor, kernel, state.X[some], state.t[some], state.rows[some, 1:], rng)
-        return factor
-
-    @property
-    def _part(self) -> int:
-        """Cases that are solved for at once."""
-        return self._batch if self._forget is None else max(1, min(self._batch, int(self._forget / PARTS)))
-
-    def _absorbed(
-        self, factor: Factor, kernel: Kernel, X: Array, t: Array, by_case: Array, rng: np.random.Generator
-    ) -> tuple[Factor, batches.Absorbed]:
-        """Return the factor after a batch, within the budget, and what came of the batch."""
-        if self._forget is not None:
-            factor = factor.forgetting(0.5 ** (t.size / self._forget))
-        room = t.size if self._budget is None else max(self._budget - factor.size, -(-self._budget // ARRIVE))
-        new = X if room >= t.size else X[np.sort(rng.choice(t.size, room, replace=False))]
-        whole = self._budget is None
-        done = batches.absorb(factor, kernel, X, t, self._likelihood_of(by_case), new, self._control, whole=whole)
-        return done.factor if self._budget is None else done.factor.within(self._budget), done
-
-    def _tuned(self, state: State, hyper: str | Strategy, **options: Any) -> Kernel:
-        """Return the kernel that a strategy chooses on the reservoir; what was learned is under this likelihood."""
-        inducing = None if self._budget is None or self._budget >= state.t.size else self._budget
-        rng = np.random.default_rng([self._entropy, state.n_batches, 1])
-        fixed = as_names("fixed", options.pop("fixed", ())) | set(public_names(state.kernel, self._likelihood))
-        given: dict[str, Any] = {
-            "inducing": inducing,
-            "draws": 1,
-            "chains": 1,
-            "random_seed": rng,
-            "fixed": fixed,
-            **options,
-        }
-        if len(state.by_case):
-            given |= {"offset": state.by_case[:, 0], "weights": state.by_case[:, 1]}
-        found = fit(state.X, state.t, state.kernel, self._likelihood, hyper=hyper, **given)
-        process: Any = posterior(found)
-        return as_kernel(process.kernel)

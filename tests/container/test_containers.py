@@ -21,6 +21,7 @@ GROUPS = {
     "posterior",
     "posterior_predictive",
     "log_likelihood",
+    "log_prior",
     "sample_stats",
     "observed_data",
     "constant_data",

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-from pathlib import Path
 
 import arviz as az
 import numpy as np
@@ -62,10 +60,6 @@ def fitted(likelihood, **options):
     return bgp.fit(X, targets(likelihood), KERNEL, likelihood, **options)
 
 
-def loaded_elsewhere(*paths: Path, code: str = LOADER) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code, *map(str, paths)], capture_output=True, text=True, check=False)
-
-
 @pytest.mark.parametrize("method", ["tap", "laplace"])
 @pytest.mark.parametrize("likelihood", CASES.values(), ids=CASES)
 def test_they_are_tuned_and_judged(likelihood, method):
@@ -79,7 +73,7 @@ def test_they_are_tuned_and_judged(likelihood, method):
     assert np.mean(error < 2.0) > 0.8  # the function that made the targets
 
 
-def test_saved_they_predict_the_same_in_a_new_process(tmp_path):
+def test_saved_they_predict_the_same_in_a_new_process(new_process, tmp_path):
     fits = [(fitted(likelihood), NEW) for likelihood in CASES.values()]
     kernel = bgp.kernels.Categorical(columns="clinic") * bgp.kernels.Linear(columns="dose") + 1.0
     fits.append((bgp.fit(GROUPS, F, kernel, Gaussian(0.1), draws=60, random_seed=1, progress=False), NEW_GROUPS))
@@ -91,7 +85,7 @@ def test_saved_they_predict_the_same_in_a_new_process(tmp_path):
     idata = fitted(bgp.Poisson(), offset=F, weights=np.arange(40) % 3)
     idata.to_netcdf(str(paths[-1]))
     said.append(get_group(bgp.predict(idata, NEW, offset=[0.5, -1.0, 0.0], random_seed=2), "predictions"))
-    run = loaded_elsewhere(*paths)
+    run = new_process.run(LOADER, *paths)
     assert run.returncode == 0, run.stderr
     for here, there in zip(said, json.loads(run.stdout), strict=True):
         for name, values in there.items():
@@ -180,7 +174,7 @@ def test_targets_that_are_none_are_refused_in_words(likelihood, y, message):
         bgp.fit([[0.0], [1.0], [2.0]], y, KERNEL, likelihood)
 
 
-def test_a_function_that_can_be_imported_is_saved_by_its_path(tmp_path):
+def test_a_function_that_can_be_imported_is_saved_by_its_path(new_process, tmp_path):
     likelihood = Quadrature(log_poisson, "real", draw_poisson)
     assert likelihood.to_dict()["log_density"] == f"{MODULE}:log_poisson"
     assert from_dict(likelihood.to_dict()) == likelihood
@@ -204,7 +198,7 @@ except ValueError as refused:
 assert '{MODULE}' not in sys.modules
 import {MODULE}
 bgp.predict(az.from_netcdf(sys.argv[1]), [[0.3]], draws=False)"""
-    run = loaded_elsewhere(file, code=code)
+    run = new_process.run(code, file)
     assert run.returncode == 0, run.stderr
     assert f"Import {MODULE} first if you trust it, or pass likelihood=" in run.stdout
 

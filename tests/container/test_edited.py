@@ -128,6 +128,27 @@ def test_every_attribute_of_the_fit_is_refused_by_name(groups):
         bgp.posterior(with_group(groups, "constant_data", renamed))
 
 
+def test_what_is_added_under_a_name_that_means_something_is_refused(groups):
+    """Nothing that a fit may have, and this one has not, may be put in: neither a number nor a reason to have none."""
+    scalars = ("probability_shift", "log_evidence_correction", "mean_error", "rounding", "independent", "node_weight")
+    lacking = [name for name in scalars if name not in groups["fit"]]
+    assert lacking
+    for name in lacking:
+        changed = with_group(groups, "fit", groups["fit"].assign({name: 0.0}))
+        with pytest.raises(ValueError, match=name):
+            bgp.posterior(changed)
+    for name in ("loo_omitted", "hyperparameters_omitted"):
+        if name not in groups["fit"].attrs:
+            changed = groups["fit"].copy().assign_attrs({name: "12"})
+            with pytest.raises(ValueError, match=name):
+                bgp.posterior(with_group(groups, "fit", changed))
+    weighed = groups["constant_data"].assign(weights=("obs_id", np.ones(groups["constant_data"].sizes["obs_id"])))
+    with pytest.raises(ValueError, match="weights"):
+        bgp.posterior(with_group(groups, "constant_data", weighed))
+    own = groups["fit"].assign(my_note=0.5)
+    bgp.posterior(with_group(groups, "fit", own.assign_attrs(my_reason="because")))
+
+
 def test_a_group_that_is_missing_is_refused_by_name(groups):
     for name in GUARDED:
         with pytest.raises(ValueError, match=name):

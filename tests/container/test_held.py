@@ -14,7 +14,7 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.hyper import HyperResult, Model
-from bayesgp_mf.kernels.base import Composite
+from bayesgp_mf.kernels.combinations import Composite
 from bayesgp_mf.kernels.stationary import Stationary
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.online import Online

@@ -76,6 +76,14 @@ def test_quantiles_are_where_the_density_adds_up_to_their_levels(case):
                 assert below == pytest.approx(level, abs=1e-7)
 
 
+def test_a_table_has_a_column_of_each():
+    idata = fitted(Gaussian(0.2))
+    found = quantiles(idata, {})
+    frame = bgp.to_frame(idata)
+    assert [name for name in frame if "quantile" in name] == ["y_quantile[0.05]", "y_quantile[0.9]"]
+    np.testing.assert_array_equal(frame[["y_quantile[0.05]", "y_quantile[0.9]"]].to_numpy(), found.values)
+
+
 def test_without_being_asked_for_there_are_none_and_one_level_is_enough(case):
     idata, new = case
     assert quantiles(idata, new, 0.5).sizes["quantile"] == 1

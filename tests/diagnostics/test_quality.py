@@ -222,3 +222,20 @@ def test_labels_that_know_nothing_of_each_other_have_an_exact_evidence_and_wrong
     assert exact - p < found.probability_error < 2.0 * (exact - p)
     assert found.verdict == "off"
     assert "probabilities may be off" in found.sentence
+
+
+@pytest.mark.parametrize("each", [False, True], ids=["one noise", "noise of each"])
+def test_under_gaussian_noise_laplace_is_exact_and_compared_as_such(each):
+    X = np.linspace(-2, 2, 9)[:, None]
+    noise = bgp.likelihoods.Gaussian(np.linspace(0.1, 0.5, 9) if each else 0.2)
+    fits = {
+        method: bgp.fit(X, np.sin(X[:, 0]), bgp.kernels.Gaussian(), noise, method=method, draws=2, random_seed=1)
+        for method in ("laplace", "exact")
+    }
+    found, exact = quality(fits["laplace"]), quality(fits["exact"])
+    assert (found.verdict, found.kind) == (exact.verdict, exact.kind) == ("exact", "exact")
+    assert found.log_evidence == pytest.approx(exact.log_evidence, abs=1e-10)
+    table = bgp.compare(fits).table
+    np.testing.assert_allclose(table["log_bayes_factor"], 0.0, atol=1e-10)
+    outliers = bgp.fit(X, np.sin(X[:, 0]), bgp.kernels.Gaussian(), bgp.StudentT(0.4), method="laplace", random_seed=1)
+    assert quality(outliers).verdict == "unknown"

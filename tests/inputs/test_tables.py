@@ -34,7 +34,7 @@ def missing(dtype) -> pd.DataFrame:
         (FRAME.assign(born=pd.date_range("2020", periods=12)), "X must hold real numbers, but column 'born' has dtype"),
         (FRAME.assign(z=1j * X[:, 0]), "X must hold real numbers, but column 'z' has dtype complex128"),
         (pd.DataFrame({"born": pd.date_range("2020", periods=12)}), "X must hold real numbers, but column 'born'"),
-        (missing("Int64"), r"X must be finite, but 6 of its 24 .* \(1, 1\)\)\. They are in 'weight'\. Drop or impute"),
+        (missing("Int64"), r"but 6 of its 24 .* in row 1, column 'weight'\)\. They are in 'weight'\. Drop or impute"),
         (missing(object), "X must be finite, but 6 of its 24 .* They are in 'weight'"),
         (np.array([[1, pd.NA]] * 12, dtype=object), r"X must be finite, but 12 of its 24 .* \(0, 1\)\)\. Drop"),
         (FRAME.where(X > 0), "They are in 'height', 'weight'"),
@@ -175,6 +175,9 @@ def test_rows_of_other_cases_are_refused():
         quick(X=INDEXED, y=y)
     both = INDEXED.index.intersection(y.index)
     assert quick(X=INDEXED.loc[both], y=y.loc[both])["observed_data"].sizes["obs_id"] == 10
+    for other in ([f"label{i}" for i in range(12)], pd.MultiIndex.from_product([ROWS[:3], range(4)])):
+        with pytest.raises(ValueError, match=r"different cases: only 0 of the 12 .* Pass y\.to_numpy\(\) if"):
+            quick(X=INDEXED, y=LABELS.set_axis(other))
     repeated = LABELS.set_axis([*ROWS[:11], "row0"])
     with pytest.raises(ValueError, match=r"different cases: only 11 of the 12"):
         quick(X=INDEXED, y=repeated)
@@ -206,9 +209,7 @@ def test_an_index_that_does_not_say_whose_rows_these_are_is_no_reason():
         (INDEXED, pd.Series(Y)),  # numbered afresh
         (INDEXED.set_axis(range(4, 16)), pd.Series(Y)),
         (INDEXED.set_axis(range(4, 16)), pd.Series(Y, index=np.arange(12))),
-        (INDEXED, LABELS.set_axis([f"label{i}" for i in range(12)])),
         (X, LABELS),
-        (INDEXED.set_axis(pd.MultiIndex.from_product([ROWS[:3], range(4)])), LABELS),
     ):
         np.testing.assert_array_equal(quick(X=table, y=y)["fit"]["alpha"], reference)
     with pytest.raises(ValueError, match=r"y must have shape \(12,\)"):

@@ -21,7 +21,7 @@ from bayesgp_mf.kernels import (
     from_dict,
     leaves,
 )
-from bayesgp_mf.kernels.base import DEEPEST
+from bayesgp_mf.kernels.combinations import DEEPEST
 from tests.kernels.cases import ARD, CASES
 from tests.kernels.differences import check_gradient
 

@@ -57,7 +57,7 @@ def test_errors_fall_against_exact_integration():
     falls = []
     for seed, setting in enumerate(SETTINGS):
         noise = setting[-1]
-        kernel, X, t, X_new = data(*setting, seed, m=4)
+        kernel, X, t, X_new = data(*setting, seed, m=2)
         posterior = posterior_of(kernel, X, t, bgp.Probit(noise) if noise else bgp.Step())
         odds = []
         for x in X_new:

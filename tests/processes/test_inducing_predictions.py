@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 
 import arviz as az
@@ -144,11 +142,12 @@ np.savez(sys.argv[3], **found, loo=float(bgp.loo(idata)["se"]), draw=process.dra
 """
 
 
-def test_a_file_predicts_the_same_numbers_in_a_new_process(tmp_path):
+def test_a_file_predicts_the_same_numbers_in_a_new_process(new_process, tmp_path):
     idata, file, inputs, out = fitted(), tmp_path / "fit.nc", tmp_path / "new.npy", tmp_path / "out.npz"
     idata.to_netcdf(str(file))
     np.save(inputs, X_NEW)
-    subprocess.run([sys.executable, "-c", LOADER, str(file), str(inputs), str(out)], check=True)
+    run = new_process.run(LOADER, file, inputs, out)
+    assert run.returncode == 0, run.stderr
     with np.load(out) as again:
         for times in (1, 200):  # of which more than 5000 are drawn otherwise
             bgp.predict(idata, np.tile(X_NEW, (times, 1)), random_seed=2)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import arviz as az
+import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
 import pytest
+from pymc.stats import compute_log_prior
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.groups import get_group
+from bayesgp_mf.arviz_version import arviz_major
+from bayesgp_mf.container.groups import get_group, group_names
 from bayesgp_mf.likelihoods import Gaussian
+from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.pymc import Marginal, sample_latent
 from tests.pymc.conftest import CASES, drawn
 
@@ -65,17 +69,77 @@ def test_each_draw_has_its_own_hyperparameters_and_seeds_repeat(data):
 def test_leave_one_out_that_integrates_the_latent_values(data, solution):
     gp = build(data)
     idata = drawn(data, 0.8 * np.exp(0.01 * np.random.default_rng(1).normal(size=(2, 50))))
-    sample_latent(idata, gp, random_seed=1)
+    sample_latent(idata, gp, pointwise="leave_one_out", random_seed=1)
     log_density = idata["log_likelihood"]["y"].values
     np.testing.assert_allclose(
         log_density[1, 7], gp.posterior({"ls": idata["posterior"]["ls"].values[1, 7]}).loo.log_density
     )
     # hyperparameters that hardly vary leave az.loo nothing to weigh: it must find the method's own leave-one-out
-    loo = az.loo(idata)
-    elpd = float(loo.elpd_loo if hasattr(loo, "elpd_loo") else loo.elpd)
-    assert elpd == pytest.approx(solution.loo.log_density.sum(), abs=0.02)
-    latent = sample_latent(idata, gp, pointwise="latent", random_seed=1)["log_likelihood"]["y"].values
+    assert elpd_of(az.loo(idata)) == pytest.approx(solution.loo.log_density.sum(), abs=0.02)
+    latent = sample_latent(idata, gp, random_seed=1)["log_likelihood"]["y"].values
     assert log_density.std(axis=(0, 1)).max() < 0.1 < latent.std(axis=(0, 1)).min()
+
+
+def elpd_of(elpd):
+    return float(elpd.elpd_loo if hasattr(elpd, "elpd_loo") else elpd.elpd)
+
+
+def p_of(elpd):
+    return float(elpd.p_loo if hasattr(elpd, "p_loo") else elpd.p)
+
+
+@pytest.fixture
+def figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def averages(data):
+    """Return draws of the length scale, twice, with all that is added to them, and the same average made by hand."""
+    ls = np.exp(0.3 * np.random.default_rng(2).normal(size=(2, 40)))
+    with pm.Model(coords={"case": CASES}):
+        gp = Marginal(4.0 * pm.gp.cov.ExpQuad(2, ls=pm.LogNormal("ls", 0.0, 0.5)))
+        gp.marginal_likelihood("y", data.X, data.y, dims="case")
+        idata = compute_log_prior(drawn(data, ls), progressbar=False, compile_kwargs={"mode": "FAST_COMPILE"})
+    alone = sample_latent(drawn(data, ls), gp, pointwise="leave_one_out", random_seed=1, progress=False)
+    parts = tuple(gp.posterior({"ls": value}) for value in ls.ravel())
+    return sample_latent(idata, gp, random_seed=1, progress=False), alone, Mixture(parts, np.full(80, 1.0 / 80.0))
+
+
+def test_leave_one_out_is_that_of_other_averages(averages):
+    """By `bgp.loo`: its densities, and the parameters it counts, latent ones too."""
+    idata, alone, mixture = averages
+    found = bgp.loo(idata)
+    np.testing.assert_allclose(found["loo_i"] if arviz_major() < 1 else found.elpd_i, mixture.loo.log_density)
+    p = np.sum(mixture.log_density_at_training - mixture.loo.log_density)
+    assert p_of(found) == p_of(bgp.loo(alone)) == pytest.approx(p)
+    assert p_of(az.loo(alone)) < 0.5 * p  # of length scales only, which is why az.loo is not given these by default
+    with pytest.raises(ValueError, match="corrected is for what fit returned"):
+        bgp.loo(idata, corrected=True)
+
+
+@pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")  # so few draws bear little
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # ArviZ 0.2x under pandas 3
+@pytest.mark.filterwarnings("ignore:Passing a dict or None as alias_mapping")  # ArviZ 0.2x under Matplotlib 3.11
+def test_what_arviz_asks_for_is_there(averages, data, figures):
+    idata, _, mixture = averages
+    ours = bgp.fit(data.X, data.y, bgp.kernels.Gaussian(0.8, 4.0), draws=40, chains=2, random_seed=1)
+    compared = bgp.compare({"pymc": idata, "fit": ours})
+    assert "no evidence of pymc, an average" in compared.sentence
+    assert compared.table.loc["pymc", "elpd"] == pytest.approx(mixture.loo.log_density.sum())
+    assert set(az.compare({"pymc": bgp.loo(idata), "fit": bgp.loo(ours)}).index) == {"pymc", "fit"}
+    assert az.plot_khat(bgp.loo(idata)) is not None
+    pit = az.loo_pit(idata, y="y") if arviz_major() < 1 else az.loo_pit(idata)["y"].values
+    assert np.all((pit >= 0.0) & (pit <= 1.0))
+    stats = get_group(idata, "sample_stats")
+    weights = np.exp(stats["log_p"] - stats["log_q"]).values  # of the posterior against its approximation
+    assert np.mean(weights) == pytest.approx(1.0, abs=4.0 * np.std(weights) / np.sqrt(80))
+    if arviz_major() < 1:
+        return
+    assert np.isfinite(az.loo_approximate_posterior(idata, log_p=stats["log_p"], log_q=stats["log_q"]).elpd)
+    assert np.isfinite(az.psense_summary(idata, var_names=["ls"])[["prior", "likelihood"]].to_numpy()).all()
+    assert az.plot_loo_pava(idata) is not None
 
 
 def test_regression_has_targets_and_no_probabilities(data):
@@ -104,4 +168,6 @@ def test_mistakes_are_named(data):
     with pytest.raises(bgp.ConvergenceError, match="chain 0, draw 1"):
         sample_latent(drawn(data, [[1.0, np.nan], [1.0, 1.0]]), build(data))
     step = sample_latent(idata, build(data, bgp.Step(0.1)), random_seed=1)
-    assert np.all(step["log_likelihood"]["y"].values > np.log(0.1) - 1e-9)
+    assert "log_likelihood" not in group_names(step)  # PyMC's joint one neither
+    assert np.all(step["leave_one_out"]["log_density"].values > np.log(0.1) - 1e-9)
+    assert np.isfinite(p_of(bgp.loo(step)))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from importlib.util import find_spec
+
 import numpy as np
 import pymc as pm
 import pytensor
@@ -11,7 +14,8 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf.hyper import EvidenceScore, Objective, Target
 from bayesgp_mf.methods import METHODS
-from bayesgp_mf.pymc import kernel_from_pymc
+from bayesgp_mf.pymc import Marginal, kernel_from_pymc, latent_model
+from bayesgp_mf.pymc.covariance import as_cov_func
 from bayesgp_mf.pymc.kernel import Covariance
 from tests.kernels.differences import check_gradient, check_moves
 
@@ -120,6 +124,57 @@ def test_data_in_a_covariance_stays_data():
     kernel = kernel_from_pymc(cov.ExpQuad(3, ls=shared))
     assert kernel.params == {}
     np.testing.assert_allclose(kernel.gram(X), bgp.kernels.Gaussian(1.5).gram(X), atol=1e-14)
+
+
+class Foreign:
+    """A kernel with the interface of those of ptgp: no class of PyMC, and no keyword ``diag`` where it is called."""
+
+    def __init__(self, ls):
+        self.ls = ls
+
+    def __call__(self, X, Y=None):
+        moved = (X[:, None, :] - (X if Y is None else Y)[None, :, :]) / self.ls
+        value = pt.exp(-0.5 * pt.sum(pt.square(moved), axis=-1))
+        if Y is not None or find_spec("pytensor.assumptions") is None:
+            return value
+        return import_module("pytensor.assumptions").assume(value, symmetric=True, positive_definite=True)
+
+    def diag(self, X):
+        return pt.ones(X.shape[0])
+
+
+def test_kernels_of_other_packages_with_that_interface_are_taken():
+    theirs, values = Foreign(v("ls")), {"ls": [1.0, 2.0, 0.7]}
+    ours, kernel = bgp.kernels.Gaussian(values["ls"]), kernel_from_pymc(theirs, **values)
+    assert repr(kernel) == "PymcKernel(Foreign, ls=[1.0, 2.0, 0.7])"
+    np.testing.assert_allclose(kernel.gram(X), ours.gram(X), atol=1e-14)
+    np.testing.assert_allclose(kernel.cross(X, OTHER), ours.cross(X, OTHER), atol=1e-14)
+    np.testing.assert_allclose(kernel.diag(X), ours.diag(X))
+    bar = np.random.default_rng(3).normal(size=(8, 8))
+    bar += bar.T
+    np.testing.assert_allclose(kernel.gram_vjp(X, bar)["ls"], ours.gram_vjp(X, bar)["lengthscale"], rtol=1e-10)
+    y, point = X[:, 0] > 0, {"scale": 0.7}
+    with pm.Model():
+        ls = pm.LogNormal("scale")
+        gp = Marginal(2.0 * as_cov_func(Foreign(ls))) + Marginal(Foreign(2.0 * ls))
+        gp.marginal_likelihood("labels", X, y)
+        latent_model(X, y, Foreign(ls))
+    both = bgp.kernels.Gaussian(0.7, 2.0) + bgp.kernels.Gaussian(1.4)
+    evidence = bgp.solve(both.gram(X), 2.0 * y - 1.0, bgp.Probit()).evidence.value
+    assert gp.posterior(point).log_evidence == pytest.approx(evidence, rel=1e-10)
+    idata = bgp.fit(X, y, Foreign(1.5), draws=5, random_seed=1, progress=False)
+    assert bgp.predict(idata, OTHER, kernel=Foreign(1.5), draws=False)["predictions"]["p"].shape == (4,)
+
+
+def test_kernels_that_only_look_like_that_are_refused():
+    class OfArrays(Foreign):  # as those of scikit-learn are
+        def __call__(self, X, Y=None):
+            return np.linalg.norm(np.asarray(X, dtype=float), axis=1)
+
+    with pytest.raises(ValueError, match=r"kernel must be one of .*, got OfArrays"):
+        bgp.fit(X, X[:, 0] > 0, OfArrays(1.0))
+    with pytest.raises(ValueError, match=r"such as pm\.gp\.cov\.ExpQuad.*, got OfArrays"):
+        Marginal(OfArrays(1.0))
 
 
 def test_mistakes_are_named():

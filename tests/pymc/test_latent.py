@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods import Binomial, Gaussian, NegativeBinomial, Poisson, Quadrature, StudentT, optional
-from bayesgp_mf.pymc import LogEvidence, kernel_to_pymc, latent_model, observe
+from bayesgp_mf.pymc import LogEvidence, kernel_to_pymc, latent_conditional, latent_model, observe
 from bayesgp_mf.types import Derivs
 from tests.pymc.conftest import INTERPRETED
 
@@ -186,3 +187,27 @@ def test_mistakes_are_named(data):
         latent_model(data.X, data.y, pm.gp.cov.ExpQuad(2, ls=1.0), sigma=1.0)
     with pytest.raises(ValueError, match="covariance function such as"):
         latent_model(data.X, data.y, "gaussian")
+
+
+def test_new_inputs_continue_the_latent_values(data):
+    """Mean and covariance are those of the prior given f; at inputs of the training cases they are f again."""
+    inputs, mean = data.X[:3] + 0.4, lambda X: X @ np.array([0.5, -1.0])
+    with pm.Model() as model:
+        ls = pm.LogNormal("ls")
+        latent_model(data.X, data.y, 2.0 * pm.gp.cov.Matern32(2, ls=ls), mean_func=mean)
+        X_new = pm.Data("X_new", inputs)
+        f_new = latent_conditional("f_new", X_new)
+    moments = pytensor.function(
+        [model["ls"], model["f"]], f_new.owner.op.dist_params(f_new.owner), mode=INTERPRETED, on_unused_input="ignore"
+    )
+    f, kernel = np.random.default_rng(3).normal(size=20), bgp.kernels.Matern32(0.7, 2.0)
+    gram, cross = kernel.gram(data.X) + 1e-6 * np.eye(20), kernel.cross(data.X, inputs)
+    found_mean, covariance = moments(0.7, f)
+    expected = mean(inputs) + cross.T @ np.linalg.solve(gram, f - mean(data.X))
+    np.testing.assert_allclose(found_mean, expected, atol=1e-8)
+    left = kernel.gram(inputs) - cross.T @ np.linalg.solve(gram, cross)
+    np.testing.assert_allclose(covariance, left + 1e-6 * np.eye(3), atol=1e-8)
+    X_new.set_value(data.X[4:6])
+    np.testing.assert_allclose(moments(0.7, f)[0], f[4:6], atol=1e-4)
+    with pm.Model(), pytest.raises(ValueError, match="no latent process that could be continued"):
+        latent_conditional("f_new", inputs)

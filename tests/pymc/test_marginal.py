@@ -9,6 +9,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.graph.traversal import applys_between
 
 import bayesgp_mf as bgp
 from bayesgp_mf.hyper import EvidenceScore, Objective, Target
@@ -198,6 +199,21 @@ def test_the_conditional_is_the_prediction(data):
     np.testing.assert_allclose(covariance, expected_covariance, atol=1e-10)
     with pytest.raises(NotImplementedError, match="cannot be differentiated"):
         model.compile_dlogp()
+
+
+def test_a_conditional_leaves_a_sampler_nothing_to_compile_and_follows_the_data(data):
+    """Of the covariance function, which takes PyTensor up to a minute: mean and covariance are one operation."""
+    model, gp = build(data)
+    with model:
+        X_new = pm.Data("X_new", data.X[:4] + 0.3)
+        f_new = gp.conditional("f_new", X_new, jitter=0.0)
+    parameters = f_new.owner.op.dist_params(f_new.owner)
+    assert len(list(applys_between([model["ls"], model["noise"], X_new], parameters))) < 8
+    moments = pytensor.function([model["ls"], model["noise"]], parameters, mode=INTERPRETED)
+    for inputs in (data.X[:4] + 0.3, data.X[5:7]):
+        X_new.set_value(inputs)
+        for found, expected in zip(moments(*POINT.values()), gp.predict(inputs, POINT), strict=True):
+            np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
 def test_data_containers_can_be_exchanged(data):

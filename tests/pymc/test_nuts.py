@@ -93,6 +93,9 @@ def test_the_container_has_each_draw_with_its_statistics(data, idata):
     scale = get_group(idata, "posterior")["lengthscale"].values[0, 7]
     value = Objective(target, EvidenceScore()).value(np.log([scale]))
     assert float(stats["lp"][0, 7]) == pytest.approx(value, abs=1e-6)
+    evidence = found["log_evidence"].values[stats["node"].values]
+    in_logarithm = get_group(idata, "log_prior")["lengthscale"] + np.log(get_group(idata, "posterior")["lengthscale"])
+    np.testing.assert_allclose(evidence + in_logarithm, stats["lp"], atol=1e-6)
 
 
 def test_two_parameters_one_of_them_in_bounds():
@@ -115,11 +118,13 @@ def test_two_parameters_one_of_them_in_bounds():
 
 def test_the_seed_decides():
     first, again, other = (
-        Nuts(draws=10, tune=10, chains=1).choose(known_target(), np.random.default_rng(seed), ignore).stats["lp"]
+        Nuts(draws=10, tune=10, chains=1).choose(known_target(), np.random.default_rng(seed), ignore)
         for seed in (3, 3, 4)
     )
-    np.testing.assert_array_equal(first, again)
-    assert np.all(first != other)
+    np.testing.assert_array_equal(first.stats["lp"], again.stats["lp"])
+    assert np.all(first.stats["lp"] != other.stats["lp"])
+    # the priors that were added are told, for the group log_prior
+    assert first.priors.keys() == {"bias_variance", "white_variance"} > known_target().priors.keys()
 
 
 def test_processes_make_the_same_draws_and_say_how_far_they_are(data):

@@ -24,12 +24,6 @@ KERNEL = bgp.kernels.Gaussian(8.0, 4.0)
 PRIORS = {"lengthscale": LogNormal(2.0, 0.2), "variance": LogNormal(1.0, 1.0)}
 
 
-@pytest.fixture(scope="module")
-def client():
-    with work.cluster() as found:
-        yield found
-
-
 @pytest.fixture(params=["processes", "dask"])
 def elsewhere(request):
     return {"processes": 2} if request.param == "processes" else {"client": request.getfixturevalue("client")}
@@ -84,7 +78,11 @@ def same(one, other):
     [
         ("dask", Integrate(starts=1), {}),
         ("dask", Surrogate(nodes=40), {}),
-        ("dask", Integrate(starts=1), {"inducing": 8}),
+        (
+            "dask",
+            Integrate(starts=1),
+            {"inducing": 8, "fixed": ["variance"], "priors": {"lengthscale": LogNormal(2.0, 0.2)}},
+        ),
         ("dask", Surrogate(nodes=40), {"control": bgp.Control(gram="low_rank")}),
         ("processes", Surrogate(nodes=40), {"control": bgp.Control(gram="low_rank")}),
     ],

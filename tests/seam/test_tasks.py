@@ -20,12 +20,6 @@ from tests.seam import work
 
 
 @pytest.fixture(scope="module")
-def client():
-    with work.cluster() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def pool():
     with closing(backend(2)) as found:
         yield found
@@ -135,9 +129,11 @@ def test_shards_of_a_lost_process_are_made_again(tmp_path):
 
 
 SCRIPT = """
-import os, sys, time
+import os, signal, sys, time
 from contextlib import closing
 from bayesgp_mf.seam import backend
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs ignore
 
 class Mine:
     def __init__(self, x): self.x = x
@@ -182,13 +178,16 @@ def test_no_process_is_left_after_ctrl_c_nor_a_kill(tmp_path, how):
     with subprocess.Popen(
         [sys.executable, tmp_path / "script.py", folder], stderr=subprocess.DEVNULL, start_new_session=True
     ) as script:
-        while len(os.listdir(folder)) < 2:
-            assert script.poll() is None
-            time.sleep(0.05)
-        pids = [int(name) for name in os.listdir(folder)]
-        assert all(alive(pid) for pid in pids)
-        os.killpg(script.pid, how) if how == signal.SIGINT else script.kill()  # Ctrl-C goes to all of a terminal
-        script.wait(30)
+        try:
+            while len(os.listdir(folder)) < 2:
+                assert script.poll() is None
+                time.sleep(0.05)
+            pids = [int(name) for name in os.listdir(folder)]
+            assert all(alive(pid) for pid in pids)
+            os.killpg(script.pid, how) if how == signal.SIGINT else script.kill()  # Ctrl-C goes to all of a terminal
+            script.wait(30)
+        finally:
+            script.kill()
     deadline = time.monotonic() + 20
     while any(alive(pid) for pid in pids) and time.monotonic() < deadline:
         time.sleep(0.05)

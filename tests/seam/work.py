@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.methods import METHODS
@@ -106,14 +104,3 @@ def moments(seed, mark):
         raise ArithmeticError(f"no numbers of {seed}")
     draws = np.random.default_rng(seed).normal(size=(40, 40))
     return {"values": np.linalg.eigvalsh(draws @ draws.T).tolist()}
-
-
-@contextmanager
-def cluster():
-    """Yield a client of two workers on this machine."""
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as found,
-        distributed.Client(found) as client,
-    ):
-        yield client

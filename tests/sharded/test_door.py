@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-import subprocess
-import sys
 
 import arviz as az
 import numpy as np
@@ -69,7 +67,7 @@ def test_draws_at_the_inducing_inputs_are_those_of_the_posterior():
     np.testing.assert_allclose(f.var(axis=0), variance, rtol=0.1)
 
 
-def test_a_saved_container_predicts_in_a_new_process(in_parts, tmp_path):
+def test_a_saved_container_predicts_in_a_new_process(in_parts, new_process, tmp_path):
     in_parts.to_netcdf(tmp_path / "fit.nc")
     np.save(tmp_path / "X.npy", X_NEW)
     code = (
@@ -77,7 +75,8 @@ def test_a_saved_container_predicts_in_a_new_process(in_parts, tmp_path):
         "idata = az.from_netcdf(sys.argv[1] + '/fit.nc'); X = np.load(sys.argv[1] + '/X.npy'); "
         "np.save(sys.argv[1] + '/p.npy', bgp.predict(idata, X, random_seed=3)['predictions']['p'].values)"
     )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+    run = new_process.run(code, tmp_path)
+    assert run.returncode == 0, run.stderr
     p = bgp.predict(in_parts, X_NEW, random_seed=3)["predictions"]["p"].values
     np.testing.assert_array_equal(np.load(tmp_path / "p.npy"), p)
 
@@ -210,6 +209,8 @@ def test_a_dask_frame_is_predicted_by_whatever_a_fit_returns(in_parts):
             np.testing.assert_allclose(found[name], expected[name], atol=1e-8)
     real = bgp.fit(table(REAL), None, KERNEL, bgp.likelihoods.Gaussian(0.1), **OPTIONS)
     assert list(sharded.predict(real, lazy).compute()) == ["latent_mean", "latent_sd"]
+    assert bgp.diagnostics.quality(real).verdict == "good"  # under Gaussian noise there is nothing to leave out
+    assert bgp.diagnostics.quality(in_parts).verdict == "unknown"
     classes = bgp.fit(X[:60], np.arange(60) % 3, kernels.Gaussian(), bgp.Softmax(), draws=10, random_seed=1)
     for wrong in (classes, KERNEL):
         with pytest.raises(ValueError, match="stream must be a Stream"):

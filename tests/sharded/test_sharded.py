@@ -206,16 +206,6 @@ def test_a_part_that_is_lost_starts_from_nothing_and_the_answer_is_the_same(monk
     same(found, whole, 1e-8)
 
 
-@pytest.fixture(scope="module")
-def client():
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
-
-
 @pytest.mark.filterwarnings("ignore")
 def test_a_cluster_has_the_same_answer_and_makes_up_for_a_lost_worker(client, files):
     import dask.array as da

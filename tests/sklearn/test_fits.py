@@ -221,3 +221,17 @@ def test_what_is_not_there_is_said(cases):
         GPRegressor(hyper=None).fit(X, real).predict(new, return_std=True, return_cov=True)
     with pytest.raises(ValueError, match="n_samples must be a positive integer"):
         GPRegressor(hyper=None).fit(X, real).sample_y(new, 0)
+
+
+def test_normalised_targets_may_be_of_any_scale_whose_square_is_a_number(cases):
+    X, real, _, new = cases
+    options = {"hyper": None, "normalize_y": True}
+    expected = GPRegressor(KERNEL, Noise(0.1), **options).fit(X, real).predict(new, return_std=True)
+    for scale in (1e-200, 1e145):
+        model = GPRegressor(KERNEL, Noise(0.1), **options).fit(X, real * scale)
+        np.testing.assert_allclose(np.array(model.predict(new, return_std=True)) / scale, expected, rtol=1e-10)
+        assert np.all(np.isfinite(model.predict(new, return_cov=True)[1]))
+    with pytest.raises(ValueError, match=r"y must hold numbers of at most 1e\+150 in absolute value, got .*e\+200"):
+        GPRegressor().fit(X, real * 1e200)
+    with pytest.raises(ValueError, match=r"y must hold numbers of at most 1e\+50"):
+        GPRegressor(KERNEL, Noise(0.1), hyper=None).fit(X, real * 1e200)

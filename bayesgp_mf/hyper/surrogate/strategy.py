@@ -104,7 +104,7 @@ class Surrogate:
     (True, True)
     """
 
-    name: ClassVar[str] = "surrogate"
+    name = "surrogate"
     averages: ClassVar[bool] = True
     records: ClassVar[tuple[str, ...]] = ("training", "batch")
     nodes: int = 500
@@ -186,7 +186,8 @@ class Surrogate:
         }
         models = tuple(target.model_at(node) for node in nodes[kept])
         judged = target.less_log_prior(values[kept], nodes[kept])
-        return HyperResult(models, weights, sampled=True, stats={"lp": values[kept]}, record=record, judged=judged)
+        stats, priors = {"lp": values[kept]}, target.priors
+        return HyperResult(models, weights, sampled=True, stats=stats, record=record, judged=judged, priors=priors)
 
     def _training(self, p: int) -> int:
         usual = max(1, min(max(FEWEST, PER_PARAMETER * p), USUAL_ROWS // (p + 1)))

@@ -1,0 +1,129 @@
+"""What a container says of each case, as a table of the kind that its cases came in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+import pandas as pd
+import xarray as xr
+
+from bayesgp_mf.container.groups import get_group, group_names
+from bayesgp_mf.container.layout import TABLE
+from bayesgp_mf.container.parts import check_has_cases
+from bayesgp_mf.container.read import fit_group
+
+if TYPE_CHECKING:
+    from bayesgp_mf.container.groups import Container
+
+CASES = "obs_id"
+_SEVERAL = ("class", "quantile")
+"""Dimensions of which each entry has a column of its own."""
+_FIRST = ("latent_mean", "latent_sd", "cavity_mean", "cavity_sd", "loo_i", "y_mean", "y_sd")
+_INTERNAL = ("alpha", "site_variance", "site_weight")  # what `predict` needs, and nobody reads
+
+
+def to_frame(idata: Container, group: Literal["predictions", "fit"] | None = None) -> Any:
+    """Return what a fit says of each case as a table, under the labels of the rows that it was given.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+        What `fit` or `predict` returned, or the same loaded from a file; or one group of it, such as
+        ``idata["predictions"]``.
+    group : {"predictions", "fit"}, optional
+        The new cases, with ``latent_mean``, ``latent_sd`` and ``p`` (or ``y_mean`` and ``y_sd``); or those of the fit,
+        with ``latent_mean``, ``latent_sd``, ``cavity_mean``, ``cavity_sd`` and ``loo_i``. The default is the first
+        where there are predictions.
+
+    Returns
+    -------
+    pandas.DataFrame, polars.DataFrame, pyarrow.Table or xarray.Dataset
+        Of the kind that the inputs of these cases were given in; of pandas for arrays. There is a row for each case, in
+        their order, and of several classes or quantiles a column for each, such as ``p[setosa]``. Labels of rows are
+        the index, or, in polars, the column ``obs_id``. In xarray the variables keep the dimensions ``class`` and
+        ``quantile``.
+
+    Raises
+    ------
+    ValueError
+        If ``idata`` is not ours, there is no such group, or the group that was given has nothing of each case.
+    UndefinedQuantityError
+        If it is of a fit to a table in parts, and has nothing of each case.
+    ImportError
+        If the library of that kind is not there.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import bayesgp_mf as bgp
+    >>> X = pd.DataFrame({"dose": [0.0, 1.0, 2.0, 3.0]}, index=["ann", "bob", "cat", "dan"])
+    >>> idata = bgp.fit(X, [0, 0, 1, 1], bgp.kernels.Gaussian(1.0, 4.0), draws=10, random_seed=1)
+    >>> bgp.to_frame(bgp.predict(idata, X.loc[["dan", "ann"]], draws=False)).round(2)
+         latent_mean  latent_sd     p
+    dan         1.78       1.38  0.85
+    ann        -1.78       1.38  0.15
+    """
+    dataset = _group_of(idata, group)
+    wide = ((CASES,), *((CASES, dim) for dim in _SEVERAL))
+    there = [str(name) for name, each in dataset.data_vars.items() if each.dims in wide]
+    if not there:
+        raise ValueError(f"there is nothing of each case in this group, only {list(dataset.data_vars)}. Pass idata.")
+    names = dict.fromkeys([*(name for name in _FIRST if name in there), *there])
+    table = dataset[[name for name in names if name not in _INTERNAL]].drop_attrs()
+    kind = str(dataset.attrs.get(TABLE, "pandas"))
+    return _MAKERS.get(kind, _as_pandas)(table)
+
+
+def _group_of(idata: Container | xr.Dataset, group: str | None) -> xr.Dataset:
+    """Return the group that is asked for, or that was given."""
+    if isinstance(idata, xr.DataTree) and not idata.children:
+        idata = idata.to_dataset()
+    if isinstance(idata, xr.Dataset):
+        if group is not None:
+            raise ValueError(f"group says which group of a container, got {group!r} with a group. Leave it out.")
+        return idata
+    fit = fit_group(idata)
+    has_predictions = "predictions" in group_names(idata)
+    if group not in (None, "predictions", "fit"):
+        raise ValueError(f"group must be 'predictions' or 'fit', got {group!r}.")
+    if group == "predictions" and not has_predictions:
+        raise ValueError("there are no predictions in this container. Make them: predict(idata, X_new).")
+    if group is None:
+        group = "predictions" if has_predictions else "fit"
+    if group == "fit":
+        check_has_cases(fit, "a table of the cases")
+    return get_group(idata, group)
+
+
+def _as_pandas(table: xr.Dataset) -> pd.DataFrame:
+    columns: dict[str, Any] = {}
+    for name, values in table.data_vars.items():
+        several = next((dim for dim in _SEVERAL if dim in values.dims), None)
+        if several is None:
+            columns[str(name)] = values.values
+        else:
+            places = enumerate(table[several].values)
+            columns |= {f"{name}[{each}]": values.isel({several: k}).values for k, each in places}
+    return pd.DataFrame(columns, index=pd.Index(table[CASES].values))
+
+
+def _as_polars(table: xr.Dataset) -> Any:
+    import narwhals.stable.v2 as nw
+
+    frame = _as_pandas(table)
+    columns = {CASES: frame.index.to_list(), **{name: frame[name].to_numpy() for name in frame}}
+    return nw.from_dict(columns, backend="polars").to_native()
+
+
+def _as_pyarrow(table: xr.Dataset) -> Any:
+    import pyarrow
+
+    return pyarrow.Table.from_pandas(_as_pandas(table))
+
+
+_MAKERS: dict[str, Callable[[xr.Dataset], Any]] = {
+    "polars": _as_polars,
+    "pyarrow": _as_pyarrow,
+    "xarray": lambda table: table,
+}

@@ -1,0 +1,148 @@
+"""Draws of each target from what the other cases predict for it: leave-one-out checks of ArviZ without weights."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesgp_mf.container.groups import get_group, make_container
+from bayesgp_mf.container.layout import SAMPLE_DIMS, Layout, common_attrs
+from bayesgp_mf.container.parts import check_has_cases
+from bayesgp_mf.container.read import fit_group, from_container
+from bayesgp_mf.inference.solution import ClassLeaveOneOut
+from bayesgp_mf.inference.undefined import undefined
+from bayesgp_mf.inputs import check_positive_integers
+from bayesgp_mf.likelihoods.optional import stored_by_case
+from bayesgp_mf.matrices.memory import check_draws
+from bayesgp_mf.processes.mixture import Mixture
+from bayesgp_mf.processes.several_classes import Process
+from bayesgp_mf.seeds import as_generator
+
+if TYPE_CHECKING:
+    from bayesgp_mf.container.groups import Container
+    from bayesgp_mf.inference.solver import Solver
+    from bayesgp_mf.likelihoods import Likelihood
+
+
+def loo_predictive(
+    idata: Container,
+    *,
+    draws: int = 1000,
+    chains: int = 4,
+    random_seed: int | np.random.Generator | None = None,
+    kernel: Any = None,
+    likelihood: Likelihood | None = None,
+    method: Solver | None = None,
+) -> Container:
+    r"""Draw each target from its leave-one-out prediction, for the predictive checks of ArviZ.
+
+    .. math:: y_i \sim \int p(y_i | f_i)\, p(f_i | y_{-i})\, df_i
+
+    The cavity of a case is its leave-one-out posterior (2000, eq. 32 and appendix D), so that no importance weights are
+    needed. ArviZ's own ``loo_pit`` and ``plot_loo_pava`` weigh draws from the posterior instead, and
+    warn where weights do not bear it.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+        What `fit` returned, or the same loaded from a file; it is left as it is.
+    draws, chains : int
+        How many of each target; chains are ArviZ's layout, and all draws independent.
+    random_seed : int, numpy.random.Generator or None
+        Source of the draws.
+    kernel, likelihood, method : optional
+        As for `predict`: those of the fit, if the container does not hold them.
+
+    Returns
+    -------
+    InferenceData or DataTree
+        With ``posterior_predictive`` (``y``, drawn without the case's own target), ``observed_data`` and
+        ``constant_data``. In ArviZ 1 ``az.plot_ppc_pit`` of it is the leave-one-out PIT, and ``az.plot_ppc_pava`` the
+        calibration of leave-one-out probabilities; in ArviZ 0.2x ``az.plot_bpv(..., kind="u_value")`` and
+        ``az.plot_separation(..., y="y")``.
+
+    Raises
+    ------
+    ValueError
+        If the container was not made by this package, or one of those is missing, not wanted, or another one.
+    UndefinedQuantityError
+        If the method has no predictive density (a support-vector machine), or the container nothing of each case.
+    MemoryError
+        If the draws would not fit into this machine's memory.
+
+    Notes
+    -----
+    Labels of two classes, and of several, are drawn by the leave-one-out probabilities of `loo`. The latent values
+    of other targets are drawn from the Gaussian cavity, in an average over hyperparameters from one of a setting that
+    is chosen by its weight without the case.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> X = np.linspace(-2, 2, 20)[:, None]
+    >>> idata = bgp.fit(X, X[:, 0] > 0, bgp.kernels.Gaussian(), bgp.Probit(), draws=50, random_seed=1)
+    >>> without = bgp.diagnostics.loo_predictive(idata, random_seed=2)
+    >>> share = without["posterior_predictive"]["y"].mean(("chain", "draw")).values[:3]  # of class 1
+    >>> bool(np.all(np.abs(share - (1 - np.exp(idata["fit"]["loo_i"].values[:3]))) < 0.03))
+    True
+    """
+    check_positive_integers(draws=draws, chains=chains)
+    fit = fit_group(idata)
+    check_has_cases(fit, "leave-one-out prediction")
+    rng, posterior = as_generator(random_seed), from_container(idata, kernel, likelihood, method)
+    solution = posterior.parts[0].solution
+    if not solution.has_variance:
+        raise undefined(solution.method, "predictive density, from which targets could be drawn")
+    n = posterior.problem.n
+    check_draws(draws * chains, n, "training", "Ask for fewer: loo_predictive(..., draws=...).")
+    class_names = tuple(json.loads(fit.attrs["class_names"]))
+    constant = get_group(idata, "constant_data")
+    layout = Layout(n, constant["feature"].values, class_names, (chains, draws))
+    y = _draw(posterior, draws * chains, rng).reshape(chains, draws, n)
+    groups = {
+        "posterior_predictive": xr.Dataset({"y": layout.targets(y, SAMPLE_DIMS)}, attrs=common_attrs()),
+        "observed_data": get_group(idata, "observed_data"),
+        "constant_data": constant,
+    }
+    return make_container(groups)
+
+
+def _draw(posterior: Process | Mixture, size: int, rng: np.random.Generator) -> NDArray[Any]:
+    """Return targets ``(size, n)``, each drawn from what the other cases predict for it."""
+    loo, problem = posterior.loo, posterior.problem
+    if isinstance(loo, ClassLeaveOneOut):
+        ends = np.cumsum(loo.probability, axis=1)
+        levels = rng.random((size, problem.n)) * ends[:, -1]
+        return np.stack([np.searchsorted(ends[i], levels[:, i], side="right") for i in range(problem.n)], axis=1)
+    if problem.likelihood.targets == "binary" and "weights" not in stored_by_case(problem.likelihood):
+        own = np.exp(loo.log_density)  # of the case's own label
+        return np.where(rng.random((size, problem.n)) < own, problem.t, -problem.t).astype(np.int16)
+    return _through_latent_values(posterior, size, rng)
+
+
+def _through_latent_values(posterior: Process | Mixture, size: int, rng: np.random.Generator) -> NDArray[Any]:
+    part_of = _parts(posterior, size, rng)
+    white = rng.standard_normal(part_of.shape)
+    y = np.empty(part_of.shape)
+    for k, part in enumerate(posterior.parts):
+        here = part_of == k
+        rows = here.any(axis=1)
+        f = part.loo.mean + np.sqrt(part.loo.variance) * white[rows]
+        y[here] = part.problem.likelihood.sample(f, rng)[here[rows]]
+    return y
+
+
+def _parts(posterior: Process | Mixture, size: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Return the number ``(size, n)`` of the part that each draw is from, by the weights without the case."""
+    if not isinstance(posterior, Mixture):
+        return np.zeros((size, posterior.problem.n), dtype=np.intp)
+    ends = np.cumsum(posterior.loo_weights, axis=0)
+    level = rng.random(size)  # one for all cases of a draw, which then has few parts
+    chosen = np.stack([np.searchsorted(end, level * end[-1], side="right") for end in ends.T], axis=1)
+    last = int(np.flatnonzero(posterior.weights)[-1])
+    return np.asarray(np.minimum(chosen, last), dtype=np.intp)  # where a sum is rounded to less than one

@@ -1,0 +1,144 @@
+"""From one state of a stream to the next: what it learns from a batch, and how it chooses its kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bayesgp_mf.fitting import fit, posterior
+from bayesgp_mf.hyper import Strategy
+from bayesgp_mf.hyper.model import public_names
+from bayesgp_mf.hyper.registry import SearchName
+from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.inputs import as_kernel, as_names
+from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.by_case import by_case as with_cases
+from bayesgp_mf.matrices.blas import one_thread_if_small
+from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.streams import batch as batches
+from bayesgp_mf.streams.factor import Factor, nothing
+from bayesgp_mf.streams.state import State, plain_cases, sampled
+from bayesgp_mf.types import Array
+
+FEWEST = 10
+"""Cases of each class without which there is nothing to tune on."""
+WAITING = 4
+"""Cases that are held for it before, at most, times their usual number: then the past is carried over instead."""
+PARTS = 8
+"""With a half-life, a batch has at most this part of it: all its cases are forgotten alike."""
+ARRIVE = 4
+"""Once the budget is full, a batch brings in a quarter of it at most: what is best kept is found out after that."""
+
+
+@dataclass(frozen=True, eq=False)
+class Learner:
+    """How a stream learns: what of it stays while cases come. `Stream` says what each option is.
+
+    Attributes
+    ----------
+    likelihood, budget, hyper, first, reservoir, forget, batch, control
+        Options of `Stream`.
+    entropy : int
+        Whence the random numbers of each batch come, which are the same after a crash.
+    """
+
+    likelihood: Likelihood
+    budget: int | None
+    hyper: SearchName | None
+    first: int
+    reservoir: int
+    forget: float | None
+    batch: int
+    control: Control
+    entropy: int
+
+    def likelihood_of(self, by_case: Array) -> Likelihood:
+        """Return the likelihood of cases with these offsets and weights ``(m, 2)``."""
+        offset, weights = np.ascontiguousarray(by_case.T)
+        given = {"offset": offset} if offset.any() else {}
+        return with_cases(self.likelihood, **given, **({} if np.all(weights == 1.0) else {"weights": weights}))
+
+    def learned(self, state: State, X: Array, t: Array, by_case: Array) -> tuple[State, float]:
+        """Return the state after one batch, with a kernel tuned when enough cases have come, and its log score."""
+        if not state.n_seen:
+            state = replace(state, factor=nothing(X.shape[1]), X=np.empty((0, X.shape[1])))
+        rng = np.random.default_rng([self.entropy, state.n_batches])  # the same after a crash
+        with one_thread_if_small(max(state.factor.size, t.size)):
+            factor, done = self._absorbed(state.factor, state.kernel, X, t, by_case, rng)
+        held = self.reservoir if state.is_tuned else max(self.reservoir, WAITING * self.first)
+        kept_X, rows = sampled(state, X, np.column_stack([t, by_case]), held, self.forget, rng)
+        kept = np.ascontiguousarray(rows[:, 0]), rows[:, 1:]
+        are_plain = np.array_equal(kept[1], plain_cases(len(rows)))
+        after = replace(
+            state,
+            factor=factor,
+            n_seen=state.n_seen + t.size,
+            n_batches=state.n_batches + 1,
+            X=kept_X,
+            t=kept[0],
+            by_case=kept[1][:0] if are_plain else kept[1],
+            independent=done.independent,
+        )
+        if not after.is_tuned and after.n_seen >= self.first and self.hyper is not None and self._may_tune(after.t):
+            after = self.retuned(after, self.hyper)
+            fewer = np.sort(rng.permutation(after.t.size)[: self.reservoir])
+            after = replace(after, X=after.X[fewer], t=after.t[fewer])
+            after = replace(after, by_case=kept[1][:0] if are_plain else kept[1][fewer])
+        return after, float(done.log_score.sum())
+
+    def retuned(self, state: State, hyper: SearchName | Strategy, **options: Any) -> State:
+        """Return the state under the kernel that a strategy chooses on the reservoir."""
+        kernel = self._tuned(state, hyper, **options)
+        factor = self._again(state, kernel) if state.t.size == state.n_seen else state.factor.under(kernel)
+        return replace(state, kernel=kernel, factor=factor, is_tuned=True)
+
+    def _may_tune(self, t: Array) -> bool:
+        """Tell whether there are enough cases of each class."""
+        return self.likelihood.targets == "real" or int(min(np.sum(t > 0), np.sum(t < 0))) >= FEWEST
+
+    def _again(self, state: State, kernel: Kernel) -> Factor:
+        """Return what all cases say under another kernel, while all of them are still held."""
+        factor, rng = nothing(state.X.shape[1]), np.random.default_rng([self.entropy, state.n_batches, 2])
+        with one_thread_if_small(max(state.factor.size, self.batch)):
+            for some in blocks(state.t.size, self.part):
+                factor, _ = self._absorbed(factor, kernel, state.X[some], state.t[some], state.rows[some, 1:], rng)
+        return factor
+
+    @property
+    def part(self) -> int:
+        """Cases that are solved for at once."""
+        return self.batch if self.forget is None else max(1, min(self.batch, int(self.forget / PARTS)))
+
+    def _absorbed(
+        self, factor: Factor, kernel: Kernel, X: Array, t: Array, by_case: Array, rng: np.random.Generator
+    ) -> tuple[Factor, batches.Absorbed]:
+        """Return the factor after a batch, within the budget, and what came of the batch."""
+        if self.forget is not None:
+            factor = factor.forgetting(0.5 ** (t.size / self.forget))
+        room = t.size if self.budget is None else max(self.budget - factor.size, -(-self.budget // ARRIVE))
+        new = X if room >= t.size else X[np.sort(rng.choice(t.size, room, replace=False))]
+        whole = self.budget is None
+        done = batches.absorb(factor, kernel, X, t, self.likelihood_of(by_case), new, self.control, whole=whole)
+        return done.factor if self.budget is None else done.factor.within(self.budget), done
+
+    def _tuned(self, state: State, hyper: SearchName | Strategy, **options: Any) -> Kernel:
+        """Return the kernel that a strategy chooses on the reservoir; what was learned is under this likelihood."""
+        inducing = None if self.budget is None or self.budget >= state.t.size else self.budget
+        rng = np.random.default_rng([self.entropy, state.n_batches, 1])
+        fixed = as_names("fixed", options.pop("fixed", ())) | set(public_names(state.kernel, self.likelihood))
+        given: dict[str, Any] = {
+            "inducing": inducing,
+            "draws": 1,
+            "chains": 1,
+            "random_seed": rng,
+            "fixed": fixed,
+            **options,
+        }
+        if len(state.by_case):
+            given |= {"offset": state.by_case[:, 0], "weights": state.by_case[:, 1]}
+        found = fit(state.X, state.t, state.kernel, self.likelihood, hyper=hyper, **given)
+        process: Any = posterior(found)
+        return as_kernel(process.kernel)

@@ -1,0 +1,119 @@
+"""Estimators and data frames: columns of text, labels of rows, targets that cannot be normalised."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import bayesgp_mf as bgp
+from bayesgp_mf.sklearn import GPClassifier, GPRegressor
+from tests.inputs.tables import KINDS, LABELS, NUMBERS, ROWS, TABLE, N
+
+KERNEL = bgp.kernels.Gaussian(10.0, 4.0, columns=["age"]) + bgp.kernels.Categorical(columns="site")
+MIXED = TABLE[["age", "site"]]
+NEW = pd.DataFrame({"age": [40.0, 60.0, 60.0], "site": ["west", "south", "elsewhere"]})
+THREE = np.array(["a", "b", "c"])[np.arange(N) % 3]
+
+
+def quick(**options):
+    return GPClassifier(KERNEL, hyper=None, random_state=1, draws=10, **options)
+
+
+@pytest.fixture(scope="module")
+def probabilities():
+    idata = bgp.fit(MIXED, LABELS, KERNEL, draws=2, chains=1, random_seed=1)
+    return bgp.posterior(idata).predict_proba(NEW)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_of_text_are_groups_as_in_fit(kind, probabilities):
+    made = KINDS[kind]
+    model = quick().fit(made(MIXED), made(LABELS))
+    np.testing.assert_array_equal(model.predict_proba(made(NEW))[:, 1], probabilities)
+    assert model.predict(made(NEW)).tolist() == np.where(probabilities > 0.5, "well", "ill").tolist()
+    assert model.sample_y(made(NEW), 3).shape == (3, 3)
+    assert model.feature_names_in_.tolist() == ["age", "site"]
+    assert model.n_features_in_ == 2
+    assert model.idata_["posterior"]["obs_id"].values.tolist() == (list(range(N)) if kind == "polars" else ROWS)
+    with pytest.raises(ValueError, match=r"X_new has columns \['site', 'age'\]"):
+        model.predict(made(NEW[["site", "age"]]))
+    with pytest.raises(ValueError, match="X_new has numbers in column 'site', which told groups"):
+        model.predict(made(NEW.assign(site=[1.0, 2.0, 3.0])))
+
+
+def test_several_classes_and_an_average_know_the_groups():
+    for model in (
+        quick(),
+        quick(multi_class="softmax", method="laplace"),
+        GPClassifier(
+            KERNEL,
+            hyper=bgp.hyper.Integrate(starts=1, points=3),
+            fixed=["gaussian_variance", "categorical_variance"],
+            random_state=1,
+        ),
+    ):
+        y = LABELS if model.hyper is not None else THREE
+        found = clone(model).fit(MIXED, y).predict_proba(NEW)
+        np.testing.assert_allclose(found.sum(axis=1), 1.0)
+        assert not np.allclose(found[1], found[2])  # south, and a site that is new
+
+
+def test_a_regressor_reads_groups_and_weights_leave_cases_out():
+    y = TABLE["age"] + 5.0 * (TABLE["site"] == "south")
+    model = GPRegressor(KERNEL, bgp.likelihoods.Gaussian(1.0), hyper=None)
+    some = np.arange(N) % 4 > 0
+    weighed = clone(model).fit(MIXED, y, pd.Series(some.astype(float), ROWS))
+    np.testing.assert_array_equal(weighed.predict(NEW), clone(model).fit(MIXED[some], y[some]).predict(NEW))
+    assert weighed.idata_["fit"]["obs_id"].values.tolist() == MIXED.index[some].tolist()
+    _, covariance = weighed.predict(NEW, return_cov=True)
+    np.testing.assert_allclose(np.sqrt(np.diag(covariance)), weighed.predict(NEW, return_std=True)[1])
+
+
+def test_text_goes_through_pipelines_and_searches():
+    columns = make_column_transformer(
+        (StandardScaler(), ["age"]), remainder="passthrough", verbose_feature_names_out=False
+    )
+    kernel = bgp.kernels.Gaussian(1.0, columns="age") + bgp.kernels.Categorical(columns="site")
+    model = make_pipeline(columns.set_output(transform="pandas"), GPClassifier(kernel, hyper=None))
+    assert np.all(np.isfinite(cross_val_score(model, MIXED, LABELS, cv=2, scoring="neg_log_loss", error_score="raise")))
+
+
+@pytest.mark.parametrize("kernel", [None, bgp.kernels.Gaussian(1.0), bgp.kernels.Gaussian(1.0) + KERNEL])
+@pytest.mark.parametrize("kind", KINDS)
+def test_text_that_no_kernel_reads_as_groups_is_named(kernel, kind):
+    with pytest.raises(ValueError, match=r"X must hold numbers.* column 'site'"):
+        GPClassifier(kernel, hyper=None).fit(KINDS[kind](MIXED), LABELS)
+
+
+def test_batches_hold_numbers():
+    with pytest.raises(ValueError, match="X must hold numbers, but column 'site'"):
+        quick().partial_fit(MIXED, LABELS, classes=["ill", "well"])
+    model = quick().fit(MIXED, LABELS)
+    with pytest.raises(ValueError, match="X must hold numbers, but column 'site'"):
+        model.partial_fit(MIXED, LABELS)
+    codes = MIXED.assign(site=pd.Categorical(MIXED["site"]).codes)
+    assert model.partial_fit(codes, LABELS).posterior_.n_seen == 2 * N
+
+
+def test_labels_of_rows_reach_the_container():
+    model = GPClassifier(bgp.kernels.Gaussian(10.0), hyper=None, draws=5).fit(NUMBERS, LABELS)
+    assert list(bgp.to_frame(model.idata_).index) == ROWS
+    assert model.idata_["posterior"]["obs_id"].values.tolist() == ROWS
+
+
+@pytest.mark.parametrize("likelihood", [bgp.Poisson(), bgp.NegativeBinomial(2.0), bgp.Ordinal([1.5, 4.5])])
+def test_counts_are_not_normalised_and_the_option_is_named(likelihood):
+    y = TABLE["visits"] if not isinstance(likelihood, bgp.Ordinal) else TABLE["visits"] // 3
+    model = GPRegressor(bgp.kernels.Gaussian(10.0), likelihood, normalize_y=True, hyper=None)
+    with pytest.raises(ValueError, match=r"normalize_y=True subtracts.* Leave normalize_y out"):
+        model.fit(NUMBERS, y)
+    model.set_params(normalize_y=None).fit(NUMBERS, y)
+    with pytest.raises(ValueError, match=r"^y must") as refused:  # what is no count has nothing to do with it
+        model.set_params(normalize_y=True).fit(NUMBERS, y - 0.5)
+    assert "normalize_y" not in str(refused.value)

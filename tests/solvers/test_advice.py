@@ -1,0 +1,50 @@
+"""What an error advises can be done with the likelihood that it is about."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bayesgp_mf as bgp
+from bayesgp_mf import likelihoods
+from bayesgp_mf.errors import ConvergenceError, Status
+from bayesgp_mf.inference.problem import status_in_words
+from bayesgp_mf.likelihoods import optional
+from bayesgp_mf.likelihoods.shifted import Shifted
+
+OWN = {
+    "Probit": (bgp.Probit(), "Probit(noise_variance"),
+    "Logit": (bgp.Logit(), "Probit(flip"),
+    "Gaussian": (likelihoods.Gaussian(), "noise_variance of the likelihood"),
+    "StudentT": (bgp.StudentT(), "scale of the likelihood"),
+    "Poisson": (bgp.Poisson(), "NegativeBinomial(dispersion)"),
+    "NegativeBinomial": (bgp.NegativeBinomial(1.0), "dispersion of the likelihood"),
+    "Binomial": (likelihoods.Binomial(3), "kernels.White"),
+    "Ordinal": (bgp.Ordinal([0.0]), "noise_variance of the likelihood"),
+    "Quadrature": (likelihoods.Quadrature(lambda t, f: -t * f), "kernels.White"),
+}
+
+
+@pytest.mark.parametrize("status", [Status.STALLED, Status.NO_VALID_STEP])
+@pytest.mark.parametrize("name", OWN)
+def test_the_advice_is_of_the_likelihood(name, status):
+    likelihood, own = OWN[name]
+    for said in (likelihood, Shifted(likelihood, np.zeros(2))):
+        sentence = status_in_words(status, said, "tap")
+        assert own in sentence
+        assert "kernels.White(...)" in sentence
+    if likelihood.targets == "real":
+        assert "Probit" not in sentence
+        assert "label" not in sentence
+
+
+def test_parameters_that_are_named_are_there():
+    for likelihood, _ in OWN.values():
+        ways = optional.ways_to_noise(likelihood)
+        if " of the likelihood" in ways:
+            assert ways.partition(" of the likelihood")[0].split()[-1] in optional.parameters(likelihood)
+
+
+def test_a_search_for_the_mode_that_stalls_says_so():
+    with pytest.raises(ConvergenceError, match="a larger scale of the likelihood"):
+        bgp.solve([[1.0]], [0.3], bgp.StudentT(1e-8), method="laplace")
