@@ -32,6 +32,7 @@ from bayesgp_mf.inputs import (
     as_names,
     as_offset,
     as_pandas,
+    as_probabilities,
     as_trials,
     as_weights,
     check_flags,
@@ -41,6 +42,7 @@ from bayesgp_mf.inputs import (
     feature_names,
     kind_of,
     row_labels,
+    warn_of_groups,
     warn_of_scale,
 )
 from bayesgp_mf.kernels import Kernel
@@ -291,6 +293,9 @@ def fit(
                 _compare_with_search(found.posterior.parts[0], found.log_evidence)
         found = _with_correction(found)
         warn_of_scale(X, [kernel, *(part.kernel for part in found.posterior.parts)])
+        if chosen is not None:
+            on_points: Any = found.posterior.parts[0].problem.matrix
+            warn_of_groups(kernel, X, on_points.points, features)
         return to_container(
             found.posterior,
             class_names=class_names,
@@ -349,6 +354,7 @@ def predict(
     random_seed: Seed = None,
     offset: ArrayLike | None = None,
     trials: ArrayLike | None = None,
+    quantiles: ArrayLike | None = None,
 ) -> Container:
     """Add predictions at new inputs to a container, and return it.
 
@@ -382,6 +388,10 @@ def predict(
         Of the new cases, of a fit that has an offset, where it must be given: the log of their exposures.
     trials : int or (m,) array_like, optional
         Of the new cases, where the likelihood is `likelihoods.Binomial`.
+    quantiles : (q,) array_like, optional
+        Probabilities such as ``(0.05, 0.95)``: add these quantiles of real targets, without Monte-Carlo error and over
+        all settings of the hyperparameters, as ``y_quantile``. Of counts the smallest that is reached with such a
+        probability. All likelihoods of this package that have numbers as targets know them, but for `Quadrature`.
 
     Returns
     -------
@@ -390,7 +400,8 @@ def predict(
         each case, ``p``, the probability of class 1 (of each class, along ``class``, if there are several) integrated
         over the posterior (by TAP with several classes, over more than its Gaussian: `multiclass.nearest`),
         ``latent_mean`` and ``latent_sd``; and draws ``f`` and ``y`` (chain, draw, obs_id), jointly over the new cases.
-        For real targets there is no ``p``. A support-vector machine has neither draws nor probabilities, only
+        For real targets there is no ``p``, but ``y_mean``, ``y_sd`` and, if asked for, ``y_quantile`` (obs_id,
+        quantile), all of a new target. A support-vector machine has neither draws nor probabilities, only
         ``latent_mean`` and its sign, the ``decision`` (0 or 1, the class).
 
     Raises
@@ -398,7 +409,9 @@ def predict(
     ValueError
         If ``idata`` is not ours, ``X_new`` does not fit it, ``offset`` or ``trials`` is missing or not wanted,
         ``kernel``, ``likelihood`` or ``method`` is missing, not wanted, or another one; or if ``corrected``, and the
-        fit is one that it is not for.
+        fit is one that it is not for; or if ``quantiles`` are no probabilities.
+    UndefinedQuantityError
+        If ``quantiles`` are asked for, and targets are labels, or the likelihood does not know them.
     MemoryError
         If the draws would not fit into this machine's memory.
 
@@ -430,8 +443,9 @@ def predict(
     new = process.new_inputs(table)
     given = {"offset": as_offset(offset, table, len(new), "X_new"), "trials": as_trials(trials, table, len(new))}
     process = with_new_cases(process, {name: values for name, values in given.items() if values is not None})
+    levels = as_probabilities("quantiles", quantiles)
     cases = NewCases(new, row_labels(table), kind)
-    return add_predictions(idata, process, cases, draws=draws, rng=rng, corrected=corrected)
+    return add_predictions(idata, process, cases, draws=draws, rng=rng, corrected=corrected, quantiles=levels)
 
 
 def posterior(

@@ -39,6 +39,7 @@ from bayesgp_mf.inputs import (
     check_same_cases,
     encode_targets,
     feature_names,
+    warn_of_groups,
 )
 from bayesgp_mf.likelihoods import AnyLikelihood, Logit, Softmax
 from bayesgp_mf.matrices.blas import one_thread_if_small
@@ -205,7 +206,8 @@ def fit_one_vs_rest(
         raise ValueError(f"{wants}, and hyper={strategy.name!r} averages over many. Use 'evidence'.")
     if strategy is None and priors:
         raise ValueError("priors are for hyperparameters that are tuned: give hyper='evidence', or leave them out.")
-    rng, posteriors = as_generator(random_seed), []
+    rng = as_generator(random_seed)
+    posteriors: list[Posterior] = []
     with (
         one_thread_if_small(X.shape[0]),
         progress_bar("one against the rest", total=len(class_names), enabled=progress) as advance,
@@ -229,6 +231,8 @@ def fit_one_vs_rest(
                 problem = Problem(own.gram(X), labels, own_likelihood)
             else:
                 problem = assemble_inducing(own, X, labels, own_likelihood, inducing=points, settings=len(class_names))
+                if not posteriors:  # of the first class as of all
+                    warn_of_groups(own, X, points, names)
             posteriors.append(Posterior(own, X, problem, solver.solve(problem, control), feature_names=names))
             advance(name)
     return OneVsRest(class_names, tuple(posteriors))

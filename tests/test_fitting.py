@@ -35,7 +35,7 @@ def with_entry(value: float) -> np.ndarray:
     [
         ({"X": with_entry(np.nan)}, r"X must be finite, but 1 of its 24 entries .* \(the first at index \(3, 1\)\)"),
         ({"X": with_entry(np.inf)}, "X must be finite"),
-        ({"X": X[:, 0]}, r"X must have two dimensions .* got shape \(12,\)\. .* reshape to \(12, 1\)"),
+        ({"X": X[:, 0]}, r"X must have two dimensions .* got shape \(12,\)\. .* pass X\[:, None\]"),
         ({"X": X[None]}, r"X must have two dimensions .* got shape \(1, 12, 2\)"),
         ({"X": X[:0], "y": Y[:0]}, r"X is empty: shape \(0, 2\)"),
         ({"X": X[:, :0]}, r"X is empty: shape \(12, 0\)"),

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container
 
 CASES = "obs_id"
+_SEVERAL = ("class", "quantile")
+"""Dimensions of which each entry has a column of its own."""
 _FIRST = ("latent_mean", "latent_sd", "cavity_mean", "cavity_sd", "loo_i", "y_mean", "y_sd")
 _INTERNAL = ("alpha", "site_variance", "site_weight")  # what `predict` needs, and nobody reads
 
@@ -38,8 +40,9 @@ def to_frame(idata: Container, group: Literal["predictions", "fit"] | None = Non
     -------
     pandas.DataFrame, polars.DataFrame, pyarrow.Table or xarray.Dataset
         Of the kind that the inputs of these cases were given in; of pandas for arrays. There is a row for each case, in
-        their order, and of several classes a column for each, such as ``p[setosa]``. Labels of rows are the index, or,
-        in polars, the column ``obs_id``. In xarray the variables keep the dimension ``class``.
+        their order, and of several classes or quantiles a column for each, such as ``p[setosa]``. Labels of rows are
+        the index, or, in polars, the column ``obs_id``. In xarray the variables keep the dimensions ``class`` and
+        ``quantile``.
 
     Raises
     ------
@@ -62,7 +65,8 @@ def to_frame(idata: Container, group: Literal["predictions", "fit"] | None = Non
     ann        -1.78       1.38  0.15
     """
     dataset = _group_of(idata, group)
-    there = [str(name) for name, each in dataset.data_vars.items() if each.dims in ((CASES,), (CASES, "class"))]
+    wide = ((CASES,), *((CASES, dim) for dim in _SEVERAL))
+    there = [str(name) for name, each in dataset.data_vars.items() if each.dims in wide]
     if not there:
         raise ValueError(f"there is nothing of each case in this group, only {list(dataset.data_vars)}. Pass idata.")
     names = dict.fromkeys([*(name for name in _FIRST if name in there), *there])
@@ -95,10 +99,12 @@ def _group_of(idata: Container | xr.Dataset, group: str | None) -> xr.Dataset:
 def _as_pandas(table: xr.Dataset) -> pd.DataFrame:
     columns: dict[str, Any] = {}
     for name, values in table.data_vars.items():
-        if "class" in values.dims:
-            columns |= {f"{name}[{each}]": values.sel({"class": each}).values for each in table["class"].values}
-        else:
+        several = next((dim for dim in _SEVERAL if dim in values.dims), None)
+        if several is None:
             columns[str(name)] = values.values
+        else:
+            places = enumerate(table[several].values)
+            columns |= {f"{name}[{each}]": values.isel({several: k}).values for k, each in places}
     return pd.DataFrame(columns, index=pd.Index(table[CASES].values))
 
 

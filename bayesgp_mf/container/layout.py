@@ -59,6 +59,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("y", "p", "decision"), _EACH),
     "y_mean": ("obs_id",),
     "y_sd": ("obs_id",),
+    "y_quantile": ("obs_id", "quantile"),
 }
 
 _DIMS = _BESIDE_PARAMETERS | _ELSEWHERE

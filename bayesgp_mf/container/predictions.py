@@ -15,8 +15,17 @@ from bayesgp_mf.container.draws import draw_new
 from bayesgp_mf.container.groups import drop_group, get_group, group_names, set_group
 from bayesgp_mf.container.held import DAMAGED, refused_as
 from bayesgp_mf.container.layout import SAMPLE_DIMS, TABLE, Layout, common_attrs
-from bayesgp_mf.errors import warn
-from bayesgp_mf.likelihoods.optional import level_probabilities, n_levels, predictive_moments
+from bayesgp_mf.errors import UndefinedQuantityError, warn
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.optional import (
+    level_probabilities,
+    n_levels,
+    of_one_case,
+    predictive_below,
+    predictive_moments,
+    whole_targets,
+)
+from bayesgp_mf.likelihoods.quantiles import quantiles as quantiles_of
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.processes.mixture import Mixture, with_corrections
@@ -61,13 +70,16 @@ def add_predictions(
     draws: bool,
     rng: np.random.Generator,
     corrected: bool = False,
+    quantiles: Array | None = None,
 ) -> Container:
     """Add to a container what its posterior says of each new case, and with ``draws`` as many as it has at training.
 
     Each draw is of the same setting of the hyperparameters as that at training. The probabilities are ``corrected`` if
-    that is asked for.
+    that is asked for. With ``quantiles`` ``(q,)`` there are those of real targets.
     """
     X_new = cases.X
+    if quantiles is not None:
+        _check_has_quantiles(posterior, len(X_new))
     one = with_corrections(posterior) if corrected else None
     node = np.zeros((0, 0), dtype=np.intp)
     if draws and posterior.parts[0].solution.has_variance:
@@ -84,7 +96,7 @@ def add_predictions(
     with one_thread_if_small(max(size, at_once)):  # draws first, since they may be refused
         drawn, jointly = draw_new(posterior, X_new, node, rng) if node.size else ({}, len(X_new))
     with one_thread_if_small(size):
-        values = _moments(posterior, X_new)
+        values = _moments(posterior, X_new, quantiles)
     said = _without_undefined(values)
     class_names = tuple(json.loads(get_group(idata, "fit").attrs["class_names"]))
     if one is not None and "p" in values:
@@ -97,7 +109,7 @@ def add_predictions(
             "draws_of": "the Gaussian posterior: f and y are not tilted to the corrected p",
         }
     features = get_group(idata, "constant_data")["feature"].values
-    set_predictions(idata, cases, values, drawn, class_names, features, posterior.parts[0].new_cases)
+    set_predictions(idata, cases, values, drawn, class_names, features, posterior.parts[0].new_cases, levels=quantiles)
     if said:
         set_group(idata, "predictions", get_group(idata, "predictions").assign_attrs(said))
     if jointly < len(X_new):
@@ -117,25 +129,43 @@ def _say_in_blocks(idata: Container, m: int, jointly: int) -> None:
     )
 
 
-def _moments(posterior: Process | Mixture, X_new: Array) -> dict[str, NDArray[Any]]:
+def _moments(posterior: Process | Mixture, X_new: Array, quantiles: Array | None) -> dict[str, NDArray[Any]]:
     """Return what is said of each new case without draws, ``(m,)`` or ``(m, C)``, by name."""
     if not posterior.parts[0].solution.has_variance:
         mean = posterior.latent_mean_at(X_new)
         return {"latent_mean": mean, "decision": (mean > 0).astype(np.int64)}
     if posterior.problem.likelihood.targets == "real":
-        return _moments_of_targets(posterior, X_new)
+        return _moments_of_targets(posterior, X_new, quantiles)
     mean, variance, proba = posterior.predictive_at(X_new)
     return {"latent_mean": mean, "latent_sd": np.sqrt(variance), "p": proba}
 
 
-def _moments_of_targets(posterior: Process | Mixture, X_new: Array) -> dict[str, NDArray[Any]]:
+def _check_has_quantiles(posterior: Process | Mixture, m: int) -> None:
+    """Raise an UndefinedQuantityError if it is not known how likely targets of m cases are to be below a number."""
+    likelihood, nothing = posterior.problem.likelihood, np.zeros(m)
+    name = type(of_one_case(likelihood)).__name__
+    if likelihood.targets != "real":
+        raise UndefinedQuantityError(
+            f"quantiles are those of numbers, and {name} has labels, of which p is the probability. Leave them out."
+        )
+    if predictive_below(posterior.parts[0].new_likelihood, nothing, nothing, nothing) is None:
+        raise UndefinedQuantityError(
+            f"{name} does not say how likely a target is to be below a number (predictive_below). Take quantiles of "
+            "draws, predictions['y'].quantile([0.05, 0.95], dim=('chain', 'draw')), or leave quantiles out."
+        )
+
+
+def _moments_of_targets(posterior: Process | Mixture, X_new: Array, quantiles: Array | None) -> dict[str, NDArray[Any]]:
     """Return mean and standard deviation ``(m,)`` of latent values, and of real targets where the likelihood knows.
 
-    Of levels also their probabilities ``(m, K)``.
+    Of levels also their probabilities ``(m, K)``, and the quantiles ``(m, q)`` that are asked for.
     """
+    known: list[tuple[float, Likelihood, Array, Array]] = []
 
-    def ask(part: Process, _: float) -> tuple[Array, Array]:
+    def ask(part: Process, weight: float) -> tuple[Array, Array]:
         latent = part.latent_at(X_new)
+        if quantiles is not None and weight > 0:
+            known.append((weight, part.new_likelihood, *latent))
         target = predictive_moments(part.new_likelihood, *latent)
         each = [latent] if target is None else [latent, target]
         levels = level_probabilities(part.new_likelihood, *latent)
@@ -146,7 +176,22 @@ def _moments_of_targets(posterior: Process | Mixture, X_new: Array) -> dict[str,
     names = (("latent_mean", "latent_sd"), ("y_mean", "y_sd"))[: len(mean)]
     found = zip(names, mean, np.sqrt(variance), strict=False)
     said = {name: value for pair, *values in found for name, value in zip(pair, values, strict=True)}
+    if quantiles is not None:
+        said["y_quantile"] = _quantiles(known, quantiles, said["latent_mean"], said["latent_sd"]).T
     return said if n_levels(posterior.problem.likelihood) is None else {**said, "p": mean[len(names) :].T}
+
+
+def _quantiles(known: list[tuple[float, Likelihood, Array, Array]], levels: Array, mean: Array, sd: Array) -> Array:
+    """Return quantiles ``(q, m)`` of targets, given weight, likelihood, latent mean and variance of each setting."""
+    total = sum(weight for weight, *_ in known)
+
+    def below(t: Array) -> Array:
+        each = (weight * np.asarray(predictive_below(likelihood, t, *latent)) for weight, likelihood, *latent in known)
+        return np.asarray(sum(each)) / total
+
+    likelihood = known[0][1]
+    whole = whole_targets(likelihood) or n_levels(likelihood) is not None
+    return quantiles_of(below, levels, mean, sd + 1.0, whole=whole)
 
 
 def _without_undefined(values: dict[str, NDArray[Any]]) -> dict[str, Any]:
@@ -167,12 +212,13 @@ def set_predictions(
     class_names: tuple[str, ...],
     features: NDArray[Any] | None = None,
     by_case: Mapping[str, Array] | None = None,
+    levels: Array | None = None,
 ) -> None:
     """Put predictions into the groups ``predictions`` and ``predictions_constant_data``, in place of earlier ones.
 
     ``values`` are ``(m,)``; ``draws`` are ``(chains, draws, m)``, with targets under the names ``y`` and ``decision``.
     What there is of each of several classes has them along a last axis. Inputs without names are numbered.
-    ``by_case`` is what else was given of each new case, ``(m,)``.
+    ``by_case`` is what else was given of each new case, ``(m,)``, and ``levels`` of which quantiles there are.
     """
     m, d = cases.X.shape
     sizes = next((drawn.shape[:2] for drawn in draws.values()), (0, 0))
@@ -182,6 +228,8 @@ def set_predictions(
         for name, array in given.items():
             is_target = name in ("y", "decision")
             variables[name] = layout.targets(array, lead) if is_target else layout.variable(name, array, lead)
+    if levels is not None:
+        variables["y_quantile"] = variables["y_quantile"].assign_coords(quantile=levels)
     set_group(idata, "predictions", xr.Dataset(variables, attrs=common_attrs() | {TABLE: cases.table}))
     known = {"X": cases.X, **(by_case or {})}
     new = xr.Dataset({name: layout.variable(name, each) for name, each in known.items()}, attrs=common_attrs())

@@ -14,6 +14,7 @@ from bayesgp_mf.diagnostics.compare import ModelComparison
 from bayesgp_mf.diagnostics.importance import Importance, importance
 from bayesgp_mf.diagnostics.inducing import InducingCheck, inducing
 from bayesgp_mf.diagnostics.loo_predictive import loo_predictive
+from bayesgp_mf.diagnostics.new_targets import log_predictive_density
 from bayesgp_mf.diagnostics.orthant import LogProbability, log_orthant_probability, sample_orthant
 from bayesgp_mf.diagnostics.orthant_chains import sample_orthant_chains
 from bayesgp_mf.diagnostics.quality import quality
@@ -38,6 +39,7 @@ __all__ = [
     "importance",
     "inducing",
     "log_orthant_probability",
+    "log_predictive_density",
     "loo_predictive",
     "mean_log_score",
     "quality",

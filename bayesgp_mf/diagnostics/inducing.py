@@ -6,16 +6,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.errors import Status
-from bayesgp_mf.inference.assembly import assemble_inducing
+from bayesgp_mf.inference.assembly import assemble_inducing, diagonal_of_cross
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.matrices.blas import one_thread_if_small
+from bayesgp_mf.matrices.inducing import NEGATIVE, InducingGram
 from bayesgp_mf.seeds import as_generator
+from bayesgp_mf.types import Array
 
 SMALL_LOO = 1e-3
 """In nats for each case; a change of the leave-one-out density below this is small ..."""
@@ -121,19 +125,19 @@ def inducing(idata: Container, *, random_seed: int | np.random.Generator | None 
         raise ValueError(f"this fit was not solved ({before.info.status.name}), so there is nothing to hold against.")
     points = problem.matrix.points
     rng = as_generator(random_seed)
-    more = Inducing(min(2 * points.shape[0], problem.n)).chosen(part.X, problem.t, part.kernel, rng)
-    known = {row.tobytes() for row in points + 0.0}
-    new = np.array([row for row in more if (row + 0.0).tobytes() not in known])[: points.shape[0]]
-    if not new.size:
-        raise ValueError(f"all cases that differ, {points.shape[0]}, are inducing cases already.")
+    left = _undetermined(part.kernel, part.X, problem.matrix)
+    if not left.size:
+        raise ValueError(
+            f"further cases add nothing: the {points.shape[0]} inducing cases determine all others under this kernel, "
+            "or are all cases that differ."
+        )
+    new = Inducing(points.shape[0]).chosen(part.X[left], problem.t[left], part.kernel, rng)
     with one_thread_if_small(problem.n):
         larger = assemble_inducing(
             part.kernel, part.X, problem.t, problem.likelihood, inducing=np.concatenate([points, new])
         )
         after = solver.solve(larger, Control(), before)
         others, others_after = part.loo.log_density, solver.leave_one_out(larger, after).log_density
-    if larger.matrix.rank == points.shape[0]:
-        raise ValueError(f"further cases add nothing: {points.shape[0]} determine all others under this kernel.")
     change = np.exp(others_after) - np.exp(others)
     return InducingCheck(
         number=points.shape[0],
@@ -144,3 +148,14 @@ def inducing(idata: Container, *, random_seed: int | np.random.Generator | None 
         independent=float(fit["independent"]),
         independent_doubled=larger.matrix.stated["independent"],
     )
+
+
+def _undetermined(kernel: Kernel, X: Array, matrix: InducingGram) -> NDArray[np.intp]:
+    """Return the cases of which the inducing cases leave more than rounding of what covaries with other cases.
+
+    Of these alone further inducing cases are worth drawing. Noise of a case's own (`White`), which is part of
+    ``matrix.own``, covaries with nothing.
+    """
+    shared = diagonal_of_cross(kernel, X)
+    of_its_own = matrix.own - (matrix.prior - shared)
+    return np.flatnonzero(of_its_own > NEGATIVE * shared)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.vq import kmeans2
 
-from bayesgp_mf.kernels import Categorical, leaves
+from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.types import Array
 
 WAYS = ("random", "kmeans", "greedy")
@@ -98,8 +98,11 @@ class Inducing:
         """Inducing cases while hyperparameters are searched for."""
         return int(min(self.number, SEARCH if self.search is None else self.search))
 
-    def chosen(self, X: Array, t: Array, kernel: Any, rng: np.random.Generator, number: int | None = None) -> Array:
-        """Return the inducing inputs ``(M, d)`` for some cases, in random order.
+    def chosen(self, X: Array, t: Array, kernel: Kernel, rng: np.random.Generator, number: int | None = None) -> Array:
+        """Return the inducing inputs ``(M, d)`` for some cases, in random order but for groups.
+
+        Where the kernel tells groups, those come first by which each group has one, as far as M goes: what is chosen
+        by chance, or by variance, leaves out small groups, of which the others say nothing.
 
         Parameters
         ----------
@@ -108,7 +111,7 @@ class Inducing:
         t : (n,) array
             Targets.
         kernel : Kernel
-            The greedy choice is that of its variances.
+            It says which groups there are; and the greedy choice is that of its variances.
         rng : numpy.random.Generator
             Source of randomness.
         number : int, optional
@@ -118,17 +121,21 @@ class Inducing:
             return np.asarray(self.inputs)
         number = max(1, min(self.number if number is None else number, X.shape[0]))
         if self.choose == "random":
-            return np.asarray(X[different_rows(X, in_proportion(t, rng), number)])
-        distinct = different_rows(X, rng.permutation(X.shape[0]), min(X.shape[0], PER_CENTRE * number))
+            order, _ = groups_first(kernel, X, in_proportion(t, rng))
+            return np.asarray(X[different_rows(X, order, number)])
+        order, first = groups_first(kernel, X, rng.permutation(X.shape[0]))
+        distinct = different_rows(X, order, min(X.shape[0], PER_CENTRE * number))
         number = min(number, distinct.size)
         if self.choose == "kmeans":
-            if any(isinstance(leaf, Categorical) for leaf in leaves(kernel)):
+            if kernel.groupings(X.shape[1]):
                 raise ValueError(
                     "Inducing(choose='kmeans') takes means of cases, which are of no group, and the kernel is "
                     "Categorical. Use choose='random'."
                 )
             return np.asarray(rng.permutation(_centres(X[distinct], number, rng)))
-        return np.asarray(X[rng.permutation(distinct[_largest_variances(kernel, X[distinct], number)])])
+        pivots = _largest_variances(kernel, X[distinct], number, min(first, number))
+        others = rng.permutation(pivots[pivots >= first])
+        return np.asarray(X[distinct[np.concatenate([pivots[pivots < first], others])]])
 
 
 def in_proportion(t: Array, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -142,6 +149,30 @@ def in_proportion(t: Array, rng: np.random.Generator) -> NDArray[np.intp]:
         (of_kind,) = np.nonzero(t[order] == kind)
         place[of_kind] = (np.arange(of_kind.size) + 0.5) / of_kind.size
     return np.asarray(order[np.argsort(place, kind="stable")])
+
+
+def groups_first(kernel: Kernel, X: Array, order: NDArray[np.intp]) -> tuple[NDArray[np.intp], int]:
+    """Return cases in an order in which the first are of all groups that a kernel tells, and how many those are.
+
+    They are taken in the order that is given: a case where one of its groups has none yet. So large groups come before
+    small ones, as a rule.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Its `groupings` say which groups there are.
+    X : (n, d) array
+        Inputs.
+    order : (n,) array of int
+        An order of the cases.
+    """
+    new = np.zeros(order.size, dtype=bool)
+    for columns in kernel.groupings(X.shape[1]):
+        _, first, group = np.unique(X[order][:, list(columns)] + 0.0, axis=0, return_index=True, return_inverse=True)
+        covered = np.zeros(first.size, dtype=bool)
+        covered[group.ravel()[new]] = True  # by what another way of telling groups has chosen already
+        new[first[~covered]] = True
+    return np.concatenate([order[new], order[~new]]), int(new.sum())
 
 
 def different_rows(X: Array, order: NDArray[np.intp], number: int) -> NDArray[np.intp]:
@@ -164,14 +195,16 @@ def _centres(X: Array, number: int, rng: np.random.Generator) -> Array:
     return np.asarray(centres * scale)
 
 
-def _largest_variances(kernel: Any, X: Array, number: int) -> NDArray[np.intp]:
-    """Return the cases that have the largest variance given those before, one after the other."""
+def _largest_variances(kernel: Any, X: Array, number: int, first: int) -> NDArray[np.intp]:
+    """Return so many first cases, and those that have the largest variance given those before, one after the other."""
     prior = kernel.diag(X)
     rest, root = prior.copy(), np.empty((X.shape[0], 0))
     chosen: list[int] = []
-    for _ in range(number):
-        best = int(np.argmax(rest))
+    for k in range(number):
+        best = k if k < first else int(np.argmax(rest))
         if not rest[best] > 1e-10 * prior[best]:
+            if k < first:
+                continue
             break
         chosen.append(best)
         column = kernel.cross(X, X[[best]])[:, 0] - root @ root[best]

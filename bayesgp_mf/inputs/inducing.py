@@ -11,9 +11,13 @@ import numpy as np
 from bayesgp_mf.errors import warn
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inputs.frames import as_pandas
+from bayesgp_mf.inputs.groups import levels_of
 from bayesgp_mf.inputs.tables import as_inputs, feature_names
+from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.types import Array
 
+NAMED = 5
+"""Groups without an inducing case that a warning names: the largest of them."""
 EXPECTED = "inducing must be a number of cases, inducing inputs (M, d), or bgp.Inducing(...) with options"
 
 
@@ -68,6 +72,44 @@ def as_inducing(inducing: Any, X: Array, features: Sequence[str] | None) -> Indu
             "leave it out: then the Gram matrix of all cases is worked with."
         )
     return found
+
+
+def warn_of_groups(kernel: Kernel, X: Array, points: Array, features: Sequence[str] | None) -> None:
+    """Warn if cases are of groups that have no inducing case: nothing is learnt of these.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Its `groupings` say which groups there are.
+    X : (n, d) array
+        Inputs of the cases.
+    points : (M, d) array
+        Inducing inputs.
+    features : sequence of str or None
+        Names of the inputs, if they have names.
+    """
+    texts = levels_of(kernel)
+    for columns in kernel.groupings(X.shape[1]):
+        there = {tuple(row) for row in points[:, list(columns)] + 0.0}
+        groups, cases = np.unique(X[:, list(columns)] + 0.0, axis=0, return_counts=True)
+        without = np.array([tuple(row) not in there for row in groups])
+        if not without.any():
+            continue
+        largest = np.flatnonzero(without)[np.argsort(-cases[without], kind="stable")][:NAMED]
+        said = [
+            ", ".join(texts[j][int(code)] if j in texts else f"{code:g}" for j, code in zip(columns, row, strict=True))
+            for row in groups[largest]
+        ]
+        many = len(columns) > 1
+        names = ", ".join(repr(j if features is None else features[j]) for j in columns)
+        such = "; ".join(map(repr, said)) + ", ..." * bool(without.sum() > NAMED)
+        warn(
+            f"{without.sum()} of the {without.size} groups that column{'s' * many} {names} "
+            f"tell{'s' * (not many)} have no inducing case, with {cases[without].sum()} of {len(X)} cases: "
+            f"{such}. What they have of their own counts as noise, and predictions for them come from the prior. Take "
+            "more inducing cases than there are groups, or inputs of each.",
+            UserWarning,
+        )
 
 
 def _checked(given: Any, X: Array, features: Sequence[str] | None) -> Array:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from bayesgp_mf.inference.solution import check_flag
 from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.types import Array
 
 LARGEST_COUNT = 10**15
 """A larger number is a slip: nothing that is counted here would fit into memory, or come to an end."""
@@ -59,6 +60,20 @@ def as_names(argument: str, given: Any) -> frozenset[str]:
     if names is None or not all(isinstance(name, str) for name in names):
         raise ValueError(f"{expected}{{'lengthscale'}}, or leave it out.")
     return frozenset(names)
+
+
+def as_probabilities(argument: str, given: ArrayLike | None) -> Array | None:
+    """Return probabilities between 0 and 1, not at the ends, as an array ``(q,)``, or raise a ValueError."""
+    if given is None:
+        return None
+    expected = f"{argument} must be probabilities between 0 and 1, such as (0.05, 0.95)"
+    try:
+        levels = np.atleast_1d(np.asarray(given, dtype=np.float64))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{expected}, got {given!r:.80}.") from error
+    if levels.ndim != 1 or not levels.size or not np.all((levels > 0) & (levels < 1)):
+        raise ValueError(f"{expected}, got {given!r:.80}.")
+    return levels
 
 
 def check_positive_integers(**options: object) -> None:

@@ -24,9 +24,12 @@ def as_inputs(name: str, X: ArrayLike) -> Array:
     """Return inputs as a finite float64 array ``(n, d)``, or raise a ValueError that says what is wrong."""
     X = as_pandas(name, X)
     columns = feature_names(name, X)
-    array = as_numbers(name, X)
+    of_one = getattr(X, "ndim", None) == 1  # before its entries are looked at, which may be text
+    if of_one:
+        _refuse_lengths(name, np.asarray(X, dtype=object))
+    array = np.asarray(X) if of_one else as_numbers(name, X)
     if array.ndim != 2:
-        hint = "" if array.ndim != 1 else f" For a single feature, {_as_table(name, X)}."
+        hint = "" if array.ndim != 1 else f" {_as_table(name, X)}"
         raise ValueError(f"{name} must have two dimensions (cases, inputs), got shape {array.shape}.{hint}")
     if array.shape[0] == 0 or array.shape[1] == 0:
         raise ValueError(f"{name} is empty: shape {array.shape}. At least one case and one input are needed.")
@@ -134,7 +137,13 @@ def as_numbers(name: str, value: ArrayLike) -> Array:
 
 
 def _as_table(name: str, X: Any) -> str:
-    return f"pass {name}.to_frame()" if hasattr(X, "to_frame") else f"reshape to ({np.size(X)}, 1)"
+    """Return what to pass in place of a vector: it may be the only input of all cases, or all inputs of one."""
+    if hasattr(X, "to_frame"):
+        column, row = f"{name}.to_frame()", f"{name}.to_frame().T"
+    else:
+        array = name if isinstance(X, np.ndarray) else f"np.asarray({name})"
+        column, row = f"{array}[:, None]", f"{array}[None, :]"
+    return f"If that is the one input of {np.size(X)} cases, pass {column}; if it is one case, {row}."
 
 
 def _are_shifted(one: pd.Index, other: pd.Index) -> bool:

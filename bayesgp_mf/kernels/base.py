@@ -141,6 +141,14 @@ class Kernel(abc.ABC):
         """
         return self._with_parts(lambda part: part.with_levels(levels))
 
+    def groupings(self, width: int) -> list[tuple[int, ...]]:
+        """Return the ways in which it tells groups that know nothing of each other: the columns of each, by position.
+
+        Cases are of one group where all of these columns of inputs ``(n, width)`` are equal. Inducing cases are chosen
+        by this, so that no group is without one: what other groups say tells nothing of it.
+        """
+        return [columns for part in self.parts for columns in part.groupings(width)]
+
     def _with_parts(self, change: Callable[[Kernel], Kernel]) -> Self:
         """Return the kernel with others in place of those that it is made of: itself, if nothing changes."""
         return self
@@ -206,26 +214,39 @@ class Kernel(abc.ABC):
         return self.replace(**changed)
 
     def __add__(self, other: Kernel | float) -> Kernel:
+        refuse_class(other)
         if _is_number(other):
             return kernels.Sum(self, kernels.Bias(_checked_number("added to", other))) if other != 0 else self
         return kernels.Sum(self, other) if isinstance(other, Kernel) else NotImplemented
 
     def __radd__(self, other: float) -> Kernel:
+        refuse_class(other)
         if not _is_number(other):
             return NotImplemented
         # 0 is where Python's own `sum` begins
         return kernels.Sum(kernels.Bias(_checked_number("added to", other)), self) if other != 0 else self
 
     def __mul__(self, other: Kernel | float) -> Kernel:
+        refuse_class(other)
         if _is_number(other):
             return self.scaled(_checked_number("multiplied with", other))
         return kernels.Product(self, other) if isinstance(other, Kernel) else NotImplemented
 
     def __rmul__(self, other: float) -> Kernel:
+        refuse_class(other)
         return self.scaled(_checked_number("multiplied with", other)) if _is_number(other) else NotImplemented
 
     def __pow__(self, exponent: int) -> Kernel:
         return kernels.Power(self, exponent)
+
+
+def refuse_class(other: object) -> None:
+    """Raise a TypeError if a class of kernels, or any other, stands where a kernel should."""
+    if isinstance(other, type):
+        raise TypeError(
+            f"kernels are added to and multiplied with kernels and numbers, got the class {other.__name__}: write it "
+            f"with (), such as {other.__name__}()."
+        )
 
 
 def _is_number(value: object) -> TypeGuard[float]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.kernels.base import FromCross
-from bayesgp_mf.kernels.columns import Columns, as_columns, chosen_pair
+from bayesgp_mf.kernels.columns import Columns, as_columns, chosen_pair, positions
 from bayesgp_mf.kernels.values import positive
 from bayesgp_mf.types import Array
 
@@ -65,16 +65,21 @@ class Categorical(FromCross):
 
     def with_levels(self, levels: Mapping[int, Sequence[str]]) -> Self:
         """Return the kernel with the texts of its columns, which are given by position."""
-        positions = range(max(levels, default=-1) + 1) if self.columns is None else as_columns(self.columns) or ()
-        own = [levels.get(column) if isinstance(column, int) else None for column in positions]
+        columns = range(max(levels, default=-1) + 1) if self.columns is None else as_columns(self.columns) or ()
+        own = [levels.get(column) if isinstance(column, int) else None for column in columns]
         return self._made_with({"levels": own if any(each is not None for each in own) else None})
 
     def levels_of_columns(self) -> dict[int, tuple[str, ...]]:
         """Return the texts of its columns by position, of those that hold text."""
         levels: tuple[tuple[str, ...] | None, ...] = () if self.levels is None else tuple(self.levels)  # type: ignore[arg-type]
-        positions = range(len(levels)) if self.columns is None else as_columns(self.columns) or ()
-        pairs = zip(positions, levels, strict=False)  # without levels there are none
+        columns = range(len(levels)) if self.columns is None else as_columns(self.columns) or ()
+        pairs = zip(columns, levels, strict=False)  # without levels there are none
         return {column: own for column, own in pairs if own is not None and isinstance(column, int)}
+
+    def groupings(self, width: int) -> list[tuple[int, ...]]:
+        """Return its columns, all of which must be equal."""
+        columns = as_columns(self.columns)
+        return [tuple(range(width)) if columns is None else positions(columns, None)]
 
     def __repr__(self) -> str:
         return super().__repr__() if self.levels is None else repr(self._made_with({"levels": None}))

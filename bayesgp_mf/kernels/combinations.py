@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.kernels.base import Kernel, check_names
+from bayesgp_mf.kernels.base import Kernel, check_names, refuse_class
 from bayesgp_mf.kernels.inherited import drop_outdated
 from bayesgp_mf.types import Array
 
@@ -95,6 +95,7 @@ class Composite(Combination):
             raise ValueError(f"{type(self).__name__} needs at least one kernel.")
         flat: list[Kernel] = []
         for term in terms:
+            refuse_class(term)
             if not isinstance(term, Kernel):
                 raise TypeError(f"{type(self).__name__} takes kernels, got {type(term).__name__}.")
             if term.per_class:
@@ -175,6 +176,10 @@ class Product(Composite):
 
     symbol = "*"
 
+    def groupings(self, width: int) -> list[tuple[int, ...]]:
+        """Return one way at most: a product is zero where one of its terms is."""
+        return _crossed(super().groupings(width))
+
     def scaled(self, factor: float) -> Kernel:
         """Return the product with the covariances of its first term multiplied by a number > 0."""
         return Product(self.terms[0].scaled(factor), *self.terms[1:])
@@ -244,6 +249,7 @@ class Power(Kernel):
     """
 
     def __init__(self, kernel: Kernel, exponent: int) -> None:
+        refuse_class(kernel)
         if not isinstance(kernel, Kernel) or kernel.per_class:
             raise TypeError(f"Power takes a kernel of one process such as Gaussian(1.0), got {kernel!r}.")
         if not isinstance(exponent, numbers.Integral) or isinstance(exponent, bool) or exponent < 1:
@@ -270,6 +276,10 @@ class Power(Kernel):
     def parts(self) -> tuple[Kernel, ...]:
         """The kernel that is raised."""
         return (self.kernel,)
+
+    def groupings(self, width: int) -> list[tuple[int, ...]]:
+        """Return one way at most, as of a product."""
+        return _crossed(super().groupings(width))
 
     def gram(self, X: Array) -> Array:
         """Return the power of the Gram matrix ``(n, n)``, entry by entry."""
@@ -349,3 +359,8 @@ def _depth_around(kernels: Iterable[Kernel]) -> int:
 def _products_of_others(matrices: list[Array]) -> list[Array]:
     """Return for each matrix the elementwise product of the others."""
     return [np.prod(matrices[:i] + matrices[i + 1 :], axis=0) for i in range(len(matrices))]
+
+
+def _crossed(groupings: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Return the groups of cases that are of one group in every way."""
+    return [tuple(sorted({column for columns in groupings for column in columns}))] if groupings else []

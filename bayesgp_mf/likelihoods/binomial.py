@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from bayesgp_mf.likelihoods.base import refuse_probabilities
+from bayesgp_mf.likelihoods.below import count_below
 from bayesgp_mf.likelihoods.centred import Bracket, Centred, Curve
 from bayesgp_mf.likelihoods.count_forms import check_counts, higher_of_odds, log_choose, of_odds
 from bayesgp_mf.likelihoods.each_case import as_each, of_each, some_of
@@ -57,6 +58,7 @@ class Binomial(Centred):
     targets: ClassVar[Literal["real"]] = "real"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
+    whole_targets: ClassVar[bool] = True
     asked_of_new_cases: ClassVar[tuple[str, ...]] = ("trials",)
 
     def __post_init__(self) -> None:
@@ -111,6 +113,14 @@ class Binomial(Centred):
         trials, p = self._trials(mean), Logit().predict_proba(mean, variance)
         both = np.exp(Binomial(2).log_partition(np.full_like(p, 2.0), mean, variance).value)  # average of sigma^2
         return trials * p, trials * p * (1.0 - p) + trials * (trials - 1.0) * (both - p**2)
+
+    def predictive_below(self, t: Array, mean: Array, variance: Array) -> Array:
+        """Return the probability that there are at most t successes when f ~ N(mean, variance)."""
+        whole, trials = np.floor(t), self._trials(t)
+        certain = whole >= trials
+        some = np.where(certain, 0.0, np.maximum(whole, 0.0))
+        found = count_below(some + 1.0, trials - some, np.asarray(0.0), mean, variance)
+        return np.where(certain, 1.0, np.where(whole < 0, 0.0, found))
 
     def predict_proba(self, mean: Array, variance: Array) -> Array:
         """Raise: a number of successes has no class probability."""

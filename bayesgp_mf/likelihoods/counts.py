@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import expit, gammaln
 
 from bayesgp_mf.likelihoods.base import refuse_probabilities
+from bayesgp_mf.likelihoods.below import count_below
 from bayesgp_mf.likelihoods.centred import Bracket, Centred, Curve, parameter_derivative
 from bayesgp_mf.likelihoods.count_forms import (
     LARGEST_LOG_RATE,
@@ -52,6 +53,7 @@ class Poisson(Centred):
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
     largest_offset: ClassVar[float] = LARGEST_LOG_RATE
+    whole_targets: ClassVar[bool] = True
 
     def check_targets(self, name: str, t: Array) -> None:
         """Raise a ValueError if the targets are not counts."""
@@ -70,6 +72,10 @@ class Poisson(Centred):
         with np.errstate(over="ignore"):
             rate = np.exp(mean + 0.5 * variance)
             return rate, rate + rate**2 * np.expm1(variance)
+
+    def predictive_below(self, t: Array, mean: Array, variance: Array) -> Array:
+        """Return the probability that a count is at most t when f ~ N(mean, variance)."""
+        return _counts_below(t, np.asarray(np.inf), np.asarray(0.0), mean, variance)
 
     def predict_proba(self, mean: Array, variance: Array) -> Array:
         """Raise: a count has no class probability."""
@@ -94,6 +100,12 @@ class Poisson(Centred):
             lambda rows, f: _poisson(flat[rows], f),
             lambda rows, mean, variance: bracket_of_rates(flat[rows], mean, variance),
         )
+
+
+def _counts_below(t: Array, other: Array, shift: Array, mean: Array, variance: Array) -> Array:
+    """Return the probability that counts are at most t, where the other shape of `below.count_below` is the same."""
+    whole = np.floor(t)
+    return np.where(whole < 0, 0.0, count_below(np.maximum(whole, 0.0) + 1.0, other, shift, mean, variance))
 
 
 def _poisson(t: Array, f: Array) -> Derivs:
@@ -144,6 +156,7 @@ class NegativeBinomial(Centred):
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
     largest_offset: ClassVar[float] = LARGEST_LOG_RATE
+    whole_targets: ClassVar[bool] = True
     tunable: ClassVar[dict[str, Tunable]] = {"dispersion": Tunable()}
 
     def __post_init__(self) -> None:
@@ -200,6 +213,10 @@ class NegativeBinomial(Centred):
         with np.errstate(over="ignore"):
             rate = np.exp(mean + 0.5 * variance)
             return rate, rate + rate**2 * (np.expm1(variance) + np.exp(variance) / self.dispersion)
+
+    def predictive_below(self, t: Array, mean: Array, variance: Array) -> Array:
+        """Return the probability that a count is at most t when f ~ N(mean, variance)."""
+        return _counts_below(t, np.asarray(self.dispersion), np.log(self.dispersion), mean, variance)
 
     def predict_proba(self, mean: Array, variance: Array) -> Array:
         """Raise: a count has no class probability."""

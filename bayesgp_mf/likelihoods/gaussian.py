@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr
 
 from bayesgp_mf.likelihoods.base import check_gaussian_variance, of_added_variance, refuse_probabilities
 from bayesgp_mf.likelihoods.each_case import as_each, of_each, some_of
@@ -128,6 +129,10 @@ class Gaussian:
     def predictive_moments(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Return mean and variance of a target when f ~ N(mean, variance)."""
         return mean, variance + self._noise(mean)
+
+    def predictive_below(self, t: Array, mean: Array, variance: Array) -> Array:
+        """Return the probability that a target is at most t when f ~ N(mean, variance)."""
+        return np.asarray(ndtr((t - mean) / np.sqrt(variance + self._noise(mean))))
 
     def predict_proba(self, mean: Array, variance: Array) -> Array:
         """Raise: a real target has no class probability."""

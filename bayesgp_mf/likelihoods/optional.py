@@ -314,6 +314,21 @@ def predictive_moments(likelihood: Likelihood, mean: Array, variance: Array) -> 
     return None if ask is None else ask(mean, variance)
 
 
+def predictive_below(likelihood: Likelihood, t: Array, mean: Array, variance: Array) -> Array | None:
+    """Return how likely real targets whose latent values are N(mean, variance) are to be at most t, in its shape.
+
+    ``t (m,)`` or ``(q, m)`` are numbers of any kind, and ``mean`` and ``variance`` are ``(m,)``. The method
+    ``predictive_below(t, mean, variance)``; None without it.
+    """
+    ask = getattr(likelihood, "predictive_below", None)
+    return None if ask is None else ask(t, mean, variance)
+
+
+def whole_targets(likelihood: Likelihood) -> bool:
+    """Tell whether real targets are whole numbers >= 0: the attribute ``whole_targets``; False without it."""
+    return bool(getattr(likelihood, "whole_targets", False))
+
+
 def n_levels(likelihood: Likelihood) -> int | None:
     """Return how many ordered levels real targets number, from 0.
 

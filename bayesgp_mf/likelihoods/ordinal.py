@@ -49,6 +49,9 @@ class Ordinal:
 
     Notes
     -----
+    The gaps between cuts, ``gap1`` between the first two and so on, are parameters that may be tuned. The first cut is
+    one with the level of the latent function, a `Bias` in the kernel.
+
     Targets are an ordered pandas Categorical of K categories, or the numbers 0 to K - 1. `predict` has ``p``, the
     probability of each level, and ``y_mean`` and ``y_sd`` of its number.
 
@@ -87,17 +90,38 @@ class Ordinal:
 
     @property
     def parameters(self) -> dict[str, float]:
-        """The noise variance."""
-        return {"noise_variance": self.noise_variance}
+        """The noise variance, and the gaps between each cut and the next: ``gap1`` between the first two."""
+        gaps = np.diff(self._bounds[1:-1])
+        return {"noise_variance": self.noise_variance} | {f"gap{k}": float(gap) for k, gap in enumerate(gaps, 1)}
 
     def with_parameters(self, **values: float) -> Ordinal:
-        """Return the likelihood with another noise variance."""
-        return replace(self, **values)
+        """Return the likelihood with another noise variance, or other gaps above the first cut."""
+        noise_variance = values.pop("noise_variance", self.noise_variance)
+        if all(self.parameters[name] == gap for name, gap in values.items()):  # no cut moves by a rounding
+            return replace(self, noise_variance=noise_variance)
+        gaps = [gap for name, gap in {**self.parameters, **values}.items() if name != "noise_variance"]
+        first = self._bounds[1]
+        return Ordinal(tuple((first + np.concatenate([[0.0], np.cumsum(gaps)])).tolist()), noise_variance)
 
     def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
-        """Return the derivative of `log_partition` in the noise variance, which adds to that of the Gaussian."""
+        """Return the derivative of `log_partition` in a parameter, and its two derivatives in mean.
+
+        The noise variance adds to that of the Gaussian. A gap moves all cuts above it: levels between those as if the
+        mean went down, and of the level that it is the width of the upper cut alone.
+        """
         derivs = self.log_partition(t, mean, variance)
-        return of_added_variance(derivs, *self.higher_derivatives(t, mean, variance, derivs))
+        third, fourth = self.higher_derivatives(t, mean, variance, derivs)
+        if name == "noise_variance":
+            return of_added_variance(derivs, third, fourth)
+        gap, level = int(name.removeprefix("gap")), np.asarray(t)
+        scale = np.sqrt(self.noise_variance + variance)
+        z = (self._bounds[gap + 1] - mean) / scale
+        with np.errstate(over="ignore"):  # of other levels
+            upper = np.where(level == gap, np.exp(-0.5 * z**2 - _LOG_ROOT_OF_TWO_PI - derivs.value) / scale, 0.0)
+        slope = z / scale - derivs.d1
+        of_width = upper, upper * slope, upper * (slope**2 - 1.0 / scale**2 - derivs.d2)
+        of_all = -derivs.d1, -derivs.d2, -third
+        return Derivs(*(np.where(level > gap, moved, wider) for moved, wider in zip(of_all, of_width, strict=True)))
 
     def check_targets(self, name: str, t: Array) -> None:
         """Raise a ValueError if the targets are not numbers of levels."""
@@ -142,6 +166,11 @@ class Ordinal:
         levels, p = np.arange(float(self.n_levels)), self.level_probabilities(mean, variance)
         average = p @ levels
         return average, np.sum(p * (levels - average[..., None]) ** 2, axis=-1)
+
+    def predictive_below(self, t: Array, mean: Array, variance: Array) -> Array:
+        """Return the probability that the level's number is at most t when f ~ N(mean, variance)."""
+        cut = self._bounds[np.clip(np.floor(t) + 1.0, 0.0, self.n_levels).astype(np.intp)]
+        return np.asarray(ndtr((cut - mean) / np.sqrt(self.noise_variance + variance)))
 
     def predict_proba(self, mean: Array, variance: Array) -> Array:
         """Raise: there are more than two levels. `level_probabilities` has them."""

@@ -182,6 +182,15 @@ class Shifted:
         """Return mean and variance of the targets of the n cases when f ~ N(offset + mean, variance)."""
         return optional.predictive_moments(self.likelihood, self._shift(mean), variance)
 
+    def predictive_below(self, t: Array, mean: Array, variance: Array) -> Array | None:
+        """Return the probability that targets of the n cases are at most t when f ~ N(offset + mean, variance)."""
+        return optional.predictive_below(self.likelihood, t, self._shift(mean), variance)
+
+    @property
+    def whole_targets(self) -> bool:
+        """Whether those of the likelihood are whole numbers."""
+        return optional.whole_targets(self.likelihood)
+
     @property
     def n_levels(self) -> int | None:
         """Of ordered levels, how many there are."""

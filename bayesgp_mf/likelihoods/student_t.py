@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import digamma, expit, gammaln
 
 from bayesgp_mf.likelihoods.base import check_gaussian_variance, refuse_probabilities
+from bayesgp_mf.likelihoods.below import student_t_below
 from bayesgp_mf.likelihoods.count_forms import check_positive, log_rising, log_rising_slope, odds_beyond_log
 from bayesgp_mf.likelihoods.moments import from_moments
 from bayesgp_mf.likelihoods.optional import Powers, Tunable
@@ -193,6 +194,10 @@ class StudentT:
         """Return mean and variance of a target when f ~ N(mean, variance): NaN and infinite where there is none."""
         noise = self.scale**2 * self.df / (self.df - 2.0) if self.df > 2.0 else np.inf
         return (mean if self.df > 1.0 else np.full_like(mean, np.nan)), variance + noise
+
+    def predictive_below(self, t: Array, mean: Array, variance: Array) -> Array:
+        """Return the probability that a target is at most t when f ~ N(mean, variance)."""
+        return student_t_below(t - mean, variance, self.scale, self.df)
 
     def predict_proba(self, mean: Array, variance: Array) -> Array:
         """Raise: a real target has no class probability."""

@@ -55,7 +55,8 @@ def kernel_to_pymc(kernel: Kernel, **parameters: Any) -> KernelCovariance:
     array([0.04, 0.96])
     """
     if not isinstance(kernel, Kernel):
-        raise ValueError(f"kernel must be one of bayesgp_mf.kernels, such as Matern32(), got {type(kernel).__name__}.")
+        found = f"the class {kernel.__name__}" if isinstance(kernel, type) else type(kernel).__name__
+        raise ValueError(f"kernel must be one of bayesgp_mf.kernels, such as Matern32(), got {found}.")
     if kernel.per_class:
         raise ValueError(
             "models of PyMC here have one latent value for each case, and this kernel is one for each class. Use one "
@@ -95,9 +96,10 @@ def cov_func_of_tensors(cov_func: Any) -> Any:
     if is_cov_func(cov_func):
         return cov_func if isinstance(cov_func, pm.gp.cov.BaseCovariance) else OfOthers(cov_func)
     hint = " That is a kernel of this package already; kernel_to_pymc makes the other of it."
+    is_class = isinstance(cov_func, type)
+    found = f"the class {cov_func.__name__}: write it with ()" if is_class else type(cov_func).__name__
     raise ValueError(
-        "cov_func must be a covariance function such as pm.gp.cov.ExpQuad(1, ls=1.0), got "
-        f"{cov_func.__name__ if isinstance(cov_func, type) else type(cov_func).__name__}."
+        f"cov_func must be a covariance function such as pm.gp.cov.ExpQuad(1, ls=1.0), got {found}."
         + (hint if isinstance(cov_func, Kernel) else "")
     )
 
@@ -208,7 +210,10 @@ class AtKernel(Op):  # type: ignore[misc]
         tensors = [pt.cast(pt.as_tensor_variable(value), "float64") for value in inputs]
         for tensor, ndim in zip(tensors, self.arguments[self.verb], strict=False):
             if tensor.type.ndim != ndim:
-                raise ValueError(f"X must be a matrix with a row for each case, got {tensor.type.ndim} dimensions.")
+                raise ValueError(
+                    f"X must be a matrix with a row for each case, got {tensor.type.ndim} dimensions. If a vector is "
+                    "the one input of all cases, pass X[:, None]."
+                )
         shapes = self._output_shapes([tensor.type.shape for tensor in tensors])
         return Apply(self, tensors, [pt.tensor(dtype="float64", shape=shape) for shape in shapes])
 

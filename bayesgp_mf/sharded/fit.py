@@ -30,7 +30,7 @@ from bayesgp_mf.fitting import posterior
 from bayesgp_mf.hyper import Strategy
 from bayesgp_mf.hyper.registry import SearchName
 from bayesgp_mf.inference.assembly import assemble_inducing, check_inducing
-from bayesgp_mf.inference.inducing import Inducing, in_proportion
+from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.problem import status_in_words
 from bayesgp_mf.inference.solution import Control, Info, check_control
 from bayesgp_mf.inputs import (
@@ -39,6 +39,7 @@ from bayesgp_mf.inputs import (
     check_flags,
     check_positive_integers,
     encode_targets,
+    warn_of_groups,
     warn_of_scale,
 )
 from bayesgp_mf.kernels import Kernel, log_gradient, log_vector, with_log_vector
@@ -281,6 +282,7 @@ def fit(
             kernel, likelihood = tuned.kernel, tuned.problem.likelihood
         points = start[independent_points(kernel, start)]
         warn_of_scale(known.X[:FEW], [kernel])
+        warn_of_groups(kernel, known.X, points, table.columns)
         model = Model(0, kernel, likelihood, points, classes)
         with progress_bar("solving on shards", enabled=progress) as advance:
             after = -1
@@ -355,7 +357,7 @@ def _points(
     check_positive_integers(inducing=inducing)
     if inducing > t.size:
         raise ValueError(f"inducing={inducing} cases are to be drawn from {t.size}. Give fewer.")
-    return known.X[in_proportion(t, rng)[: int(inducing)]]
+    return Inducing(int(inducing)).chosen(known.X, t, kernel, rng)
 
 
 def _posterior_of(

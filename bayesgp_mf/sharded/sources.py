@@ -373,8 +373,10 @@ def _checked(name: str, X: Any, y: Any, columns: Sequence[str] | None) -> Rows:
     inputs = as_numbers(f"X of {name}", X)
     labels = np.asarray(y)
     if inputs.ndim != 2 or labels.ndim != 1 or inputs.shape[0] != labels.shape[0]:
+        hint = " If the first is the one input of all cases, pass X[:, None]." * (inputs.ndim == 1)
         raise ValueError(
             f"{name} must have inputs (n, d) and as many labels (n,), got shapes {inputs.shape} and {labels.shape}."
+            f"{hint}"
         )
     bad = np.argwhere(~np.isfinite(inputs))
     if bad.size:

@@ -28,6 +28,18 @@ def as_rows(X: Any) -> Any:
     return np.asarray(X)[None, :] if isinstance(X, np.ndarray | list | tuple) and np.ndim(X) == 1 else X
 
 
+def as_new_rows(X_new: Any, columns: int) -> Any:
+    """Return one new case with so many inputs as a table of one row, a table as it is, or raise a ValueError."""
+    X_new = as_pandas("X_new", X_new)
+    if np.ndim(X_new) == 1 and np.size(X_new) != columns:
+        of_one = ". If that is the one input of all of them, pass np.asarray(X_new)[:, None]" * (columns == 1)
+        raise ValueError(
+            f"X_new must have two dimensions (cases, inputs), or be one case with its {columns} inputs, got shape "
+            f"{np.shape(X_new)}{of_one}."
+        )
+    return as_rows(X_new)
+
+
 def as_table(X: Any, y: Any) -> tuple[Any, Any]:
     """Return one case with its label as a table of one row with one label, anything else with arrays or in pandas."""
     X, y = as_pandas("X", X), as_pandas("y", y)

@@ -44,6 +44,7 @@ from bayesgp_mf.streams.arguments import (
     as_classes,
     as_half_life,
     as_list,
+    as_new_rows,
     as_rows,
     as_table,
     check_hyper,
@@ -404,7 +405,8 @@ class Stream:
         if not self.n_seen:
             raise ValueError("nothing was learned yet: call update(X, y) first.")
         state = self._state
-        X = in_range("X_new", as_new_inputs(as_rows(X_new), state.X, self._features, state.kernel))
+        rows = as_new_rows(X_new, state.X.shape[1])
+        X = in_range("X_new", as_new_inputs(rows, state.X, self._features, state.kernel))
         mean, variance = np.empty(X.shape[0]), np.empty(X.shape[0])
         with one_thread_if_small(state.factor.size):
             for block in blocks(X.shape[0]):

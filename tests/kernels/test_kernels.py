@@ -18,6 +18,7 @@ from bayesgp_mf.kernels import (
     Matern52,
     NeuralNetwork,
     Polynomial,
+    Power,
     Product,
     RationalQuadratic,
     Sum,
@@ -254,3 +255,19 @@ def test_kernels_cannot_be_changed():
         kernel.lengthscale = 3.0
     with pytest.raises(ValueError, match="read-only"):
         kernel.lengthscale[0] = 3.0
+
+
+@pytest.mark.parametrize(
+    "combine",
+    [
+        lambda: Gaussian() + Bias,
+        lambda: Bias + Gaussian(),
+        lambda: Gaussian() * Bias,
+        lambda: Bias * Gaussian(),
+        lambda: Sum(Gaussian(), Bias),
+        lambda: Power(Bias, 2),
+    ],
+)
+def test_a_class_in_place_of_a_kernel_is_said_to_be_one(combine):
+    with pytest.raises(TypeError, match=r"got the class Bias: write it with \(\), such as Bias\(\)\."):
+        combine()

@@ -100,7 +100,31 @@ def test_the_noise_is_a_parameter():
 
     slope = LIKELIHOOD.parameter_derivative("noise_variance", t, mean, variance).value
     np.testing.assert_allclose(slope, (at(0.5001) - at(0.4999)) / 2e-4, rtol=1e-6)
-    assert LIKELIHOOD.parameters == {"noise_variance": 0.5}
+    assert LIKELIHOOD.parameters == {"noise_variance": 0.5, "gap1": 2.0}
+
+
+def test_gaps_move_the_cuts_above_them():
+    likelihood = Ordinal([-1.0, 0.0, 0.5, 2.0], 0.3)
+    assert list(likelihood.parameters) == ["noise_variance", "gap1", "gap2", "gap3"]
+    moved = likelihood.with_parameters(gap2=1.25, noise_variance=0.7)
+    assert moved == Ordinal([-1.0, 0.0, 1.25, 2.75], 0.7)
+    rough = Ordinal(np.cumsum([0.1, 0.2, 0.7]))
+    assert rough.with_parameters(**rough.parameters) == rough
+    with pytest.raises(ValueError, match="cuts must be rising"):
+        likelihood.with_parameters(gap1=-0.5)
+
+
+def test_gaps_are_tuned_where_they_are_bounded():
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-2.0, 2.0, (150, 1))
+    y = np.digitize(1.5 * X[:, 0] + rng.normal(size=150), [-1.0, 0.2, 1.5])
+    asked = {"hyper": "evidence", "starts": 1, "bounds": {"gap1": (0.01, 10.0), "gap2": (0.01, 10.0)}}
+    options = {"fixed": {"bias_variance"}, "draws": 10, "random_seed": 1, "progress": False}
+    idata = bgp.fit(X, y, bgp.kernels.Linear() + bgp.kernels.Bias(1.0), Ordinal([-1.0, 0.0, 1.0]), **asked, **options)
+    fit = get_group(idata, "fit")
+    cuts = bgp.posterior(idata).problem.likelihood.cuts
+    np.testing.assert_allclose(np.diff(cuts), [float(fit["gap1"]), float(fit["gap2"])], rtol=1e-12)
+    np.testing.assert_allclose(np.diff(cuts), [1.2, 1.3], atol=0.4)
 
 
 def fitted(y=Y, **options):

@@ -20,6 +20,7 @@ CASES = [
     StudentT(1.0, 0.7),
     StudentT(0.3, 200.0),
     Ordinal((-1.0, 0.5), 0.7),
+    Ordinal((-1.0, 0.0, 0.5, 2.0), 0.3),
 ]
 EACH = [(likelihood, name) for likelihood in CASES for name in optional.parameters(likelihood)]
 

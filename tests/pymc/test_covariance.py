@@ -188,7 +188,11 @@ def test_mistakes_are_named():
         kernel_to_pymc(kernels.Matern32(), lengthscale=pt.dmatrix())
     with pytest.raises(ValueError, match="this kernel is one for each class"):
         kernel_to_pymc(kernels.PerClass(kernels.Matern32(), kernels.Matern32()))
-    with pytest.raises(ValueError, match="X must be a matrix"):
+    with pytest.raises(ValueError, match=r"got the class Gaussian: write it with \(\)"):
+        Marginal(kernels.Gaussian)
+    with pytest.raises(ValueError, match=r"got the class Gaussian\."):
+        kernel_to_pymc(kernels.Gaussian)
+    with pytest.raises(ValueError, match=r"X must be a matrix .* of all cases, pass X\[:, None\]"):
         kernel_to_pymc(kernels.Matern32())(X[:, 0])
     three = kernel_to_pymc(kernels.Matern32(), lengthscale=pt.as_tensor_variable(np.ones(3)))
     with pytest.raises(ValueError, match="lengthscale has 3 entries, but X has 2 columns"):

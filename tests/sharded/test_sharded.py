@@ -146,6 +146,7 @@ def test_what_is_wrong_with_a_file_is_said_with_its_name(files):
             {"table": sharded.from_arrays([(X[:5], LABELS[:5]), (X[:5, :2], LABELS[:5])])},
             "differ in their number of inputs",
         ),
+        ({"table": sharded.from_arrays([(X[:5, 0], LABELS[:5])])}, r"the one input of all cases, pass X\[:, None\]"),
         ({"table": sharded.from_arrays([(X[:0], LABELS[:0])])}, "no rows"),
         ({"table": sharded.from_arrays([(X[:5], ["a"] * 5)])}, "two"),
     ],

@@ -109,6 +109,19 @@ def test_classes_are_those_of_the_first_update_or_as_they_were_named(learned):
         Stream(KERNEL, bgp.likelihoods.Gaussian(0.1), classes=("a", "b"))
 
 
+def test_a_vector_is_one_case_and_not_one_input():
+    dose = np.linspace(-1.0, 1.0, 5)
+    stream = Stream(kernels.Gaussian(), bgp.Probit(), classes=(0, 1))
+    with pytest.raises(ValueError, match=r"the one input of 5 cases, pass X\[:, None\]"):
+        stream.update(dose, [0, 0, 1, 1, 1])
+    stream.update(dose[:, None], [0, 0, 1, 1, 1])
+    assert stream.latent([0.3])[0].shape == (1,)
+    with pytest.raises(
+        ValueError, match=r"one case with its 1 inputs, got shape \(5,\)\. If that is the one input of all"
+    ):
+        stream.predict_proba(dose)
+
+
 def test_columns_are_those_of_the_first_update(learned):
     for wrong in (X[["dose", "age"]], X.rename(columns={"age": "Age"})):
         with pytest.raises(ValueError, match="columns"):
@@ -117,6 +130,8 @@ def test_columns_are_those_of_the_first_update(learned):
             learned.latent(wrong)
     with pytest.raises(ValueError, match="2 columns, as at the first update, got 3"):
         learned.update(np.ones((2, 3)), Y[:2])
+    with pytest.raises(ValueError, match=r"or be one case with its 2 inputs, got shape \(3,\)\.$"):
+        learned.latent(np.ones(3))
     with pytest.raises(ValueError, match=r"match X|each of the 2 rows"):
         learned.update(X[:2], Y[:3])
     with pytest.raises(ValueError, match="finite"):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
-from bayesgp_mf import Control
+from bayesgp_mf import Control, methods
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.solvers import accuracy
 from bayesgp_mf.solvers.exact import Exact
@@ -53,7 +53,7 @@ def test_a_problem_is_drawn_again_from_its_numbers():
 
 def test_every_method_and_likelihood_is_drawn():
     drawn = [draw(SEED, number) for number in range(500)]
-    assert Counter(one.method for one in drawn).keys() == {*bgp.methods.METHODS, "sweeps"}
+    assert Counter(one.method for one in drawn).keys() == {*methods.METHODS, "sweeps"}
     assert {type(one.likelihood).__name__ for one in drawn} == {"Probit", "Gaussian", "Logit", "Softmax"}
 
 

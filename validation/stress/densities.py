@@ -102,7 +102,7 @@ def _logistic_integral(mean: arb, variance: arb) -> Answer:
     largest = -half + _sigmoid(centre).log()
     for low, high in _panels(mode, width):
         middle, radius = (arb(low) + arb(high)) / 2, (arb(high) - arb(low)) / 2
-        for node, weight in _rule():
+        for node, weight in gauss_legendre():
             f = middle + radius * node
             x = (f - centre) / scale
             there = (-((f - mean) ** 2) / (2 * variance) - largest).exp() * _sigmoid(f)
@@ -159,7 +159,7 @@ def _panels(mode: float, scale: float) -> list[tuple[float, float]]:
 
 
 @cache
-def _rule() -> list[tuple[arb, arb]]:
+def gauss_legendre() -> list[tuple[arb, arb]]:
     """Return nodes and weights on [-1, 1]."""
     before, ctx.prec = ctx.prec, 2 * INTEGRAL_BITS
     try:

@@ -13,6 +13,8 @@ from bayesgp_mf import kernels
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Gaussian, Likelihood
 from bayesgp_mf.types import Array
+from validation.stress.densities import Density, density
+from validation.stress.digits import Numbers, numbers
 
 SIZES = ((1, 1, 0.16), (2, 5, 0.30), (6, 15, 0.37), (16, 40, 0.155), (41, 150, 0.015))
 """Smallest and largest number of cases, and how often."""
@@ -57,6 +59,10 @@ class Drawn:
     made: str
     root: Array | None = None
 
+    def by_case(self) -> tuple[Numbers, Density]:
+        """Return the targets, and the density of each, in many bits."""
+        return numbers(self.t), density(self.likelihood)
+
     def __str__(self) -> str:
         which = f"draw({self.seed}, {self.number})"
         return f"{which}: {self.method}, n = {self.t.size}, {self.likelihood}, gram by {self.made}"
@@ -70,21 +76,21 @@ def draw(seed: int, number: int, most: int = SIZES[-1][1]) -> Drawn:
     if kind == "binary":
         likelihood, method = _binary(rng)
         n = min(n, MOST_EXACT) if method == "exact" else n
-        gram, X, made = _gram(rng, n)
+        gram, X, made = random_gram(rng, n)
         return _by_root(Drawn(seed, number, gram, _labels(rng, gram, X), likelihood, method, made))
     if kind == "real":
         noise = float(10.0 ** rng.uniform(-12, 2))
         method = str(rng.choice(list(_OF_REAL), p=list(_OF_REAL.values())))
-        gram, X, made = _gram(rng, n)
+        gram, X, made = random_gram(rng, n)
         return _by_root(Drawn(seed, number, gram, _targets(rng, gram, X, noise), Gaussian(noise), method, made))
     method, n_classes = (
         str(rng.choice(["laplace", "tap"], p=[0.6, 0.4])),
         int(rng.choice([2, 3, 4], p=[0.4, 0.45, 0.15])),
     )
     n = min(n, MOST_OF_CLASSES[method])
-    gram, X, made = _gram(rng, n)
+    gram, X, made = random_gram(rng, n)
     if rng.random() < 0.3:
-        others = [_gram(rng, n, X) for _ in range(n_classes - 1)]
+        others = [random_gram(rng, n, X) for _ in range(n_classes - 1)]
         gram, made = np.stack([gram, *(other[0] for other in others)]), " | ".join([made, *(o[2] for o in others)])
     t = np.floor(n_classes * rng.random(n)) if rng.random() < 0.6 else np.argsort(np.argsort(X[:, 0])) * n_classes // n
     likelihood = bgp.Softmax(tuple("abcd"[:n_classes]))
@@ -148,7 +154,7 @@ def _binary(rng: Generator) -> tuple[Likelihood, str]:
     return likelihoods[str(which)], method
 
 
-def _gram(rng: Generator, n: int, X: Array | None = None) -> tuple[Array, Array, str]:
+def random_gram(rng: Generator, n: int, X: Array | None = None) -> tuple[Array, Array, str]:
     """Return a Gram matrix ``(n, n)``, inputs that labels can be made from, and how it was made."""
     X = _inputs(rng, n) if X is None else X
     if rng.random() < 0.28:

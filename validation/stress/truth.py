@@ -12,7 +12,6 @@ from bayesgp_mf import Probit, Solution
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.types import Array
 from validation.stress.classes import softmax_laplace, two_class_tap
-from validation.stress.densities import density
 from validation.stress.digits import Numbers, matrix, numbers, times, total
 from validation.stress.fixed_points import tap
 from validation.stress.known_variances import laplace, naive, variational
@@ -40,8 +39,8 @@ def truth(drawn: Drawn, solution: Solution) -> Truth | None:
         return two_class_tap(drawn.gram, drawn.t, alpha, solution.correction.site_weight) if two else None
     if method == "svm" or (method == "exact" and not isinstance(drawn.likelihood, Gaussian)):
         return None
-    gram, t, weights = prior(drawn), numbers(drawn.t), numbers(alpha)
-    likelihood = density(drawn.likelihood)
+    gram, weights = prior(drawn), numbers(alpha)
+    t, likelihood = drawn.by_case()
     if method == "online":
         return online(gram, t, likelihood)
     known: dict[str, Callable[..., Truth]] = {"naive": naive, "variational": variational, "laplace": laplace}

@@ -1,0 +1,137 @@
+r"""How likely a target is to be at most a number, where its latent value is Gaussian.
+
+A count is at most t where its latent value is below a random number V that depends on t: the log of a gamma variable
+for Poisson's law, the logit of a beta variable for the binomial and the negative-binomial one. So
+
+.. math:: P(T \le t) = P(f < c + V), \qquad f \sim N(m, v),
+
+which is an average over the narrower of the two of what the other says in closed form: smooth at the scale of the
+nodes, so that a trapezoidal rule is right to rounding. Student's t is a mixture of Gaussians over the same log of a
+gamma variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc, expit, gammaincc, ndtr
+
+from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.types import Array
+
+DROP = 38.0
+"""In nats, how far below its peak a density is left out: exp(-38) is below rounding."""
+STEP = 0.25
+"""Between nodes of V, whose characteristic function falls by exp(-pi/2) a unit: what is left out is below exp(-38)."""
+FEWER = 8.0
+"""From so large a shape on V is narrower, and so is the step."""
+NODES: Array = np.linspace(-8.8, 8.8, 89)
+"""Those of a standard Gaussian."""
+ENTRIES = 2**18
+"""Nodes of all cases at a time."""
+
+
+def count_below(a: Array, b: Array, shift: Array, mean: Array, variance: Array) -> Array:
+    r"""Return :math:`P(f < c + V)` for :math:`f \sim N(m, v)`; all arguments broadcast.
+
+    Parameters
+    ----------
+    a, b : array
+        V is the logit of a beta variable of these shapes, a >= 1 and b > 0, or, where b is infinite, the log of a gamma
+        variable of shape a.
+    shift : array
+        c.
+    mean, variance : array
+        m and v >= 0.
+    """
+    a, b, shift, mean, variance = np.broadcast_arrays(a, b, shift, mean, variance)
+    shape = a.shape
+    a, b, shift, mean, sd = a.ravel(), b.ravel(), shift.ravel(), mean.ravel(), np.sqrt(variance.ravel())
+    found = np.empty(a.size)
+    wide = sd**2 * (1.0 + _bend(a, b)) > 1.0  # than the steepest flank of V, which has an edge where a or b is small
+    (narrow,) = np.nonzero(~wide)
+    weight = np.exp(-0.5 * NODES**2)
+    weight /= weight.sum()
+    for block in blocks(narrow.size, ENTRIES // NODES.size):
+        some = narrow[block]
+        x = (mean - shift)[some, None] + sd[some, None] * NODES
+        found[some] = _above(a[some, None], b[some, None], x) @ weight
+    (wide_ones,) = np.nonzero(wide)
+    for some, x, weights in _deviations(a[wide_ones], b[wide_ones]):
+        which = wide_ones[some]
+        peak = np.log(a[which]) - np.where(np.isinf(b[which]), 0.0, np.log(b[which]))
+        v = (peak + shift[which] - mean[which])[:, None] + x
+        found[which] = np.einsum("ij,ij->i", weights, ndtr(v / sd[which, None]))
+    return found.reshape(shape)
+
+
+def student_t_below(residual: Array, variance: Array, scale: float, df: float) -> Array:
+    r"""Return :math:`P(T \le t)` for :math:`T = f + s T_\nu`, with ``residual`` t - m, which broadcasts with v."""
+    residual, variance = np.broadcast_arrays(residual, variance)
+    found, flat, spread = np.empty(residual.size), residual.ravel(), variance.ravel()
+    shape = np.full(found.size, 0.5 * df)
+    with np.errstate(over="ignore"):
+        for some, x, weights in _deviations(shape, np.full(found.size, np.inf)):
+            total = spread[some, None] + scale**2 * np.exp(-x)
+            found[some] = np.einsum("ij,ij->i", weights, ndtr(flat[some, None] / np.sqrt(total)))
+    return found.reshape(residual.shape)
+
+
+def _above(a: Array, b: Array, x: Array) -> Array:
+    """Return P(V > x)."""
+    of_gamma = np.isinf(b)
+    with np.errstate(over="ignore"):
+        gamma = gammaincc(a, np.exp(np.where(of_gamma, x, 0.0)))
+    return np.asarray(np.where(of_gamma, gamma, betainc(np.where(of_gamma, 1.0, b), a, expit(-x))))
+
+
+def _deviations(a: Array, b: Array) -> Iterator[tuple[NDArray[np.intp], Array, Array]]:
+    """Yield some cases at a time, with nodes ``(k, p)`` of V in deviations from its mode, and their weights.
+
+    The log density is that of the mode plus a x - (a + b) log(1 + q (exp(x) - 1)), q = a/(a + b), which for an infinite
+    b is a (x + 1 - exp(x)). It keeps its digits where a is the smaller of the two; V has the other sign with a and b
+    exchanged.
+    """
+    small, large = np.minimum(a, b), np.maximum(a, b)
+    bend = _bend(a, b)
+    root = np.sqrt(2.0 * DROP / bend)
+    reach = np.where(bend >= DROP, root * (1.0 + root / 3.0), DROP / small + 2.0)
+    points = 2.0 * np.ceil(reach * np.sqrt(1.0 + bend / FEWER) / STEP) + 1.0
+    order = np.argsort(points, kind="stable")
+    start = 0
+    while start < a.size:
+        end = start + 1
+        while end < a.size and (end + 1 - start) * points[order[end]] <= ENTRIES:
+            end += 1
+        some = order[start:end]
+        x = reach[some, None] * np.linspace(-1.0, 1.0, int(points[order[end - 1]]))
+        weights = np.exp(_log_density(small[some, None], large[some, None], x))
+        weights /= weights.sum(axis=1, keepdims=True)
+        yield some, x * np.where(a[some] <= b[some], 1.0, -1.0)[:, None], weights
+        start = end
+
+
+def _bend(a: Array, b: Array) -> Array:
+    """Return the curvature of the log density of V at its mode, a b/(a + b)."""
+    small = np.minimum(a, b)
+    return np.asarray(small / (1.0 + small / np.maximum(a, b)))
+
+
+def _log_density(small: Array, large: Array, x: Array) -> Array:
+    of_gamma = np.isinf(large)
+    total = small + np.where(of_gamma, 1.0, large)
+    q = small / total
+    near = np.minimum(x, 30.0)
+    beyond = x - near  # of which log(1 + q (exp(x) - 1)) is then all there is, but for rounding
+    with np.errstate(over="ignore"):
+        beta = small * x - total * (np.log1p(q * np.expm1(near)) + _rest(q, near, beyond))
+        return np.where(of_gamma, small * (x - np.expm1(x)), beta)
+
+
+def _rest(q: Array, near: Array, beyond: Array) -> Array:
+    """Return log(1 + q (exp(near + beyond) - 1)) - log(1 + q (exp(near) - 1)) for beyond >= 0."""
+    share = q * np.exp(near) / (1.0 + q * np.expm1(near))
+    with np.errstate(divide="ignore"):
+        return np.logaddexp(np.log1p(-share), np.log(share) + beyond) * (beyond > 0)

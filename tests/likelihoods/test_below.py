@@ -1,0 +1,133 @@
+"""How likely a target is to be at most a number, against sums and slopes of what a likelihood says of each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import betainc, expit, ndtr, ndtri
+
+from bayesgp_mf.likelihoods import Binomial, Gaussian, NegativeBinomial, Ordinal, Poisson, StudentT
+from bayesgp_mf.likelihoods.below import count_below
+from bayesgp_mf.likelihoods.optional import predictive_below, whole_targets
+from bayesgp_mf.likelihoods.quantiles import quantiles
+from bayesgp_mf.likelihoods.shifted import Shifted
+
+MEAN, VARIANCE = (grid.ravel() for grid in np.meshgrid([-2.0, 0.4, 3.0], [0.0, 1e-3, 0.3, 2.0, 30.0]))
+WHOLE = {
+    "poisson": Poisson(),
+    "negative binomial": NegativeBinomial(2.5),
+    "hardly a negative binomial": NegativeBinomial(1e9),
+    "many zeros": NegativeBinomial(0.02),
+    "binomial": Binomial(7),
+    "one trial": Binomial(1),
+    "ordinal": Ordinal([-0.5, 0.2, 3.0], 0.3),
+}
+REAL = {
+    "gaussian": Gaussian(0.4),
+    "cauchy": StudentT(0.5, 1.0),
+    "student": StudentT(0.5, 4.0),
+    "nearly gaussian": StudentT(0.7, 1e7),
+}
+LEVELS = np.array([0.001, 0.05, 0.5, 0.95])
+
+
+def last(likelihood):
+    return {Binomial: 7 if likelihood != Binomial(1) else 1, Ordinal: 3}.get(type(likelihood), 60)
+
+
+@pytest.mark.parametrize("likelihood", WHOLE.values(), ids=WHOLE)
+def test_whole_numbers_up_to_one_add_up(likelihood):
+    t = np.arange(float(last(likelihood) + 1))[:, None]
+    each = np.exp(likelihood.log_partition(np.broadcast_to(t, (t.size, MEAN.size)), MEAN, VARIANCE).value)
+    below = predictive_below(likelihood, t, MEAN, VARIANCE)
+    np.testing.assert_allclose(below, np.cumsum(each, axis=0), atol=2e-12)
+    np.testing.assert_array_equal(predictive_below(likelihood, t + 0.7, MEAN, VARIANCE), below)
+    np.testing.assert_array_equal(predictive_below(likelihood, -0.1 - t, MEAN, VARIANCE), 0.0)
+    if last(likelihood) < 60:
+        np.testing.assert_array_equal(predictive_below(likelihood, t + t.size, MEAN, VARIANCE), 1.0)
+
+
+@pytest.mark.parametrize("likelihood", REAL.values(), ids=REAL)
+def test_its_slope_is_the_density(likelihood):
+    t, h = np.array([-30.0, -2.5, 0.1, 0.4, 3.3])[:, None], 1e-4
+    up, at, down = (predictive_below(likelihood, t + k * h, MEAN, VARIANCE) for k in (1, 0, -1))
+    density = np.exp(likelihood.log_partition(np.broadcast_to(t, at.shape), MEAN, VARIANCE).value)
+    np.testing.assert_allclose((up - down) / (2.0 * h), density, rtol=1e-5, atol=1e-11)
+    mirrored = predictive_below(likelihood, 2.0 * MEAN - t, MEAN, VARIANCE)
+    np.testing.assert_allclose(at + mirrored, 1.0, rtol=1e-12)
+
+
+def test_gaussian_noise_has_a_closed_form():
+    np.testing.assert_allclose(
+        predictive_below(StudentT(np.sqrt(0.4), 1e13), np.array([[1.0]]), MEAN, VARIANCE),
+        predictive_below(Gaussian(0.4), np.array([[1.0]]), MEAN, VARIANCE),
+        rtol=1e-9,
+    )
+
+
+def test_large_counts_are_those_of_a_gaussian_of_their_logarithm():
+    t = np.array([1e10, 1e14])
+    for variance in (0.0, 1.0 / t, 1e-3, 4.0):
+        sd = np.sqrt(variance + 1.0 / t)
+        for score in (-2.0, 0.7):
+            found = count_below(t + 1.0, np.inf, 0.0, np.log(t) + score * sd, variance + np.zeros(2))
+            np.testing.assert_allclose(found, ndtr(-score), atol=1e-5)
+
+
+@pytest.mark.parametrize(("a", "b"), [(5.0, 0.01), (1e8, 0.3), (40.0, 40.0)])
+def test_flanks_that_are_steep_on_one_side_alone(a, b):
+    """The average over V is that over the latent value, on a grid as fine as the steepest flank asks for."""
+    z = np.linspace(-9.0, 9.0, 8001)
+    weight = np.exp(-0.5 * z**2)
+    centre = np.log(a / b) + 0.4
+    for sd in (0.02, 0.3, 1.0, 30.0, 100.0):
+        known = betainc(b, a, expit(-centre - sd * z)) @ weight / weight.sum()
+        found = count_below(np.array([a]), b, 0.0, np.array([centre]), np.array([sd**2]))
+        np.testing.assert_allclose(found, [known], rtol=2e-9)
+
+
+def test_offsets_are_added_first():
+    offset = np.array([1.0, -2.0, 0.3])
+    likelihood, mean = Shifted(Poisson(), offset, of_prior=False), np.zeros(3)
+    t, variance = np.arange(4.0)[:, None] + np.zeros(3), np.full(3, 0.5)
+    found = predictive_below(likelihood, t, mean, variance)
+    np.testing.assert_array_equal(found, predictive_below(Poisson(), t, offset, variance))
+    assert whole_targets(likelihood)
+    assert not whole_targets(Shifted(Gaussian(), offset))
+
+
+@pytest.mark.parametrize("likelihood", REAL.values(), ids=REAL)
+def test_quantiles_are_where_so_much_is_below(likelihood):
+    def below(t):
+        return np.asarray(predictive_below(likelihood, t, MEAN, VARIANCE))
+
+    found = quantiles(below, LEVELS, MEAN, np.sqrt(VARIANCE) + 1.0, whole=False)
+    np.testing.assert_allclose(below(found), np.broadcast_to(LEVELS[:, None], found.shape), rtol=1e-12)
+    if likelihood == REAL["gaussian"]:
+        np.testing.assert_allclose(found, MEAN + np.sqrt(VARIANCE + 0.4) * ndtri(LEVELS)[:, None], rtol=1e-13)
+
+
+def test_quantiles_of_whole_numbers_are_the_first_with_enough_below():
+    for likelihood in WHOLE.values():
+
+        def below(t, likelihood=likelihood):
+            return np.asarray(predictive_below(likelihood, t, MEAN, VARIANCE))
+
+        found = quantiles(below, LEVELS, MEAN, np.ones(MEAN.size), whole=True)
+        np.testing.assert_array_equal(found, np.floor(found))
+        enough = below(found) >= LEVELS[:, None]
+        assert enough.all()
+        assert (below(found - 1.0) < LEVELS[:, None]).all()
+    assert found.max() == 3  # of four levels
+
+
+def test_a_rate_that_overflows_has_infinite_quantiles():
+    with np.errstate(over="ignore"):
+        found = quantiles(
+            lambda t: predictive_below(Poisson(), t, np.array([900.0]), np.array([0.1])),
+            LEVELS,
+            np.zeros(1),
+            np.ones(1),
+            whole=True,
+        )
+    assert np.isposinf(found).all()
