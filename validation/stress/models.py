@@ -23,6 +23,8 @@ METHODS = {"tap": 0.5, "laplace": 0.2, "naive": 0.12, "variational": 0.06, "onli
 SIZES = ((1, 1, 0.2), (2, 5, 0.45), (6, 12, 0.35))
 LARGEST_LATENT = 8.0
 """Up to which latent values of counts are drawn: at exp(8) there are some thousand of them."""
+LARGEST_VARIANCE = 1e30
+"""Of a latent value. From some 1e40 on the average of a count over it is found slowly, or not at all."""
 OFTEN = 0.35
 """How often there are offsets, and weights."""
 
@@ -66,6 +68,7 @@ def draw_model(seed: int, number: int) -> DrawnModel:
     n = int(rng.integers(low, high + 1))
     method = str(rng.choice(list(METHODS), p=list(METHODS.values())))
     gram, _, made = random_gram(rng, n)
+    gram = gram * min(1.0, LARGEST_VARIANCE / np.max(np.diagonal(gram)))
     offset = rng.normal(0.0, 10.0 ** rng.uniform(-1, 0.7), n) if rng.random() < OFTEN else np.zeros(n)
     weights = 10.0 ** rng.uniform(-1.5, 1.5, n) if rng.random() < OFTEN else np.ones(n)
     if rng.random() < 0.3 and np.any(weights != 1.0):
