@@ -62,7 +62,7 @@ def row_labels(table: Any) -> NDArray[Any] | None:
     if isinstance(index, pd.MultiIndex):
         return np.array([", ".join(str(level) for level in label) for label in index], dtype=np.str_)
     if isinstance(index.dtype, np.dtype) and index.dtype.kind in "iufM":
-        return np.asarray(index)
+        return np.array(index)  # an index may be made of a user's array without a copy
     return np.array([str(label) for label in index], dtype=np.str_)
 
 

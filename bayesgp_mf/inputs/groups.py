@@ -45,7 +45,7 @@ def as_inputs_of(kernel: Kernel, X: ArrayLike) -> tuple[Array, Kernel]:
             _check_not_numbers(kernel, X, j, width)
             levels[j] = _levels(X, j, texts)
             codes[j] = _codes(texts, levels[j])
-    return as_inputs("X", _with_columns(X, codes)), kernel.with_levels(levels)
+    return as_inputs("X", _with_columns(X, codes), copy=True), kernel.with_levels(levels)
 
 
 def as_new_inputs(X_new: ArrayLike, X: Array, features: Sequence[str] | None, kernel: Kernel) -> Array:
@@ -80,7 +80,7 @@ def as_new_inputs(X_new: ArrayLike, X: Array, features: Sequence[str] | None, ke
                 f"X_new has numbers in column {_named(X_new, j)!r}, which told groups such as {known[0]!r} at the fit. "
                 f"Pass text as there, such as X_new[{_named(X_new, j)!r}].astype(str)."
             )
-    new = as_inputs("X_new", _with_columns(X_new, codes))
+    new = as_inputs("X_new", _with_columns(X_new, codes), copy=True)
     if new.shape[1] != X.shape[1]:
         raise ValueError(
             f"X_new has {new.shape[1]} columns, but the model was fitted to {X.shape[1]}. "

@@ -20,14 +20,17 @@ APART = 0.1
 """Part of the rows by which two slices of one table may be apart and are still meant to be the same."""
 
 
-def as_inputs(name: str, X: ArrayLike) -> Array:
-    """Return inputs as a finite float64 array ``(n, d)``, or raise a ValueError that says what is wrong."""
+def as_inputs(name: str, X: ArrayLike, *, copy: bool = False) -> Array:
+    """Return inputs as a finite float64 array ``(n, d)``, or raise a ValueError that says what is wrong.
+
+    What is kept, in a posterior or a container, asks for a ``copy``: a user may go on to change the own array in place.
+    """
     X = as_pandas(name, X)
     columns = feature_names(name, X)
     of_one = getattr(X, "ndim", None) == 1  # before its entries are looked at, which may be text
     if of_one:
         _refuse_lengths(name, np.asarray(X, dtype=object))
-    array = np.asarray(X) if of_one else as_numbers(name, X)
+    array = np.asarray(X) if of_one else as_numbers(name, X, copy=copy)
     if array.ndim != 2:
         hint = "" if array.ndim != 1 else f" {_as_table(name, X)}"
         raise ValueError(f"{name} must have two dimensions (cases, inputs), got shape {array.shape}.{hint}")
@@ -110,8 +113,11 @@ def check_same_cases(X: Any, y: Any, inputs: str = "X", name: str = "y") -> None
         )
 
 
-def as_numbers(name: str, value: ArrayLike) -> Array:
-    """Return ``value`` as a float64 array in which what pandas calls missing is NaN, or raise a ValueError."""
+def as_numbers(name: str, value: ArrayLike, *, copy: bool = False) -> Array:
+    """Return ``value`` as a float64 array in which what pandas calls missing is NaN, or raise a ValueError.
+
+    With ``copy`` it shares no memory with ``value``.
+    """
     value = as_pandas(name, value)
     if hasattr(value, "toarray"):
         raise ValueError(f"{name} is sparse, and every entry of it is needed here. Pass {name}.toarray().")
@@ -122,7 +128,7 @@ def as_numbers(name: str, value: ArrayLike) -> Array:
                 "drop it."
             )
     try:
-        return as_float_array(name, value)
+        return as_float_array(name, value, copy=copy)
     except ValueError:
         entries = _objects(value)
         if entries is None:

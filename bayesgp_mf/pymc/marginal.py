@@ -227,7 +227,7 @@ class Marginal:
         self._set_operations(of_cases)
         if not isinstance(X, SharedVariable):
             check_same_cases(X, y)
-            features, X = feature_names("X", X), as_inputs("X", X)
+            features, X = feature_names("X", X), as_inputs("X", X, copy=True)
             model, labels = pm.modelcontext(None), row_labels(table)
             if isinstance(dims, str) and dims not in model.coords:
                 model.add_coord(dims, np.arange(n) if labels is None else labels)
