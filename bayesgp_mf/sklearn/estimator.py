@@ -34,6 +34,7 @@ from bayesgp_mf.inputs import (
     check_same_cases,
     feature_names,
     holds_text,
+    levels_of,
 )
 from bayesgp_mf.kernels import Gaussian, Kernel
 from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood
@@ -180,7 +181,8 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         table = as_pandas("X", X)
         if isinstance(table, pd.DataFrame):
             table = pd.DataFrame(self._fitted.new_inputs(table), columns=table.columns)
-        return np.asarray(validate_data(self, table, reset=False, dtype=np.float64))
+            return np.asarray(validate_data(self, table, reset=False, dtype=np.float64))
+        return self._fitted.new_inputs(validate_data(self, table, reset=False, dtype=np.float64))
 
     def _checked(self, X: Any, y: Any, *, reset: bool = True, **options: Any) -> tuple[Any, Any]:
         """Return inputs and targets as scikit-learn wants them, the inputs as a data frame if their columns have names.
@@ -284,6 +286,12 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
                 "random_seed": self._seed,
             }
             if isinstance(known, Whole):
+                if levels := levels_of(known.posterior.parts[0].kernel):
+                    raise ValueError(
+                        f"partial_fit takes numbers, and at the fit text such as {next(iter(levels.values()))[0]!r} "
+                        "told groups, of which a later one has no code. Fit to codes, pd.factorize(X['site'])[0], or "
+                        "fit again to all cases."
+                    )
                 problem, one = known.posterior.problem, known.posterior.parts[0].new_likelihood
                 stream = Stream(known.kernel, one, self.budget, **options)
                 t = problem.t > 0 if likelihood.targets == "binary" else problem.t
