@@ -35,9 +35,9 @@ from bayesgp_mf.inputs import (
     as_probabilities,
     as_trials,
     as_weights,
+    check_all_same_cases,
     check_flags,
     check_positive_integers,
-    check_same_cases,
     encode_targets,
     feature_names,
     kind_of,
@@ -233,7 +233,7 @@ def fit(
         )
     kind, table, y = kind_of(X), as_pandas("X", X), as_pandas("y", y)
     features = feature_names("X", table)
-    check_same_cases(table, y)
+    check_all_same_cases(X=table, y=y, offset=offset, weights=weights)
     kernel = as_kernel(kernel, tuned=hyper is not None).with_column_names(features)
     X, kernel = as_inputs_of(kernel, table)
     t, class_names = encode_targets(y, X.shape[0], likelihood, positive)
@@ -441,6 +441,7 @@ def predict(
     rng, process = as_generator(random_seed), from_container(idata, kernel, likelihood, method)
     kind, table = kind_of(X_new), as_pandas("X_new", X_new)
     new = process.new_inputs(table)
+    check_all_same_cases(X_new=table, offset=offset, trials=trials)
     given = {"offset": as_offset(offset, table, len(new), "X_new"), "trials": as_trials(trials, table, len(new))}
     process = with_new_cases(process, {name: values for name, values in given.items() if values is not None})
     levels = as_probabilities("quantiles", quantiles)

@@ -228,6 +228,35 @@ def test_numbers_of_each_case_are_those_of_the_same_cases(door, name):
             FITS[door](NUMBERS, LABELS, **{name: ONES.where(ONES.index != "woman 4")})
 
 
+@pytest.mark.parametrize(
+    ("door", "name"),
+    [
+        ("fit", "offset"),
+        ("fit", "weights"),
+        ("Stream.update", "weights"),
+        ("Marginal", "weights"),
+        ("GPClassifier", "weights"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["array", "polars"])
+def test_labels_that_only_what_is_beside_x_has_are_compared_too(door, name, kind):
+    X = NUMBERS.to_numpy() if kind == "array" else pl.from_pandas(NUMBERS)
+    said = f"y and {'sample_weight' if door == 'GPClassifier' else name} have the same index in another order"
+    with pytest.raises(ValueError, match=said):
+        FITS[door](X, LABELS, **{name: ONES[::-1]})
+
+
+def test_what_is_said_of_new_cases_is_of_the_same_ones():
+    counts = pd.Series(np.arange(N) % 3, ROWS)
+    idata = bgp.fit(NUMBERS.to_numpy(), counts, PLAIN, bgp.Binomial(np.full(N, 4)), offset=ONES, **QUICK)
+    with pytest.raises(ValueError, match=r"offset and trials .* another order.* trials\.loc\[offset\.index\]"):
+        bgp.predict(idata, NUMBERS.to_numpy(), offset=ONES, trials=ONES[::-1])
+    with pytest.raises(ValueError, match="y_new and trials have the same index in another order"):
+        bgp.diagnostics.log_predictive_density(idata, NUMBERS.to_numpy(), counts, offset=ONES, trials=ONES[::-1])
+    with pytest.raises(ValueError, match="offset and weights have the same index in another order"):
+        bgp.fit(NUMBERS.to_numpy(), LABELS.to_numpy(), PLAIN, offset=ONES, weights=ONES[::-1], **QUICK)
+
+
 @pytest.fixture(scope="module")
 def fitted():
     """Return what predicts, by name: a function of new inputs."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,15 @@ def check_same_cases(X: Any, y: Any, inputs: str = "X", name: str = "y") -> None
             f"{inputs} and {name} are of different cases: only {len(common)} of the {len(set(ours))} index labels of "
             f"{inputs} are in that of {name}, and rows are matched by place. Pass {shared}{as_they_stand}."
         )
+
+
+def check_all_same_cases(**given: Any) -> None:
+    """Raise a ValueError if row labels of any two arguments, given by name, say that they are not of the same cases.
+
+    Labels of rows that X does not have may be there in what else is said of its cases.
+    """
+    for (one, first), (other, second) in combinations(given.items(), 2):
+        check_same_cases(first, second, one, other)
 
 
 def as_numbers(name: str, value: ArrayLike, *, copy: bool = False) -> Array:
