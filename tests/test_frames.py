@@ -144,6 +144,35 @@ def test_an_index_of_any_kind_is_kept_as_a_file_can_hold_it(index, labels):
     assert found.dtype.kind in "iMU"
 
 
+DATES = pd.date_range("2020-01-05", periods=N)
+
+
+@pytest.mark.parametrize(
+    ("index", "plain"),
+    [
+        (pd.array(range(5, 5 + N), dtype="Int64"), range(5, 5 + N)),
+        (pd.array(range(5, 5 + N), dtype="int64[pyarrow]"), range(5, 5 + N)),
+        (pd.array(np.arange(N) + 0.5, dtype="Float64"), np.arange(N) + 0.5),
+        (pd.array(list(DATES), dtype="timestamp[us][pyarrow]"), DATES),
+        (pd.array(list(DATES.tz_localize("UTC")), pd.ArrowDtype(pa.timestamp("us", "UTC"))), DATES.tz_localize("UTC")),
+        (pd.array(ROWS, dtype="string[pyarrow]"), ROWS),
+        (pd.CategoricalIndex(ROWS), ROWS),
+    ],
+    ids=["Int64", "int64[pyarrow]", "Float64", "pyarrow dates", "pyarrow zone", "pyarrow text", "categories"],
+)
+def test_labels_are_the_same_whatever_their_type(index, plain):
+    """Also in what comes back, which joins the table that was given."""
+    X, y = NUMBERS.set_axis(index), LABELS.set_axis(plain)
+    idata = bgp.fit(X, y, PLAIN, **QUICK)
+    reference = bgp.fit(NUMBERS.set_axis(plain), y, PLAIN, **QUICK)["fit"]["obs_id"].values
+    np.testing.assert_array_equal(idata["fit"]["obs_id"].values, reference)
+    assert idata["fit"]["obs_id"].dtype == reference.dtype
+    with pytest.raises(ValueError, match="X and y have the same index in another order"):
+        bgp.fit(X, y[::-1], PLAIN, **QUICK)
+    if reference.dtype.kind in "iufM":
+        assert not X.join(bgp.to_frame(idata, "fit")).isna().to_numpy().any()
+
+
 def regression(**options):
     return bgp.fit(NUMBERS, TABLE["age"], PLAIN, Gaussian(1.0), **QUICK, **options)
 

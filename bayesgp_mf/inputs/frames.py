@@ -59,6 +59,7 @@ def row_labels(table: Any) -> NDArray[Any] | None:
     index = getattr(table, "index", None)  # of a list a method
     if not isinstance(index, pd.Index) or is_numbered(index):
         return None
+    index = plain_index(index)
     if isinstance(index, pd.MultiIndex):
         return np.array([", ".join(str(level) for level in label) for label in index], dtype=np.str_)
     if isinstance(index.dtype, np.dtype) and index.dtype.kind in "iufM":
@@ -68,7 +69,19 @@ def row_labels(table: Any) -> NDArray[Any] | None:
 
 def is_numbered(index: pd.Index) -> bool:
     """Tell whether an index counts from 0, as one does that says nothing."""
-    return bool(index.equals(pd.RangeIndex(len(index))))
+    return bool(plain_index(index).equals(pd.RangeIndex(len(index))))
+
+
+def plain_index(index: pd.Index) -> pd.Index:
+    """Return an index of numbers or dates that may be missing, or are of pyarrow, as one of NumPy's; others as is.
+
+    To pandas two indices of different kinds are not equal, whatever their labels.
+    """
+    there = getattr(index.dtype, "numpy_dtype", None)  # of the types that pandas adds to those of NumPy
+    if there is None or there.kind not in "iufM" or index.hasnans:
+        return index
+    values = index.to_numpy() if there.kind == "M" else index.to_numpy(dtype=there)
+    return pd.Index(values, name=index.name) if values.dtype == there else index  # dates with a zone are objects
 
 
 def check_names(name: str, columns: Sequence[Any]) -> list[str]:

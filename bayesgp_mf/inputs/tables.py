@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.inference.problem import as_float_array, check_finite
-from bayesgp_mf.inputs.frames import as_pandas, check_names, is_numbered
+from bayesgp_mf.inputs.frames import as_pandas, check_names, is_numbered, plain_index
 from bayesgp_mf.types import Array
 
 DROP = "Drop or impute those cases."
@@ -95,11 +95,14 @@ def check_same_cases(X: Any, y: Any, inputs: str = "X", name: str = "y") -> None
     theirs = getattr(as_pandas(name, y), "index", None)
     if not (isinstance(ours, pd.Index) and isinstance(theirs, pd.Index)) or len(ours) != len(theirs):
         return
+    ours, theirs = plain_index(ours), plain_index(theirs)
     if ours.equals(theirs):
         return
     common = set(ours) & set(theirs)
     as_they_stand = f"{name}.to_numpy() if the rows belong together as they stand"
     if common == set(ours) | set(theirs):
+        if list(ours) == list(theirs):  # of types that pandas does not compare
+            return
         aligned = f"{name}.loc[{inputs}.index], or {as_they_stand}" if theirs.is_unique else as_they_stand
         raise ValueError(
             f"{inputs} and {name} have the same index in another order, but their rows are matched by place. Pass "
