@@ -232,7 +232,7 @@ def fit(
             "inducing=500), or pass X.compute()."
         )
     kind, table, y = kind_of(X), as_pandas("X", X), as_pandas("y", y)
-    features = feature_names("X", table)
+    features, labels = feature_names("X", table), row_labels("X", table)
     check_all_same_cases(X=table, y=y, offset=offset, weights=weights)
     kernel = as_kernel(kernel, tuned=hyper is not None).with_column_names(features)
     X, kernel = as_inputs_of(kernel, table)
@@ -300,7 +300,7 @@ def fit(
             found.posterior,
             class_names=class_names,
             feature_names=features,
-            labels=row_labels(table),
+            labels=labels,
             node=found.node,
             rng=rng,
             sampler_stats=found.stats,
@@ -445,7 +445,7 @@ def predict(
     given = {"offset": as_offset(offset, table, len(new), "X_new"), "trials": as_trials(trials, table, len(new))}
     process = with_new_cases(process, {name: values for name, values in given.items() if values is not None})
     levels = as_probabilities("quantiles", quantiles)
-    cases = NewCases(new, row_labels(table), kind)
+    cases = NewCases(new, row_labels("X_new", table), kind)
     return add_predictions(idata, process, cases, draws=draws, rng=rng, corrected=corrected, quantiles=levels)
 
 

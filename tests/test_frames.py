@@ -126,6 +126,9 @@ def test_to_frame_without_a_table_and_of_several_classes():
     assert found.columns[-3:] == ["p[a]", "p[b]", "p[c]"]
 
 
+FAR = pd.date_range("1500-01-01", periods=N, freq="s", unit="s")
+
+
 @pytest.mark.parametrize(
     ("index", "labels"),
     [
@@ -135,13 +138,36 @@ def test_to_frame_without_a_table_and_of_several_classes():
         (pd.MultiIndex.from_product([["a", "b"], range(8)]), [f"{a}, {k}" for a in "ab" for k in range(8)]),
         (pd.date_range("2020-01-01", periods=N, tz="UTC"), [f"2020-01-{k:02} 00:00:00+00:00" for k in range(1, N + 1)]),
         (pd.date_range("2020-01-01", periods=N), pd.date_range("2020-01-01", periods=N).to_numpy()),
+        (FAR, [f"1500-01-01 00:00:{k:02}" for k in range(N)]),
+        (pd.Index([np.datetime64("2300-01-01", "s"), *FAR[1:]]), ["2300-01-01 00:00:00", *map(str, FAR[1:])]),
     ],
-    ids=["numbers", "range", "repeated", "levels", "zone", "dates"],
+    ids=["numbers", "range", "repeated", "levels", "zone", "dates", "long ago", "far"],
 )
 def test_an_index_of_any_kind_is_kept_as_a_file_can_hold_it(index, labels):
     found = bgp.fit(NUMBERS.set_axis(index), LABELS.to_numpy(), PLAIN, **QUICK)["fit"]["obs_id"].values
     np.testing.assert_array_equal(found, np.array(labels))
     assert found.dtype.kind in "iMU"
+
+
+def test_a_file_with_dates_of_long_ago_can_be_read(tmp_path):
+    bgp.fit(NUMBERS.set_axis(FAR), LABELS.to_numpy(), PLAIN, **QUICK).to_netcdf(tmp_path / "fit.nc")
+    loaded = arviz.from_netcdf(tmp_path / "fit.nc")
+    assert loaded["fit"]["obs_id"].values.tolist() == [str(date) for date in FAR]
+    loaded.close()
+
+
+@pytest.mark.parametrize("text", ["a\0b", "a\0", "\ud800"])
+def test_text_that_no_file_can_hold_is_refused_at_the_fit(text, fits):
+    index = pd.Index([text, *ROWS[1:]], dtype=object)
+    rows, columns = NUMBERS.set_axis(index), NUMBERS.set_axis(pd.Index(["age", text], dtype=object), axis=1)
+    with pytest.raises(ValueError, match=r"X has a row labelled '.*', and no file can hold that text.* Rename it"):
+        bgp.fit(rows, LABELS.to_numpy(), PLAIN, **QUICK)
+    with pytest.raises(ValueError, match="X_new has a row labelled"):
+        bgp.predict(fits["pandas"], TABLE.set_axis(index))
+    with pytest.raises(ValueError, match="X has a column named"):
+        bgp.fit(columns, LABELS, PLAIN, **QUICK)
+    with pytest.raises(ValueError, match="y has the label"):
+        bgp.fit(NUMBERS, [text if label == "ill" else label for label in LABELS], PLAIN, **QUICK)
 
 
 DATES = pd.date_range("2020-01-05", periods=N)

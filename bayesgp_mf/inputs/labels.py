@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.inference.problem import check_finite, check_likelihood, check_scale
-from bayesgp_mf.inputs.frames import as_pandas
+from bayesgp_mf.inputs.frames import as_pandas, check_text
 from bayesgp_mf.inputs.tables import DROP, as_numbers, place
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import check_targets, n_levels
@@ -222,6 +222,7 @@ def _check_labels(classes: Sequence[Any]) -> None:
                 "names instead."
             )
         name = str(label)
+        check_text("y has the label", [name])
         if name in names:
             raise ValueError(
                 f"y has two labels of one name, {names[name]!r} and {label!r}, and classes are told apart by name. "

@@ -141,7 +141,7 @@ def sample_latent(
     else:  # and what PyMC has there, of all labels at once, is none of single ones
         drop_variable(idata, "log_likelihood", name)
     if X_new is not None:
-        cases = NewCases(X_new, row_labels(table), kind)
+        cases = NewCases(X_new, row_labels("X_new", table), kind)
         features = None if gp.observed.features is None else np.array(gp.observed.features)
         predicted, names = _stack(new_rows, shape), gp.observed.class_names
         set_predictions(idata, cases, {}, predicted, names, features, by_case=new_cases)

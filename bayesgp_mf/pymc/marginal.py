@@ -228,7 +228,7 @@ class Marginal:
         self._set_operations(of_cases)
         if not isinstance(X, SharedVariable):
             features, X = feature_names("X", X), as_inputs("X", X, copy=True)
-            model, labels = pm.modelcontext(None), row_labels(table)
+            model, labels = pm.modelcontext(None), row_labels("X", table)
             if isinstance(dims, str) and dims not in model.coords:
                 model.add_coord(dims, np.arange(n) if labels is None else labels)
         class_names: tuple[str, ...] = ("0", "1") if binary else ()
