@@ -180,10 +180,15 @@ def _codes(texts: Sequence[str], levels: Sequence[str]) -> Array:
     return np.array([position[text] for text in texts], dtype=np.float64)
 
 
+def number_among(texts: Iterable[str]) -> str | None:
+    """Return the first text that is a number too, so that numbers in its place may be names or codes; or None."""
+    return next((text for text in texts if _is_number(text)), None)
+
+
 def _check_codes(X_new: Any, j: int, known: Sequence[str]) -> None:
     """Raise a ValueError if numbers in a column of an array are not, or need not be, the codes of its groups."""
     told = f"X_new is an array of numbers, and its column {j} told groups such as {known[0]!r} at the fit"
-    called = next((text for text in known if _is_number(text)), None)
+    called = number_among(known)
     if called is not None:
         raise ValueError(
             f"{told}. A number there could be a group's name, as in {called!r}, or its code 0, 1, ... Pass text as at "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Collection, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import numpy as np
@@ -35,6 +36,7 @@ from bayesgp_mf.inputs import (
     feature_names,
     holds_text,
     levels_of,
+    number_among,
 )
 from bayesgp_mf.kernels import Gaussian, Kernel
 from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood
@@ -288,11 +290,11 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
                 "random_seed": self._seed,
             }
             if isinstance(known, Whole):
-                if levels := levels_of(known.posterior.parts[0].kernel):
+                levels = levels_of(known.posterior.parts[0].kernel).values()
+                if (called := number_among(chain.from_iterable(levels))) is not None:
                     raise ValueError(
-                        f"partial_fit takes numbers, and at the fit text such as {next(iter(levels.values()))[0]!r} "
-                        "told groups, of which a later one has no code. Fit to codes, pd.factorize(X['site'])[0], or "
-                        "fit again to all cases."
+                        "partial_fit takes codes in place of text, and here they could be names of groups, as in "
+                        f"{called!r}. Fit to codes from the start, or fit again to all cases."
                     )
                 problem, one = known.posterior.problem, known.posterior.parts[0].new_likelihood
                 stream = Stream(known.kernel, one, self.budget, **options)
