@@ -110,7 +110,7 @@ def test_numbers_are_refused_where_groups_are_called_by_numbers(kind):
     np.testing.assert_array_equal(process.predict_proba(text), process.predict_proba(table))
     np.testing.assert_array_equal(model.predict_proba(table)[:, 1], process.predict_proba(table))
     assert model.sample_y(table).shape == (3, 1)
-    with pytest.raises(ValueError, match="partial_fit takes codes .* could be names of groups, as in '1'"):
+    with pytest.raises(ValueError, match=r"partial_fit takes codes .* could be names of groups, as in '1'"):
         model.partial_fit(pd.DataFrame(new, columns=["clinic", "dose"]), [False, True, True])
     np.testing.assert_allclose(several.predict_proba(table).sum(axis=1), 1.0)
     np.testing.assert_array_equal(several.predict_proba(table), several.posterior_.predict_proba(table))
