@@ -35,9 +35,9 @@ from bayesgp_mf.inputs import (
     as_probabilities,
     as_trials,
     as_weights,
+    check_all_same_cases,
     check_flags,
     check_positive_integers,
-    check_same_cases,
     encode_targets,
     feature_names,
     kind_of,
@@ -232,8 +232,8 @@ def fit(
             "inducing=500), or pass X.compute()."
         )
     kind, table, y = kind_of(X), as_pandas("X", X), as_pandas("y", y)
-    features = feature_names("X", table)
-    check_same_cases(table, y)
+    features, labels = feature_names("X", table), row_labels("X", table)
+    check_all_same_cases(X=table, y=y, offset=offset, weights=weights)
     kernel = as_kernel(kernel, tuned=hyper is not None).with_column_names(features)
     X, kernel = as_inputs_of(kernel, table)
     t, class_names = encode_targets(y, X.shape[0], likelihood, positive)
@@ -300,7 +300,7 @@ def fit(
             found.posterior,
             class_names=class_names,
             feature_names=features,
-            labels=row_labels(table),
+            labels=labels,
             node=found.node,
             rng=rng,
             sampler_stats=found.stats,
@@ -441,10 +441,11 @@ def predict(
     rng, process = as_generator(random_seed), from_container(idata, kernel, likelihood, method)
     kind, table = kind_of(X_new), as_pandas("X_new", X_new)
     new = process.new_inputs(table)
+    check_all_same_cases(X_new=table, offset=offset, trials=trials)
     given = {"offset": as_offset(offset, table, len(new), "X_new"), "trials": as_trials(trials, table, len(new))}
     process = with_new_cases(process, {name: values for name, values in given.items() if values is not None})
     levels = as_probabilities("quantiles", quantiles)
-    cases = NewCases(new, row_labels(table), kind)
+    cases = NewCases(new, row_labels("X_new", table), kind)
     return add_predictions(idata, process, cases, draws=draws, rng=rng, corrected=corrected, quantiles=levels)
 
 

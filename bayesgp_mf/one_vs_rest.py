@@ -89,7 +89,7 @@ class OneVsRest:
         ValueError
             If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
         """
-        return _shares(self.binary_proba(X_new))
+        return shares(self.binary_proba(X_new))
 
     def predict(self, X_new: ArrayLike) -> list[str]:
         """Return the name of the most probable class of each new case."""
@@ -102,7 +102,7 @@ class OneVsRest:
         for posterior in self.posteriors:
             own = np.exp(posterior.loo.log_density)  # of the case's own side
             each.append(np.where(posterior.problem.t > 0, own, 1.0 - own))
-        return _shares(np.stack(each, axis=1))
+        return shares(np.stack(each, axis=1))
 
 
 def fit_one_vs_rest(
@@ -238,7 +238,7 @@ def fit_one_vs_rest(
     return OneVsRest(class_names, tuple(posteriors))
 
 
-def _shares(each: Array) -> Array:
+def shares(each: Array) -> Array:
     total = np.sum(each, axis=1, keepdims=True)
     if not np.all(total > 0):
         raise ArithmeticError(

@@ -126,6 +126,9 @@ def test_to_frame_without_a_table_and_of_several_classes():
     assert found.columns[-3:] == ["p[a]", "p[b]", "p[c]"]
 
 
+FAR = pd.date_range("1500-01-01", periods=N, freq="s", unit="s")
+
+
 @pytest.mark.parametrize(
     ("index", "labels"),
     [
@@ -135,13 +138,65 @@ def test_to_frame_without_a_table_and_of_several_classes():
         (pd.MultiIndex.from_product([["a", "b"], range(8)]), [f"{a}, {k}" for a in "ab" for k in range(8)]),
         (pd.date_range("2020-01-01", periods=N, tz="UTC"), [f"2020-01-{k:02} 00:00:00+00:00" for k in range(1, N + 1)]),
         (pd.date_range("2020-01-01", periods=N), pd.date_range("2020-01-01", periods=N).to_numpy()),
+        (FAR, [f"1500-01-01 00:00:{k:02}" for k in range(N)]),
+        (pd.Index([np.datetime64("2300-01-01", "s"), *FAR[1:]]), ["2300-01-01 00:00:00", *map(str, FAR[1:])]),
     ],
-    ids=["numbers", "range", "repeated", "levels", "zone", "dates"],
+    ids=["numbers", "range", "repeated", "levels", "zone", "dates", "long ago", "far"],
 )
 def test_an_index_of_any_kind_is_kept_as_a_file_can_hold_it(index, labels):
     found = bgp.fit(NUMBERS.set_axis(index), LABELS.to_numpy(), PLAIN, **QUICK)["fit"]["obs_id"].values
     np.testing.assert_array_equal(found, np.array(labels))
     assert found.dtype.kind in "iMU"
+
+
+def test_a_file_with_dates_of_long_ago_can_be_read(tmp_path):
+    bgp.fit(NUMBERS.set_axis(FAR), LABELS.to_numpy(), PLAIN, **QUICK).to_netcdf(tmp_path / "fit.nc")
+    loaded = arviz.from_netcdf(tmp_path / "fit.nc")
+    assert loaded["fit"]["obs_id"].values.tolist() == [str(date) for date in FAR]
+    loaded.close()
+
+
+@pytest.mark.parametrize("text", ["a\0b", "a\0", "\ud800"])
+def test_text_that_no_file_can_hold_is_refused_at_the_fit(text, fits):
+    index = pd.Index([text, *ROWS[1:]], dtype=object)
+    rows, columns = NUMBERS.set_axis(index), NUMBERS.set_axis(pd.Index(["age", text], dtype=object), axis=1)
+    with pytest.raises(ValueError, match=r"X has a row labelled '.*', and no file can hold that text.* Rename it"):
+        bgp.fit(rows, LABELS.to_numpy(), PLAIN, **QUICK)
+    with pytest.raises(ValueError, match="X_new has a row labelled"):
+        bgp.predict(fits["pandas"], TABLE.set_axis(index))
+    with pytest.raises(ValueError, match="X has a column named"):
+        bgp.fit(columns, LABELS, PLAIN, **QUICK)
+    with pytest.raises(ValueError, match="y has the label"):
+        bgp.fit(NUMBERS, [text if label == "ill" else label for label in LABELS], PLAIN, **QUICK)
+
+
+DATES = pd.date_range("2020-01-05", periods=N)
+
+
+@pytest.mark.parametrize(
+    ("index", "plain"),
+    [
+        (pd.array(range(5, 5 + N), dtype="Int64"), range(5, 5 + N)),
+        (pd.array(range(5, 5 + N), dtype="int64[pyarrow]"), range(5, 5 + N)),
+        (pd.array(np.arange(N) + 0.5, dtype="Float64"), np.arange(N) + 0.5),
+        (pd.array(list(DATES), dtype="timestamp[us][pyarrow]"), DATES),
+        (pd.array(list(DATES.tz_localize("UTC")), pd.ArrowDtype(pa.timestamp("us", "UTC"))), DATES.tz_localize("UTC")),
+        (pd.array(ROWS, dtype="string[pyarrow]"), ROWS),
+        (pd.CategoricalIndex(ROWS), ROWS),
+    ],
+    ids=["Int64", "int64[pyarrow]", "Float64", "pyarrow dates", "pyarrow zone", "pyarrow text", "categories"],
+)
+def test_labels_are_the_same_whatever_their_type(index, plain):
+    """Also in what comes back, which joins the table that was given."""
+    X, y = NUMBERS.set_axis(index), LABELS.set_axis(plain)
+    idata = bgp.fit(X, y, PLAIN, **QUICK)
+    reference = bgp.fit(NUMBERS.set_axis(plain), y, PLAIN, **QUICK)["fit"]["obs_id"].values
+    np.testing.assert_array_equal(idata["fit"]["obs_id"].values, reference)
+    assert idata["fit"]["obs_id"].dtype == reference.dtype
+    with pytest.raises(ValueError, match="X and y have the same index in another order"):
+        bgp.fit(X, y[::-1], PLAIN, **QUICK)
+    if reference.dtype.kind in "iufM":
+        assert not X.join(bgp.to_frame(idata, "fit")).isna().to_numpy().any()
 
 
 def regression(**options):
@@ -226,6 +281,35 @@ def test_numbers_of_each_case_are_those_of_the_same_cases(door, name):
     if door != "GPClassifier":  # scikit-learn has its own words
         with pytest.raises(ValueError, match=rf"{name} must be finite.* in row 'woman 4'\)"):
             FITS[door](NUMBERS, LABELS, **{name: ONES.where(ONES.index != "woman 4")})
+
+
+@pytest.mark.parametrize(
+    ("door", "name"),
+    [
+        ("fit", "offset"),
+        ("fit", "weights"),
+        ("Stream.update", "weights"),
+        ("Marginal", "weights"),
+        ("GPClassifier", "weights"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["array", "polars"])
+def test_labels_that_only_what_is_beside_x_has_are_compared_too(door, name, kind):
+    X = NUMBERS.to_numpy() if kind == "array" else pl.from_pandas(NUMBERS)
+    said = f"y and {'sample_weight' if door == 'GPClassifier' else name} have the same index in another order"
+    with pytest.raises(ValueError, match=said):
+        FITS[door](X, LABELS, **{name: ONES[::-1]})
+
+
+def test_what_is_said_of_new_cases_is_of_the_same_ones():
+    counts = pd.Series(np.arange(N) % 3, ROWS)
+    idata = bgp.fit(NUMBERS.to_numpy(), counts, PLAIN, bgp.Binomial(np.full(N, 4)), offset=ONES, **QUICK)
+    with pytest.raises(ValueError, match=r"offset and trials .* another order.* trials\.loc\[offset\.index\]"):
+        bgp.predict(idata, NUMBERS.to_numpy(), offset=ONES, trials=ONES[::-1])
+    with pytest.raises(ValueError, match="y_new and trials have the same index in another order"):
+        bgp.diagnostics.log_predictive_density(idata, NUMBERS.to_numpy(), counts, offset=ONES, trials=ONES[::-1])
+    with pytest.raises(ValueError, match="offset and weights have the same index in another order"):
+        bgp.fit(NUMBERS.to_numpy(), LABELS.to_numpy(), PLAIN, offset=ONES, weights=ONES[::-1], **QUICK)
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.inputs import as_inputs_of
 from bayesgp_mf.kernels import Bias, Categorical, Gaussian, Linear, PerClass, from_dict
 from bayesgp_mf.one_vs_rest import fit_one_vs_rest
+from bayesgp_mf.sklearn import GPClassifier
 from tests.reference import groups
 
 RNG = np.random.default_rng(8)
@@ -80,10 +81,39 @@ def test_a_file_keeps_the_texts(tmp_path):
 
 
 def test_codes_of_a_container_are_inputs_too():
-    X = get_group(IDATA, "constant_data")["X"].values
+    frame = FRAME.assign(clinic=FRAME["clinic"].replace("1", "west"))
+    idata = fitted(frame, draws=2)
+    X = get_group(idata, "constant_data")["X"].values
     assert set(X[:, 0]) == {0.0, 1.0, 2.0}
-    own = bgp.posterior(IDATA)
-    np.testing.assert_array_equal(own.predict_proba(X), own.predict_proba(FRAME))
+    own = bgp.posterior(idata)
+    np.testing.assert_array_equal(own.predict_proba(X), own.predict_proba(frame))
+    with pytest.raises(ValueError, match=r"its column 0 told groups such as 'east' .* constant_data, and -1 is none"):
+        own.predict_proba(X - 1.0)
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")  # which scikit-learn says first
+@pytest.mark.parametrize("kind", ["float", "whole"])
+def test_numbers_are_refused_where_groups_are_called_by_numbers(kind):
+    """10 could be the group "10", and its code is 1."""
+    frame = pd.DataFrame({"clinic": np.tile(["1", "10", "2"], 15), "dose": FRAME["dose"]})
+    new = np.array([[1.0, 0.0], [2.0, 0.0], [10.0, 0.0]]).astype("f8" if kind == "float" else "i8")
+    text = new.astype(int).astype(str).astype(object)
+    text[:, 1] = 0.0
+    idata, model = fitted(frame, draws=2), GPClassifier(KERNEL, hyper=None, random_state=1).fit(frame, Y)
+    several = GPClassifier(KERNEL, hyper=None, random_state=1).fit(frame, np.arange(45) % 3)
+    process = bgp.posterior(idata)
+    for ask in (lambda X: predicted(idata, X), process.predict_proba, process.latent_mean, model.predict):
+        with pytest.raises(ValueError, match=r"array of numbers, and its column 0 .* name, as in '1', or its code"):
+            ask(new)
+    table = pd.DataFrame({"clinic": ["1", "2", "10"], "dose": 0.0})
+    assert np.ptp(process.predict_proba(table)) > 0.1
+    np.testing.assert_array_equal(process.predict_proba(text), process.predict_proba(table))
+    np.testing.assert_array_equal(model.predict_proba(table)[:, 1], process.predict_proba(table))
+    assert model.sample_y(table).shape == (3, 1)
+    with pytest.raises(ValueError, match="partial_fit takes numbers, and at the fit text such as '1' told groups"):
+        model.partial_fit(pd.DataFrame(new, columns=["clinic", "dose"]), [False, True, True])
+    np.testing.assert_allclose(several.predict_proba(table).sum(axis=1), 1.0)
+    np.testing.assert_array_equal(several.predict_proba(table), several.posterior_.predict_proba(table))
 
 
 @pytest.mark.parametrize("options", [{"inducing": 20}, {"hyper": "evidence", "starts": 1}, {"method": "laplace"}])

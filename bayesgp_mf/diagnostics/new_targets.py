@@ -12,7 +12,7 @@ from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.read import from_container
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs import as_offset, as_pandas, as_trials, check_same_cases, encode_targets
+from bayesgp_mf.inputs import as_offset, as_pandas, as_trials, check_all_same_cases, encode_targets
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import of_one_case
 from bayesgp_mf.processes.mixture import Mixture
@@ -84,7 +84,7 @@ def log_predictive_density(
             f"method {process.parts[0].method.name!r} has no variances, and so no predictive density. Use another one."
         )
     table = as_pandas("X_new", X_new)
-    check_same_cases(table, y_new, "X_new", "y_new")
+    check_all_same_cases(X_new=table, y_new=y_new, offset=offset, trials=trials)
     X = process.new_inputs(table)
     given = {"offset": as_offset(offset, table, len(X), "X_new"), "trials": as_trials(trials, table, len(X))}
     process = with_new_cases(process, {name: values for name, values in given.items() if values is not None})

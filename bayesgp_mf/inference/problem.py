@@ -138,15 +138,15 @@ def as_matrix(gram: ArrayLike | Matrix) -> Matrix:
     return cast("Matrix", gram) if hasattr(gram, "form") else DenseGram(as_float_array("gram", gram))
 
 
-def as_float_array(name: str, value: ArrayLike) -> Array:
-    """Return ``value`` as a float64 array, or raise a ValueError that names it."""
+def as_float_array(name: str, value: ArrayLike, *, copy: bool = False) -> Array:
+    """Return ``value`` as a float64 array, with ``copy`` one of its own memory, or raise a ValueError that names it."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise ValueError(f"{name} has masked entries, which would be used as if they were not. Drop or impute them.")
     dtype = getattr(value, "dtype", None)
     if getattr(dtype, "kind", "") in ("c", "M", "m"):
         raise ValueError(f"{name} must hold real numbers, got dtype {dtype}. Convert it yourself.")
     try:
-        return np.asarray(value, dtype=np.float64)
+        return np.array(value, dtype=np.float64) if copy else np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name} must hold numbers, but it cannot be converted to float: {error}") from error
 

@@ -12,6 +12,7 @@ from bayesgp_mf.inputs.scales import warn_of_scale
 from bayesgp_mf.inputs.tables import (
     as_inputs,
     as_values_of_cases,
+    check_all_same_cases,
     check_same_cases,
     check_same_features,
     feature_names,
@@ -30,6 +31,7 @@ __all__ = [
     "as_trials",
     "as_values_of_cases",
     "as_weights",
+    "check_all_same_cases",
     "check_flags",
     "check_no_missing",
     "check_positive_integers",

@@ -67,7 +67,7 @@ def _of_cases(name: str, given: Any, X: Any, n: int, rows: str) -> Array | None:
     if given is None:
         return None
     check_same_cases(X, given, rows, name)
-    values = as_numbers(name, given)
+    values = as_numbers(name, given, copy=True)  # a container keeps them
     if values.shape != (n,):
         hint = f" Pass np.full({n}, {name}) for the same in all cases." if values.ndim == 0 else ""
         raise ValueError(f"{name} must have shape ({n},), a number for each row of {rows}, got {values.shape}.{hint}")

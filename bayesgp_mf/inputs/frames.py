@@ -50,25 +50,43 @@ def kind_of(value: Any) -> str:
     return ARRAY
 
 
-def row_labels(table: Any) -> NDArray[Any] | None:
+def row_labels(name: str, table: Any) -> NDArray[Any] | None:
     """Return the labels ``(n,)`` of the rows of a pandas object as a container can hold them, or None without any.
 
     An index that only counts from 0 is none. Integers, floats and dates stay what they are, anything else is text, the
-    levels of a MultiIndex joined by commas.
+    levels of a MultiIndex joined by commas; so are dates outside of the years 1678 to 2261, which no file gives back.
+
+    Raises
+    ------
+    ValueError
+        If a file could not hold the text of a label.
     """
     index = getattr(table, "index", None)  # of a list a method
     if not isinstance(index, pd.Index) or is_numbered(index):
         return None
+    index = plain_index(index)
     if isinstance(index, pd.MultiIndex):
-        return np.array([", ".join(str(level) for level in label) for label in index], dtype=np.str_)
-    if isinstance(index.dtype, np.dtype) and index.dtype.kind in "iufM":
-        return np.asarray(index)
-    return np.array([str(label) for label in index], dtype=np.str_)
+        return _as_text(name, [", ".join(str(level) for level in label) for label in index])
+    if isinstance(index.dtype, np.dtype) and index.dtype.kind in "iufM" and not _is_far(index):
+        return np.array(index)  # an index may be made of a user's array without a copy
+    return _as_text(name, [str(label) for label in index])
 
 
 def is_numbered(index: pd.Index) -> bool:
     """Tell whether an index counts from 0, as one does that says nothing."""
-    return bool(index.equals(pd.RangeIndex(len(index))))
+    return bool(plain_index(index).equals(pd.RangeIndex(len(index))))
+
+
+def plain_index(index: pd.Index) -> pd.Index:
+    """Return an index of numbers or dates that may be missing, or are of pyarrow, as one of NumPy's; others as is.
+
+    To pandas two indices of different kinds are not equal, whatever their labels.
+    """
+    there = getattr(index.dtype, "numpy_dtype", None)  # of the types that pandas adds to those of NumPy
+    if there is None or there.kind not in "iufM" or index.hasnans:
+        return index
+    values = index.to_numpy() if there.kind == "M" else index.to_numpy(dtype=there)
+    return pd.Index(values, name=index.name) if values.dtype == there else index  # dates with a zone are objects
 
 
 def check_names(name: str, columns: Sequence[Any]) -> list[str]:
@@ -76,7 +94,36 @@ def check_names(name: str, columns: Sequence[Any]) -> list[str]:
     names = [str(column) for column in columns]
     if len(set(names)) < len(names):
         raise ValueError(f"{name} has two columns of one name: {names}. Rename or drop one.")
+    check_text(f"{name} has a column named", names)
     return names
+
+
+def check_text(said: str, texts: Sequence[str]) -> None:
+    """Raise a ValueError that begins as ``said`` if a text has a character that no netCDF file can hold."""
+    if _can_be_written("".join(texts)):
+        return
+    first = next(text for text in texts if not _can_be_written(text))
+    raise ValueError(
+        f"{said} {first!r}, and no file can hold that text: it has a NUL, or half of a surrogate pair. Rename it."
+    )
+
+
+def _can_be_written(text: str) -> bool:
+    try:
+        return b"\0" not in text.encode()
+    except UnicodeEncodeError:
+        return False
+
+
+def _as_text(name: str, labels: Sequence[str]) -> NDArray[np.str_]:
+    check_text(f"{name} has a row labelled", labels)
+    return np.array(labels, dtype=np.str_)
+
+
+def _is_far(index: pd.Index) -> bool:
+    """Tell whether some dates are outside of what nanoseconds count, in which files are read."""
+    first, last = pd.Timestamp.min, pd.Timestamp.max
+    return index.dtype.kind == "M" and bool(np.any((index < first) | (index > last)))
 
 
 def _of_narwhals(name: str, value: Any) -> Any:

@@ -45,14 +45,15 @@ def as_inputs_of(kernel: Kernel, X: ArrayLike) -> tuple[Array, Kernel]:
             _check_not_numbers(kernel, X, j, width)
             levels[j] = _levels(X, j, texts)
             codes[j] = _codes(texts, levels[j])
-    return as_inputs("X", _with_columns(X, codes)), kernel.with_levels(levels)
+    return as_inputs("X", _with_columns(X, codes), copy=True), kernel.with_levels(levels)
 
 
 def as_new_inputs(X_new: ArrayLike, X: Array, features: Sequence[str] | None, kernel: Kernel) -> Array:
     """Return new inputs as a finite array ``(m, d)`` that fits the training inputs, or raise a ValueError.
 
     A text that no training case has is a group that no training case is in: it gets a number of its own. An array of
-    numbers has those codes itself, as the inputs that a container holds.
+    numbers has those codes itself, as the inputs that a container holds; but not where a group is called by a number,
+    since one that says 10 may mean the group "10" then.
 
     Parameters
     ----------
@@ -80,7 +81,9 @@ def as_new_inputs(X_new: ArrayLike, X: Array, features: Sequence[str] | None, ke
                 f"X_new has numbers in column {_named(X_new, j)!r}, which told groups such as {known[0]!r} at the fit. "
                 f"Pass text as there, such as X_new[{_named(X_new, j)!r}].astype(str)."
             )
-    new = as_inputs("X_new", _with_columns(X_new, codes))
+        else:
+            _check_codes(X_new, j, known)
+    new = as_inputs("X_new", _with_columns(X_new, codes), copy=True)
     if new.shape[1] != X.shape[1]:
         raise ValueError(
             f"X_new has {new.shape[1]} columns, but the model was fitted to {X.shape[1]}. "
@@ -175,6 +178,32 @@ def _levels(X: Any, j: int, texts: Sequence[str]) -> tuple[str, ...]:
 def _codes(texts: Sequence[str], levels: Sequence[str]) -> Array:
     position = {text: k for k, text in enumerate(levels)}
     return np.array([position[text] for text in texts], dtype=np.float64)
+
+
+def _check_codes(X_new: NDArray[Any], j: int, known: Sequence[str]) -> None:
+    """Raise a ValueError if numbers in a column of an array are not, or need not be, the codes of its groups."""
+    told = f"X_new is an array of numbers, and its column {j} told groups such as {known[0]!r} at the fit"
+    called = next((text for text in known if _is_number(text)), None)
+    if called is not None:
+        raise ValueError(
+            f"{told}. A number there could be a group's name, as in {called!r}, or its code 0, 1, ... Pass text as at "
+            "the fit, in a data frame or an array of dtype object."
+        )
+    values = X_new[:, j]
+    strange = values[~(np.isfinite(values) & (values >= 0) & (values == np.floor(values)))]
+    if strange.size:
+        raise ValueError(
+            f"{told}. Its codes are 0, 1, ..., as in constant_data, and {strange[0]:g} is none. Pass text as at the "
+            "fit, in a data frame or an array of dtype object."
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _with_columns(X: Any, columns: Mapping[int, Array]) -> Any:

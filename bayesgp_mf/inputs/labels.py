@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.inference.problem import check_finite, check_likelihood, check_scale
-from bayesgp_mf.inputs.frames import as_pandas
+from bayesgp_mf.inputs.frames import as_pandas, check_text
 from bayesgp_mf.inputs.tables import DROP, as_numbers, place
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import check_targets, n_levels
@@ -65,7 +65,7 @@ def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood, positive: Any =
     if (levels := n_levels(likelihood)) is not None:
         return _levels(y, labels, levels, likelihood)
     if likelihood.targets == "real":
-        targets = as_numbers("y", y)
+        targets = as_numbers("y", y, copy=True)
         check_finite("y", targets, DROP, partial(place, y))
         check_scale("y", targets)
         check_targets(likelihood, "y", targets)
@@ -129,7 +129,7 @@ def _levels(y: Any, labels: NDArray[Any], levels: int, likelihood: Likelihood) -
             f"y holds text such as {str(labels[0])!r}, whose order is not known. Pass pd.Categorical(y, [...], "
             "ordered=True) with the categories from the lowest to the highest, or the numbers of levels from 0."
         )
-    targets = as_numbers("y", y)
+    targets = as_numbers("y", y, copy=True)
     check_targets(likelihood, "y", targets)
     return targets, tuple(str(level) for level in range(levels))
 
@@ -222,6 +222,7 @@ def _check_labels(classes: Sequence[Any]) -> None:
                 "names instead."
             )
         name = str(label)
+        check_text("y has the label", [name])
         if name in names:
             raise ValueError(
                 f"y has two labels of one name, {names[name]!r} and {label!r}, and classes are told apart by name. "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.inference.problem import as_float_array, check_finite
-from bayesgp_mf.inputs.frames import as_pandas, check_names, is_numbered
+from bayesgp_mf.inputs.frames import as_pandas, check_names, is_numbered, plain_index
 from bayesgp_mf.types import Array
 
 DROP = "Drop or impute those cases."
@@ -20,14 +21,17 @@ APART = 0.1
 """Part of the rows by which two slices of one table may be apart and are still meant to be the same."""
 
 
-def as_inputs(name: str, X: ArrayLike) -> Array:
-    """Return inputs as a finite float64 array ``(n, d)``, or raise a ValueError that says what is wrong."""
+def as_inputs(name: str, X: ArrayLike, *, copy: bool = False) -> Array:
+    """Return inputs as a finite float64 array ``(n, d)``, or raise a ValueError that says what is wrong.
+
+    What is kept, in a posterior or a container, asks for a ``copy``: a user may go on to change the own array in place.
+    """
     X = as_pandas(name, X)
     columns = feature_names(name, X)
     of_one = getattr(X, "ndim", None) == 1  # before its entries are looked at, which may be text
     if of_one:
         _refuse_lengths(name, np.asarray(X, dtype=object))
-    array = np.asarray(X) if of_one else as_numbers(name, X)
+    array = np.asarray(X) if of_one else as_numbers(name, X, copy=copy)
     if array.ndim != 2:
         hint = "" if array.ndim != 1 else f" {_as_table(name, X)}"
         raise ValueError(f"{name} must have two dimensions (cases, inputs), got shape {array.shape}.{hint}")
@@ -91,11 +95,14 @@ def check_same_cases(X: Any, y: Any, inputs: str = "X", name: str = "y") -> None
     theirs = getattr(as_pandas(name, y), "index", None)
     if not (isinstance(ours, pd.Index) and isinstance(theirs, pd.Index)) or len(ours) != len(theirs):
         return
+    ours, theirs = plain_index(ours), plain_index(theirs)
     if ours.equals(theirs):
         return
     common = set(ours) & set(theirs)
     as_they_stand = f"{name}.to_numpy() if the rows belong together as they stand"
     if common == set(ours) | set(theirs):
+        if list(ours) == list(theirs):  # of types that pandas does not compare
+            return
         aligned = f"{name}.loc[{inputs}.index], or {as_they_stand}" if theirs.is_unique else as_they_stand
         raise ValueError(
             f"{inputs} and {name} have the same index in another order, but their rows are matched by place. Pass "
@@ -110,8 +117,20 @@ def check_same_cases(X: Any, y: Any, inputs: str = "X", name: str = "y") -> None
         )
 
 
-def as_numbers(name: str, value: ArrayLike) -> Array:
-    """Return ``value`` as a float64 array in which what pandas calls missing is NaN, or raise a ValueError."""
+def check_all_same_cases(**given: Any) -> None:
+    """Raise a ValueError if row labels of any two arguments, given by name, say that they are not of the same cases.
+
+    Labels of rows that X does not have may be there in what else is said of its cases.
+    """
+    for (one, first), (other, second) in combinations(given.items(), 2):
+        check_same_cases(first, second, one, other)
+
+
+def as_numbers(name: str, value: ArrayLike, *, copy: bool = False) -> Array:
+    """Return ``value`` as a float64 array in which what pandas calls missing is NaN, or raise a ValueError.
+
+    With ``copy`` it shares no memory with ``value``.
+    """
     value = as_pandas(name, value)
     if hasattr(value, "toarray"):
         raise ValueError(f"{name} is sparse, and every entry of it is needed here. Pass {name}.toarray().")
@@ -122,7 +141,7 @@ def as_numbers(name: str, value: ArrayLike) -> Array:
                 "drop it."
             )
     try:
-        return as_float_array(name, value)
+        return as_float_array(name, value, copy=copy)
     except ValueError:
         entries = _objects(value)
         if entries is None:

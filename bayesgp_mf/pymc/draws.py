@@ -102,7 +102,7 @@ def sample_latent(
     rng = as_generator(random_seed)
     kind, table = kind_of(X_new), as_pandas("X_new", X_new)
     check_same_features(gp.observed.features, table)
-    X_new = None if table is None else as_inputs("X_new", table)
+    X_new = None if table is None else as_inputs("X_new", table, copy=True)
     m = 0 if X_new is None else len(X_new)
     given = {"offset": as_offset(offset, table, m, "X_new"), "trials": as_trials(trials, table, m)}
     new_cases = {key: known for key, known in given.items() if known is not None}
@@ -141,7 +141,7 @@ def sample_latent(
     else:  # and what PyMC has there, of all labels at once, is none of single ones
         drop_variable(idata, "log_likelihood", name)
     if X_new is not None:
-        cases = NewCases(X_new, row_labels(table), kind)
+        cases = NewCases(X_new, row_labels("X_new", table), kind)
         features = None if gp.observed.features is None else np.array(gp.observed.features)
         predicted, names = _stack(new_rows, shape), gp.observed.class_names
         set_predictions(idata, cases, {}, predicted, names, features, by_case=new_cases)

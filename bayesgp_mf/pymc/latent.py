@@ -79,8 +79,8 @@ def latent_model(
     """
     cov_func = as_cov_func(cov_func)
     check_same_cases(X, y)
-    labels = row_labels(as_pandas("X", X))
-    X = as_inputs("X", X)
+    labels = row_labels("X", as_pandas("X", X))
+    X = as_inputs("X", X, copy=True)
     targets, _ = encode_targets(y, X.shape[0], likelihood)
     model = pm.Model.get_context(error_if_none=False)
     model = pm.Model() if model is None else model

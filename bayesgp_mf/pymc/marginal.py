@@ -20,7 +20,7 @@ from bayesgp_mf.inputs import (
     as_offset,
     as_pandas,
     as_weights,
-    check_same_cases,
+    check_all_same_cases,
     check_same_features,
     encode_targets,
     feature_names,
@@ -222,13 +222,13 @@ class Marginal:
         """
         binary, features = self.likelihood.targets == "binary", None
         X, y = as_pandas("X", X), as_pandas("y", y)
+        check_all_same_cases(X=X, y=y, offset=offset, weights=weights)
         table, n = X, len(X.get_value() if isinstance(X, SharedVariable) else X)
         of_cases = by_case(self.likelihood, as_offset(offset, table, n), as_weights(weights, table, n))
         self._set_operations(of_cases)
         if not isinstance(X, SharedVariable):
-            check_same_cases(X, y)
-            features, X = feature_names("X", X), as_inputs("X", X)
-            model, labels = pm.modelcontext(None), row_labels(table)
+            features, X = feature_names("X", X), as_inputs("X", X, copy=True)
+            model, labels = pm.modelcontext(None), row_labels("X", table)
             if isinstance(dims, str) and dims not in model.coords:
                 model.add_coord(dims, np.arange(n) if labels is None else labels)
         class_names: tuple[str, ...] = ("0", "1") if binary else ()

@@ -137,7 +137,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         ValueError
             If an argument or a parameter is malformed, or there are fewer than two classes.
         """
-        X, y = self._checked(X, y)
+        X, y = self._checked(X, y, sample_weight)
         check_classification_targets(y)
         some, weights = self._begin(X, sample_weight)
         X, y = rows(X, some), y[some]
@@ -172,7 +172,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
             All labels there will be; the first call needs them.
         """
         known = vars(self).get("_fitted")
-        X, y = self._checked(X, y, reset=known is None)
+        X, y = self._checked(X, y, sample_weight, reset=known is None)
         check_classification_targets(y)
         some, weights = self._begin(X, sample_weight)
         if known is None:

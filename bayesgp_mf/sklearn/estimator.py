@@ -30,10 +30,11 @@ from bayesgp_mf.inputs import (
     as_kernel,
     as_names,
     as_pandas,
+    check_all_same_cases,
     check_positive_integers,
-    check_same_cases,
     feature_names,
     holds_text,
+    levels_of,
 )
 from bayesgp_mf.kernels import Gaussian, Kernel
 from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood
@@ -180,16 +181,20 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         table = as_pandas("X", X)
         if isinstance(table, pd.DataFrame):
             table = pd.DataFrame(self._fitted.new_inputs(table), columns=table.columns)
-        return np.asarray(validate_data(self, table, reset=False, dtype=np.float64))
+            return np.asarray(validate_data(self, table, reset=False, dtype=np.float64))
+        return self._fitted.new_inputs(validate_data(self, table, reset=False, dtype=np.float64))
 
-    def _checked(self, X: Any, y: Any, *, reset: bool = True, **options: Any) -> tuple[Any, Any]:
+    def _checked(
+        self, X: Any, y: Any, sample_weight: Any = None, *, reset: bool = True, **options: Any
+    ) -> tuple[Any, Any]:
         """Return inputs and targets as scikit-learn wants them, the inputs as a data frame if their columns have names.
 
         One that holds text stays as it is, for the kernels that tell groups; a stream refuses it, since a group that
-        comes later has no code. Further options are those of scikit-learn's ``validate_data``.
+        comes later has no code. Of weights the labels of rows are compared. Further options are those of scikit-learn's
+        ``validate_data``.
         """
         table, y = as_pandas("X", X), as_pandas("y", y)
-        check_same_cases(table, y)
+        check_all_same_cases(X=table, y=y, sample_weight=sample_weight)
         if not isinstance(table, pd.DataFrame):
             checked, y = validate_data(self, table, y, dtype=np.float64, reset=reset, **options)
             return checked, y
@@ -209,7 +214,6 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         if sample_weight is None:
             return slice(None), None
         n, sample_weight = len(X), as_pandas("sample_weight", sample_weight)
-        check_same_cases(X, sample_weight, "X", "sample_weight")
         weights = np.asarray(sample_weight, dtype=np.float64)
         if weights.shape == ():
             weights = np.full(n, float(weights))
@@ -284,6 +288,12 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
                 "random_seed": self._seed,
             }
             if isinstance(known, Whole):
+                if levels := levels_of(known.posterior.parts[0].kernel):
+                    raise ValueError(
+                        f"partial_fit takes numbers, and at the fit text such as {next(iter(levels.values()))[0]!r} "
+                        "told groups, of which a later one has no code. Fit to codes, pd.factorize(X['site'])[0], or "
+                        "fit again to all cases."
+                    )
                 problem, one = known.posterior.problem, known.posterior.parts[0].new_likelihood
                 stream = Stream(known.kernel, one, self.budget, **options)
                 t = problem.t > 0 if likelihood.targets == "binary" else problem.t

@@ -18,7 +18,7 @@ from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import predictive_moments
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.factors import psd_root
-from bayesgp_mf.one_vs_rest import OneVsRest
+from bayesgp_mf.one_vs_rest import OneVsRest, shares
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process
 from bayesgp_mf.processes.single import Posterior
@@ -127,13 +127,13 @@ class Whole:
     def predict_proba(self, X: Array) -> Array:
         """Return the probabilities of the posterior process."""
         with one_thread_if_small(self.posterior.problem.n):
-            return self.posterior.predict_proba(X)
+            return self.posterior.predictive_at(X)[2]
 
     def moments(self, X: Array) -> tuple[Array, Array]:
         """Return mean and variance of targets, over the settings of the hyperparameters too."""
 
         def ask(part: Process, _: float) -> tuple[Array, Array]:
-            return target_moments(part.new_likelihood, *part.latent(X))
+            return target_moments(part.new_likelihood, *part.latent_at(X))
 
         with one_thread_if_small(self.posterior.problem.n):
             return self.posterior.moments(ask) if isinstance(self.posterior, Mixture) else ask(self.posterior, 1.0)
@@ -142,7 +142,7 @@ class Whole:
         """Return the covariances of targets, over the settings of the hyperparameters too."""
         parts, weights = self.posterior.parts, self._weights
         with one_thread_if_small(self.posterior.problem.n):
-            means = np.array([part.latent_mean(X) for part in parts])
+            means = np.array([part.latent_mean_at(X) for part in parts])
             means = means - weights @ means
             each = (_covariance(part, X) for part in parts if isinstance(part, Posterior))
             between = (weights[:, None] * means).T @ means
@@ -262,7 +262,7 @@ class EachClass:
 
     def predict_proba(self, X: Array) -> Array:
         """Return what each classifier says of its class, divided by the sum."""
-        return self.posterior.predict_proba(X)
+        return shares(np.stack([one.predict_proba(X) for one in self.each], axis=1))
 
     def moments(self, X: Array) -> tuple[Array, Array]:
         """Raise: targets are classes."""

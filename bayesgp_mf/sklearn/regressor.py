@@ -133,7 +133,7 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         ValueError
             If an argument or a parameter is malformed.
         """
-        X, y = self._checked(X, y, y_numeric=True)
+        X, y = self._checked(X, y, sample_weight, y_numeric=True)
         some, weights = self._begin(X, sample_weight)
         X, y = rows(X, some), y[some].astype(np.float64)
         self._set_units(y, weights)
@@ -154,7 +154,7 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
             As for `fit`.
         """
         known = vars(self).get("_fitted")
-        X, y = self._checked(X, y, y_numeric=True, reset=known is None)
+        X, y = self._checked(X, y, sample_weight, y_numeric=True, reset=known is None)
         some, weights = self._begin(X, sample_weight)
         X, y = rows(X, some), y[some].astype(np.float64)
         if known is None:

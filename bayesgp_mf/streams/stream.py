@@ -26,9 +26,9 @@ from bayesgp_mf.inputs import (
     as_new_inputs,
     as_offset,
     as_weights,
+    check_all_same_cases,
     check_flags,
     check_positive_integers,
-    check_same_cases,
     feature_names,
     warn_of_scale,
 )
@@ -337,7 +337,7 @@ class Stream:
         check_positive_integers(every=every)
         check_flags(progress=progress)
         X, y = as_table(X, y)
-        check_same_cases(X, y)
+        check_all_same_cases(X=X, y=y, offset=offset, weights=weights)
         table = X
         features = feature_names("X", X)
         if None not in (self._features, features) and features != self._features:
