@@ -163,6 +163,13 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         """Return targets in the units, or with the labels, that ``fit`` was given."""
 
     @abc.abstractmethod
+    def _check_targets(self, y: Any) -> None:
+        """Raise a ValueError that names the row of a target that is missing, or none of this estimator.
+
+        scikit-learn compares and converts some of them before it looks, and says what Python says of that.
+        """
+
+    @abc.abstractmethod
     def _default_kernel(self) -> Kernel:
         """Return the kernel where none is given."""
 
@@ -190,6 +197,8 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         """
         table, y = as_pandas("X", X), as_pandas("y", y)
         check_same_cases(table, y)
+        if y is not None:  # scikit-learn says that one is needed
+            self._check_targets(y)
         if not isinstance(table, pd.DataFrame):
             checked, y = validate_data(self, table, y, dtype=np.float64, reset=reset, **options)
             return checked, y
