@@ -127,7 +127,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         Parameters
         ----------
         X : (n, d) array_like
-            Inputs, finite: an array of numbers, or a data frame, whose columns of text go to `Categorical` kernels.
+            Inputs, finite: an array or a data frame, whose columns of text go to `Categorical` kernels.
         y : (n,) array_like
             Labels of two classes or more.
         sample_weight : (n,) array_like, optional

@@ -187,6 +187,8 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         table = as_pandas("X", X)
         if isinstance(table, pd.DataFrame):
             table = pd.DataFrame(self._fitted.new_inputs(table), columns=table.columns)
+        elif holds_text(table):
+            table = self._fitted.new_inputs(table)
         return np.asarray(validate_data(self, table, reset=False, dtype=np.float64))
 
     def _checked(self, X: Any, y: Any, *, reset: bool = True, **options: Any) -> tuple[Any, Any]:
@@ -199,15 +201,16 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         check_same_cases(table, y)
         if y is not None:  # scikit-learn says that one is needed
             self._check_targets(y)
-        if not isinstance(table, pd.DataFrame):
-            checked, y = validate_data(self, table, y, dtype=np.float64, reset=reset, **options)
-            return checked, y
         has_text = holds_text(table)
+        if not isinstance(table, pd.DataFrame):
+            numbers = self._coded(np.asarray(table, dtype=object)) if has_text else table
+            checked, y = validate_data(self, numbers, y, dtype=np.float64, reset=reset, **options)
+            return np.asarray(table, dtype=object) if has_text else checked, y
         numbers = pd.DataFrame(self._coded(table) if has_text else as_inputs("X", table))
         checked, y = validate_data(self, numbers.set_axis(table.columns, axis=1), y, reset=reset, **options)
         return table if has_text else self._named(np.asarray(checked), table.index), y
 
-    def _coded(self, table: pd.DataFrame) -> Array:
+    def _coded(self, table: pd.DataFrame | NDArray[Any]) -> Array:
         """Return inputs as numbers, columns of text as codes, or raise an error that names one no kernel can read."""
         kernel = Gaussian() if self.kernel is None else as_kernel(self.kernel, tuned=self.hyper is not None)
         return as_inputs_of(kernel.with_column_names(feature_names("X", table)), table)[0]

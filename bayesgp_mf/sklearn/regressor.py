@@ -123,7 +123,7 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         Parameters
         ----------
         X : (n, d) array_like
-            Inputs, finite: an array of numbers, or a data frame, whose columns of text go to `Categorical` kernels.
+            Inputs, finite: an array or a data frame, whose columns of text go to `Categorical` kernels.
         y : (n,) array_like
             Targets.
         sample_weight : (n,) array_like, optional

@@ -48,6 +48,22 @@ def test_columns_of_text_are_groups_as_in_fit(kind, probabilities):
         model.predict(made(NEW.assign(site=[1.0, 2.0, 3.0])))
 
 
+@pytest.mark.parametrize(
+    "made", [pd.DataFrame.to_numpy, lambda table: table.to_numpy().tolist()], ids=["array", "list"]
+)
+def test_arrays_that_hold_text_are_taken_as_in_predict(made, probabilities):
+    by_place = bgp.kernels.Gaussian(10.0, 4.0, columns=[0]) + bgp.kernels.Categorical(columns=1)
+    alone = clone(quick()).set_params(kernel=by_place).fit(made(MIXED), LABELS, np.ones(N))
+    np.testing.assert_array_equal(alone.predict_proba(made(NEW))[:, 1], probabilities)
+    with pytest.warns(UserWarning, match="valid feature names"):  # scikit-learn's, of any array after a table
+        found = quick().fit(MIXED, LABELS).predict_proba(made(NEW))
+    np.testing.assert_array_equal(found[:, 1], probabilities)
+    with pytest.raises(ValueError, match="column 1 has entries such as 'west'"):
+        GPClassifier(bgp.kernels.Gaussian(), hyper=None).fit(NUMBERS.to_numpy(), LABELS).predict_proba(made(NEW))
+    with pytest.raises(ValueError, match="^X_new must (have two dimensions|hold numbers)"):
+        alone.predict(made(NEW)[0])
+
+
 def test_several_classes_and_an_average_know_the_groups():
     for model in (
         quick(),
