@@ -82,7 +82,7 @@ def as_new_inputs(X_new: ArrayLike, X: Array, features: Sequence[str] | None, ke
                 f"Pass text as there, such as X_new[{_named(X_new, j)!r}].astype(str)."
             )
         else:
-            _check_codes(X_new, j, known)
+            _check_codes(np.asarray(X_new), j, known)
     new = as_inputs("X_new", _with_columns(X_new, codes), copy=True)
     if new.shape[1] != X.shape[1]:
         raise ValueError(
@@ -93,11 +93,13 @@ def as_new_inputs(X_new: ArrayLike, X: Array, features: Sequence[str] | None, ke
 
 
 def holds_text(X: Any) -> bool:
-    """Tell whether a column of a data frame holds text, which only kernels that tell groups can read."""
-    if not isinstance(X, pd.DataFrame):
+    """Tell whether a column of a table ``(n, d)`` holds text, which only kernels that tell groups can read."""
+    if isinstance(X, pd.DataFrame):
+        columns = [X.iloc[:, j] for j in range(X.shape[1])]
+        return any(isinstance(each, str) for column in columns if column.dtype.kind == "O" for each in column)
+    if _is_array_of_numbers(X) or hasattr(X, "toarray"):
         return False
-    columns = (X.iloc[:, j] for j in range(X.shape[1]))
-    return any(isinstance(each, str) for column in columns if column.dtype.kind == "O" for each in column)
+    return any(isinstance(each, str) for each in _as_objects(X).flat)
 
 
 def levels_of(kernel: Kernel) -> dict[int, tuple[str, ...]]:

@@ -17,6 +17,8 @@ from bayesgp_mf.types import Array
 
 DROP = "Drop or impute those cases."
 
+LARGEST_WHOLE = 2.0**53
+"""From here on double precision holds some whole numbers only."""
 APART = 0.1
 """Part of the rows by which two slices of one table may be apart and are still meant to be the same."""
 
@@ -141,7 +143,7 @@ def as_numbers(name: str, value: ArrayLike, *, copy: bool = False) -> Array:
                 "drop it."
             )
     try:
-        return as_float_array(name, value, copy=copy)
+        found = as_float_array(name, value, copy=copy)
     except ValueError:
         entries = _objects(value)
         if entries is None:
@@ -153,6 +155,23 @@ def as_numbers(name: str, value: ArrayLike, *, copy: bool = False) -> Array:
         if entries.ndim == 2:
             _refuse_column(name, filled, feature_names(name, value))
         raise
+    _refuse_merged(name, value, found)
+    return found
+
+
+def _refuse_merged(name: str, value: Any, found: Array) -> None:
+    """Raise a ValueError if whole numbers are so large that some of them are one and the same in double precision."""
+    if not np.any(np.abs(found) >= LARGEST_WHOLE):
+        return
+    entries = _objects(value)
+    if entries is None or entries.shape != found.shape:
+        return
+    for entry, number in zip(entries.flat, found.flat, strict=True):
+        if isinstance(entry, int | np.integer) and not isinstance(entry, bool) and int(entry) != int(number):
+            raise ValueError(
+                f"{name} holds the whole number {entry}, which double precision cannot tell from its neighbours. Pass "
+                "names as text, such as .astype(str); numbers that count in a smaller unit."
+            )
 
 
 def _as_table(name: str, X: Any) -> str:

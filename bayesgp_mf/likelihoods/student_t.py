@@ -86,8 +86,8 @@ class StudentT:
         object.__setattr__(self, "scale", check_positive("scale", self.scale))
         if not SMALLEST_SCALE <= self.scale <= 1.0 / SMALLEST_SCALE:
             raise ValueError(
-                f"scale must be between {SMALLEST_SCALE:g} and {1.0 / SMALLEST_SCALE:g}, so that its square is a number, "
-                f"got {self.scale!r}. Measure in another unit."
+                f"scale must be between {SMALLEST_SCALE:g} and {1.0 / SMALLEST_SCALE:g}, so that its square is a "
+                f"number, got {self.scale!r}. Measure in another unit."
             )
         object.__setattr__(self, "df", check_positive("df", self.df))
 

@@ -164,6 +164,13 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         """Return targets in the units, or with the labels, that ``fit`` was given."""
 
     @abc.abstractmethod
+    def _check_targets(self, y: Any) -> None:
+        """Raise a ValueError that names the row of a target that is missing, or none of this estimator.
+
+        scikit-learn compares and converts some of them before it looks, and says what Python says of that.
+        """
+
+    @abc.abstractmethod
     def _default_kernel(self) -> Kernel:
         """Return the kernel where none is given."""
 
@@ -181,8 +188,11 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         table = as_pandas("X", X)
         if isinstance(table, pd.DataFrame):
             table = pd.DataFrame(self._fitted.new_inputs(table), columns=table.columns)
-            return np.asarray(validate_data(self, table, reset=False, dtype=np.float64))
-        return self._fitted.new_inputs(validate_data(self, table, reset=False, dtype=np.float64))
+        elif holds_text(table):
+            table = self._fitted.new_inputs(table)
+        else:  # numbers are codes where groups are called by text
+            return self._fitted.new_inputs(validate_data(self, table, reset=False, dtype=np.float64))
+        return np.asarray(validate_data(self, table, reset=False, dtype=np.float64))
 
     def _checked(
         self, X: Any, y: Any, sample_weight: Any = None, *, reset: bool = True, **options: Any
@@ -195,15 +205,18 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         """
         table, y = as_pandas("X", X), as_pandas("y", y)
         check_all_same_cases(X=table, y=y, sample_weight=sample_weight)
-        if not isinstance(table, pd.DataFrame):
-            checked, y = validate_data(self, table, y, dtype=np.float64, reset=reset, **options)
-            return checked, y
+        if y is not None:  # scikit-learn says that one is needed
+            self._check_targets(y)
         has_text = holds_text(table)
+        if not isinstance(table, pd.DataFrame):
+            numbers = self._coded(np.asarray(table, dtype=object)) if has_text else table
+            checked, y = validate_data(self, numbers, y, dtype=np.float64, reset=reset, **options)
+            return np.asarray(table, dtype=object) if has_text else checked, y
         numbers = pd.DataFrame(self._coded(table) if has_text else as_inputs("X", table))
         checked, y = validate_data(self, numbers.set_axis(table.columns, axis=1), y, reset=reset, **options)
         return table if has_text else self._named(np.asarray(checked), table.index), y
 
-    def _coded(self, table: pd.DataFrame) -> Array:
+    def _coded(self, table: pd.DataFrame | NDArray[Any]) -> Array:
         """Return inputs as numbers, columns of text as codes, or raise an error that names one no kernel can read."""
         kernel = Gaussian() if self.kernel is None else as_kernel(self.kernel, tuned=self.hyper is not None)
         return as_inputs_of(kernel.with_column_names(feature_names("X", table)), table)[0]

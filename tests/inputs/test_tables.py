@@ -214,3 +214,12 @@ def test_an_index_that_does_not_say_whose_rows_these_are_is_no_reason():
         np.testing.assert_array_equal(quick(X=table, y=y)["fit"]["alpha"], reference)
     with pytest.raises(ValueError, match=r"y must have shape \(12,\)"):
         quick(X=INDEXED, y=LABELS[:5])
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint64, object, "Int64"])
+def test_whole_numbers_that_double_precision_would_merge_are_refused(kind):
+    ids = pd.DataFrame({"clinic": pd.Series(2**60 + np.arange(6) % 3).astype(kind)})
+    with pytest.raises(ValueError, match=r"X holds the whole number 1152921504606846977.* Pass names as text"):
+        bgp.fit(ids, Y[:6], bgp.kernels.Categorical(columns="clinic"))
+    even = (2**60 + 1024 * np.arange(6)).astype(float)  # each of which is a number
+    assert np.unique(bgp.posterior(bgp.fit(even[:, None], Y[:6], bgp.kernels.Categorical())).X).size == 6
