@@ -60,7 +60,7 @@ def test_arrays_that_hold_text_are_taken_as_in_predict(made, probabilities):
     np.testing.assert_array_equal(found[:, 1], probabilities)
     with pytest.raises(ValueError, match="column 1 has entries such as 'west'"):
         GPClassifier(bgp.kernels.Gaussian(), hyper=None).fit(NUMBERS.to_numpy(), LABELS).predict_proba(made(NEW))
-    with pytest.raises(ValueError, match="^X_new must (have two dimensions|hold numbers)"):
+    with pytest.raises(ValueError, match=r"^X_new must (have two dimensions|hold numbers)"):
         alone.predict(made(NEW)[0])
 
 
