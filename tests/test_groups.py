@@ -124,6 +124,19 @@ def test_every_way_of_fitting_takes_text(options):
     assert predicted(text)["p"].values[2] == pytest.approx(0.5, abs=1e-9)
 
 
+def test_inducing_inputs_have_the_groups_as_text():
+    """The group "1" is the code 0, and not the number 1 that its text could be read as."""
+    some = FRAME.groupby("clinic").head(4)
+    codes = some.assign(clinic=np.searchsorted(["1", "east", "north"], some["clinic"]))
+    expected = float(fitted(draws=2, inducing=codes)["fit"]["log_evidence"])
+    for inducing in (some, some.to_numpy(dtype=object), bgp.Inducing(inputs=some)):
+        assert float(fitted(draws=2, inducing=inducing)["fit"]["log_evidence"]) == expected
+    with pytest.raises(ValueError, match=r"inducing has groups in column 'clinic' that X does not have: \['south'\]"):
+        fitted(inducing=some.replace({"clinic": {"east": "south"}}))
+    with pytest.raises(ValueError, match=r"inducing must say a group for every case, but column 'clinic' lacks 4"):
+        fitted(inducing=some.replace({"clinic": {"east": None}}))
+
+
 def test_several_classes_and_one_against_the_rest():
     y = np.where(Y, FRAME["clinic"], "none")
     kernel = PerClass(*[KERNEL * Bias(c + 1.0) for c in range(4)])

@@ -92,6 +92,29 @@ def as_new_inputs(X_new: ArrayLike, X: Array, features: Sequence[str] | None, ke
     return new
 
 
+def with_codes(name: str, inputs: ArrayLike, kernel: Kernel) -> Any:
+    """Return inputs with the codes of groups that the training inputs have, in place of texts.
+
+    Raises
+    ------
+    ValueError
+        If a text is missing, or none of the training inputs has it.
+    """
+    table = as_pandas(name, inputs)
+    codes: dict[int, Array] = {}
+    for j, known in levels_of(kernel).items():
+        texts = _texts(name, table, j) if j < _width(table) else None
+        if texts is None:
+            continue
+        if unknown := sorted(set(texts) - set(known)):
+            raise ValueError(
+                f"{name} has groups in column {_named(table, j)!r} that X does not have: {unknown[:5]}. Nothing is "
+                "learnt of these: leave them out."
+            )
+        codes[j] = _codes(texts, known)
+    return _with_columns(table, codes)
+
+
 def holds_text(X: Any) -> bool:
     """Tell whether a column of a table ``(n, d)`` holds text, which only kernels that tell groups can read."""
     if isinstance(X, pd.DataFrame):

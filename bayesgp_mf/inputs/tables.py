@@ -81,7 +81,10 @@ def check_same_features(features: Sequence[str] | None, X_new: Any) -> None:
     names = None if features is None else feature_names("X_new", X_new)
     if features is not None and names is not None and names != list(features):
         wanted = list(features)
-        raise ValueError(f"X_new has columns {names}, but the model was fitted to {wanted}. Pass X_new[{wanted}].")
+        raise ValueError(
+            f"X_new has columns {names}, but the model was fitted to {wanted}. Pass these columns, such as "
+            f"X_new[{wanted}] of pandas."
+        )
 
 
 def check_same_cases(X: Any, y: Any, inputs: str = "X", name: str = "y") -> None:
@@ -105,14 +108,16 @@ def check_same_cases(X: Any, y: Any, inputs: str = "X", name: str = "y") -> None
     if common == set(ours) | set(theirs):
         if list(ours) == list(theirs):  # of types that pandas does not compare
             return
-        aligned = f"{name}.loc[{inputs}.index], or {as_they_stand}" if theirs.is_unique else as_they_stand
+        sorted_alike = f"{name} in the order of {inputs}, such as {name}.loc[{inputs}.index] of pandas, or "
+        aligned = f"{sorted_alike if theirs.is_unique else ''}{as_they_stand}"
         raise ValueError(
             f"{inputs} and {name} have the same index in another order, but their rows are matched by place. Pass "
             f"{aligned}."
         )
     if not (is_numbered(ours) or is_numbered(theirs)) or _are_shifted(ours, theirs):
         both = f"{inputs}.index.intersection({name}.index)"
-        shared = f"{inputs}.loc[both] and {name}.loc[both], with both = {both}, or " if common else ""
+        of_both = f"{inputs}.loc[both] and {name}.loc[both] of pandas, with both = {both}, or "
+        shared = f"the rows of both, such as {of_both}" if common else ""
         raise ValueError(
             f"{inputs} and {name} are of different cases: only {len(common)} of the {len(set(ours))} index labels of "
             f"{inputs} are in that of {name}, and rows are matched by place. Pass {shared}{as_they_stand}."

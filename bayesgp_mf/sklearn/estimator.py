@@ -205,16 +205,20 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         """
         table, y = as_pandas("X", X), as_pandas("y", y)
         check_all_same_cases(X=table, y=y, sample_weight=sample_weight)
+        is_frame, has_text = isinstance(table, pd.DataFrame), holds_text(table)
+        if is_frame:
+            numbers = pd.DataFrame(self._coded(table) if has_text else as_inputs("X", table))
+            numbers = numbers.set_axis(table.columns, axis=1)
+        else:
+            table = np.asarray(table, dtype=object) if has_text else table
+            numbers = self._coded(table) if has_text else table
+            options |= {"dtype": np.float64}
         if y is not None:  # scikit-learn says that one is needed
             self._check_targets(y)
-        has_text = holds_text(table)
-        if not isinstance(table, pd.DataFrame):
-            numbers = self._coded(np.asarray(table, dtype=object)) if has_text else table
-            checked, y = validate_data(self, numbers, y, dtype=np.float64, reset=reset, **options)
-            return np.asarray(table, dtype=object) if has_text else checked, y
-        numbers = pd.DataFrame(self._coded(table) if has_text else as_inputs("X", table))
-        checked, y = validate_data(self, numbers.set_axis(table.columns, axis=1), y, reset=reset, **options)
-        return table if has_text else self._named(np.asarray(checked), table.index), y
+        checked, y = validate_data(self, numbers, y, reset=reset, **options)
+        if has_text:
+            return table, y
+        return (self._named(np.asarray(checked), table.index) if is_frame else checked), y
 
     def _coded(self, table: pd.DataFrame | NDArray[Any]) -> Array:
         """Return inputs as numbers, columns of text as codes, or raise an error that names one no kernel can read."""

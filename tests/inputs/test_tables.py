@@ -111,7 +111,7 @@ def test_a_posterior_refuses_other_columns_in_the_words_of_predict(named, tmp_pa
         for other in (FRAME[["weight", "height"]], FRAME.rename(columns={"weight": "age"}), FRAME[["height"]]):
             with pytest.raises(ValueError, match=r"X_new has columns .* but the model was fitted to") as refusal:
                 bgp.predict(idata, other)
-            assert str(refusal.value).endswith("fitted to ['height', 'weight']. Pass X_new[['height', 'weight']].")
+            assert str(refusal.value).endswith("Pass these columns, such as X_new[['height', 'weight']] of pandas.")
             for verb in verbs(process):
                 with pytest.raises(ValueError, match="X_new has columns") as same:
                     ask(process, verb, other)
@@ -158,7 +158,7 @@ INDEXED, LABELS = FRAME.set_axis(ROWS), pd.Series(Y, index=ROWS)
     ids=["names", "frame", "numbers", "shuffled", "range"],
 )
 def test_rows_in_another_order_are_refused(table, y):
-    aligned = r"X and y have the same index in another order.* Pass y\.loc\[X\.index\]"
+    aligned = r"X and y have the same index in another order.* Pass y in the order of X, such as y\.loc\[X\.index\] of"
     with pytest.raises(ValueError, match=aligned):
         quick(X=table, y=y)
     with pytest.raises(ValueError, match=aligned):

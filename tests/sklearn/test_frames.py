@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -108,6 +110,14 @@ def test_the_row_of_a_label_that_is_missing_is_named(labels):
     for learn in (quick().fit, lambda X, y: quick().partial_fit(X, y, classes=["ill", "well"])):
         with pytest.raises(ValueError, match=rf"y must hold a label for every case, but 1 of {N}.*first {where}"):
             learn(NUMBERS, labels)
+
+
+def test_classes_are_sorted_whatever_the_order_of_categories(probabilities):
+    backwards = pd.Series(pd.Categorical(LABELS, ["well", "ill"], ordered=True), ROWS)
+    model = quick().fit(MIXED, backwards)
+    assert model.classes_.tolist() == ["ill", "well"]
+    assert json.loads(model.idata_["fit"].attrs["class_names"]) == ["ill", "well"]
+    np.testing.assert_array_equal(model.predict_proba(NEW)[:, 1], probabilities)
 
 
 @pytest.mark.parametrize("kind", KINDS)
