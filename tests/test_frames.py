@@ -448,6 +448,30 @@ def test_draws_of_a_pymc_model_come_under_the_labels(kind):
     assert idata["predictions"].attrs["table"] == kind
 
 
+def dictionary(codes, texts, **options):
+    return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(texts), **options)
+
+
+def test_dictionaries_that_pandas_does_not_take_are_read():
+    """With a null among their entries, which is a missing one, or with one entry twice."""
+    codes = np.arange(N) % 3
+    repeated, plain = dictionary(codes, ["well", "well", "ill"]), np.array(["well", "well", "ill"])[codes]
+    chunks = pa.chunked_array([repeated[:5], dictionary(codes[5:] % 2, ["well", "ill", None], ordered=False)])
+    both = [*plain[:5], *np.array(["well", "ill"])[codes[5:] % 2]]
+    for labels, same in ((repeated, plain), (chunks, both)):
+        found = bgp.fit(NUMBERS, labels, PLAIN, **QUICK)["fit"]
+        reference = bgp.fit(NUMBERS, pd.Categorical(same, ["well", "ill"]), PLAIN, **QUICK)["fit"]
+        assert found.attrs["class_names"] == reference.attrs["class_names"] == '["well", "ill"]'
+        np.testing.assert_array_equal(found["alpha"], reference["alpha"])
+    with pytest.raises(ValueError, match=r"y must hold a label for every case, but 5 of 16 .* in row 1\)"):
+        bgp.fit(NUMBERS, dictionary(codes, ["well", None, "ill"]), PLAIN, **QUICK)
+    table = pa.Table.from_pandas(TABLE[["age", "site"]])  # with labels of rows
+    lacking, twice = (table.set_column(1, "site", dictionary(codes, ["n", other, "s"])) for other in (None, "n"))
+    with pytest.raises(ValueError, match=r"X must say a group .* 'site' lacks 5 of 16 \(the first in row 'woman 1'\)"):
+        bgp.fit(lacking, LABELS, KERNEL, **QUICK)
+    np.testing.assert_array_equal(bgp.posterior(bgp.fit(twice, LABELS, KERNEL, **QUICK)).X[:, 1], codes == 2)
+
+
 def test_ordered_levels_come_as_an_enum_too():
     y = pl.Series(LABELS.tolist(), dtype=pl.Enum(["ill", "so so", "well"]))
     idata = bgp.fit(NUMBERS, y, PLAIN, bgp.Ordinal([-1.0, 1.0]), **QUICK)

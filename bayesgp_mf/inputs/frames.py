@@ -141,7 +141,7 @@ def _of_narwhals(name: str, value: Any) -> Any:
     if not isinstance(found, nw.DataFrame | nw.Series):
         return value
     if found.implementation.is_pyarrow():  # whose own way keeps row labels that came from pandas, and categories
-        return found.to_native().to_pandas()
+        return _with_distinct_categories(found.to_native()).to_pandas()
     if not found.implementation.is_polars():  # whose own way asks for pyarrow
         return found.to_pandas()
     if isinstance(found, nw.Series):
@@ -157,6 +157,28 @@ def _as_chunked(value: Any) -> Any:
     if arrow is not None and isinstance(value, arrow.RecordBatch):
         return arrow.Table.from_batches([value])
     return arrow.chunked_array([value]) if arrow is not None and isinstance(value, arrow.Array) else value
+
+
+def _with_distinct_categories(table: Any) -> Any:
+    """Return a table or column of pyarrow in which no dictionary has a null or one entry twice, as pandas asks."""
+    import pyarrow
+    import pyarrow.compute
+
+    if isinstance(table, pyarrow.Table):
+        for j, column in enumerate(table.columns):
+            clean = _with_distinct_categories(column)
+            if clean is not column:
+                table = table.set_column(j, pyarrow.field(table.field(j).name, clean.type), clean)
+        return table
+    if not pyarrow.types.is_dictionary(table.type):
+        return table
+    dictionaries = [chunk.dictionary for chunk in table.chunks]
+    if all(not each.null_count and len(each.unique()) == len(each) for each in dictionaries):
+        return table
+    categories = pyarrow.chunked_array(dictionaries).unique().drop_null()
+    codes = [pyarrow.compute.index_in(chunk.dictionary_decode(), categories) for chunk in table.chunks]
+    make = pyarrow.DictionaryArray.from_arrays
+    return pyarrow.chunked_array([make(each, categories, ordered=table.type.ordered) for each in codes])
 
 
 def _of_polars(nw: Any, column: Any) -> pd.Series:

@@ -205,7 +205,7 @@ def _codes(texts: Sequence[str], levels: Sequence[str]) -> Array:
     return np.array([position[text] for text in texts], dtype=np.float64)
 
 
-def _check_codes(X_new: NDArray[Any], j: int, known: Sequence[str]) -> None:
+def _check_codes(X_new: Any, j: int, known: Sequence[str]) -> None:
     """Raise a ValueError if numbers in a column of an array are not, or need not be, the codes of its groups."""
     told = f"X_new is an array of numbers, and its column {j} told groups such as {known[0]!r} at the fit"
     called = next((text for text in known if _is_number(text)), None)
@@ -214,7 +214,7 @@ def _check_codes(X_new: NDArray[Any], j: int, known: Sequence[str]) -> None:
             f"{told}. A number there could be a group's name, as in {called!r}, or its code 0, 1, ... Pass text as at "
             "the fit, in a data frame or an array of dtype object."
         )
-    values = X_new[:, j]
+    values = np.real(X_new[:, j])  # what is complex is refused later
     strange = values[~(np.isfinite(values) & (values >= 0) & (values == np.floor(values)))]
     if strange.size:
         raise ValueError(

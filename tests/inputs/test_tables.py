@@ -68,6 +68,9 @@ def test_what_reads_as_numbers_is_taken():
         FRAME.astype("Float64").astype(object),
         sparse.csr_matrix(X).toarray(),
         pd.DataFrame.sparse.from_spmatrix(sparse.csr_matrix(X)),
+        FRAME.map(repr),
+        FRAME.map(repr).astype("category"),
+        FRAME.astype("category"),
     ):
         np.testing.assert_array_equal(as_inputs("X", table), X)
     np.testing.assert_array_equal(as_inputs("X", pd.DataFrame({"a": [True, False], "b": [1, 2]})), [[1, 1], [0, 2]])
