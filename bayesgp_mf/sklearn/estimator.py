@@ -308,7 +308,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
                 if levels := levels_of(known.posterior.parts[0].kernel):
                     raise ValueError(
                         f"partial_fit takes numbers, and at the fit text such as {next(iter(levels.values()))[0]!r} "
-                        "told groups, of which a later one has no code. Fit to codes, pd.factorize(X['site'])[0], or "
+                        "told groups, of which a later one has no code. Fit to numbers for groups from the first, or "
                         "fit again to all cases."
                     )
                 problem, one = known.posterior.problem, known.posterior.parts[0].new_likelihood
