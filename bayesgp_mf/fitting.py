@@ -247,7 +247,7 @@ def fit(
     rng, fixed = as_generator(random_seed), as_names("fixed", fixed)
     if strategy is None:
         _refuse_options(evidence_of=evidence_of, priors=priors, bounds=bounds, fixed=fixed)
-    chosen = as_inducing(inducing, X, features)
+    chosen = as_inducing(inducing, X, features, kernel)
     solver = get_method(method, likelihood)
     judge = solver if evidence_of is None else get_method(evidence_of, likelihood)
     check_positive_integers(draws=draws, chains=chains)

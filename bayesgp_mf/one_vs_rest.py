@@ -193,7 +193,7 @@ def fit_one_vs_rest(
         )
     if kernel.per_class:
         raise ValueError("one-vs-rest takes a kernel for two classes, got PerClass: every classifier starts from it.")
-    chosen = as_inducing(inducing, X, names)
+    chosen = as_inducing(inducing, X, names, kernel)
     if chosen is None:
         check_memory(X.shape[0], len(class_names))
     else:

@@ -234,7 +234,7 @@ FITS = {
 @pytest.mark.parametrize(
     ("X", "y", "said"),
     [
-        (NUMBERS, LABELS[::-1], r"X and y have the same index in another order.* Pass y\.loc\[X\.index\]"),
+        (NUMBERS, LABELS[::-1], r"X and y have the same index in another order.* such as y\.loc\[X\.index\]"),
         (NUMBERS, LABELS.set_axis([*ROWS[1:], "else"]), "X and y are of different cases: only 15 of the 16"),
         (NUMBERS, LABELS.set_axis([f"man {k}" for k in range(N)]), "X and y are of different cases: only 0 of the 16"),
         (KINDS["xarray"](NUMBERS), KINDS["xarray"](LABELS[::-1]), "X and y have the same index in another order"),

@@ -110,7 +110,7 @@ def test_numbers_are_refused_where_groups_are_called_by_numbers(kind):
     np.testing.assert_array_equal(process.predict_proba(text), process.predict_proba(table))
     np.testing.assert_array_equal(model.predict_proba(table)[:, 1], process.predict_proba(table))
     assert model.sample_y(table).shape == (3, 1)
-    with pytest.raises(ValueError, match=r"partial_fit takes codes .* could be names of groups, as in '1'"):
+    with pytest.raises(ValueError, match="partial_fit takes numbers, and at the fit text such as '1'"):
         model.partial_fit(pd.DataFrame(new, columns=["clinic", "dose"]), [False, True, True])
     np.testing.assert_allclose(several.predict_proba(table).sum(axis=1), 1.0)
     np.testing.assert_array_equal(several.predict_proba(table), several.posterior_.predict_proba(table))
@@ -122,6 +122,19 @@ def test_every_way_of_fitting_takes_text(options):
     text, numbers = (fitted(frame, draws=2, **options) for frame in (FRAME, codes))
     assert float(text["fit"]["log_evidence"]) == float(numbers["fit"]["log_evidence"])
     assert predicted(text)["p"].values[2] == pytest.approx(0.5, abs=1e-9)
+
+
+def test_inducing_inputs_have_the_groups_as_text():
+    """The group "1" is the code 0, and not the number 1 that its text could be read as."""
+    some = FRAME.groupby("clinic").head(4)
+    codes = some.assign(clinic=np.searchsorted(["1", "east", "north"], some["clinic"]))
+    expected = float(fitted(draws=2, inducing=codes)["fit"]["log_evidence"])
+    for inducing in (some, some.to_numpy(dtype=object), bgp.Inducing(inputs=some)):
+        assert float(fitted(draws=2, inducing=inducing)["fit"]["log_evidence"]) == expected
+    with pytest.raises(ValueError, match=r"inducing has groups in column 'clinic' that X does not have: \['south'\]"):
+        fitted(inducing=some.replace({"clinic": {"east": "south"}}))
+    with pytest.raises(ValueError, match=r"inducing must say a group for every case, but column 'clinic' lacks 4"):
+        fitted(inducing=some.replace({"clinic": {"east": None}}))
 
 
 def test_several_classes_and_one_against_the_rest():

@@ -90,3 +90,9 @@ def test_a_large_weight_is_a_power():
     np.testing.assert_allclose(
         weighed.tilted_share(t, mean, variance), other.tilted_share(t, mean, variance), rtol=1e-6
     )
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e300])
+def test_a_scale_whose_square_is_no_number_is_refused(scale):
+    with pytest.raises(ValueError, match=r"scale must be between 1e-150 and 1e.150"):
+        StudentT(scale)

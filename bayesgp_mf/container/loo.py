@@ -10,12 +10,14 @@ from scipy.special import logsumexp
 
 from bayesgp_mf.arviz_version import arviz_major
 from bayesgp_mf.container.groups import get_group, group_names
+from bayesgp_mf.container.held import kernel_of, likelihood_of, names_of
 from bayesgp_mf.container.layout import LOO_OMITTED, SAMPLE_DIMS
 from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.undefined import undefined
 from bayesgp_mf.inputs import check_flags
+from bayesgp_mf.likelihoods.optional import is_discrete
 from bayesgp_mf.pareto import FEWEST_WEIGHTS, largest_k, smooth
 from bayesgp_mf.processes.mixture import with_corrections
 from bayesgp_mf.types import Array
@@ -111,6 +113,22 @@ def observed_targets(idata: Container) -> xr.DataArray:
     """Return the targets that a container is of."""
     name = get_group(idata, LEAVE_ONE_OUT).attrs["observed"] if is_of_draws(idata) else "y"
     return get_group(idata, "observed_data")[name]
+
+
+def weights_of_cases(idata: Container) -> Array:
+    """Return the weights ``(n,)`` of the cases that a container is of, 1 where none were given."""
+    given = get_group(idata, LEAVE_ONE_OUT if is_of_draws(idata) else "constant_data")
+    return given["weights"].values if "weights" in given else np.ones(observed_targets(idata).size)
+
+
+def has_probabilities(idata: Container) -> bool | None:
+    """Tell whether targets have probabilities, as labels and counts, or densities; None if draws do not say it."""
+    if is_of_draws(idata):
+        said = get_group(idata, LEAVE_ONE_OUT).attrs.get("probabilities")
+        return None if said is None else bool(said)
+    fit = fit_group(idata)
+    names = names_of(get_group(idata, "constant_data")["feature"].values)
+    return is_discrete(likelihood_of(fit, None, kernel_of(fit, None, names)))
 
 
 def _of_draws(densities: xr.Dataset) -> LooEstimate:

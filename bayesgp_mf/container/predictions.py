@@ -18,12 +18,12 @@ from bayesgp_mf.container.layout import SAMPLE_DIMS, TABLE, Layout, common_attrs
 from bayesgp_mf.errors import UndefinedQuantityError, warn
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import (
+    is_discrete,
     level_probabilities,
     n_levels,
     of_one_case,
     predictive_below,
     predictive_moments,
-    whole_targets,
 )
 from bayesgp_mf.likelihoods.quantiles import quantiles as quantiles_of
 from bayesgp_mf.matrices.blas import one_thread_if_small
@@ -190,8 +190,7 @@ def _quantiles(known: list[tuple[float, Likelihood, Array, Array]], levels: Arra
         return np.asarray(sum(each)) / total
 
     likelihood = known[0][1]
-    whole = whole_targets(likelihood) or n_levels(likelihood) is not None
-    return quantiles_of(below, levels, mean, sd + 1.0, whole=whole)
+    return quantiles_of(below, levels, mean, sd + 1.0, whole=is_discrete(likelihood))
 
 
 def _without_undefined(values: dict[str, NDArray[Any]]) -> dict[str, Any]:

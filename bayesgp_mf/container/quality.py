@@ -1,7 +1,8 @@
 r"""What a fit says of its own quality, in numbers and one sentence.
 
-How far probabilities are off is measured by the largest change :math:`\Delta` that the correction makes at training
-inputs (`processes.probed`). The scale of the largest errors, there and of new cases, is
+How far probabilities are off is measured at training inputs, by the largest change :math:`\Delta` that the correction
+makes, or for counts and levels by what tilted latent values say in place of Gaussian ones (`processes.probed`). The
+scale of the largest errors, there and of new cases, is
 
 .. math:: \delta p = 0.002 + 1.25\, \Delta.
 
@@ -17,6 +18,7 @@ validate`` has others.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from math import hypot, inf, isfinite, sqrt
@@ -78,13 +80,16 @@ class Quality:
     independent : float or None
         The part of the prior variances that inducing cases leave to each case.
     probability_shift : float or None
-        By how much the correction moves a probability at training inputs, at most; None where it was not measured.
+        By how much the correction moves a probability at training inputs, at most; of counts and levels, how far
+        that of at most a number is off. None where it was not measured.
     averaged : bool
         Whether it is of an average over hyperparameters.
     in_parts : bool
         Whether it is of a table in parts, whose cases are elsewhere.
     pareto_k : float or None
         Of the draws weighed by the exact posterior; None where it was not computed.
+    labels : bool
+        Whether targets are labels, whose probabilities can be corrected.
     """
 
     method: str
@@ -103,6 +108,7 @@ class Quality:
     averaged: bool = False
     pareto_k: float | None = None
     in_parts: bool = False
+    labels: bool = True
 
     @property
     def left_out(self) -> float | None:
@@ -180,7 +186,7 @@ class Quality:
             if self.independent
             else ""
         )
-        corrected = "" if self.probability_shift is None else "corrected=True for probabilities, "
+        corrected = "corrected=True for probabilities, " if self.labels and self.probability_shift is not None else ""
         return known + approximate + ("" if verdict == "good" else f" Where that is not enough: {corrected}{_BETTER}.")
 
     def _why_unknown(self) -> str:
@@ -258,6 +264,7 @@ def quality_of_fit(fit: xr.Dataset, n: int, in_parts: bool = False) -> Quality:
         probability_shift=single("probability_shift"),
         averaged=averaged,
         in_parts=in_parts,
+        labels=bool(json.loads(fit.attrs["class_names"])),
     )
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from bayesgp_mf.arviz_version import arviz_major
 from bayesgp_mf.container.groups import Container
-from bayesgp_mf.container.loo import is_of_draws, loo, observed_targets
+from bayesgp_mf.container.loo import has_probabilities, is_of_draws, loo, observed_targets, weights_of_cases
 from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.quality import evidence_of_fit
 from bayesgp_mf.container.read import fit_group
@@ -76,7 +76,8 @@ def compare(fits: Mapping[str, Container] | Container, *more: Container) -> Mode
     Raises
     ------
     ValueError
-        If there are fewer than two models, their cases have other targets, or one was not made by this package.
+        If there are fewer than two models, their cases have other targets or other weights, some have probabilities
+        of the targets and others densities, or one was not made by this package.
     UndefinedQuantityError
         If a model has no predictive density (a support-vector machine).
 
@@ -139,6 +140,32 @@ def _check_same_cases(named: Mapping[str, Container]) -> None:
                 f"{name} was fitted to other data than {first}: y differs ({y.size} cases and {expected.size}). Only "
                 "models of the same targets in the same order can be compared."
             )
+    _check_same_weights(named)
+    _check_same_measure(named)
+
+
+def _check_same_weights(named: Mapping[str, Container]) -> None:
+    """Raise a ValueError unless each case counts as often in all models: elpd and evidence are sums over cases."""
+    weights = {name: weights_of_cases(idata) for name, idata in named.items()}
+    (first, expected), *others = weights.items()
+    for name, found in others:
+        if not np.array_equal(found, expected):
+            raise ValueError(
+                f"{name} was fitted with other weights than {first}, and evidence and leave-one-out are sums in which "
+                "each case counts by its weight. Only models of the same cases with the same weights can be compared."
+            )
+
+
+def _check_same_measure(named: Mapping[str, Container]) -> None:
+    """Raise a ValueError if some models have probabilities of the targets, and others densities."""
+    known = {name: has_probabilities(idata) for name, idata in named.items()}
+    discrete, densities = ([name for name, is_one in known.items() if is_one is kind] for kind in (True, False))
+    if discrete and densities:
+        raise ValueError(
+            f"{discrete[0]} has probabilities of the targets, as labels, levels and counts have, and {densities[0]} "
+            "densities, which are per unit: one is not larger than the other. Compare models with likelihoods of one "
+            "kind."
+        )
 
 
 def _evidence(idata: Container) -> Evidence | None:

@@ -23,9 +23,11 @@ def quality(idata: Container) -> Quality:
 
     By what the second-order correction of TAP's log evidence adds and what it leaves [1]_, the Pareto k-hat of the
     draws, and how well the equations are solved. The scale of the largest error of a predictive probability is
-    measured: 0.002 and 1.25 times what the correction changes at the training inputs where TAP is worst. Where it is
-    not (more than 4000 cases, label flips), it is estimated as :math:`\min(12 x, 0.6 \sqrt x)`, 0.005 at least, with
-    :math:`x = (|\text{correction}| + \text{remaining}) / n`. Both are calibrated against exact probabilities, and
+    measured: 0.002 and 1.25 times what the correction changes at the training inputs where TAP is worst; of counts and
+    levels, times the largest difference in the probability of at most a number there, by tilted and by Gaussian latent
+    values. Where it is not (more than 4000 cases, label flips, outliers), it is estimated as
+    :math:`\min(12 x, 0.6 \sqrt x)`, 0.005 at least, with :math:`x = (|\text{correction}| + \text{remaining}) / n`.
+    Both are calibrated against exact probabilities, and
     no bounds.
 
     Parameters
@@ -48,6 +50,9 @@ def quality(idata: Container) -> Quality:
     Notes
     -----
     More than 10 million drawn values are not weighed; `importance` does it.
+
+    All of it is about the solution that was found. Under a likelihood that is not log-concave (`StudentT`) two targets
+    that contradict each other may make two modes, of which a solution is one: a k-hat above 0.7 tells.
 
     References
     ----------

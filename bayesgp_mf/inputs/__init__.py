@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bayesgp_mf.inputs.by_case import as_offset, as_trials, as_weights
 from bayesgp_mf.inputs.frames import as_pandas, kind_of, row_labels
-from bayesgp_mf.inputs.groups import as_inputs_of, as_new_inputs, holds_text, levels_of, number_among
+from bayesgp_mf.inputs.groups import as_inputs_of, as_new_inputs, holds_text, levels_of
 from bayesgp_mf.inputs.inducing import as_inducing, warn_of_groups
-from bayesgp_mf.inputs.labels import check_no_missing, encode_labels, encode_targets
+from bayesgp_mf.inputs.labels import as_real_targets, check_no_missing, encode_labels, encode_targets
 from bayesgp_mf.inputs.options import as_kernel, as_names, as_probabilities, check_flags, check_positive_integers
 from bayesgp_mf.inputs.scales import warn_of_scale
 from bayesgp_mf.inputs.tables import (
@@ -28,6 +28,7 @@ __all__ = [
     "as_offset",
     "as_pandas",
     "as_probabilities",
+    "as_real_targets",
     "as_trials",
     "as_values_of_cases",
     "as_weights",
@@ -43,7 +44,6 @@ __all__ = [
     "holds_text",
     "kind_of",
     "levels_of",
-    "number_among",
     "row_labels",
     "warn_of_groups",
     "warn_of_scale",

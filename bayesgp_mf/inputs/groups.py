@@ -82,7 +82,7 @@ def as_new_inputs(X_new: ArrayLike, X: Array, features: Sequence[str] | None, ke
                 f"Pass text as there, such as X_new[{_named(X_new, j)!r}].astype(str)."
             )
         else:
-            _check_codes(X_new, j, known)
+            _check_codes(np.asarray(X_new), j, known)
     new = as_inputs("X_new", _with_columns(X_new, codes), copy=True)
     if new.shape[1] != X.shape[1]:
         raise ValueError(
@@ -92,12 +92,37 @@ def as_new_inputs(X_new: ArrayLike, X: Array, features: Sequence[str] | None, ke
     return new
 
 
+def with_codes(name: str, inputs: ArrayLike, kernel: Kernel) -> Any:
+    """Return inputs with the codes of groups that the training inputs have, in place of texts.
+
+    Raises
+    ------
+    ValueError
+        If a text is missing, or none of the training inputs has it.
+    """
+    table = as_pandas(name, inputs)
+    codes: dict[int, Array] = {}
+    for j, known in levels_of(kernel).items():
+        texts = _texts(name, table, j) if j < _width(table) else None
+        if texts is None:
+            continue
+        if unknown := sorted(set(texts) - set(known)):
+            raise ValueError(
+                f"{name} has groups in column {_named(table, j)!r} that X does not have: {unknown[:5]}. Nothing is "
+                "learnt of these: leave them out."
+            )
+        codes[j] = _codes(texts, known)
+    return _with_columns(table, codes)
+
+
 def holds_text(X: Any) -> bool:
-    """Tell whether a column of a data frame holds text, which only kernels that tell groups can read."""
-    if not isinstance(X, pd.DataFrame):
+    """Tell whether a column of a table ``(n, d)`` holds text, which only kernels that tell groups can read."""
+    if isinstance(X, pd.DataFrame):
+        columns = [X.iloc[:, j] for j in range(X.shape[1])]
+        return any(isinstance(each, str) for column in columns if column.dtype.kind == "O" for each in column)
+    if _is_array_of_numbers(X) or hasattr(X, "toarray"):
         return False
-    columns = (X.iloc[:, j] for j in range(X.shape[1]))
-    return any(isinstance(each, str) for column in columns if column.dtype.kind == "O" for each in column)
+    return any(isinstance(each, str) for each in _as_objects(X).flat)
 
 
 def levels_of(kernel: Kernel) -> dict[int, tuple[str, ...]]:
@@ -180,15 +205,10 @@ def _codes(texts: Sequence[str], levels: Sequence[str]) -> Array:
     return np.array([position[text] for text in texts], dtype=np.float64)
 
 
-def number_among(texts: Iterable[str]) -> str | None:
-    """Return the first text that is a number too, so that numbers in its place may be names or codes; or None."""
-    return next((text for text in texts if _is_number(text)), None)
-
-
 def _check_codes(X_new: Any, j: int, known: Sequence[str]) -> None:
     """Raise a ValueError if numbers in a column of an array are not, or need not be, the codes of its groups."""
     told = f"X_new is an array of numbers, and its column {j} told groups such as {known[0]!r} at the fit"
-    called = number_among(known)
+    called = next((text for text in known if _is_number(text)), None)
     if called is not None:
         raise ValueError(
             f"{told}. A number there could be a group's name, as in {called!r}, or its code 0, 1, ... Pass text as at "

@@ -11,7 +11,7 @@ import numpy as np
 from bayesgp_mf.errors import warn
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inputs.frames import as_pandas
-from bayesgp_mf.inputs.groups import levels_of
+from bayesgp_mf.inputs.groups import levels_of, with_codes
 from bayesgp_mf.inputs.tables import as_inputs, feature_names
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.types import Array
@@ -21,7 +21,7 @@ NAMED = 5
 EXPECTED = "inducing must be a number of cases, inducing inputs (M, d), or bgp.Inducing(...) with options"
 
 
-def as_inducing(inducing: Any, X: Array, features: Sequence[str] | None) -> Inducing | None:
+def as_inducing(inducing: Any, X: Array, features: Sequence[str] | None, kernel: Kernel) -> Inducing | None:
     """Return what a user gave as an `Inducing` that fits the training inputs ``X (n, d)``, or None for None.
 
     Parameters
@@ -32,6 +32,8 @@ def as_inducing(inducing: Any, X: Array, features: Sequence[str] | None) -> Indu
         The training inputs.
     features : sequence of str or None
         Their names, if they have names.
+    kernel : Kernel
+        Which knows the texts of the training inputs: inducing inputs have these, or their codes.
 
     Raises
     ------
@@ -57,10 +59,10 @@ def as_inducing(inducing: Any, X: Array, features: Sequence[str] | None) -> Indu
             raise ValueError(f"inducing must be at least 1, got {inducing!r}. Some hundred are a good start.")
         found = Inducing(int(inducing))
     else:
-        inputs = _checked(inducing, X, features)
+        inputs = _checked(inducing, X, features, kernel)
         return Inducing(inputs.shape[0], inputs=inputs)
     if found.inputs is not None:
-        inputs = _checked(found.inputs, X, features)
+        inputs = _checked(found.inputs, X, features, kernel)
         if found.number not in (None, inputs.shape[0]):
             raise ValueError(
                 f"Inducing: number is {found.number}, and there are {inputs.shape[0]} inputs. Leave number out."
@@ -112,12 +114,15 @@ def warn_of_groups(kernel: Kernel, X: Array, points: Array, features: Sequence[s
         )
 
 
-def _checked(given: Any, X: Array, features: Sequence[str] | None) -> Array:
+def _checked(given: Any, X: Array, features: Sequence[str] | None, kernel: Kernel) -> Array:
     """Return inducing inputs that fit the training inputs."""
     names = feature_names("inducing", given)
     if features is not None and names is not None and names != list(features):
-        raise ValueError(f"inducing has columns {names}, but X has {list(features)}. Pass inducing[{list(features)}].")
-    inputs = as_inputs("inducing", given)
+        raise ValueError(
+            f"inducing has columns {names}, but X has {list(features)}. Pass these columns, such as "
+            f"inducing[{list(features)}] of pandas."
+        )
+    inputs = as_inputs("inducing", with_codes("inducing", given, kernel))
     if inputs.shape[1] != X.shape[1]:
         raise ValueError(
             f"inducing has {inputs.shape[1]} columns, but X has {X.shape[1]}. Inducing inputs are inputs like X; for a "

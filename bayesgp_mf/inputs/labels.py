@@ -65,8 +65,7 @@ def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood, positive: Any =
     if (levels := n_levels(likelihood)) is not None:
         return _levels(y, labels, levels, likelihood)
     if likelihood.targets == "real":
-        targets = as_numbers("y", y, copy=True)
-        check_finite("y", targets, DROP, partial(place, y))
+        targets = as_real_targets(y)
         check_scale("y", targets)
         check_targets(likelihood, "y", targets)
         return targets, ()
@@ -80,6 +79,14 @@ def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood, positive: Any =
     else:
         classes, codes = _two_classes(classes, codes, likelihood, positive)
     return codes, tuple(str(label) for label in classes)
+
+
+def as_real_targets(y: ArrayLike) -> Array:
+    """Return targets that are real numbers, in their shape, or raise a ValueError that says which is none."""
+    y = as_pandas("y", y)
+    targets = as_numbers("y", y, copy=True)
+    check_finite("y", targets, DROP, partial(place, y))
+    return targets
 
 
 def encode_labels(y: ArrayLike, classes: Sequence[Any], what: str = "the classes", advice: str = NAME_ALL) -> Array:

@@ -17,6 +17,8 @@ from bayesgp_mf.types import Array
 
 DROP = "Drop or impute those cases."
 
+LARGEST_WHOLE = 2.0**53
+"""From here on double precision holds some whole numbers only."""
 APART = 0.1
 """Part of the rows by which two slices of one table may be apart and are still meant to be the same."""
 
@@ -79,7 +81,10 @@ def check_same_features(features: Sequence[str] | None, X_new: Any) -> None:
     names = None if features is None else feature_names("X_new", X_new)
     if features is not None and names is not None and names != list(features):
         wanted = list(features)
-        raise ValueError(f"X_new has columns {names}, but the model was fitted to {wanted}. Pass X_new[{wanted}].")
+        raise ValueError(
+            f"X_new has columns {names}, but the model was fitted to {wanted}. Pass these columns, such as "
+            f"X_new[{wanted}] of pandas."
+        )
 
 
 def check_same_cases(X: Any, y: Any, inputs: str = "X", name: str = "y") -> None:
@@ -103,14 +108,16 @@ def check_same_cases(X: Any, y: Any, inputs: str = "X", name: str = "y") -> None
     if common == set(ours) | set(theirs):
         if list(ours) == list(theirs):  # of types that pandas does not compare
             return
-        aligned = f"{name}.loc[{inputs}.index], or {as_they_stand}" if theirs.is_unique else as_they_stand
+        sorted_alike = f"{name} in the order of {inputs}, such as {name}.loc[{inputs}.index] of pandas, or "
+        aligned = f"{sorted_alike if theirs.is_unique else ''}{as_they_stand}"
         raise ValueError(
             f"{inputs} and {name} have the same index in another order, but their rows are matched by place. Pass "
             f"{aligned}."
         )
     if not (is_numbered(ours) or is_numbered(theirs)) or _are_shifted(ours, theirs):
         both = f"{inputs}.index.intersection({name}.index)"
-        shared = f"{inputs}.loc[both] and {name}.loc[both], with both = {both}, or " if common else ""
+        of_both = f"{inputs}.loc[both] and {name}.loc[both] of pandas, with both = {both}, or "
+        shared = f"the rows of both, such as {of_both}" if common else ""
         raise ValueError(
             f"{inputs} and {name} are of different cases: only {len(common)} of the {len(set(ours))} index labels of "
             f"{inputs} are in that of {name}, and rows are matched by place. Pass {shared}{as_they_stand}."
@@ -141,7 +148,7 @@ def as_numbers(name: str, value: ArrayLike, *, copy: bool = False) -> Array:
                 "drop it."
             )
     try:
-        return as_float_array(name, value, copy=copy)
+        found = as_float_array(name, value, copy=copy)
     except ValueError:
         entries = _objects(value)
         if entries is None:
@@ -153,6 +160,23 @@ def as_numbers(name: str, value: ArrayLike, *, copy: bool = False) -> Array:
         if entries.ndim == 2:
             _refuse_column(name, filled, feature_names(name, value))
         raise
+    _refuse_merged(name, value, found)
+    return found
+
+
+def _refuse_merged(name: str, value: Any, found: Array) -> None:
+    """Raise a ValueError if whole numbers are so large that some of them are one and the same in double precision."""
+    if not np.any(np.abs(found) >= LARGEST_WHOLE):
+        return
+    entries = _objects(value)
+    if entries is None or entries.shape != found.shape:
+        return
+    for entry, number in zip(entries.flat, found.flat, strict=True):
+        if isinstance(entry, int | np.integer) and not isinstance(entry, bool) and int(entry) != int(number):
+            raise ValueError(
+                f"{name} holds the whole number {entry}, which double precision cannot tell from its neighbours. Pass "
+                "names as text, such as .astype(str); numbers that count in a smaller unit."
+            )
 
 
 def _as_table(name: str, X: Any) -> str:

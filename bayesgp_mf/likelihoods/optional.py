@@ -329,6 +329,11 @@ def whole_targets(likelihood: Likelihood) -> bool:
     return bool(getattr(likelihood, "whole_targets", False))
 
 
+def is_discrete(likelihood: Likelihood) -> bool:
+    """Tell whether targets have probabilities, as labels, counts and levels; else they have a density."""
+    return likelihood.targets != "real" or whole_targets(likelihood) or n_levels(likelihood) is not None
+
+
 def n_levels(likelihood: Likelihood) -> int | None:
     """Return how many ordered levels real targets number, from 0.
 

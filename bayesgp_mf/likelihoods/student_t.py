@@ -21,6 +21,8 @@ _SCAN, _SCANS = 128, 6
 _POINTS = (48, 192, 768, 3072)
 _AGREE = 1e-8  # of the two halves of a rule; the error of both together is about the square of this
 _ENTRIES = 2**15
+SMALLEST_SCALE = 1e-150
+"""Its square, and that of one over it, are numbers."""
 _LARGEST_NOISE = 600.0  # log of the largest noise that is asked for: far more than all squares of targets
 
 
@@ -42,7 +44,7 @@ class StudentT:
     Raises
     ------
     ValueError
-        If one of them is not a finite number > 0.
+        If one of them is not a finite number > 0, or the scale is below 1e-150 or above 1e150.
 
     Notes
     -----
@@ -82,6 +84,11 @@ class StudentT:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", check_positive("scale", self.scale))
+        if not SMALLEST_SCALE <= self.scale <= 1.0 / SMALLEST_SCALE:
+            raise ValueError(
+                f"scale must be between {SMALLEST_SCALE:g} and {1.0 / SMALLEST_SCALE:g}, so that its square is a "
+                f"number, got {self.scale!r}. Measure in another unit."
+            )
         object.__setattr__(self, "df", check_positive("df", self.df))
 
     @property

@@ -9,6 +9,9 @@ which the tilted distribution of the case alone,
 
 gives its label the probability that differs most from what its Gaussian does. Where a label contradicts those that
 there are, as under a step, there is no ratio, and TAP is held against that distribution.
+
+Counts and ordered levels have no ratio at all. There the probabilities of "a target of at most t" by the two are held
+against each other.
 """
 
 from __future__ import annotations
@@ -18,12 +21,13 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, ndtr
 
 from bayesgp_mf.inference.problem import Problem
-from bayesgp_mf.inference.solution import Solution
+from bayesgp_mf.inference.solution import Cavity, Solution
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import of_cases, of_one_case
+from bayesgp_mf.likelihoods.optional import n_levels, of_cases, of_one_case, predictive_below, whole_targets
+from bayesgp_mf.likelihoods.quantiles import quantiles
 from bayesgp_mf.matrices.posterior_covariance import PosteriorCovariance
 from bayesgp_mf.processes.corrected import nothing_to_correct
 from bayesgp_mf.solvers.asked import Base
@@ -42,6 +46,10 @@ CERTAIN = 1e-6
 """Probability below which a label contradicts the case that is there, and no ratio is asked for."""
 NODES = np.linspace(-7.0, 7.0, 113)
 """Latent values over which is averaged, in standard deviations from the mean."""
+EACH = 4
+"""Of which every so many are enough for an average of what is smooth."""
+LEVELS = np.array([0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98])
+"""Quantiles of a count, about which it is asked how likely fewer are."""
 
 
 class NewCases(NamedTuple):
@@ -85,8 +93,8 @@ def probability_shift(
     Parameters
     ----------
     problem, solution
-        It is measured of two classes by TAP, up to 4000 cases; it is zero under Gaussian noise. Not of labels that may
-        be flipped, for which the correction may be farther off than TAP.
+        It is measured of TAP, up to 4000 cases, and is zero under Gaussian noise. Not of several classes, nor of
+        likelihoods that are not log-concave: of labels that may be flipped the correction may be farther off than TAP.
     as_new : callable
         Returns what is known of new cases at the inputs of some training cases.
     covariance : PosteriorCovariance, optional
@@ -96,14 +104,18 @@ def probability_shift(
     -----
     O(n^3) once for a dense Gram matrix, a small part of what a solution takes, and O(n) for each of 16 inputs.
     """
-    if solution.evidence.kind != "ep" or problem.likelihood.targets != "binary":
+    if solution.evidence.kind != "ep" or problem.likelihood.targets == "classes":
         return None
-    if nothing_to_correct(problem):
+    likelihood, exact = problem.likelihood, nothing_to_correct(problem)
+    if likelihood.targets == "real":
+        measured = likelihood.log_concave and not exact and problem.n <= MOST_CASES
+        return _largest_difference(problem, solution.cavity) if measured and solution.cavity is not None else None
+    if exact:
         return 0.0
     if not asks_for_covariance(problem, solution):
         return None
     more = OneMore(problem, solution, ANSWERING, covariance)
-    base, likelihood = more.base, of_one_case(problem.likelihood)
+    base, likelihood = more.base, of_one_case(likelihood)
     which = _worst(base)
     if not which.size:
         return 0.0
@@ -114,6 +126,43 @@ def probability_shift(
         ratios = more.new_cases(new.features[:, unsure], new.mean[unsure], new.variance[unsure], new.offset[unsure])
         p[unsure] = np.where(ratios.settled, expit(ratios.log_odds), p[unsure])
     return float(np.max(np.abs(p - new.p)))
+
+
+def _largest_difference(problem: Problem, cavity: Cavity) -> float:
+    """Return the largest difference in how likely a target is to be at most a number, by tilted and by Gaussian values.
+
+    Of events at the inputs of those cases whose latent values differ most; without `optional.predictive_below` it is
+    the largest difference in how likely a latent value is to be at most a number, which bounds the other.
+    """
+    likelihood, t = problem.likelihood, problem.t
+    _, d1, d2 = likelihood.log_partition(t, *cavity)
+    # the Gaussian that moment matching gives, which is the posterior's but for the residual of the equations
+    mean, variance = cavity.mean + cavity.variance * d1, cavity.variance * (1.0 + cavity.variance * d2)
+    values = mean + np.sqrt(variance) * NODES[:, None]
+    log_weight = likelihood.log_prob(t, values).value - 0.5 * (values - cavity.mean) ** 2 / cavity.variance
+    weight = np.exp(log_weight - log_weight.max(axis=0))
+    weight /= weight.sum(axis=0)
+    below = np.cumsum(weight, axis=0)[:-1]
+    differ = np.max(np.abs(below - ndtr(0.5 * (NODES[1:] + NODES[:-1]))[:, None]), axis=0)
+    which = np.argsort(-differ, kind="stable")[:PROBES]
+    some = of_cases(likelihood, which)
+    by_gaussian = _below(some, mean[which], variance[which])
+    if by_gaussian is None:
+        return float(differ.max())
+    whole = whole_targets(some) or n_levels(some) is not None
+    at = quantiles(by_gaussian, LEVELS, mean[which], np.sqrt(variance[which]) + 1.0, whole=whole)
+    coarse, few = values[::EACH, which], weight[::EACH, which]
+    each = _below(of_cases(likelihood, np.tile(which, len(coarse))), coarse.ravel(), np.zeros(coarse.size))
+    assert each is not None
+    tilted = each(np.tile(at, len(coarse))).reshape(at.shape[0], *coarse.shape)
+    return float(np.max(np.abs(np.sum(tilted * few, axis=1) / few.sum(axis=0) - by_gaussian(at))))
+
+
+def _below(likelihood: Likelihood, mean: Array, variance: Array) -> Callable[[Array], Array] | None:
+    """Return the distribution functions of the targets of some cases, or None if the likelihood has none."""
+    if predictive_below(likelihood, np.zeros(mean.size), mean, variance) is None:
+        return None
+    return lambda t: np.asarray(predictive_below(likelihood, t, mean, variance))
 
 
 def _worst(base: Base) -> NDArray[np.intp]:

@@ -374,9 +374,10 @@ class Posterior:
 
     @property
     def probability_shift(self) -> float | None:
-        """The largest change of a probability by its correction at training inputs, where TAP is worst.
+        """How far a probability may be off at the training inputs where TAP is worst.
 
-        None where it is not measured: of other methods, of real targets, and beyond 4000 cases (`processes.probed`).
+        None where it is not measured: of other methods, of likelihoods that are not log-concave, and beyond 4000 cases
+        (`processes.probed`).
         """
         return self._shift()
 

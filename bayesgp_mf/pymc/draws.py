@@ -14,7 +14,7 @@ from bayesgp_mf.container.loo import LEAVE_ONE_OUT
 from bayesgp_mf.container.predictions import NewCases, drop_variable, set_draws, set_predictions, set_stats
 from bayesgp_mf.errors import ConvergenceError, Status, UndefinedQuantityError
 from bayesgp_mf.inputs import as_inputs, as_offset, as_pandas, as_trials, check_same_features, kind_of, row_labels
-from bayesgp_mf.likelihoods.optional import unshifted
+from bayesgp_mf.likelihoods.optional import is_discrete, stored_by_case, unshifted
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.processes.new_cases import check_new_cases
 from bayesgp_mf.processes.single import Posterior
@@ -131,7 +131,13 @@ def sample_latent(
     set_draws(idata, name, "posterior_predictive", name, targets)
     for variable in ("log_density", "log_density_at_training"):
         set_draws(idata, name, LEAVE_ONE_OUT, variable, drawn[variable])
-    set_group(idata, LEAVE_ONE_OUT, get_group(idata, LEAVE_ONE_OUT).assign_attrs(observed=name))
+    densities = get_group(idata, LEAVE_ONE_OUT).assign_attrs(
+        observed=name, probabilities=int(is_discrete(process.problem.likelihood))
+    )
+    if (weights := stored_by_case(process.problem.likelihood).get("weights")) is not None:
+        observed = get_group(idata, "observed_data")[name]
+        densities = densities.assign(weights=(observed.dims, weights))
+    set_group(idata, LEAVE_ONE_OUT, densities)
     for variable in ("log_p", "log_q"):
         set_stats(idata, variable, drawn[variable][..., 0])
     if pointwise == "leave_one_out":

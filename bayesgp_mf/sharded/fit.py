@@ -349,7 +349,7 @@ def _points(
 ) -> Array:
     """Return the inducing inputs: those that were given, or of random cases, the classes in proportion."""
     if isinstance(inducing, Inducing) or np.ndim(inducing) == 2:
-        chosen = as_inducing(inducing, known.X, columns)
+        chosen = as_inducing(inducing, known.X, columns, kernel)
         assert chosen is not None
         if chosen.move:
             raise ValueError("Inducing: move is not there for a table in parts. Leave it out.")

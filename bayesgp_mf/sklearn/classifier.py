@@ -16,6 +16,7 @@ from bayesgp_mf.hyper.registry import HyperName
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
+from bayesgp_mf.inputs import check_no_missing
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import AnyLikelihood, Probit, Softmax
 from bayesgp_mf.methods import MethodName
@@ -126,7 +127,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         Parameters
         ----------
         X : (n, d) array_like
-            Inputs, finite: an array of numbers, or a data frame, whose columns of text go to `Categorical` kernels.
+            Inputs, finite: an array or a data frame, whose columns of text go to `Categorical` kernels.
         y : (n,) array_like
             Labels of two classes or more.
         sample_weight : (n,) array_like, optional
@@ -222,6 +223,9 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
     def _as_given(self, targets: NDArray[Any]) -> NDArray[Any]:
         labels: NDArray[Any] = self.classes_[targets.astype(np.intp)]
         return labels
+
+    def _check_targets(self, y: Any) -> None:
+        check_no_missing(y)
 
     def _default_kernel(self) -> Kernel:
         return default_kernel(self.n_features_in_, self.bounds, VARIANCE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Collection, Mapping
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import numpy as np
@@ -36,7 +35,6 @@ from bayesgp_mf.inputs import (
     feature_names,
     holds_text,
     levels_of,
-    number_among,
 )
 from bayesgp_mf.kernels import Gaussian, Kernel
 from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood
@@ -166,6 +164,13 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         """Return targets in the units, or with the labels, that ``fit`` was given."""
 
     @abc.abstractmethod
+    def _check_targets(self, y: Any) -> None:
+        """Raise a ValueError that names the row of a target that is missing, or none of this estimator.
+
+        scikit-learn compares and converts some of them before it looks, and says what Python says of that.
+        """
+
+    @abc.abstractmethod
     def _default_kernel(self) -> Kernel:
         """Return the kernel where none is given."""
 
@@ -183,8 +188,11 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         table = as_pandas("X", X)
         if isinstance(table, pd.DataFrame):
             table = pd.DataFrame(self._fitted.new_inputs(table), columns=table.columns)
-            return np.asarray(validate_data(self, table, reset=False, dtype=np.float64))
-        return self._fitted.new_inputs(validate_data(self, table, reset=False, dtype=np.float64))
+        elif holds_text(table):
+            table = self._fitted.new_inputs(table)
+        else:  # numbers are codes where groups are called by text
+            return self._fitted.new_inputs(validate_data(self, table, reset=False, dtype=np.float64))
+        return np.asarray(validate_data(self, table, reset=False, dtype=np.float64))
 
     def _checked(
         self, X: Any, y: Any, sample_weight: Any = None, *, reset: bool = True, **options: Any
@@ -197,15 +205,22 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         """
         table, y = as_pandas("X", X), as_pandas("y", y)
         check_all_same_cases(X=table, y=y, sample_weight=sample_weight)
-        if not isinstance(table, pd.DataFrame):
-            checked, y = validate_data(self, table, y, dtype=np.float64, reset=reset, **options)
-            return checked, y
-        has_text = holds_text(table)
-        numbers = pd.DataFrame(self._coded(table) if has_text else as_inputs("X", table))
-        checked, y = validate_data(self, numbers.set_axis(table.columns, axis=1), y, reset=reset, **options)
-        return table if has_text else self._named(np.asarray(checked), table.index), y
+        is_frame, has_text = isinstance(table, pd.DataFrame), holds_text(table)
+        if is_frame:
+            numbers = pd.DataFrame(self._coded(table) if has_text else as_inputs("X", table))
+            numbers = numbers.set_axis(table.columns, axis=1)
+        else:
+            table = np.asarray(table, dtype=object) if has_text else table
+            numbers = self._coded(table) if has_text else table
+            options |= {"dtype": np.float64}
+        if y is not None:  # scikit-learn says that one is needed
+            self._check_targets(y)
+        checked, y = validate_data(self, numbers, y, reset=reset, **options)
+        if has_text:
+            return table, y
+        return (self._named(np.asarray(checked), table.index) if is_frame else checked), y
 
-    def _coded(self, table: pd.DataFrame) -> Array:
+    def _coded(self, table: pd.DataFrame | NDArray[Any]) -> Array:
         """Return inputs as numbers, columns of text as codes, or raise an error that names one no kernel can read."""
         kernel = Gaussian() if self.kernel is None else as_kernel(self.kernel, tuned=self.hyper is not None)
         return as_inputs_of(kernel.with_column_names(feature_names("X", table)), table)[0]
@@ -290,11 +305,11 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
                 "random_seed": self._seed,
             }
             if isinstance(known, Whole):
-                levels = levels_of(known.posterior.parts[0].kernel).values()
-                if (called := number_among(chain.from_iterable(levels))) is not None:
+                if levels := levels_of(known.posterior.parts[0].kernel):
                     raise ValueError(
-                        "partial_fit takes codes in place of text, and here they could be names of groups, as in "
-                        f"{called!r}. Fit to codes from the start, or fit again to all cases."
+                        f"partial_fit takes numbers, and at the fit text such as {next(iter(levels.values()))[0]!r} "
+                        "told groups, of which a later one has no code. Fit to numbers for groups from the first, or "
+                        "fit again to all cases."
                     )
                 problem, one = known.posterior.problem, known.posterior.parts[0].new_likelihood
                 stream = Stream(known.kernel, one, self.budget, **options)

@@ -16,6 +16,7 @@ from bayesgp_mf.hyper.registry import HyperName
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
+from bayesgp_mf.inputs import as_real_targets
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import AnyLikelihood, Gaussian
 from bayesgp_mf.likelihoods.optional import check_targets
@@ -122,7 +123,7 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         Parameters
         ----------
         X : (n, d) array_like
-            Inputs, finite: an array of numbers, or a data frame, whose columns of text go to `Categorical` kernels.
+            Inputs, finite: an array or a data frame, whose columns of text go to `Categorical` kernels.
         y : (n,) array_like
             Targets.
         sample_weight : (n,) array_like, optional
@@ -220,6 +221,10 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
 
     def _as_given(self, targets: NDArray[Any]) -> NDArray[Any]:
         return self._centre + self._unit * targets
+
+    def _check_targets(self, y: Any) -> None:
+        if np.asarray(y).dtype.kind != "c":  # of which scikit-learn has its own words
+            as_real_targets(y)
 
     def _default_kernel(self) -> Kernel:
         return default_kernel(self.n_features_in_, self.bounds, SIGNAL)

@@ -143,3 +143,22 @@ def test_other_data_and_fewer_than_two_models_are_refused(fits):
         bgp.compare({"smooth": fits["smooth"], "no fit": 3})
     with pytest.raises(bgp.UndefinedQuantityError, match="predictive density"):
         bgp.compare({"smooth": fits["smooth"], "svm": fit(bgp.kernels.Gaussian(), likelihood=bgp.Step(), method="svm")})
+
+
+def test_cases_count_alike_in_all_models(fits):
+    """Evidence and elpd are sums over cases: with a tenth of the weight they are a tenth of a sum, and no better."""
+    kernel = bgp.kernels.Gaussian(0.7, 4.0)
+    tenth, again, ones = (fit(kernel, method="laplace", weights=np.full(30, w)) for w in (0.1, 0.1, 1.0))
+    with pytest.raises(ValueError, match="tenth was fitted with other weights than all"):
+        bgp.compare({"all": fits["laplace"], "tenth": tenth})
+    assert bgp.compare({"tenth": tenth, "again": again}).sentence.startswith("Neither")
+    assert bgp.compare({"all": fits["laplace"], "ones": ones}).table["elpd_difference"].abs().max() < 1e-9
+
+
+def test_probabilities_are_not_held_against_densities(fits):
+    y, kernel = Y.astype(float), bgp.kernels.Gaussian(0.7, 4.0)
+    density, count = fit(kernel, y, bgp.likelihoods.Gaussian(0.2)), fit(kernel, y, bgp.Poisson())
+    for discrete in (fits["smooth"], count):
+        with pytest.raises(ValueError, match=r"mass has probabilities of the targets.* and density densities"):
+            bgp.compare({"density": density, "mass": discrete})
+    assert set(bgp.compare({"levels": fits["smooth"], "count": count}).table.index) == {"levels", "count"}

@@ -239,3 +239,30 @@ def test_under_gaussian_noise_laplace_is_exact_and_compared_as_such(each):
     np.testing.assert_allclose(table["log_bayes_factor"], 0.0, atol=1e-10)
     outliers = bgp.fit(X, np.sin(X[:, 0]), bgp.kernels.Gaussian(), bgp.StudentT(0.4), method="laplace", random_seed=1)
     assert quality(outliers).verdict == "unknown"
+
+
+@pytest.mark.parametrize("variance", [0.05, 1.0, 9.0, 100.0])
+@pytest.mark.parametrize(
+    "likelihood",
+    [bgp.Poisson(), bgp.NegativeBinomial(1.0), bgp.Binomial(10), bgp.Ordinal([-0.5, 0.5], 0.1)],
+    ids=lambda likelihood: type(likelihood).__name__,
+)
+def test_a_count_that_decides_alone_is_judged_by_what_its_gaussian_gets_wrong(likelihood, variance):
+    idata = bgp.fit([[0.0]], [0], bgp.kernels.Gaussian(1.0, variance), likelihood, **FEW)
+    found = quality(idata)
+    # the probability of another one like it, by quadrature over the one latent value, and by TAP's Gaussian
+    f = np.linspace(-12.0, 12.0, 4001) * np.sqrt(variance)
+    p = np.exp(likelihood.log_prob(np.zeros(f.size), f).value)
+    weight = np.exp(-0.5 * f**2 / variance) * p
+    fit = get_group(idata, "fit")
+    mean, sd = float(fit["latent_mean"][0]), float(fit["latent_sd"][0])
+    error = abs(
+        np.sum(weight * p) / np.sum(weight)
+        - np.exp(likelihood.log_partition(np.zeros(1), np.array([mean]), np.array([sd**2])).value[0])
+    )
+    assert error < found.probability_error
+    if error > 0.02:
+        assert found.verdict != "good"
+    if variance < 0.1:  # the control: hardly anything differs there
+        assert found.verdict == "good"
+        assert found.probability_error < 0.003

@@ -114,7 +114,7 @@ def test_a_posterior_refuses_other_columns_in_the_words_of_predict(named, tmp_pa
         for other in (FRAME[["weight", "height"]], FRAME.rename(columns={"weight": "age"}), FRAME[["height"]]):
             with pytest.raises(ValueError, match=r"X_new has columns .* but the model was fitted to") as refusal:
                 bgp.predict(idata, other)
-            assert str(refusal.value).endswith("fitted to ['height', 'weight']. Pass X_new[['height', 'weight']].")
+            assert str(refusal.value).endswith("Pass these columns, such as X_new[['height', 'weight']] of pandas.")
             for verb in verbs(process):
                 with pytest.raises(ValueError, match="X_new has columns") as same:
                     ask(process, verb, other)
@@ -161,7 +161,7 @@ INDEXED, LABELS = FRAME.set_axis(ROWS), pd.Series(Y, index=ROWS)
     ids=["names", "frame", "numbers", "shuffled", "range"],
 )
 def test_rows_in_another_order_are_refused(table, y):
-    aligned = r"X and y have the same index in another order.* Pass y\.loc\[X\.index\]"
+    aligned = r"X and y have the same index in another order.* Pass y in the order of X, such as y\.loc\[X\.index\] of"
     with pytest.raises(ValueError, match=aligned):
         quick(X=table, y=y)
     with pytest.raises(ValueError, match=aligned):
@@ -217,3 +217,12 @@ def test_an_index_that_does_not_say_whose_rows_these_are_is_no_reason():
         np.testing.assert_array_equal(quick(X=table, y=y)["fit"]["alpha"], reference)
     with pytest.raises(ValueError, match=r"y must have shape \(12,\)"):
         quick(X=INDEXED, y=LABELS[:5])
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint64, object, "Int64"])
+def test_whole_numbers_that_double_precision_would_merge_are_refused(kind):
+    ids = pd.DataFrame({"clinic": pd.Series(2**60 + np.arange(6) % 3).astype(kind)})
+    with pytest.raises(ValueError, match=r"X holds the whole number 1152921504606846977.* Pass names as text"):
+        bgp.fit(ids, Y[:6], bgp.kernels.Categorical(columns="clinic"))
+    even = (2**60 + 1024 * np.arange(6)).astype(float)  # each of which is a number
+    assert np.unique(bgp.posterior(bgp.fit(even[:, None], Y[:6], bgp.kernels.Categorical())).X).size == 6

@@ -59,6 +59,17 @@ def test_new_labels_are_at_their_own_offsets(model_and_gp):
     np.testing.assert_array_equal(get_group(idata, "predictions_constant_data")["offset"], OFFSET[:2])
     with pytest.raises(ValueError, match="offset is missing"):
         sample_latent(idata, gp, X[:2], progress=False)
+    plain, weighed = (
+        bgp.fit(X, Y, bgp.kernels.Gaussian(0.8), bgp.Probit(0.5), offset=OFFSET, weights=given, draws=2)
+        for given in (None, WEIGHTS)
+    )
+    with pytest.raises(ValueError, match="draws was fitted with other weights than plain"):
+        bgp.compare({"plain": plain, "draws": idata})
+    elpd = bgp.compare({"weighed": weighed, "draws": idata}).table["elpd"]
+    assert elpd["draws"] == pytest.approx(elpd["weighed"], abs=1e-6)
+    density = bgp.fit(X, Y.astype(float), bgp.kernels.Gaussian(), bgp.likelihoods.Gaussian(), weights=WEIGHTS, draws=2)
+    with pytest.raises(ValueError, match="draws has probabilities"):
+        bgp.compare({"density": density, "draws": idata})
 
 
 def test_malformed_weights_are_refused_where_the_data_come_in():

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
@@ -47,6 +50,22 @@ def test_columns_of_text_are_groups_as_in_fit(kind, probabilities):
         model.predict(made(NEW.assign(site=[1.0, 2.0, 3.0])))
 
 
+@pytest.mark.parametrize(
+    "made", [pd.DataFrame.to_numpy, lambda table: table.to_numpy().tolist()], ids=["array", "list"]
+)
+def test_arrays_that_hold_text_are_taken_as_in_predict(made, probabilities):
+    by_place = bgp.kernels.Gaussian(10.0, 4.0, columns=[0]) + bgp.kernels.Categorical(columns=1)
+    alone = clone(quick()).set_params(kernel=by_place).fit(made(MIXED), LABELS, np.ones(N))
+    np.testing.assert_array_equal(alone.predict_proba(made(NEW))[:, 1], probabilities)
+    with pytest.warns(UserWarning, match="valid feature names"):  # scikit-learn's, of any array after a table
+        found = quick().fit(MIXED, LABELS).predict_proba(made(NEW))
+    np.testing.assert_array_equal(found[:, 1], probabilities)
+    with pytest.raises(ValueError, match="column 1 has entries such as 'west'"):
+        GPClassifier(bgp.kernels.Gaussian(), hyper=None).fit(NUMBERS.to_numpy(), LABELS).predict_proba(made(NEW))
+    with pytest.raises(ValueError, match=r"^X_new must (have two dimensions|hold numbers)"):
+        alone.predict(made(NEW)[0])
+
+
 def test_several_classes_and_an_average_know_the_groups():
     for model in (
         quick(),
@@ -75,6 +94,42 @@ def test_a_regressor_reads_groups_and_weights_leave_cases_out():
     np.testing.assert_allclose(np.sqrt(np.diag(covariance)), weighed.predict(NEW, return_std=True)[1])
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [
+        LABELS.astype(object).where(LABELS.index != ROWS[3], None),
+        LABELS.astype("string").where(LABELS.index != ROWS[3]),
+        pl.Series([None if k == 3 else label for k, label in enumerate(LABELS)]),
+        [None if k == 3 else label for k, label in enumerate(LABELS)],
+        np.ma.MaskedArray((LABELS == "ill").to_numpy(), np.arange(N) == 3),
+    ],
+    ids=["object", "string", "polars", "list", "masked"],
+)
+def test_the_row_of_a_label_that_is_missing_is_named(labels):
+    where = f"in row '{ROWS[3]}'" if isinstance(labels, pd.Series) else r"(at index|in row) 3"
+    for learn in (quick().fit, lambda X, y: quick().partial_fit(X, y, classes=["ill", "well"])):
+        with pytest.raises(ValueError, match=rf"y must hold a label for every case, but 1 of {N}.*first {where}"):
+            learn(NUMBERS, labels)
+
+
+def test_classes_are_sorted_whatever_the_order_of_categories(probabilities):
+    backwards = pd.Series(pd.Categorical(LABELS, ["well", "ill"], ordered=True), ROWS)
+    model = quick().fit(MIXED, backwards)
+    assert model.classes_.tolist() == ["ill", "well"]
+    assert json.loads(model.idata_["fit"].attrs["class_names"]) == ["ill", "well"]
+    np.testing.assert_array_equal(model.predict_proba(NEW)[:, 1], probabilities)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_dates_are_no_targets_of_a_regressor(kind):
+    y = pd.Series(pd.date_range("2020-01-01", periods=N), index=ROWS)
+    for given in (y, y - y.iloc[0]):
+        model = GPRegressor(bgp.kernels.Gaussian(10.0), hyper=None)
+        for learn in (model.fit, model.partial_fit):
+            with pytest.raises(ValueError, match=r"y must hold real numbers, got dtype (date|timedelta)"):
+                learn(KINDS[kind](NUMBERS), KINDS[kind](given))
+
+
 def test_text_goes_through_pipelines_and_searches():
     columns = make_column_transformer(
         (StandardScaler(), ["age"]), remainder="passthrough", verbose_feature_names_out=False
@@ -95,10 +150,11 @@ def test_batches_hold_numbers():
     with pytest.raises(ValueError, match="X must hold numbers, but column 'site'"):
         quick().partial_fit(MIXED, LABELS, classes=["ill", "well"])
     model = quick().fit(MIXED, LABELS)
-    with pytest.raises(ValueError, match="X must hold numbers, but column 'site'"):
-        model.partial_fit(MIXED, LABELS)
     codes = MIXED.assign(site=pd.Categorical(MIXED["site"]).codes)
-    assert model.partial_fit(codes, LABELS).posterior_.n_seen == 2 * N
+    for batch in (MIXED, codes):  # numbers need not be the codes that text got
+        with pytest.raises(ValueError, match=r"partial_fit takes numbers.* at the fit text such as"):
+            model.partial_fit(batch, LABELS)
+    assert quick().fit(codes, LABELS).partial_fit(codes, LABELS).posterior_.n_seen == 2 * N
 
 
 def test_labels_of_rows_reach_the_container():
