@@ -68,7 +68,8 @@ def row_labels(name: str, table: Any) -> NDArray[Any] | None:
     if isinstance(index, pd.MultiIndex):
         return _as_text(name, [", ".join(str(level) for level in label) for label in index])
     if isinstance(index.dtype, np.dtype) and index.dtype.kind in "iufM" and not _is_far(index):
-        return np.asarray(index)
+        # copied, since an index may be made of a user's array
+        return np.array(index, dtype="datetime64[ns]" if index.dtype.kind == "M" else None)
     return _as_text(name, [str(label) for label in index])
 
 

@@ -68,7 +68,7 @@ def as_probabilities(argument: str, given: ArrayLike | None) -> Array | None:
         return None
     expected = f"{argument} must be probabilities between 0 and 1, such as (0.05, 0.95)"
     try:
-        levels = np.atleast_1d(np.asarray(given, dtype=np.float64))
+        levels = np.atleast_1d(np.array(given, dtype=np.float64))  # a copy: it becomes a coordinate
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{expected}, got {given!r:.80}.") from error
     if levels.ndim != 1 or not levels.size or not np.all((levels > 0) & (levels < 1)):
