@@ -26,12 +26,13 @@ from scipy.special import expit, ndtr
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, Solution
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import n_levels, of_cases, of_one_case, predictive_below, whole_targets
+from bayesgp_mf.likelihoods.optional import is_discrete, of_cases, of_one_case, predictive_below
 from bayesgp_mf.likelihoods.quantiles import quantiles
 from bayesgp_mf.matrices.posterior_covariance import PosteriorCovariance
 from bayesgp_mf.processes.corrected import nothing_to_correct
 from bayesgp_mf.solvers.asked import Base
 from bayesgp_mf.solvers.ratio import OneMore
+from bayesgp_mf.solvers.sites import match
 from bayesgp_mf.types import Array
 
 PROBES = 8
@@ -76,10 +77,15 @@ class NewCases(NamedTuple):
 
 def asks_for_covariance(problem: Problem, solution: Solution) -> bool:
     """Tell whether `probability_shift` is measured, and by the covariance of all cases."""
-    if solution.evidence.kind != "ep" or problem.likelihood.targets != "binary" or nothing_to_correct(problem):
+    return problem.likelihood.targets == "binary" and _is_measured(problem, solution)
+
+
+def _is_measured(problem: Problem, solution: Solution) -> bool:
+    likelihood = problem.likelihood
+    if solution.evidence.kind != "ep" or likelihood.targets == "classes" or nothing_to_correct(problem):
         return False
     # of a method of one's own there are no cavities
-    return problem.likelihood.log_concave and problem.n <= MOST_CASES and solution.cavity is not None
+    return likelihood.log_concave and problem.n <= MOST_CASES and solution.cavity is not None
 
 
 def probability_shift(
@@ -104,18 +110,14 @@ def probability_shift(
     -----
     O(n^3) once for a dense Gram matrix, a small part of what a solution takes, and O(n) for each of 16 inputs.
     """
-    if solution.evidence.kind != "ep" or problem.likelihood.targets == "classes":
-        return None
-    likelihood, exact = problem.likelihood, nothing_to_correct(problem)
-    if likelihood.targets == "real":
-        measured = likelihood.log_concave and not exact and problem.n <= MOST_CASES
-        return _largest_difference(problem, solution.cavity) if measured and solution.cavity is not None else None
-    if exact:
-        return 0.0
-    if not asks_for_covariance(problem, solution):
-        return None
+    is_binary = problem.likelihood.targets == "binary"
+    if not _is_measured(problem, solution):
+        return 0.0 if solution.evidence.kind == "ep" and is_binary and nothing_to_correct(problem) else None
+    if not is_binary:
+        assert solution.cavity is not None
+        return _largest_difference(problem, solution.cavity)
     more = OneMore(problem, solution, ANSWERING, covariance)
-    base, likelihood = more.base, of_one_case(likelihood)
+    base, likelihood = more.base, of_one_case(problem.likelihood)
     which = _worst(base)
     if not which.size:
         return 0.0
@@ -135,9 +137,10 @@ def _largest_difference(problem: Problem, cavity: Cavity) -> float:
     the largest difference in how likely a latent value is to be at most a number, which bounds the other.
     """
     likelihood, t = problem.likelihood, problem.t
-    _, d1, d2 = likelihood.log_partition(t, *cavity)
+    derivs = likelihood.log_partition(t, *cavity)
     # the Gaussian that moment matching gives, which is the posterior's but for the residual of the equations
-    mean, variance = cavity.mean + cavity.variance * d1, cavity.variance * (1.0 + cavity.variance * d2)
+    mean = cavity.mean + cavity.variance * derivs.d1
+    variance = cavity.variance / (1.0 + cavity.variance * match(likelihood, t, cavity, derivs).precision)
     values = mean + np.sqrt(variance) * NODES[:, None]
     log_weight = likelihood.log_prob(t, values).value - 0.5 * (values - cavity.mean) ** 2 / cavity.variance
     weight = np.exp(log_weight - log_weight.max(axis=0))
@@ -149,8 +152,7 @@ def _largest_difference(problem: Problem, cavity: Cavity) -> float:
     by_gaussian = _below(some, mean[which], variance[which])
     if by_gaussian is None:
         return float(differ.max())
-    whole = whole_targets(some) or n_levels(some) is not None
-    at = quantiles(by_gaussian, LEVELS, mean[which], np.sqrt(variance[which]) + 1.0, whole=whole)
+    at = quantiles(by_gaussian, LEVELS, mean[which], np.sqrt(variance[which]) + 1.0, whole=is_discrete(some))
     coarse, few = values[::EACH, which], weight[::EACH, which]
     each = _below(of_cases(likelihood, np.tile(which, len(coarse))), coarse.ravel(), np.zeros(coarse.size))
     assert each is not None

@@ -95,3 +95,11 @@ def test_where_it_is_not_measured(monkeypatch):
     assert posterior_of(X, X[:, 0], Gaussian(0.1)).probability_shift is None  # no probabilities
     monkeypatch.setattr(probed, "MOST_CASES", 29)
     assert posterior_of(X, T, bgp.Probit(0.3)).probability_shift is None
+
+
+@pytest.mark.parametrize("variance", [1.0, 1e6])
+def test_of_counts_that_say_much_it_falls_with_their_root_whatever_the_prior(variance):
+    """Skewness of a log rate does: what is left of a wide variance must keep its digits."""
+    X, kernel = np.linspace(0.0, 5.0, 6)[:, None], bgp.kernels.Gaussian(0.3, variance) + bgp.kernels.Bias(1e3)
+    few, many = (posterior_of(X, np.full(6, count), bgp.Poisson(), kernel).probability_shift for count in (1e6, 1e10))
+    assert few / many == pytest.approx(100.0, rel=0.02)
