@@ -16,7 +16,7 @@ from bayesgp_mf.container.read import fit_group
 if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container
 
-CASES = "obs_id"
+ROWS = "obs_id"
 _SEVERAL = ("class", "quantile")
 """Dimensions of which each entry has a column of its own."""
 _FIRST = ("latent_mean", "latent_sd", "cavity_mean", "cavity_sd", "loo_i", "y_mean", "y_sd")
@@ -65,7 +65,7 @@ def to_frame(idata: Container, group: Literal["predictions", "fit"] | None = Non
     ann        -1.78       1.38  0.15
     """
     dataset = _group_of(idata, group)
-    wide = ((CASES,), *((CASES, dim) for dim in _SEVERAL))
+    wide = ((ROWS,), *((ROWS, dim) for dim in _SEVERAL))
     there = [str(name) for name, each in dataset.data_vars.items() if each.dims in wide]
     if not there:
         raise ValueError(f"there is nothing of each case in this group, only {list(dataset.data_vars)}. Pass idata.")
@@ -105,14 +105,14 @@ def _as_pandas(table: xr.Dataset) -> pd.DataFrame:
         else:
             places = enumerate(table[several].values)
             columns |= {f"{name}[{each}]": values.isel({several: k}).values for k, each in places}
-    return pd.DataFrame(columns, index=pd.Index(table[CASES].values))
+    return pd.DataFrame(columns, index=pd.Index(table[ROWS].values))
 
 
 def _as_polars(table: xr.Dataset) -> Any:
     import narwhals.stable.v2 as nw
 
     frame = _as_pandas(table)
-    columns = {CASES: frame.index.to_list(), **{name: frame[name].to_numpy() for name in frame}}
+    columns = {ROWS: frame.index.to_list(), **{name: frame[name].to_numpy() for name in frame}}
     return nw.from_dict(columns, backend="polars").to_native()
 
 

@@ -171,13 +171,13 @@ def check_finite(
         )
 
 
-def check_scale(name: str, value: Array) -> None:
+def check_scale(name: str, value: Array, largest: float = LARGEST_TARGET) -> None:
     """Raise a ValueError if a number is so large that what is computed with its powers would overflow."""
     size = np.abs(value)
-    if np.any(size > LARGEST_TARGET):
+    if np.any(size > largest):
         where = int(np.argmax(size))
         raise ValueError(
-            f"{name} must hold numbers of at most {LARGEST_TARGET:g} in absolute value, got {value[where]:g} at index "
+            f"{name} must hold numbers of at most {largest:g} in absolute value, got {value[where]:g} at index "
             f"{where}. Measure in another unit: divide by the standard deviation, say."
         )
 

@@ -14,6 +14,7 @@ from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.hyper import Prior, Strategy
 from bayesgp_mf.hyper.registry import HyperName
 from bayesgp_mf.inference.inducing import Inducing
+from bayesgp_mf.inference.problem import check_scale
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import as_real_targets
@@ -25,7 +26,7 @@ from bayesgp_mf.sklearn.defaults import NOISE, SIGNAL, default_kernel
 from bayesgp_mf.sklearn.estimator import GPEstimator, rows, where_streamed
 
 LARGEST_TARGET = 1e150
-"""In absolute value, of targets that are normalised."""
+"""In absolute value, of targets that are normalised: their squares are numbers."""
 
 
 class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -199,7 +200,7 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         normal = self.kernel is None and self.likelihood is None if self.normalize_y is None else self.normalize_y
         self._centre, self._unit = 0.0, 1.0
         if normal:
-            _check_size(y)
+            check_scale("y", y, LARGEST_TARGET)
             largest = float(np.max(np.abs(y), initial=0.0)) or 1.0  # its square may be no number, and zero
             relative = y / largest
             centre = float(np.average(relative, weights=weights))
@@ -234,16 +235,6 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         if getattr(likelihood, "targets", "real") != "real":
             raise ValueError(f"GPRegressor is for real targets, and {likelihood!r} has classes. Use GPClassifier.")
         return likelihood
-
-
-def _check_size(y: Any) -> None:
-    """Raise a ValueError if variances of the targets in their own unit would be no numbers."""
-    largest = float(np.max(np.abs(y), initial=0.0))
-    if largest > LARGEST_TARGET:
-        raise ValueError(
-            f"y must hold numbers of at most {LARGEST_TARGET:g} in absolute value, got {largest:g}: its square is no "
-            "number. Measure in another unit."
-        )
 
 
 def _defined(what: str, values: Any) -> Any:
