@@ -140,15 +140,14 @@ def _one_factor(correlation: Array) -> Array:
     """Return loadings ``(m, q)`` whose products are nearly the correlations ``(m, q, q)``, by least squares in turn."""
     size = correlation.shape[1]
     others = ~np.eye(size, dtype=bool)
-    loading = np.sqrt(
-        np.clip((np.sum(correlation, axis=2) - 1.0) / (size - 1), 1.0 - _LARGEST_LOADING, _LARGEST_LOADING)
-    )
+    mean_square = (np.sum(correlation, axis=2) - 1.0) / (size - 1)
+    loading = np.sqrt(np.clip(mean_square, 1.0 - _LARGEST_LOADING, _LARGEST_LOADING))
     for _ in range(_FITTING_SWEEPS):
         for j, rest in enumerate(others):
             told = np.einsum("mk,mk->m", correlation[:, j, rest], loading[:, rest])
             found = told / np.sum(loading[:, rest] ** 2, axis=1)
             loading[:, j] = np.clip(found, -_LARGEST_LOADING, _LARGEST_LOADING)
-    return loading
+    return np.asarray(loading)
 
 
 def tilted(t: Array, mean: Array, covariance: Array, noise_variance: float) -> Moments:
@@ -226,7 +225,7 @@ def _of_two(mean: Array, covariance: Array, noise_variance: float) -> Moments:
         own = -h[:, a] / sd[:, a] * slope[:, a] - spread[:, 0, 1] / spread[:, a, a] * both
         curvature[:, a, a] = own - slope[:, a] ** 2
     site = -np.linalg.solve(np.eye(2) + curvature @ covariance, curvature)
-    return Moments(value, slope, curvature, _star_of_two(site))
+    return Moments(value, slope, curvature, _star_of_two(np.asarray(site)))
 
 
 def _log_both_positive(h: Array, correlation: Array) -> Array:
@@ -270,9 +269,9 @@ def _of_many(mean: Array, covariance: Array, noise_variance: float) -> Moments:
 
 
 def _propagated(mean: Array, covariance: Array, noise_variance: float) -> Moments:
-    """Return what factors Phi(z_j/sqrt(v)) tell of z ``(n, q)`` with the covariance of d + u, by expectation propagation.
+    """Return what factors Phi(z_j/sqrt(v)) tell of z ``(n, q)``, which has the covariance of d + u.
 
-    Sites are put right one after the other, which needs no damping.
+    By expectation propagation: sites are put right one after the other, which needs no damping.
     """
     precision, shift = np.zeros_like(mean), np.zeros_like(mean)
     open_, (m, c) = np.arange(mean.shape[0]), (mean, covariance)
@@ -330,9 +329,8 @@ def _sweep(precision: Array, shift: Array, mean: Array, spread: Array, prior: Ar
         new_shift = (cavity_mean + cavity * slope) * new + slope
         more, further = new - tau, new_shift - b
         moved = np.maximum(moved, np.abs(more) * prior[:, j])
-        moved = np.maximum(
-            moved, np.abs(further) * np.sqrt(prior[:, j]) / (1.0 + np.abs(new_shift) * np.sqrt(prior[:, j]))
-        )
+        sd = np.sqrt(prior[:, j])
+        moved = np.maximum(moved, np.abs(further) * sd / (1.0 + np.abs(new_shift) * sd))
         precision[:, j], shift[:, j] = new, new_shift
         gain = 1.0 + more * variance
         column = column.copy()

@@ -116,7 +116,7 @@ class Softmax:
         return log_class_density(t, mean, covariance)
 
     def star_points(self, n_classes: int) -> int:
-        """Return the nodes for each variable of an integral but the last, or raise a ValueError for too many classes."""
+        """Return the nodes for each variable of an integral but the last; ValueError for too many classes."""
         check_number_of_classes(n_classes)
         return points_for(n_classes)
 

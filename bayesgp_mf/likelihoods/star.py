@@ -31,7 +31,7 @@ class StarSites(NamedTuple):
 
 @runtime_checkable
 class StarLikelihood(Protocol):
-    """The protocol of a likelihood of several classes that makes such sites: what TAP for several classes asks of it."""
+    """The protocol of a likelihood of several classes with such sites: what TAP for several classes asks."""
 
     def star_points(self, n_classes: int) -> int | None:
         """Return the nodes for each variable of an integral by quadrature, None where there is no such integral.
