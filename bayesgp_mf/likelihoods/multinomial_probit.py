@@ -102,7 +102,8 @@ class MultinomialProbit:
     def log_partition(self, t: Array, mean: Array, covariance: Array) -> Derivs:
         """Return the log of E p(t|f), f ~ N(mean, covariance), and its derivatives in mean, with a class axis each.
 
-        ``mean (m, C)``, ``covariance (m, C, C)``.
+        ``mean (m, C)``, ``covariance (m, C, C)``. For more than three classes the second derivative is what makes the
+        tilted covariance that of expectation propagation: nearly, not quite, the derivative of the first.
         """
         codes = np.asarray(t, dtype=np.float64)
         found = probit_tilted.tilted(codes, mean, covariance, self.noise_variance)
