@@ -33,9 +33,9 @@ from bayesgp_mf.likelihoods import Likelihood, Softmax
 from bayesgp_mf.multiclass.correction import SoftmaxCorrection, explicit_gradient
 from bayesgp_mf.multiclass.gram import of_class, prior_variance, times_gram
 from bayesgp_mf.multiclass.response import (
-    case_covariances,
     class_correction,
     class_linear_response,
+    own_covariances,
     require_known_determinant,
 )
 from bayesgp_mf.solvers.accuracy import assessed, require_accurate
@@ -107,7 +107,7 @@ class MulticlassLaplace:
         own = float(np.max(np.sqrt(prior) * np.abs(lack)))  # at most: a posterior variance is no larger
         if own <= NEGLIGIBLE:
             return own
-        sigma = case_covariances(correction, prior, problem.dense_gram)
+        sigma = own_covariances(correction, prior)
         variance = np.diagonal(sigma, axis1=1, axis2=2)
         step = times_gram(correction.weights(lack), problem.dense_gram)
         return max(in_deviations(moved, np.sqrt(variance)) for moved in (variance * lack, step))
@@ -146,7 +146,7 @@ class MulticlassLaplace:
         """
         correction, alpha, gram = class_correction(solution), solution.alpha, problem.dense_gram
         result = explicit_gradient(correction, alpha, gram)
-        sigma = case_covariances(correction, prior_variance(gram, problem.n_classes), gram)
+        sigma = own_covariances(correction, prior_variance(gram, problem.n_classes))
         pi = np.exp(log_softmax(times_gram(alpha, gram), axis=1))
         inner = np.diagonal(sigma, axis1=1, axis2=2) - 2.0 * np.einsum("icd,id->ic", sigma, pi)
         u = correction.weights(-0.5 * pi * (inner - np.sum(pi * inner, axis=1, keepdims=True)))  # of -W inner / 2

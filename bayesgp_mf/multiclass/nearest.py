@@ -32,7 +32,7 @@ from bayesgp_mf.likelihoods.softmax_integral import class_probabilities, contras
 from bayesgp_mf.likelihoods.softmax_tilted import tilted_probabilities
 from bayesgp_mf.multiclass.correction import ClassCorrection
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
-from bayesgp_mf.multiclass.response import case_covariances, class_correction
+from bayesgp_mf.multiclass.response import case_covariances, class_correction, own_covariances
 from bayesgp_mf.types import Array
 
 LOG2_POINTS = 12
@@ -89,7 +89,7 @@ def nearest_case_probabilities(
     correction, basis = class_correction(solution), contrast_basis(problem.n_classes)
     gram, before = problem.dense_gram, prior_variance(problem.dense_gram, problem.n_classes)
     cavity = _in_contrasts(*solution.cavity, basis)
-    own = _in_contrasts(times_gram(solution.alpha, gram), case_covariances(correction, before, gram), basis)
+    own = _in_contrasts(times_gram(solution.alpha, gram), own_covariances(correction, before), basis)
     mean, covariance = times_gram(solution.alpha, cross), case_covariances(correction, prior, cross)
     new = _in_contrasts(mean, covariance, basis)
     # without variance there is nothing to tell of, and no inverse

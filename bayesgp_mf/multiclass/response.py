@@ -45,9 +45,20 @@ def case_covariances(correction: ClassCorrection, prior: Array, cross: Array) ->
 
     ``prior (m, C)`` are their prior variances, ``cross (n, m)`` or ``(C, n, m)`` covariances with the training cases.
     """
-    result = np.empty((*prior.shape, prior.shape[1]))
+    told = np.empty((*prior.shape, prior.shape[1]))
     for rows in blocks(prior.shape[0], BLOCK):
-        result[rows] = -correction.blocks(cross[..., rows])
+        told[rows] = correction.blocks(cross[..., rows])
+    return _posterior_covariances(prior, told)
+
+
+def own_covariances(correction: ClassCorrection, prior: Array) -> Array:
+    """Return what `case_covariances` does of the training cases, whose prior variances are ``prior (n, C)``."""
+    return _posterior_covariances(prior, correction.own_blocks())
+
+
+def _posterior_covariances(prior: Array, told: Array) -> Array:
+    """Return what the sites leave, ``(m, C, C)``, of prior variances, from what they tell."""
+    result = -told
     every = np.arange(prior.shape[1])
     result[:, every, every] += prior
     lowest = np.min(result[:, every, every] / np.maximum(prior, np.finfo(float).tiny), initial=0.0)
@@ -99,7 +110,7 @@ class OwnSites(NamedTuple):
 
 def own_sites(problem: Problem, correction: ClassCorrection) -> OwnSites:
     """Return what is needed to take each case's own site out of the posterior, and to know how much that changes."""
-    sigma = case_covariances(correction, prior_variance(problem.dense_gram, problem.n_classes), problem.dense_gram)
+    sigma = own_covariances(correction, prior_variance(problem.dense_gram, problem.n_classes))
     basis = contrast_basis(problem.n_classes)
     values, vectors = np.linalg.eigh(basis.T @ correction.site_precision() @ basis)
     # rounding: sites are positive semi-definite

@@ -21,7 +21,12 @@ from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.methods import check_cavities, get_method
 from bayesgp_mf.multiclass.correction import ClassCorrection
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
-from bayesgp_mf.multiclass.response import case_covariances, class_correction, class_likelihood_of
+from bayesgp_mf.multiclass.response import (
+    case_covariances,
+    class_correction,
+    class_likelihood_of,
+    own_covariances,
+)
 from bayesgp_mf.processes.described import described
 from bayesgp_mf.processes.single import LARGEST_JOINT, Draws, Marginals, NotJointlyError, Posterior
 from bayesgp_mf.types import Array, Derivs
@@ -205,7 +210,7 @@ class MulticlassPosterior:
     @cached_property
     def _covariance_at_training(self) -> Array:
         prior = prior_variance(self.problem.dense_gram, self.problem.n_classes)
-        return case_covariances(self._correction, prior, self.problem.dense_gram)
+        return own_covariances(self._correction, prior)
 
     @cached_property
     def at_training(self) -> tuple[Array, Array]:

@@ -40,7 +40,6 @@ from bayesgp_mf.multiclass.correction import explicit_gradient
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
 from bayesgp_mf.multiclass.response import case_covariances, without_own_site
 from bayesgp_mf.multiclass.star_tap import (
-    DAMPING,
     cavity_predictions,
     check_variances,
     rough_then_fine,
@@ -49,6 +48,8 @@ from bayesgp_mf.solvers.driver import fixed_point, require_solved
 from bayesgp_mf.types import Array
 from tests.multiclass.block_correction import BlockCorrection
 
+DAMPING = 0.5
+"""Part of a step that is taken: with several classes, whole steps of all cases at once may overshoot for ever."""
 PEAK = 5
 """Matrices of (C - 1) n rows alive at once."""
 
