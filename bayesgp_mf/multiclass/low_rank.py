@@ -81,7 +81,7 @@ class LowRankClassCorrection:
         return np.asarray(self.site_weight / self._share)
 
     @cached_property
-    def _part(self) -> Array:
+    def part(self) -> Array:
         """Each class's part w'/s' ``(n, C)`` of what is told of its case."""
         return np.asarray(self.told / np.sum(self.told, axis=1, keepdims=True))
 
@@ -112,7 +112,7 @@ class LowRankClassCorrection:
         pairs = list(combinations(range(n_classes), 2))
         squares = np.zeros((len(pairs), rank, rank))
         for block in blocks(self.site_weight.shape[0]):
-            root, told, part = self._root(block), self.told[block], self._part[block]
+            root, told, part = self._root(block), self.told[block], self.part[block]
             for square, (c, d) in zip(squares, pairs, strict=True):
                 scaled = np.sqrt(told[:, c] * part[:, d])[:, None] * root
                 blas.dsyrk(1.0, scaled.T, beta=1.0, c=square.T, lower=1, overwrite_c=1)  # in place
@@ -159,7 +159,7 @@ class LowRankClassCorrection:
 
     def posterior(self, shift: Array) -> tuple[Array, Array]:
         """Return the weights alpha and the means K alpha, ``(..., n, C)`` each, under sites with shifts b alike."""
-        common = np.sum(self._part * shift, axis=-1, keepdims=True)
+        common = np.sum(self.part * shift, axis=-1, keepdims=True)
         measured = shift / self._share + self._own_told * common  # b' = (I + d W)^-1 b
         # W' sees nothing of a common offset, which may be large
         offset, contrasts = self._shared_means(measured)
@@ -184,7 +184,7 @@ class LowRankClassCorrection:
 
     def _sites_times(self, values: Array) -> Array:
         """Return W' v ``(..., n, C)``."""
-        return np.asarray(self.told * (values - np.sum(self._part * values, axis=-1, keepdims=True)))
+        return np.asarray(self.told * (values - np.sum(self.part * values, axis=-1, keepdims=True)))
 
     def weights(self, shift: Array) -> Array:
         """Return ``b - R K b`` for ``b (..., n, C)``: the weights alpha = b - W K alpha under sites with shifts b."""
@@ -234,12 +234,12 @@ class LowRankClassCorrection:
         for block in blocks(n):
             root = self._root(block)
             # (I + d W')^-1 = (I + W d)^-1 carries over to f what is known of the shared part
-            carried = own[block, :, None] * self._part[block, None, :]
+            carried = own[block, :, None] * self.part[block, None, :]
             carried[:, every, every] += 1.0 / self._share[block]
             contrasts = carried @ self._basis
             shared = contrasts @ self.contrast_covariances(root.T) @ np.swapaxes(contrasts, 1, 2)
             common = np.einsum("ij,ij->i", root, root) / n_classes
-            told = own[block, :, None] * (self.gram.own[block, None] * self._part[block])[:, None, :]
+            told = own[block, :, None] * (self.gram.own[block, None] * self.part[block])[:, None, :]
             result[block] = shared + common[:, None, None] + told
             result[block][:, every, every] += self.gram.own[block, None] / self._share[block]
         return result
@@ -269,6 +269,39 @@ class LowRankClassCorrection:
         n, n_classes = self.site_weight.shape
         every = np.einsum("cd,ij->cijd", np.eye(n_classes), np.eye(n))
         return np.moveaxis(self.multiply(every), -1, 2)
+
+    def diagonal(self) -> Array:
+        """Return the sums over the classes of R_cc,ii ``(n,)``."""  # of W' - W' Sigma' W'
+        told, part = self.told, self.part
+        result = np.asarray(np.sum(told * (1.0 - part), axis=1))
+        for block in blocks(result.size):
+            seen = told[block, :, None] * (self._basis - (part[block] @ self._basis)[:, None, :])  # W' H
+            shared = self.contrast_covariances(self._root(block).T)
+            result[block] -= np.einsum("ica,iab,icb->i", seen, shared, seen, optimize=True)
+        return result
+
+    def times_root(self, block: slice, some: Array) -> Array:
+        """Return rows of the sum of R_cc L, given those of L."""
+        basis, told = self._basis, self.told[block]
+        weighted = np.einsum("ca,ic,cb->iab", basis, told, basis, optimize=True)  # H' W' H
+        mean = told @ basis
+        weighted -= mean[:, :, None] * (self.part[block] @ basis)[:, None, :]
+        result = np.zeros_like(some)
+        for a in range(basis.shape[1]):  # R L = W' L A^-1
+            for b in range(a + 1):
+                covariance = self.weight_covariance(a, b)
+                both = covariance if a == b else covariance + covariance.T
+                result += weighted[:, a, b, None] * (some @ both)
+        return np.asarray(result)
+
+    def of_weights(self) -> Array:
+        """Return the sum of L' R_cc L ``(M, M)``, which is that of I - A^-1."""
+        size = self._basis.shape[1]
+        return np.asarray(size * np.eye(self._rank) - sum(self.weight_covariance(a, a) for a in range(size)))
+
+    def stored_on_inducing(self, alpha: Array) -> dict[str, Array]:
+        """Return nothing: a factor with C - 1 times the rows of the inducing cases is made again."""
+        return {}
 
     def stored(self) -> dict[str, Array]:
         """Return the weights of the sites."""

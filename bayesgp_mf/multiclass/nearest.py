@@ -30,9 +30,10 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.likelihoods.softmax_integral import class_probabilities, contrast_basis
 from bayesgp_mf.likelihoods.softmax_tilted import tilted_probabilities
+from bayesgp_mf.multiclass.class_gram import case_covariances
 from bayesgp_mf.multiclass.correction import ClassCorrection
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
-from bayesgp_mf.multiclass.response import case_covariances, class_correction
+from bayesgp_mf.multiclass.response import class_correction
 from bayesgp_mf.types import Array
 
 LOG2_POINTS = 12

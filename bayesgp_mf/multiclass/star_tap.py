@@ -14,7 +14,7 @@ are very nearly
 the form that Laplace's sites have, and those of nested expectation propagation ([1]_); for three classes every W_i
 is of it. Here they are made so: w has the diagonal that moment matching asks for, and b the tilted mean. All latent
 means are matched exactly, and covariances as far as w can. Nothing then needs a matrix of more than n rows
-(`correction.SoftmaxCorrection`).
+(`correction.StarCorrection`).
 
 References
 ----------
@@ -34,7 +34,7 @@ import numpy as np
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, ClassLeaveOneOut, Control, Evidence, Info, Solution
-from bayesgp_mf.inference.solver import Traits
+from bayesgp_mf.inference.solver import GramGradient, Traits
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.likelihoods.softmax_tilted import (
@@ -45,8 +45,8 @@ from bayesgp_mf.likelihoods.softmax_tilted import (
     tilted,
     tilted_probabilities,
 )
-from bayesgp_mf.multiclass.correction import SoftmaxCorrection, explicit_gradient, star_sites
-from bayesgp_mf.multiclass.gram import prior_variance, times_gram
+from bayesgp_mf.multiclass.class_gram import FORMS, class_gram
+from bayesgp_mf.multiclass.correction import StarCorrection, star_sites
 from bayesgp_mf.multiclass.nearest import NearestCases
 from bayesgp_mf.multiclass.response import (
     own_sites,
@@ -104,12 +104,11 @@ class StarTap:
     def traits(self) -> Traits:
         """It knows more of the observed cases than its Gaussian posterior says; its integrals are for few classes."""
         return Traits(
+            matrices=FORMS,
             targets=frozenset({"classes"}),
             cavities=True,
             check=_check_likelihood,
-            known_classes=lambda problem, solution: NearestCases(
-                problem, replace(solution, cavity=self.cavity(problem, solution))
-            ),
+            known_classes=self._known,
         )
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
@@ -131,12 +130,12 @@ class StarTap:
         require_solved(self.name, problem, info, control)
         return require_accurate(self._finish(problem, state, info, points))
 
-    def gram_gradient(self, problem: Problem, solution: Solution) -> Array:
+    def gram_gradient(self, problem: Problem, solution: Solution) -> GramGradient:
         """Return (alpha_c alpha_c' - R_cc)/2, summed over the classes where they share a kernel.
 
         It is the derivative of the log evidence as far as sites of this form can match covariances.
         """
-        return explicit_gradient(_sites(solution), solution.alpha, problem.dense_gram)
+        return class_gram(problem).gradient(_sites(solution), 0.5 * solution.alpha, solution.alpha)
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> ClassLeaveOneOut:
         """Return the leave-one-out predictions: the cavities are what the other cases say."""
@@ -149,19 +148,25 @@ class StarTap:
         found = _cavities(problem, _sites(solution), solution.alpha)
         return Cavity(found.mean, found.covariance)
 
+    def _known(self, problem: Problem, solution: Solution) -> NearestCases | None:
+        """Return what is known beyond the Gaussian posterior; on a root, where it would cost n^2 a case, nothing."""
+        if problem.matrix.rank is not None:
+            return None
+        return NearestCases(problem, replace(solution, cavity=self.cavity(problem, solution)))
+
     def _points(self, problem: Problem) -> int:
         return points_for(problem.n_classes) if self.points is None else self.points
 
     def _first(self, problem: Problem) -> State:
         """Return the sites at the prior."""
-        prior = prior_variance(problem.dense_gram, problem.n_classes)
+        prior = class_gram(problem).prior
         mean, covariance = np.zeros_like(prior), prior[:, :, None] * np.eye(problem.n_classes)
         return _site_of(mean, covariance, tilted_at(problem, mean, covariance, FEWEST))
 
     def _finish(self, problem: Problem, state: State, info: Info, points: int) -> Solution:
         alpha, correction, (mean, covariance, sigma, log_det_own) = _posterior(problem, state)
         found = tilted_at(problem, mean, covariance, points)
-        value = float(np.sum(found.log_partition)) - 0.5 * float(np.sum(alpha * times_gram(alpha, problem.dense_gram)))
+        value = float(np.sum(found.log_partition)) - 0.5 * float(np.sum(alpha * class_gram(problem).times(alpha)))
         value += 0.5 * float(np.einsum("ic,icd,id->", alpha, covariance, alpha))
         value -= 0.5 * correction.log_det - 0.5 * log_det_own
         solution = Solution(self.name, alpha, correction, Evidence(value, "ep"), Cavity(mean, covariance), info)
@@ -206,7 +211,7 @@ def cavity_predictions(problem: Problem, cavity: Cavity, points: int) -> ClassLe
 
 def check_variances(problem: Problem) -> None:
     """Raise a NotPositiveDefiniteError if a latent value has no prior variance."""
-    (certain,) = np.nonzero(np.any(prior_variance(problem.dense_gram, problem.n_classes) == 0, axis=1))
+    (certain,) = np.nonzero(np.any(class_gram(problem).prior == 0, axis=1))
     if certain.size:
         raise NotPositiveDefiniteError(
             f"method 'tap' for several classes needs latent values with a prior variance, and that of case "
@@ -275,29 +280,29 @@ class _Cavities(NamedTuple):
     log_det: float
 
 
-def _posterior(problem: Problem, state: State) -> tuple[Array, SoftmaxCorrection, _Cavities]:
+def _posterior(problem: Problem, state: State) -> tuple[Array, StarCorrection, _Cavities]:
     """Return alpha and R under given sites, and the cavities."""
-    correction = SoftmaxCorrection(problem.dense_gram, state.weight)
+    correction = class_gram(problem).sites(state.weight)
     alpha = correction.weights(state.shift)
     return alpha, correction, _cavities(problem, correction, alpha)
 
 
-def _cavities(problem: Problem, correction: SoftmaxCorrection, alpha: Array) -> _Cavities:
+def _cavities(problem: Problem, correction: StarCorrection, alpha: Array) -> _Cavities:
     own = own_sites(problem, correction)
     covariance = without_own_site(*own)
-    mean = times_gram(alpha, problem.dense_gram) - np.einsum("icd,id->ic", covariance, alpha)
+    mean = class_gram(problem).times(alpha) - np.einsum("icd,id->ic", covariance, alpha)
     return _Cavities(mean, covariance, own.sigma, -float(np.sum(np.linalg.slogdet(own.remaining)[1])))
 
 
-def _sites(solution: Solution) -> SoftmaxCorrection:
-    if not isinstance(solution.correction, SoftmaxCorrection):
+def _sites(solution: Solution) -> StarCorrection:
+    if not isinstance(solution.correction, StarCorrection):
         raise ValueError(f"this needs a solution with C numbers for each site, got one of {solution.method!r}.")
     return solution.correction
 
 
 def _sites_of(problem: Problem, solution: Solution) -> State:
     """Return the state that gave a solution, to start the next problem from."""
-    correction, latent = _sites(solution), times_gram(solution.alpha, problem.dense_gram)
+    correction, latent = _sites(solution), class_gram(problem).times(solution.alpha)
     # b = W (K alpha) + alpha, since alpha = b - W K alpha
     shift = np.einsum("icd,id->ic", correction.site_precision(), latent) + solution.alpha
     return State(correction.site_weight, shift)
@@ -306,7 +311,7 @@ def _sites_of(problem: Problem, solution: Solution) -> State:
 def _iterate(problem: Problem, first: State, control: Control, points: int) -> tuple[State, Info]:
     """Iterate from a state to a fixed point, in units in which the tolerance of `Control` is meant."""
     n, n_classes = first.weight.shape
-    scale = np.sqrt(np.mean(prior_variance(problem.dense_gram, n_classes), axis=1))[:, None]
+    scale = np.sqrt(np.mean(class_gram(problem).prior, axis=1))[:, None]
 
     # any roots, whatever their signs, are weights: every mixture of states is a posterior
     def pack(state: State) -> Array:

@@ -6,10 +6,10 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf.matrices.inducing import inducing_gram
 from bayesgp_mf.matrices.low_rank import LowRankGram
+from bayesgp_mf.multiclass.class_gram import case_covariances
 from bayesgp_mf.multiclass.correction import SoftmaxCorrection
 from bayesgp_mf.multiclass.gram import prior_variance
 from bayesgp_mf.multiclass.low_rank import LowRankClassCorrection
-from bayesgp_mf.multiclass.response import case_covariances
 
 N, RANK, NEW = 40, 7, 5
 
