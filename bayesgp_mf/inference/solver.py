@@ -127,8 +127,8 @@ class Traits:
     known_posterior : callable or None
         Returns the posterior of a problem as a `KnownPosterior`, or None where it is the Gaussian process.
     known_classes : callable or None
-        Returns what is known beyond the Gaussian posterior of several classes, from a problem and its solution, or None
-        where that is nothing.
+        Returns what is known beyond the Gaussian posterior of several classes, from a problem and its
+        solution; or None where there is nothing.
     check : callable or None
         Raises the error of `solve` for a likelihood that the method cannot take, before any work.
     """

@@ -35,9 +35,9 @@ from scipy.linalg import blas
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
+from bayesgp_mf.likelihoods.star import star_precision
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.factors import cholesky, gram_of_lower, symmetric, triangular_inverse
-from bayesgp_mf.multiclass.correction import star_sites
 from bayesgp_mf.types import Array
 
 
@@ -309,7 +309,7 @@ class LowRankClassCorrection:
 
     def site_precision(self) -> Array:
         """Return W ``(n, C, C)``."""
-        return star_sites(self.site_weight)
+        return star_precision(self.site_weight)
 
 
 class _Factorised(NamedTuple):
