@@ -42,6 +42,7 @@ SWEEPS = 200
 """Over the factors of a case; all but a few need some ten."""
 TOLERANCE = 1e-11
 """Largest change of a factor's site by a sweep, in units of what is known of its variable without the label."""
+_ROUGH = 1e-6  # of log Z alone, which is stationary in the sites: their error counts squared
 _ENTRIES = 2**17  # of covariances worked on together, so that they stay in the cache
 _UNLIKELY = 1e-5  # below it a probability is not taken from differences, which leave digits of one only
 _EXACT_TO = 3  # classes
@@ -114,12 +115,13 @@ def log_probabilities(mean: Array, covariance: Array, noise_variance: float) -> 
     """
     m, n_classes = mean.shape
     each = np.empty((m, n_classes))
-    for c in range(n_classes):
-        t = np.full(m, float(c))
-        each[:, c] = tilted(t, mean, covariance, noise_variance).log_partition
+    for c, turn in enumerate(difference_matrices(n_classes)):
+        centre, spread = mean @ turn.T, turn @ covariance @ turn.T
         if n_classes > _EXACT_TO:
-            turn = difference_matrices(n_classes)[c]
-            each[:, c] += _error_of_many(mean @ turn.T, turn @ covariance @ turn.T, noise_variance)
+            each[:, c] = _of_many(centre, spread, noise_variance, _ROUGH).log_partition
+            each[:, c] += _error_of_many(centre, spread, noise_variance)
+        else:
+            each[:, c] = tilted(np.full(m, float(c)), mean, covariance, noise_variance).log_partition
     return np.asarray(each - logsumexp(each, axis=1, keepdims=True))
 
 
@@ -133,7 +135,7 @@ def _error_of_many(mean: Array, covariance: Array, noise_variance: float) -> Arr
     every = np.arange(mean.shape[1])
     near[:, every, every] = 1.0
     near *= sd[:, :, None] * sd[:, None, :]
-    return log_all_positive(mean / sd, loading) - _of_many(mean, near - noise, noise_variance).log_partition
+    return log_all_positive(mean / sd, loading) - _of_many(mean, near - noise, noise_variance, _ROUGH).log_partition
 
 
 def _one_factor(correlation: Array) -> Array:
@@ -257,18 +259,18 @@ def _star_of_two(site: Array) -> Array:
     return np.asarray(products[:, None] / edges)
 
 
-def _of_many(mean: Array, covariance: Array, noise_variance: float) -> Moments:
+def _of_many(mean: Array, covariance: Array, noise_variance: float, tolerance: float = TOLERANCE) -> Moments:
     """Four classes or more: expectation propagation over the factors of the differences."""
     n, size = mean.shape
     result = Moments(np.empty(n), np.empty((n, size)), np.empty((n, size, size)), np.empty((n, size + 1)))
     for rows in blocks(n, max(1, _ENTRIES // size**2)):
-        found = _propagated(mean[rows], covariance[rows] + noise_variance, noise_variance)
+        found = _propagated(mean[rows], covariance[rows] + noise_variance, noise_variance, tolerance)
         for whole, part in zip(result, found, strict=True):
             whole[rows] = part
     return result
 
 
-def _propagated(mean: Array, covariance: Array, noise_variance: float) -> Moments:
+def _propagated(mean: Array, covariance: Array, noise_variance: float, tolerance: float) -> Moments:
     """Return what factors Phi(z_j/sqrt(v)) tell of z ``(n, q)``, which has the covariance of d + u.
 
     By expectation propagation: sites are put right one after the other, which needs no damping.
@@ -279,7 +281,7 @@ def _propagated(mean: Array, covariance: Array, noise_variance: float) -> Moment
         tau, b = precision[open_], shift[open_]
         moved = _sweep(tau, b, *_posterior(tau, b, m, c), np.diagonal(c, axis1=1, axis2=2), noise_variance)
         precision[open_], shift[open_] = tau, b
-        going = moved > TOLERANCE
+        going = moved > tolerance
         if not np.any(going):
             break
         open_, m, c = open_[going], m[going], c[going]

@@ -103,10 +103,12 @@ def test_unlikely_labels_keep_their_digits():
     mean, covariance = np.array([[-60.0, 0.0, 1.0]]), np.diag([2.0, 1.0, 0.5])[None]
     found = MultinomialProbit().log_partition(np.zeros(1), mean, covariance)
 
+    mp.dps = 30
+
     def integrand(f):  # variances with the noise: 3, and 2 and 1.5 of those below
         return mp.npdf(f, -60, mp.sqrt(3)) * mp.ncdf(f / mp.sqrt(2)) * mp.ncdf((f - 1) / mp.sqrt(1.5))
 
-    exact = mp.log(mp.quad(integrand, np.arange(-60.0, 20.0, 2.0).tolist()))
+    exact = mp.log(mp.quad(integrand, np.arange(-60.0, 20.0, 0.5).tolist()))
     assert found.value[0] == pytest.approx(float(exact), rel=1e-11)
     assert found.value[0] < -400.0
     assert np.all(np.isfinite(found.d1))
