@@ -19,7 +19,7 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -93,6 +93,7 @@ class MulticlassLaplace:
         derivs = _Hill(problem).log_prob(f)
         correction = class_gram(problem).sites(-derivs.d2)
         value = psi(derivs, state.alpha, f) - 0.5 * correction.log_det
+        info = replace(info, **problem.matrix.stated)
         solution = Solution(self.name, state.alpha, correction, Evidence(value, "laplace"), None, info)
         require_known_determinant(solution, correction.rounding)
         mean_error = self._mean_error(problem, correction, derivs.d1 - state.alpha)

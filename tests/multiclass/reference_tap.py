@@ -40,7 +40,6 @@ from bayesgp_mf.multiclass.class_gram import case_covariances, class_gram
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
 from bayesgp_mf.multiclass.response import without_own_site
 from bayesgp_mf.multiclass.star_tap import (
-    DAMPING,
     cavity_predictions,
     check_variances,
     rough_then_fine,
@@ -48,6 +47,9 @@ from bayesgp_mf.multiclass.star_tap import (
 from bayesgp_mf.solvers.driver import fixed_point, require_solved
 from bayesgp_mf.types import Array
 from tests.multiclass.block_correction import BlockCorrection
+
+DAMPING = 0.5
+"""Part of a step that is taken."""
 
 PEAK = 5
 """Matrices of (C - 1) n rows alive at once."""
