@@ -67,17 +67,24 @@ class ClassCorrection(Correction, Protocol):
     def blocks(self, cross: Array) -> Array:
         """Return k_c' R_cd k_d ``(m, C, C)`` of each new case, for ``cross (n, m)`` or ``(C, n, m)``."""
 
-    def own_blocks(self) -> Array:
-        """Return what `blocks` does of the training cases, ``(n, C, C)``."""
-
-    def class_block(self, c: int) -> Array:
-        """Return the block R_cc ``(n, n)``."""
-
     def noise(self, scores: Array) -> Array:
         """Return R e ``(..., n, C)`` for standard normal ``scores``, where e has the covariance of the sites."""
 
     def site_precision(self) -> Array:
         """Return W ``(n, C, C)``."""
+
+
+@runtime_checkable
+class StarCorrection(ClassCorrection, Protocol):
+    """What a method asks of R for sites diag(w_i) - w_i w_i' / sum(w_i)."""
+
+    @property
+    def site_weight(self) -> Array:
+        """The weights w >= 0 ``(n, C)``."""
+
+    @property
+    def rounding(self) -> float:
+        """By how much rounding moves `log_det`, in nats."""
 
 
 class _Blocks(NamedTuple):
@@ -228,14 +235,3 @@ class SoftmaxCorrection:
     def site_precision(self) -> Array:
         """Return W ``(n, C, C)``."""
         return star_precision(self.site_weight)
-
-
-def explicit_gradient(correction: ClassCorrection, alpha: Array, gram: Array) -> Array:
-    """Return (alpha_c alpha_c' - R_cc)/2 for each class ``(C, n, n)``, or their sum ``(n, n)`` where they share K."""
-    result = np.zeros_like(gram)
-    for c, weights in enumerate(alpha.T):
-        part = of_class(result, c)
-        part += np.outer(weights, weights)
-        part -= correction.class_block(c)
-    result *= 0.5
-    return result
