@@ -110,7 +110,7 @@ class DenseGram:
     def coarser(self, left_out: Callable[[], float], most: float, *, started: bool) -> InducingGram | None:
         """Return the matrix on some of its cases, always the same at random; None where the whole is soon solved."""
         n = self.entries.shape[-1]
-        if started or n < LEAST or self.entries.ndim > 2:
+        if started or n < LEAST:
             return None
         try:
             return from_columns(self.entries, np.random.default_rng(0).choice(n, n // PART, replace=False))

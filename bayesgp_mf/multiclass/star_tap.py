@@ -31,7 +31,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from bayesgp_mf.errors import NotPositiveDefiniteError, Status
+from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, ClassLeaveOneOut, Control, Evidence, Info, Solution
 from bayesgp_mf.inference.solver import GramGradient, Traits
@@ -115,8 +115,7 @@ class StarTap:
         check_variances(problem)
         iterate = partial(_iterate, problem)
         if start is None:
-            first = self._on_coarser(problem, control, points) or self._first(problem)
-            state, info = rough_then_fine(iterate, first, control, points)
+            state, info = rough_then_fine(iterate, self._first(problem), control, points)
         else:
             start.check_start(problem.n, problem.n_classes)
             state, info = iterate(_sites_of(problem, start), control, points)
@@ -160,20 +159,6 @@ class StarTap:
         mean, covariance = np.zeros_like(prior), prior[:, :, None] * np.eye(problem.n_classes)
         found = _sites_at(problem, mean, covariance, FEWEST)
         return State(found.weight, _shift(found.weight, mean, covariance, found))
-
-    def _on_coarser(self, problem: Problem, control: Control, points: int | None) -> State | None:
-        """Return the sites of a solution nearby, whose steps cost a part of the full ones; None where there is none."""
-        # of the columns of a root of low rank none is left out
-        fewer = problem.matrix.coarser(lambda: 0.0, 1.0, started=False)
-        if fewer is None:
-            return None
-        rough = replace(control, tolerance=max(ROUGH, control.tolerance), progress=False)
-        nearby = Problem(fewer, problem.t, problem.likelihood)
-        try:
-            state, info = rough_then_fine(partial(_iterate, nearby), self._first(nearby), rough, points)
-        except NotPositiveDefiniteError:
-            return None
-        return state if info.status is Status.CONVERGED else None
 
     def _finish(self, problem: Problem, state: State, info: Info, points: int | None) -> Solution:
         alpha, correction, (mean, covariance, sigma, log_det_own) = _posterior(problem, state)

@@ -253,7 +253,7 @@ def fit(
         raise ValueError("the table has no parts.")
     if likelihood.targets == "classes":
         raise ValueError(
-            f"a table in parts has two classes or real targets, and {type(likelihood).__name__} is for several. Use "
+            f"a table in parts has two classes or real targets, and {type(likelihood).__name__} several classes. Use "
             "fit(X, y, ..., inducing=...) with arrays that fit into memory."
         )
     check_inducing(likelihood, tap)
