@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         hyper,
         kernels,
         likelihoods,
-        one_vs_rest,
         online,
         plots,
         pymc,
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
         sklearn,
         streams,
     )
+    from bayesgp_mf.container.classifiers import classifier
     from bayesgp_mf.container.frames import to_frame
     from bayesgp_mf.container.loo import loo
     from bayesgp_mf.diagnostics.compare import compare
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         Step,
         StudentT,
     )
+    from bayesgp_mf.likelihoods.one_vs_rest import OneVsRest
     from bayesgp_mf.methods import solve
     from bayesgp_mf.processes.single import Posterior
 
@@ -68,6 +69,7 @@ __all__ = [
     "Logit",
     "NegativeBinomial",
     "NotPositiveDefiniteError",
+    "OneVsRest",
     "Ordinal",
     "Poisson",
     "Posterior",
@@ -79,6 +81,7 @@ __all__ = [
     "Step",
     "StudentT",
     "UndefinedQuantityError",
+    "classifier",
     "compare",
     "datasets",
     "diagnostics",
@@ -87,7 +90,6 @@ __all__ = [
     "kernels",
     "likelihoods",
     "loo",
-    "one_vs_rest",
     "online",
     "plots",
     "posterior",
@@ -106,7 +108,6 @@ _SUBPACKAGES = {
     "hyper",
     "kernels",
     "likelihoods",
-    "one_vs_rest",
     "online",
     "plots",
     "pymc",
@@ -115,6 +116,7 @@ _SUBPACKAGES = {
     "streams",
 }
 _HOMES = {
+    "container.classifiers": ("classifier",),
     "container.frames": ("to_frame",),
     "container.loo": ("loo",),
     "diagnostics.compare": ("compare",),
@@ -140,6 +142,7 @@ _HOMES = {
         "Step",
         "StudentT",
     ),
+    "likelihoods.one_vs_rest": ("OneVsRest",),
     "methods": ("solve",),
     "processes.single": ("Posterior",),
     "inference.inducing": ("Inducing",),
