@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +9,13 @@ import numpy as np
 
 from bayesgp_mf.container.classifiers import side_by_side
 from bayesgp_mf.container.groups import get_group
+from bayesgp_mf.container.held import not_held
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.fitting import fit as fit_two_classes
 from bayesgp_mf.fitting import posterior
 from bayesgp_mf.hyper import Prior
 from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.inputs import (
-    as_kernel,
     as_names,
     as_pandas,
     check_all_same_cases,
@@ -68,7 +67,9 @@ def fit(
     check_all_same_cases(X=table, y=y, weights=weights)
     check_flags(progress=progress)
     if positive is not None:
-        raise ValueError("positive says which of two classes is the positive one: with OneVsRest each is. Leave it out.")
+        raise ValueError(
+            "positive says which of two classes is the positive one: with OneVsRest each is. Leave it out."
+        )
     if offset is not None:
         raise UndefinedQuantityError(
             "an offset goes with one latent value for each case, and OneVsRest has one for each class. Leave it out."
@@ -107,22 +108,15 @@ def fit(
                 raise
             given = {"kernel": kernels[c], "likelihood": likelihoods[c], "method": solver}
             each.append(one)
-            classifiers.append(posterior(one, **_not_held(one, given)))
+            classifiers.append(posterior(one, **not_held(get_group(one, "fit"), given)))
             advance(name)
     return side_by_side(each, OneVsRestPosterior(names, tuple(classifiers)), rng)
-
-
-def _not_held(idata: Container, given: dict[str, Any]) -> dict[str, Any]:
-    """Return what a container does not hold, of what was given."""
-    attrs = get_group(idata, "fit").attrs
-    said = {"kernel": "kernel", "likelihood": "likelihood", "method": "solver"}
-    return {name: given[name] for name, attribute in said.items() if "program" in json.loads(attrs[attribute])}
 
 
 def __getattr__(name: str) -> Any:
     if name == "fit_one_vs_rest":
         raise ImportError(
-            "fit_one_vs_rest is gone: use bayesgp_mf.fit(X, y, kernel, bayesgp_mf.OneVsRest(bayesgp_mf.Logit())), which "
-            "returns a container, and bayesgp_mf.predict."
+            "fit_one_vs_rest is gone: use bayesgp_mf.fit(X, y, kernel, bayesgp_mf.OneVsRest(bayesgp_mf.Logit())), "
+            "which returns a container, and bayesgp_mf.predict."
         )
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

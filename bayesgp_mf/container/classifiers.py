@@ -171,7 +171,7 @@ def _if_asked(each: Sequence[Container], what: str, given: Sequence[Any]) -> Seq
 
 def _cut_out(groups: dict[str, xr.Dataset], c: int, name: str) -> Container:
     """Return the container of one class, by its number and name."""
-    found = {group: _of_class(groups[group], c) for group in _OF_EACH}
+    found = {group: _contiguous(_of_class(groups[group], c)) for group in _OF_EACH}
     differing: dict[str, Any] = json.loads(groups["fit"].attrs[CLASSIFIERS])[c]
     attrs = {**groups["fit"].attrs, **differing}
     kept = {key: value for key, value in attrs.items() if value is not None and key not in (CLASSIFIERS, ATTRIBUTE)}
@@ -216,6 +216,12 @@ def _of_class(dataset: xr.Dataset, c: int) -> xr.Dataset:
     return found.drop_vars(unused).rename({name: name.removeprefix(prefix) for name in there})
 
 
+def _contiguous(dataset: xr.Dataset) -> xr.Dataset:
+    """Return the same with arrays as they were before they stood side by side: of others BLAS sums in another order."""
+    found = {name: each.copy(data=np.array(each.values, order="C")) for name, each in dataset.data_vars.items()}
+    return dataset.assign(found)
+
+
 def _are_alike(first: xr.DataArray, other: xr.DataArray) -> bool:
     """Tell whether two arrays have one shape, one kind of entries, and the same coordinates."""
     same = first.dims == other.dims and first.shape == other.shape and first.dtype == other.dtype
@@ -240,14 +246,14 @@ def _is_own(name: str) -> bool:
 
 
 def _sealed_nodes(stats: xr.Dataset) -> xr.Dataset:
-    """Return the statistics of draws with a checksum of which setting each draw is of, in all classifiers that say it."""
+    """Return the statistics of draws with a checksum of which setting each draw is of, where that is said."""
     for name in [name for name in stats if name == "node" or str(name).endswith("_node")]:
         stats[name].attrs = sealed(stats[name].values)
     return stats
 
 
 def _attributes(fits: Sequence[xr.Dataset], names: Sequence[str]) -> dict[str, Any]:
-    """Return the attributes of the group ``fit`` of all classifiers, and in one of them what differs from class to class."""
+    """Return the attributes of the group ``fit``; one of them says what differs from class to class."""
     common = {
         key: value
         for key, value in fits[0].attrs.items()

@@ -219,7 +219,9 @@ def _sentence(table: pd.DataFrame) -> str:
     said = []
     if len(known) < len(table):
         missing = ", ".join(table.index[table["evidence_kind"] == "none"])
-        said.append(f"There is no evidence of {missing}: an average over hyperparameters, or one class against the rest.")
+        said.append(
+            f"There is no evidence of {missing}: an average over hyperparameters, or one class against the rest."
+        )
     if len(kinds) > 1:
         of = "; ".join(f"{name}: {_WORDS[kind]}" for name, kind in known["evidence_kind"].items())
         said.append(f"These log evidences are of kinds that cannot be compared ({of}).")

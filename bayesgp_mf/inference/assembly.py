@@ -116,7 +116,7 @@ def check_inducing(likelihood: Likelihood, solver: Solver) -> None:
     if likelihood.targets == "classes":
         raise ValueError(
             f"inducing is not there for several classes ({name}), which need the dense Gram matrix. Leave it out, or "
-            "fit each class against the rest: bayesgp_mf.one_vs_rest.fit_one_vs_rest(..., inducing=...)."
+            "fit each class against the rest: likelihood=bgp.OneVsRest(...)."
         )
     if likelihood.forbids:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What is given of all classifiers of one class against the rest, or of each: kernels, priors, bounds, what is fixed."""
+"""What is given of all classifiers of one class against the rest, or of each: kernels, priors, bounds, fixed names."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def kernels_of_classes(kernel: Any, n_classes: int) -> tuple[Any, ...]:
         return (kernel,) * n_classes
     if len(kernel.parts) != n_classes:
         raise ValueError(
-            f"kernel is PerClass with {len(kernel.parts)} kernels, and there are {n_classes} classes. Give one for each "
-            "class, or a single kernel from which all classifiers start."
+            f"kernel is PerClass with {len(kernel.parts)} kernels, and there are {n_classes} classes. Give one for "
+            "each class, or a single kernel from which all classifiers start."
         )
     return tuple(kernel.parts)
 
@@ -56,7 +56,8 @@ def _names_of_class(argument: str, given: Collection[str], c: int, n_classes: in
             of_all[name] = name
         elif int(found[1]) >= n_classes:
             raise ValueError(
-                f"{argument} has {name!r}, and there are {n_classes} classes: the last is class{n_classes - 1}_{found[2]}."
+                f"{argument} has {name!r}, and there are {n_classes} classes: that of the last is "
+                f"class{n_classes - 1}_{found[2]}."
             )
         elif int(found[1]) == c:
             own[found[2]] = name

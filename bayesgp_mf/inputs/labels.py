@@ -264,8 +264,8 @@ def _check_some_classes(classes: Sequence[Any], likelihood: str) -> None:
         )
     if len(classes) > 10 and _are_real(classes):
         raise ValueError(
-            f"y must hold classes for {likelihood}, got {len(classes)} distinct real numbers. Bin them into classes, or "
-            "regress on them with likelihood=bgp.likelihoods.Gaussian(noise_variance)."
+            f"y must hold classes for {likelihood}, got {len(classes)} distinct real numbers. Bin them into classes, "
+            "or regress on them with likelihood=bgp.likelihoods.Gaussian(noise_variance)."
         )
 
 

@@ -12,7 +12,7 @@ classifiers have.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from bayesgp_mf.likelihoods.base import Likelihood
@@ -52,7 +52,7 @@ class OneVsRest:
     (16, 6)
     """
 
-    likelihood: Likelihood | Sequence[Likelihood] = Logit()
+    likelihood: Likelihood | Sequence[Likelihood] = field(default_factory=Logit)
     classes: tuple[Any, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -61,7 +61,7 @@ class OneVsRest:
         for one in each:
             if isinstance(one, type) or getattr(one, "targets", None) != "binary":
                 raise ValueError(
-                    f"likelihood must be one of two classes, such as Logit() or Probit(), got {one!r}: every classifier "
+                    f"likelihood must be one of two classes, such as Logit() or Probit(), got {one!r}: each classifier "
                     "tells one class from the rest. Give one for all classes, or a sequence of one for each."
                 )
         object.__setattr__(self, "likelihood", each if several else self.likelihood)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import overload
 
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import asked_of_new_cases, of_new_cases
@@ -17,6 +18,14 @@ _ADVICE = {
     "offset": "this fit has no offset. Leave it out, or fit with one, fit(..., offset=np.zeros(n))",
     "trials": "trials are those of likelihoods.Binomial, and this fit has another likelihood. Leave them out",
 }
+
+
+@overload
+def with_new_cases(process: Process | Mixture, given: Mapping[str, Array]) -> Process | Mixture: ...
+
+
+@overload
+def with_new_cases(process: OneVsRestPosterior, given: Mapping[str, Array]) -> OneVsRestPosterior: ...
 
 
 def with_new_cases(

@@ -163,7 +163,8 @@ class OneVsRestPosterior:
     @cached_property
     def codes(self) -> Array:
         """Codes ``(n,)`` of the classes of the training cases, 0 to C - 1."""
-        return np.argmax(self._of_each(lambda classifier: classifier.problem.t), axis=1).astype(np.float64)
+        t = self._of_each(lambda classifier: classifier.problem.t)
+        return np.asarray(np.argmax(t, axis=1), dtype=np.float64)
 
     def new_inputs(self, X_new: ArrayLike) -> Array:
         """Return new inputs as an array ``(m, d)``, or raise a ValueError that says why they do not fit the others."""
