@@ -13,7 +13,7 @@ from scipy import sparse
 import bayesgp_mf as bgp
 from bayesgp_mf.inputs import encode_targets
 from bayesgp_mf.likelihoods import Gaussian
-from tests.inputs.cases import KERNEL, SOFTMAX, X, Y, class_names, quick
+from tests.inputs.cases import SOFTMAX, X, Y, class_names, quick
 
 
 class Bare:

@@ -12,7 +12,7 @@ from bayesgp_mf.hyper import Integrate, LogNormal
 from bayesgp_mf.inputs import as_inputs
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import MulticlassPosterior
-from tests.inputs.cases import FRAME, KERNEL, SOFTMAX, X, Y, quick
+from tests.inputs.cases import FRAME, SOFTMAX, X, Y, quick
 
 LETTERS = list("uv") * 6
 
@@ -139,7 +139,7 @@ def test_without_names_at_the_fit_any_are_taken():
 
 
 def test_classifiers_against_the_rest_know_the_names():
-    result = bgp.posterior(quick(y=THREE, likelihood=bgp.OneVsRest()))
+    result = bgp.posterior(quick(X=FRAME, y=THREE, likelihood=bgp.OneVsRest()))
     with pytest.raises(ValueError, match=r"X_new has columns .* but the model was fitted to"):
         result.predict_proba(FRAME[["weight", "height"]])
 
