@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from bayesgp_mf.likelihoods import (
         Binomial,
         Logit,
+        MultinomialProbit,
         NegativeBinomial,
         Ordinal,
         Poisson,
@@ -67,6 +68,7 @@ __all__ = [
     "InconsistentDataError",
     "Inducing",
     "Logit",
+    "MultinomialProbit",
     "NegativeBinomial",
     "NotPositiveDefiniteError",
     "OneVsRest",
@@ -134,6 +136,7 @@ _HOMES = {
     "likelihoods": (
         "Binomial",
         "Logit",
+        "MultinomialProbit",
         "NegativeBinomial",
         "Ordinal",
         "Poisson",

@@ -53,6 +53,12 @@ class OwnProbit:
         return getattr(bgp.Probit(self.noise_variance), name)
 
 
+def estimate_of(idata, **options):
+    """Return elpd and p of either generation of ArviZ."""
+    found = bgp.loo(idata, **options)
+    return (found.elpd, found.p) if hasattr(found, "elpd") else (found["elpd_loo"], found["p_loo"])
+
+
 def same_numbers(first, second, names, **tolerance):
     for name in names:
         np.testing.assert_allclose(first[name].values, second[name].values, err_msg=str(name), **tolerance)
@@ -72,12 +78,7 @@ def test_a_classifier_is_the_fit_of_two_classes(method, likelihood):
         assert expected == {key: one["fit"].attrs[key] for key in expected}
         assert json.loads(one["fit"].attrs["class_names"]) == [f"not {name}", name]
         np.testing.assert_array_equal(p_of(one), p_of(alone))
-        np.testing.assert_array_equal(bgp.loo(one)["p_loo" if "p_loo" in bgp.loo(one) else "p"], _p_loo(alone))
-
-
-def _p_loo(idata):
-    estimate = bgp.loo(idata)
-    return estimate["p_loo" if "p_loo" in estimate else "p"]
+        assert estimate_of(one) == estimate_of(alone)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -121,10 +122,9 @@ def test_leave_one_out_is_that_of_the_cavities_divided_by_the_sum():
     refit = bgp.predict(fit(X[others], Y[others]), X[i : i + 1], draws=False)["predictions"]["p"][0]
     np.testing.assert_allclose(loo.probability[i], refit, atol=0.02)
     assert np.abs(loo.probability[i] - bgp.posterior(idata).predict_proba(X[i : i + 1])[0]).max() > 0.02
-    estimate = bgp.loo(idata)
-    elpd = estimate["elpd_loo" if "elpd_loo" in estimate else "elpd"]
-    assert float(elpd) == pytest.approx(float(idata["fit"]["loo_i"].sum()))
-    assert 0.0 < float(_p_loo(idata)) < 30.0
+    elpd, p = estimate_of(idata)
+    assert elpd == pytest.approx(float(idata["fit"]["loo_i"].sum()))
+    assert 0.0 < p < 30.0
 
 
 def test_a_case_of_weight_two_is_there_twice():
@@ -158,9 +158,8 @@ def test_corrected_probabilities_are_those_of_the_classifiers():
     assert np.abs(p - p_of(idata)).max() > 1e-5
     own = [bgp.posterior(bgp.classifier(idata, name)).corrected_loo for name in NAMES]
     q = np.where(Y[:, None] == NAMES, np.exp(np.transpose(own)), 1.0 - np.exp(np.transpose(own)))
-    corrected = bgp.loo(idata, corrected=True)
-    elpd = corrected["elpd_loo" if "elpd_loo" in corrected else "elpd"]
-    assert float(elpd) == pytest.approx(np.sum(np.log((q / q.sum(axis=1, keepdims=True))[Y[:, None] == NAMES])))
+    elpd, _ = estimate_of(idata, corrected=True)
+    assert elpd == pytest.approx(np.sum(np.log((q / q.sum(axis=1, keepdims=True))[Y[:, None] == NAMES])))
 
 
 def test_draws_come_from_what_is_said():
@@ -238,7 +237,7 @@ def test_a_kernel_for_each_class_and_what_is_said_of_one_class():
     assert float(idata["fit"]["class2_bias_variance"]) == 2.0
 
 
-@pytest.mark.parametrize("hyper", ["integrate", "surrogate", "hmc"])
+@pytest.mark.parametrize("hyper", ["integrate", "hmc"])
 def test_averages_over_hyperparameters_of_each_class(hyper, tmp_path):
     options = {"hyper": hyper, "priors": PRIORS, "draws": 10, "chains": 2}
     if hyper == "hmc":
@@ -314,7 +313,7 @@ def test_a_file_gives_the_same_bytes(tmp_path):
         xr.testing.assert_identical(get_group(again, group).load(), get_group(idata, group))
     bgp.predict(again, NEW, random_seed=2)
     xr.testing.assert_identical(get_group(again, "predictions"), get_group(idata, "predictions"))
-    assert _p_loo(again) == _p_loo(idata)
+    assert estimate_of(again) == estimate_of(idata)
     assert bgp.diagnostics.quality(again) == bgp.diagnostics.quality(idata)
     twice = fit(hyper=Evidence(1), priors=PRIORS)
     for group in ("fit", "posterior", "posterior_predictive", "sample_stats"):

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bayesgp_mf.likelihoods.base import Likelihood
+from bayesgp_mf.likelihoods.class_names import checked_classes
 from bayesgp_mf.likelihoods.logit import Logit
-from bayesgp_mf.likelihoods.softmax import Softmax
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,10 @@ class OneVsRest:
                     "tells one class from the rest. Give one for all classes, or a sequence of one for each."
                 )
         object.__setattr__(self, "likelihood", each if several else self.likelihood)
-        object.__setattr__(self, "classes", Softmax(self.classes).classes)  # which says what classes may be
-        if several and self.classes is not None:
-            self.of_each_class(len(self.classes))
+        if self.classes is None:
+            return
+        object.__setattr__(self, "classes", checked_classes(self.classes))
+        self.of_each_class(len(self.classes))
 
     def of_each_class(self, n_classes: int) -> tuple[Likelihood, ...]:
         """Return the likelihood of each of C classifiers, or raise a ValueError if there are not as many."""
