@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesgp_mf.container.classifiers import side_by_side
+from bayesgp_mf.container.classifiers import check_held_together, side_by_side
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.container.held import not_held
 from bayesgp_mf.errors import UndefinedQuantityError
@@ -16,16 +16,20 @@ from bayesgp_mf.fitting import posterior
 from bayesgp_mf.hyper import Prior
 from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.inputs import (
+    as_inputs_of,
+    as_kernel,
     as_names,
     as_pandas,
     check_all_same_cases,
     check_flags,
     encode_classes,
+    feature_names,
     kernels_of_classes,
     mapping_of_class,
     names_of_class,
 )
 from bayesgp_mf.likelihoods.one_vs_rest import OneVsRest
+from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.methods import MethodName, get_method
 from bayesgp_mf.processes.one_vs_rest import OneVsRestPosterior
 from bayesgp_mf.progress import progress_bar
@@ -74,7 +78,9 @@ def fit(
         raise UndefinedQuantityError(
             "an offset goes with one latent value for each case, and OneVsRest has one for each class. Leave it out."
         )
-    t, names = encode_classes(y, np.shape(y)[0] if np.ndim(y) else 0, "OneVsRest", likelihood.classes)
+    made = as_kernel(kernel, tuned=options.get("hyper") is not None).with_column_names(feature_names("X", table))
+    n = as_inputs_of(made, table)[0].shape[0]
+    t, names = encode_classes(y, n, "OneVsRest", likelihood.classes)
     missing = [name for c, name in enumerate(names) if not np.any(t == c)]
     if missing:
         raise ValueError(f"OneVsRest needs a case of every class, and there is none of {missing}. Leave those out.")
@@ -86,7 +92,10 @@ def fit(
         )
     kernels, rng, fixed = kernels_of_classes(kernel, len(names)), as_generator(random_seed), as_names("fixed", fixed)
     each, classifiers = list[Any](), list[Any]()
-    with progress_bar("one class against the rest", total=len(names), enabled=progress) as advance:
+    with (
+        one_thread_if_small(n),
+        progress_bar("one class against the rest", total=len(names), enabled=progress) as advance,
+    ):
         for c, name in enumerate(names):
             try:
                 one = fit_two_classes(
@@ -109,8 +118,9 @@ def fit(
             given = {"kernel": kernels[c], "likelihood": likelihoods[c], "method": solver}
             each.append(one)
             classifiers.append(posterior(one, **not_held(get_group(one, "fit"), given)))
+            check_held_together([get_group(one, "fit")], len(names))
             advance(name)
-    return side_by_side(each, OneVsRestPosterior(names, tuple(classifiers)), rng)
+        return side_by_side(each, OneVsRestPosterior(names, tuple(classifiers)), rng)
 
 
 def __getattr__(name: str) -> Any:

@@ -27,6 +27,7 @@ from bayesgp_mf.container.read import fit_group, from_container, is_one_vs_rest
 from bayesgp_mf.errors import Status
 from bayesgp_mf.inputs import kernels_of_classes
 from bayesgp_mf.likelihoods.one_vs_rest import OneVsRest
+from bayesgp_mf.matrices.memory import check_memory
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.one_vs_rest import OneVsRestPosterior, draw_codes
 from bayesgp_mf.processes.several_classes import Process
@@ -156,11 +157,22 @@ def posterior_of(
     if not is_one_vs_rest(fit_group(idata)):
         return from_container(idata, kernel, likelihood, method)
     each = classifiers(idata)
+    check_held_together([get_group(one, "fit") for one in each])
     names = tuple(json.loads(get_group(idata, "fit").attrs["class_names"]))
     kernels = [None] * len(each) if kernel is None else kernels_of_classes(kernel, len(each))
     likelihoods = likelihood.of_each_class(len(each)) if isinstance(likelihood, OneVsRest) else [likelihood] * len(each)
     given = zip(each, _if_asked(each, "kernel", kernels), _if_asked(each, "likelihood", likelihoods), strict=True)
     return OneVsRestPosterior(names, tuple(from_container(*one, method) for one in given))
+
+
+def check_held_together(fits: Sequence[xr.Dataset], times: int = 1) -> None:
+    """Raise a MemoryError if the posteriors of fits, so many times, would not fit into this machine together."""
+    if any("inducing" in fit.sizes for fit in fits):  # whose roots are kept only where they fit
+        return
+    settings = sum(fit.sizes["node"] if "node_weight" in fit else 1 for fit in fits)
+    ranks = [fit.sizes.get("rank") for fit in fits]
+    largest = None if None in ranks else max(rank for rank in ranks if rank is not None)
+    check_memory(fits[0].sizes["obs_id"], times * settings, largest)
 
 
 def _if_asked(each: Sequence[Container], what: str, given: Sequence[Any]) -> Sequence[Any]:

@@ -75,8 +75,9 @@ def check_joint(fit: xr.Dataset, what: str) -> None:
     if is_one_vs_rest(fit):
         first = json.loads(fit.attrs["class_names"])[0]
         raise UndefinedQuantityError(
-            f"one-vs-rest has a classifier for each class and no joint model, which {what} would be of. Ask one of "
-            f"them, bgp.classifier(idata, {first!r}), or fit with likelihood=bgp.Softmax()."
+            f"one-vs-rest has a classifier for each class and no joint model, and {what} "
+            f"would be that of one. Ask one of them, bgp.classifier(idata, {first!r}), or fit with "
+            "likelihood=bgp.Softmax()."
         )
 
 
@@ -95,7 +96,7 @@ def from_container(
     UndefinedQuantityError if there is no joint posterior, as of one class against the rest.
     """
     fit = fit_group(idata)
-    check_joint(fit, "this")
+    check_joint(fit, "the posterior that is asked for")
     if is_in_parts(fit):
         return read_parts(idata, fit, kernel, likelihood, method)
     with refused_as(DAMAGED):
