@@ -237,6 +237,15 @@ def test_a_kernel_for_each_class_and_what_is_said_of_one_class():
     assert float(idata["fit"]["class2_bias_variance"]) == 2.0
 
 
+def test_what_is_said_of_one_class_comes_before_what_is_said_of_all():
+    bounds = {"class1_lengthscale": (0.999, 1.001), "lengthscale": (0.2, 5.0)}
+    with pytest.warns(bgp.BoundWarning, match="lengthscale"):
+        idata = fit(hyper=Evidence(1), priors=PRIORS, bounds=bounds, fixed={"class2_variance"})
+    is_near = np.abs(idata["fit"]["lengthscale"] - 1.0) < 0.0011
+    assert is_near.values.tolist() == [False, True, False]
+    assert (idata["fit"]["variance"] == 3.0).values.tolist() == [False, False, True]
+
+
 @pytest.mark.parametrize("hyper", ["integrate", "hmc"])
 def test_averages_over_hyperparameters_of_each_class(hyper, tmp_path):
     options = {"hyper": hyper, "priors": PRIORS, "draws": 10, "chains": 2}
@@ -258,8 +267,14 @@ def test_averages_over_hyperparameters_of_each_class(hyper, tmp_path):
     first = bgp.classifier(idata, "p")
     alone = fit(y=Y == "p", likelihood=bgp.Logit(), **options)  # the first begins with the same random numbers
     np.testing.assert_allclose(p_of(first), p_of(alone), rtol=1e-12)
-    again = az.from_netcdf(idata.to_netcdf(tmp_path / "fit.nc") or tmp_path / "fit.nc")
+    idata.to_netcdf(tmp_path / "fit.nc")
+    again = az.from_netcdf(tmp_path / "fit.nc")
     np.testing.assert_array_equal(p_of(again), p_of(idata))
+    again["sample_stats"]["node"].load()
+    node = again["sample_stats"]["node"].values
+    node[0, 0, 1] = (node[0, 0, 1] + 1) % parts[1]
+    with pytest.raises(ValueError, match="node in the group sample_stats was changed"):
+        bgp.predict(again, NEW)
 
 
 def test_an_average_that_ends_with_one_kernel_stands_beside_one_of_several():

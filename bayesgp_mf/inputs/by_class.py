@@ -28,8 +28,12 @@ def kernels_of_classes(kernel: Any, n_classes: int) -> tuple[Any, ...]:
     return tuple(kernel.parts)
 
 
-def mapping_of_class(argument: str, given: Mapping[str, T] | None, c: int, n_classes: int) -> Mapping[str, T] | None:
+def mapping_of_class(
+    argument: str, given: Mapping[str, T] | None, c: int, n_classes: int, fixed: Collection[str] = ()
+) -> Mapping[str, T] | None:
     """Return the priors or bounds of one class: those of all, and its own, such as ``class0_lengthscale``.
+
+    What is said of all does not concern a parameter that is ``fixed`` for this class alone.
 
     Raises
     ------
@@ -39,7 +43,7 @@ def mapping_of_class(argument: str, given: Mapping[str, T] | None, c: int, n_cla
     if not isinstance(given, Mapping):
         return given  # for `fit` to refuse
     names = _names_of_class(argument, given, c, n_classes)
-    return {own: given[name] for own, name in names.items()}
+    return {own: given[name] for own, name in names.items() if name != own or f"class{c}_{own}" not in fixed}
 
 
 def names_of_class(argument: str, given: Collection[str], c: int, n_classes: int) -> Collection[str]:
