@@ -21,13 +21,6 @@ def test_every_public_name_is_there_and_documented():
     assert len(packages) <= 12
 
 
-def test_a_module_that_messages_name_is_reached_from_the_package_alone():
-    code = "import bayesgp_mf; print(bayesgp_mf.one_vs_rest.fit_one_vs_rest.__name__)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split() == [
-        "fit_one_vs_rest"
-    ]
-
-
 def test_functions_are_not_shadowed_by_modules():
     assert all(callable(getattr(bgp, name)) for name in ("fit", "predict", "solve", "loo", "posterior"))
 

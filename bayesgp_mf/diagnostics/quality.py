@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
 
+from bayesgp_mf.container.classifiers import classifiers
 from bayesgp_mf.container.groups import Container, get_group, group_names
 from bayesgp_mf.container.layout import CASES
 from bayesgp_mf.container.parts import is_in_parts
-from bayesgp_mf.container.quality import Quality, quality_of_fit
-from bayesgp_mf.container.read import fit_group, has_random_kernels
+from bayesgp_mf.container.quality import Quality, QualityOfEach, quality_of_fit
+from bayesgp_mf.container.read import fit_group, has_random_kernels, is_one_vs_rest
 from bayesgp_mf.diagnostics.importance import importance
 from bayesgp_mf.pareto import FEWEST_WEIGHTS
 
@@ -18,7 +20,7 @@ MOST_VALUES = 10**7
 """Drawn latent values up to which they are weighed as well, in less than a second."""
 
 
-def quality(idata: Container) -> Quality:
+def quality(idata: Container) -> Quality | QualityOfEach:
     r"""Say what of a fit may be trusted, to how much, and what to do if that is not enough.
 
     By what the second-order correction of TAP's log evidence adds and what it leaves [1]_, the Pareto k-hat of the
@@ -37,10 +39,11 @@ def quality(idata: Container) -> Quality:
 
     Returns
     -------
-    Quality
+    Quality or QualityOfEach
         The numbers, ``verdict``, a word, and ``sentence``; ``print`` shows them. ``good``: the log evidence is within
         0.1 nats without its correction and probabilities within 0.02; ``off``: beyond 0.25 nats or 0.05; ``fair``
-        between them. ``exact``, ``unsolved``, and ``unknown`` where the method does not say what it leaves out.
+        between them. ``exact``, ``unsolved``, and ``unknown`` where the method does not say what it leaves out. Of one
+        class against the rest the same of each classifier, by class, with the verdict of the worst.
 
     Raises
     ------
@@ -72,6 +75,14 @@ def quality(idata: Container) -> Quality:
     >>> bgp.diagnostics.quality(step).verdict
     'off'
     """
+    fit = fit_group(idata)
+    if not is_one_vs_rest(fit):
+        return _quality(idata)
+    names = json.loads(fit.attrs["class_names"])
+    return QualityOfEach({name: _quality(one) for name, one in zip(names, classifiers(idata), strict=True)})
+
+
+def _quality(idata: Container) -> Quality:
     fit = fit_group(idata)
     if is_in_parts(fit):
         return quality_of_fit(fit, int(fit.attrs[CASES]), in_parts=True)

@@ -17,7 +17,6 @@ from bayesgp_mf.likelihoods.optional import parameters
 from bayesgp_mf.processes.correctable import correctable
 from bayesgp_mf.processes.corrected import CorrectedProba, together
 from bayesgp_mf.processes.several_classes import Process
-from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.types import Array
 
 SHOWN = 6
@@ -210,9 +209,3 @@ class Mixture:
                 mean = mean + (weight / total) * change
                 spread = spread + weight * (variance + change * (here - mean))
         return mean, spread / total
-
-
-def with_corrections(process: Process | Mixture) -> Posterior | Mixture:
-    """Return a process whose predictions can be corrected, or raise a ValueError that says what to do."""
-    found = correctable(process.parts)
-    return process if isinstance(process, Mixture) else found[0]

@@ -21,7 +21,6 @@ from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.kernels import Gaussian, Kernel, PerClass
 from bayesgp_mf.likelihoods.softmax_tilted import tilted_probabilities
 from bayesgp_mf.methods import MULTICLASS, get_method
-from bayesgp_mf.one_vs_rest import fit_one_vs_rest
 from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.seam import backend
 from bayesgp_mf.types import Array
@@ -119,10 +118,9 @@ def sampled_probabilities(fold: Fold, kernel: Kernel, seed: int) -> tuple[Array,
 def one_vs_rest(fold: Fold) -> Array:
     """Return what binary TAP says, a classifier with hyperparameters of its own for each class."""
     kernel = start(fold, shared=True)
-    result = fit_one_vs_rest(
-        fold.X, fold.y, kernel, hyper=Evidence(1), priors=priors(kernel), random_seed=0, progress=False
-    )
-    return result.predict_proba(fold.X_test)
+    search = {"hyper": Evidence(1), "priors": priors(kernel), "random_seed": 0}
+    idata = bgp.fit(fold.X, fold.y, kernel, bgp.OneVsRest(), draws=1, chains=1, progress=False, **search)
+    return bgp.posterior(idata).predict_proba(fold.X_test)
 
 
 class AllFolds(NamedTuple):
