@@ -168,7 +168,7 @@ def fixed(split: Split, **options: Any) -> Callable[[Array], Array]:
         split.X,
         split.codes,
         DRAWN,
-        bgp.Softmax(),
+        bgp.MultinomialProbit(),
         method="tap",
         **options,
         draws=1,
@@ -188,7 +188,7 @@ PROBIT, LAPLACE, REST, LOGISTIC = (
 LARGE, INDUCING = "n = 2000, C = 6", "n = 20000, C = 10, 300 inducing cases"
 _FITTING = "bayesgp_mf.fitting"
 COMPETITORS = {
-    PROBIT: ClassCompetitor(partial(ours, likelihood=bgp.Softmax(), method="tap"), _FITTING),
+    PROBIT: ClassCompetitor(partial(ours, likelihood=bgp.MultinomialProbit(), method="tap"), _FITTING),
     "softmax, tap": ClassCompetitor(partial(ours, likelihood=bgp.Softmax(), method="tap"), _FITTING, 4),
     LAPLACE: ClassCompetitor(partial(ours, likelihood=bgp.Softmax(), method="laplace"), _FITTING),
     REST: ClassCompetitor(one_vs_rest, "bayesgp_mf.one_vs_rest"),
