@@ -14,7 +14,7 @@ from pytensor.graph.basic import Variable
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inputs import as_inputs, as_pandas, check_same_cases, encode_targets, row_labels
-from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood, Probit
+from bayesgp_mf.likelihoods import AnyLikelihood, ClassLikelihood, Likelihood, Probit
 from bayesgp_mf.likelihoods.optional import log_prob_graph, with_parameters
 from bayesgp_mf.pymc.covariance import as_cov_func
 from bayesgp_mf.pymc.graph import interpreted
@@ -93,8 +93,7 @@ def latent_model(
     labels = row_labels("X", as_pandas("X", X))
     X = as_inputs("X", X, copy=True)
     targets, class_names = encode_targets(y, X.shape[0], likelihood)
-    several = likelihood.targets == "classes"
-    if several and mean_func is not None:
+    if isinstance(likelihood, ClassLikelihood) and mean_func is not None:
         raise ValueError(
             "mean_func must be None with several classes, got one: what is added to the latent values of all classes "
             "cancels. Leave it out."
@@ -104,7 +103,7 @@ def latent_model(
     with model:
         model.add_coord("obs_id", np.arange(X.shape[0]) if labels is None else labels)
         mean = pm.gp.mean.Zero() if mean_func is None else Mean(mean_func)
-        if several:
+        if isinstance(likelihood, ClassLikelihood):
             model.add_coord("class", list(class_names))
             root = pt.linalg.cholesky(cov_func(X) + jitter * pt.eye(X.shape[0]))
             white = pm.Normal("f_rotated_", shape=(X.shape[0], len(class_names)))
@@ -267,7 +266,7 @@ class _Functions:
     def log_ndtr(z: Variable) -> Variable:
         """Return log of the normal distribution function, whose derivative is finite however large z is.
 
-        Each side has an argument that stays on it: the other side's overflow would be NaN in the derivative.
+        Each side has an argument that stays on it: the other side's overflow would be NaN in a derivative that nobody rewrites.
         """
         z = pt.cast(z, "float64")
         lower, upper = pt.minimum(z, -1.0), pt.maximum(z, -1.0)
