@@ -14,7 +14,8 @@ from pytensor.graph.basic import Variable
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inputs import as_inputs, as_pandas, check_same_cases, encode_targets, row_labels
-from bayesgp_mf.likelihoods import AnyLikelihood, ClassLikelihood, Likelihood, Probit
+from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood, Probit
+from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.likelihoods.optional import log_prob_graph, with_parameters
 from bayesgp_mf.pymc.covariance import as_cov_func
 from bayesgp_mf.pymc.graph import interpreted
@@ -266,7 +267,8 @@ class _Functions:
     def log_ndtr(z: Variable) -> Variable:
         """Return log of the normal distribution function, whose derivative is finite however large z is.
 
-        Each side has an argument that stays on it: the other side's overflow would be NaN in a derivative that nobody rewrites.
+        Each side has an argument that stays on it: the other side's overflow would be NaN in a derivative as it stands,
+        before PyTensor rewrites it.
         """
         z = pt.cast(z, "float64")
         lower, upper = pt.minimum(z, -1.0), pt.maximum(z, -1.0)

@@ -37,7 +37,7 @@ def test_one_case_of_three_classes_is_one_integral(variances, label):
 
 @pytest.mark.parametrize(("n", "n_classes"), [(2, 3), (4, 3), (6, 3), (4, 4), (6, 4)])
 def test_few_cases_are_near_the_exact_integrals(n, n_classes):
-    """Within what expectation propagation is off here: 0.018 nats for three classes, 0.039 for four, probabilities 0.003."""
+    """Expectation propagation is off by 0.018 nats for three classes, 0.039 for four; probabilities by 0.003."""
     X, kernel, codes = problem(n, n_classes, seed=n)
     gram = np.stack([kernel.gram(X)] * n_classes)
     exact = log_evidence(gram[:, :n, :n], codes)

@@ -62,7 +62,7 @@ def conclude(results: Mapping[str, Any]) -> Findings:
         f"starts on the first part of each table, {MOST} cases at most: length scales from a tenth to ten times the "
         "median distance of two cases, variances from 0.1 to 100.",
         Table(
-            "How many searches raised, how many ended within 0.01 nats of the highest log evidence, it, and the lowest.",
+            "Searches that raised, that ended within 0.01 nats of the highest log evidence; the highest, the lowest.",
             ("Table", "Raised", "At the highest", "Highest", "Lowest"),
             [_row(table, ends) for table, ends in found.items()],
         ),
