@@ -149,6 +149,10 @@ class Softmax:
             codes[rows] = np.sum(levels[rows, None] > below, axis=-1)
         return codes.reshape(f.shape[:-1])
 
+    def log_prob_graph(self, functions: Any, t: Any, f: Any) -> Any:
+        """Return log p(t|f) ``(n,)`` in terms of PyTensor, for codes and latent values ``(n, C)``."""
+        return functions.of_class(f, t) - functions.log_sum_exp(f)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the name, and the names of the classes where they are known."""
         return {"likelihood": "Softmax", **described_classes(self.classes)}
