@@ -173,8 +173,8 @@ def expected_given(part: Process, f: Array) -> Array:
     likelihood = part.new_likelihood
     if likelihood.targets == "classes":
         rows = f.reshape(-1, f.shape[-1])
-        known = np.zeros((*rows.shape, rows.shape[1]))
-        return np.asarray(likelihood.predict_proba(rows, known)).reshape(f.shape)
+        logs = [likelihood.log_prob(np.full(len(rows), float(code)), rows).value for code in range(rows.shape[1])]
+        return np.exp(np.stack(logs, axis=-1)).reshape(f.shape)
     if likelihood.targets == "binary":
         return np.asarray(likelihood.predict_proba(f, np.zeros_like(f)))
     moments = predictive_moments(likelihood, f, np.zeros_like(f))

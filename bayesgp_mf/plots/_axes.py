@@ -64,9 +64,9 @@ def marker(code: int) -> str:
     return MARKERS[code % len(MARKERS)]
 
 
-def legend_above(ax: Axes) -> None:
+def legend_above(ax: Axes, columns: int = 2) -> None:
     """Put the legend above the axes, where it hides no point."""
-    ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, frameon=False, fontsize=8, borderaxespad=0.2)
+    ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=columns, frameon=False, fontsize=8, borderaxespad=0.2)
 
 
 def vector(name: str, values: ArrayLike, n: int | None = None) -> Array:
