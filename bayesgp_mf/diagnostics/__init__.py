@@ -12,6 +12,7 @@ from bayesgp_mf.diagnostics.agreement import Agreement, Compared, agreement
 from bayesgp_mf.diagnostics.class_scores import ClassScores, class_scores
 from bayesgp_mf.diagnostics.compare import ModelComparison
 from bayesgp_mf.diagnostics.curves import Curve, partial_dependence
+from bayesgp_mf.diagnostics.hyperparameters import Hyperparameters, hyperparameters
 from bayesgp_mf.diagnostics.importance import Importance, importance
 from bayesgp_mf.diagnostics.inducing import InducingCheck, inducing
 from bayesgp_mf.diagnostics.loo_predictive import loo_predictive
@@ -40,6 +41,7 @@ __all__ = [
     "Compared",
     "CountTable",
     "Curve",
+    "Hyperparameters",
     "Importance",
     "InducingCheck",
     "LogProbability",
@@ -56,6 +58,7 @@ __all__ = [
     "count_table",
     "error_count",
     "exact_loo",
+    "hyperparameters",
     "importance",
     "inducing",
     "log_orthant_probability",

@@ -17,7 +17,7 @@ from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.solution import ClassLeaveOneOut
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs import check_same_cases, encode_labels, encode_targets
+from bayesgp_mf.inputs import encode_labels, encode_targets
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import (
     asked_of_new_cases,
@@ -108,7 +108,8 @@ def predicted(
     idata : InferenceData or DataTree
         What `fit` or `predict` returned, or the same loaded from a file.
     y_new : (m,) array_like, optional
-        Targets of the cases in the group ``predictions``; without them the cases of the fit are judged by leave-one-out.
+        Targets of the cases in the group ``predictions``; without them the cases of the fit are
+        judged by leave-one-out.
     kernel, likelihood, method : optional
         As for `predict`: those of the fit, if the container does not hold them.
 
@@ -174,7 +175,10 @@ def _of_new(idata: Container, process: Process | Mixture, y_new: ArrayLike, clas
     """Return the predictions of new cases."""
     predictions, data = get_group(idata, "predictions"), get_group(idata, "predictions_constant_data")
     X = np.asarray(data["X"].values, dtype=np.float64)
-    check_same_cases(X, y_new, "the group predictions", "y_new")
+    if np.shape(y_new) != (len(X),):
+        raise ValueError(
+            f"y_new must have a target for each of the {len(X)} cases that were predicted, got shape {np.shape(y_new)}."
+        )
     if process.problem.likelihood.targets != "real":
         y = encode_labels(y_new, classes, "the classes of the fit").astype(np.int64)
         if "p" not in predictions:

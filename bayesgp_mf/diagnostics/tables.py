@@ -140,8 +140,8 @@ def check_has_classes(found: Predicted) -> None:
     """Raise a ValueError if targets are neither labels nor ordered levels."""
     if not found.classes:
         raise ValueError(
-            "the targets of this fit are numbers, which are neither right nor wrong. Use plot_calibration, plot_loo, or "
-            "plot_counts of whole numbers."
+            "the targets of this fit are numbers, which are neither right nor wrong. Use plot_calibration, plot_loo, "
+            "or plot_counts of whole numbers."
         )
 
 

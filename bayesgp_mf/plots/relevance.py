@@ -70,12 +70,12 @@ def plot_relevance(idata: Container, *, ax: Axes | None = None, most: int = 20, 
             np.arange(order.size), found.low[order], found.high[order], color="#111111", linewidth=1.5,
             label="5 to 95 % over the hyperparameters",
         )  # fmt: skip
-    ax.set_yticks(np.arange(order.size), [found.features[j] for j in order])
+    ax.set_yticks(np.arange(order.size), [found.features[j] for j in order], fontsize=8)
     ax.invert_yaxis()
     ax.set_xlim(left=0.0)
     left_out = len(found.features) - order.size
     ax.set(xlabel="Total effect (share of variance)", ylabel="Input")
     if left_out:
         ax.set_ylabel(f"Input ({left_out} with less effect not shown)")
-    legend_above(ax, columns=1)
+    legend_above(ax, columns=1, right=True)
     return ax
