@@ -18,7 +18,7 @@ def as_html(title: str, rows: Iterable[tuple[str, object]]) -> str:
     '<div style="overflow-x:auto"><strong>A &lt; B</st'
     """
     cells = "".join(
-        f'<tr><th scope="row" style="text-align:left;font-weight:normal;opacity:0.7">{escape(name)}</th>'
+        f'<tr><th scope="row" style="text-align:left;vertical-align:top;padding-right:1em;font-weight:normal;opacity:0.7">{escape(name)}</th>'
         f'<td style="text-align:left;white-space:pre-line">{escape(_cut(str(value)))}</td></tr>'
         for name, value in rows
     )

@@ -79,6 +79,12 @@ def test_names_of_users_are_escaped():
     assert '<b>dose</b> 1, age & "sex" 2' in said
 
 
+def test_title_names_and_values_are_escaped():
+    tree = ElementTree.fromstring(as_html("<i>t</i>", [("<i>n</i>", "<i>v</i>")]))
+    assert "".join(tree.itertext()) == "<i>t</i><i>n</i><i>v</i>"
+    assert "i" not in {each.tag for each in tree.iter()}
+
+
 def test_the_numbers_that_matter_are_there():
     posterior = bgp.posterior(made("weighted"))
     for text in (posterior._repr_html_(), repr(posterior.solution), posterior.solution._repr_html_()):
