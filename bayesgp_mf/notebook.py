@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
+NAME = "text-align:left;vertical-align:top;padding-right:1em;font-weight:normal;opacity:0.7"
 LONGEST = 400
 """Letters of a cell, beyond which it is cut."""
 
@@ -18,7 +19,7 @@ def as_html(title: str, rows: Iterable[tuple[str, object]]) -> str:
     '<div style="overflow-x:auto"><strong>A &lt; B</st'
     """
     cells = "".join(
-        f'<tr><th scope="row" style="text-align:left;vertical-align:top;padding-right:1em;font-weight:normal;opacity:0.7">{escape(name)}</th>'
+        f'<tr><th scope="row" style="{NAME}">{escape(name)}</th>'
         f'<td style="text-align:left;white-space:pre-line">{escape(_cut(str(value)))}</td></tr>'
         for name, value in rows
     )

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 import bayesgp_mf as bgp
 from bayesgp_mf import plots
-from tests.plots.fits import EXPOSURE, MAKERS, NOISE, TRIALS, WARDS, X1, X2, F, Z, made, streamed
+from tests.plots.fits import EXPOSURE, MAKERS, NOISE, ONE, RNG, TRIALS, WARDS, X1, X2, F, Z, made, streamed
 
 NUMBERS = {"regression", "student", "counts", "proportions", "groups"}
 COUNTS = {"counts", "proportions", "groups"}
@@ -223,6 +223,18 @@ def test_agreement_takes_two_fits():
     means = [each["fit"]["latent_mean"].values for each in (tap, laplace)]
     np.testing.assert_array_equal(line(ax, "one case"), means)
     assert ax.get_ylabel() == "Laplace: mean (latent units)"
+
+
+def test_a_fit_to_a_table_in_parts_is_drawn_at_its_inducing_inputs():
+    X = RNG.standard_normal((60, 2))
+    table = bgp.sharded.from_arrays([(X[:30], X[:30, 0] > 0), (X[30:], X[30:, 0] > 0)])
+    fit = bgp.fit(table, None, ONE, inducing=8, draws=5, random_seed=1)
+    ax = plots.plot_surface(fit, points=5)
+    np.testing.assert_array_equal(line(ax, "inducing input"), fit["fit"]["inducing_input"].values.T)
+    assert not [each for each in plots.plot_latent(fit, feature=0).lines if "case" in each.get_label()]
+    for plot in (plots.plot_calibration, plots.plot_roc, plots.plot_confusion, plots.plot_counts, plots.plot_loo):
+        with pytest.raises(bgp.UndefinedQuantityError, match="a table in parts"):
+            plot(fit)
 
 
 FIT = "weighted"
