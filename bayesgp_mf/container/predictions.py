@@ -93,7 +93,7 @@ def add_predictions(
         with one_thread_if_small(max(size, at_once)):  # draws first, since they may be refused
             drawn, jointly = _draw(idata, posterior, X_new, rng)
     with one_thread_if_small(size):
-        values = _moments(posterior, X_new, quantiles)
+        values = moments_at(posterior, X_new, quantiles)
     said = _without_undefined(values)
     if drawn and "y" not in drawn:
         drawn["y"] = draw_codes(values["p"], drawn["f"].shape[:2], rng)
@@ -148,8 +148,8 @@ def _say_in_blocks(idata: Container, m: int, jointly: int) -> None:
     )
 
 
-def _moments(
-    posterior: Process | Mixture | OneVsRestPosterior, X_new: Array, quantiles: Array | None
+def moments_at(
+    posterior: Process | Mixture | OneVsRestPosterior, X_new: Array, quantiles: Array | None = None
 ) -> dict[str, NDArray[Any]]:
     """Return what is said of each new case without draws, ``(m,)`` or ``(m, C)``, by name."""
     if isinstance(posterior, OneVsRestPosterior):

@@ -11,6 +11,7 @@ from bayesgp_mf.likelihoods import probit_tilted
 from bayesgp_mf.likelihoods.base import check_variance
 from bayesgp_mf.likelihoods.class_names import checked_classes, described_classes
 from bayesgp_mf.likelihoods.probit_graph import log_probability
+from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.likelihoods.star import StarSites
 from bayesgp_mf.types import Array, Derivs
 
@@ -71,6 +72,7 @@ class MultinomialProbit:
     targets: ClassVar[Literal["classes"]] = "classes"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
+    _repr_html_ = likelihood_html
 
     def __post_init__(self) -> None:
         if self.classes is not None:

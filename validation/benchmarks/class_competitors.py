@@ -131,13 +131,21 @@ def ours(split: Split, likelihood: AnyLikelihood, method: str, **options: Any) -
 
 def one_vs_rest(split: Split) -> Callable[[Array], Array]:
     """Fit a binary classifier for each class."""
-    from bayesgp_mf.one_vs_rest import fit_one_vs_rest
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", bgp.BoundWarning)
         search = bgp.hyper.Evidence(starts=1)
-        fitted = fit_one_vs_rest(split.X, split.codes, split.start, hyper=search, random_seed=SEED, progress=False)
-    return fitted.predict_proba
+        idata = bgp.fit(
+            split.X,
+            split.codes,
+            split.start,
+            bgp.OneVsRest(bgp.Logit()),
+            hyper=search,
+            draws=1,
+            chains=1,
+            random_seed=SEED,
+            progress=False,
+        )
+    return lambda X: np.asarray(bgp.posterior(idata).predict_proba(X))
 
 
 def logistic(split: Split) -> Callable[[Array], Array]:
