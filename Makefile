@@ -12,7 +12,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help report tables validate hyperposterior bench test lint docs clean
+.PHONY: help report tables validate hyperposterior bench test lint docs dist clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -49,6 +49,13 @@ docs: $(STAMP)  ## build docs/_build/html
 	$(BIN)/python -m pip install --quiet -e ".[docs]"
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
+dist: $(STAMP)  ## build dist/: a wheel and an sdist, checked, and the wheel tried outside the checkout (two minutes)
+	$(BIN)/python -m pip install --quiet build twine
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python tests/installed.py dist/*.whl
+
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "bayesgp_mf needs Python 3.11 or newer; $(PYTHON) is $(VERSION). Use make PYTHON=/path/to/python"; exit 1; }
@@ -58,4 +65,4 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 clean:  ## remove environments, caches and reports
-	rm -rf .venv* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache reports docs/_build docs/generated
+	rm -rf .venv* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache reports dist docs/_build docs/generated
