@@ -45,9 +45,10 @@ lint: $(STAMP)  ## formatting, lint, types, import layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-docs: $(STAMP)  ## build docs/_build/html
+docs: $(STAMP)  ## build docs/_build/html, with the gallery (five minutes)
 	$(BIN)/python -m pip install --quiet -e ".[docs]"
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python docs/_ext/check_pages.py docs/_build/html
 
 dist: $(STAMP)  ## build dist/: a wheel and an sdist, checked, and the wheel tried outside the checkout (two minutes)
 	$(BIN)/python -m pip install --quiet build twine
@@ -65,4 +66,4 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 clean:  ## remove environments, caches and reports
-	rm -rf .venv* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache reports dist docs/_build docs/generated
+	rm -rf .venv* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache reports dist docs/_build docs/generated docs/auto_gallery
