@@ -21,8 +21,8 @@ skipped = {"bayesgp_mf.sklearn"}  # an extra, like what it imports
 for found in pkgutil.walk_packages(bgp.__path__, "bayesgp_mf."):
     if not any(found.name == name or found.name.startswith(name + ".") for name in skipped):
         importlib.import_module(found.name)
-for load in (bgp.datasets.load_pima, bgp.datasets.load_sonar, bgp.datasets.load_crabs, bgp.datasets.load_forensic_glass):
-    load()
+for name in ("pima", "sonar", "crabs", "forensic_glass"):
+    getattr(bgp.datasets, "load_" + name)()
 """
 
 

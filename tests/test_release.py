@@ -38,7 +38,9 @@ def test_the_date_of_the_release_is_one():
 
 def test_the_recipe_asks_for_what_the_package_asks_for():
     project = tomllib.loads(read("pyproject.toml"))["project"]
-    listed = re.findall(r"^    - ([a-z0-9-]+) (>=[\d.]+)$", read("conda/recipe.yaml").split("  run:\n")[1], re.MULTILINE)
+    listed = re.findall(
+        r"^    - ([a-z0-9-]+) (>=[\d.]+)$", read("conda/recipe.yaml").split("  run:\n")[1], re.MULTILINE
+    )
     wanted = dict(re.fullmatch(r"([\w-]+)(?:\[.*\])?(>=[\d.]+)", each).groups() for each in project["dependencies"])
     for extra in ("nutpie", "dask", "sklearn", "frames"):
         wanted |= dict(

@@ -41,7 +41,10 @@ def test_what_is_wrong_is_found(text, suffix):
     [
         ('<a href="https://somewhere.example">a link is followed by the reader</a>', ".html"),
         ('<img alt="a curve" src="_images/a.png"><script src="_static/a.js"></script>', ".html"),
-        ('<link rel="stylesheet" href="_static/a.css"><link rel="canonical" href="https://somewhere.example">', ".html"),
+        (
+            '<link rel="stylesheet" href="_static/a.css"><link rel="canonical" href="https://somewhere.example">',
+            ".html",
+        ),
         (r"<pre>print('\(x\)')</pre><code>\[</code>", ".html"),
         ("a { background: url(a.png) } /* https://somewhere.example */", ".css"),
         ("// see https://somewhere.example", ".js"),
