@@ -28,8 +28,9 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
+    "thumbnail_texts",
 ]
-exclude_patterns = ["_build", "gallery", "performance_tables.md"]  # the last is included by a page
+exclude_patterns = ["_build", "gallery", "pictures", "performance_tables.md"]  # the last is included by a page
 templates_path = ["_templates"]
 
 html_theme = "furo"
@@ -44,8 +45,8 @@ copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
 sphinx_gallery_conf = {
-    "examples_dirs": "gallery",
-    "gallery_dirs": "auto_gallery",
+    "examples_dirs": ["gallery", "pictures"],
+    "gallery_dirs": ["auto_gallery", "auto_pictures"],
     "filename_pattern": r"/\d\d_",
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,

@@ -54,6 +54,6 @@ right.errorbar(
     np.arange(12), middle, [middle - low, high - middle], fmt="o", capsize=3, label="median, 90 % of the draws"
 )
 right.set(xlabel="clinic", ylabel="P(ill), age 50, untreated", ylim=(0, 1))
-right.legend(loc="lower right")
+right.legend(loc="upper right")
 fig.tight_layout()
 plt.show()

@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-GALLERY = Path(__file__).resolve().parents[2] / "docs" / "gallery"
-SCRIPTS = sorted(GALLERY.glob("*.py"))
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+GALLERY = sorted((DOCS / "gallery").glob("*.py"))
+SCRIPTS = [*GALLERY, *sorted((DOCS / "pictures").glob("*.py"))]
 SMALLER = re.compile(r"= (.*?)(\)?)  # tests: (.*)$", flags=re.MULTILINE)
 
 
@@ -46,10 +47,10 @@ def pyplot(monkeypatch):
 
 
 def test_there_are_fifteen_in_order():
-    assert [int(path.name[:2]) for path in SCRIPTS] == list(range(1, 16))
+    assert [int(path.name[:2]) for path in GALLERY] == list(range(1, 16))
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
 def test_it_is_short_and_has_a_head(path):
     lines = path.read_text(encoding="utf-8").splitlines()
     assert len(lines) < 60
