@@ -17,6 +17,7 @@ def mathml(formula: str, display: str) -> str:
     A command that the converter does not know would stand on the page as it is; it is an error.
     """
     found = convert(formula, display=display)
+    found = found.replace("&#x029F5;", "&#x02216;")  # minus of sets, by the sign that most fonts have
     if "\\" in found:
         raise ExtensionError(f"expected LaTeX that latex2mathml knows, got {formula!r}: write it in other commands")
     return found.replace("<math ", f'<math alttext="{escape(formula, quote=True)}" ', 1)

@@ -31,7 +31,7 @@ sd = said["latent_sd"].values.reshape(glucose.shape)
 # On the left the probability, with the cases. On the right how uncertain the latent function is: least where most
 # women are.
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4), sharey=True)
+fig, (left, right) = plt.subplots(1, 2, figsize=(8.5, 4.4), sharey=True)
 fig.suptitle("Probability of diabetes by glucose and body mass index, and its uncertainty")
 levels = np.linspace(0.0, 1.0, 11)
 shown = left.contourf(glucose, bmi, p, levels, cmap="RdBu_r", alpha=0.8)

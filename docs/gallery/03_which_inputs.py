@@ -13,7 +13,8 @@ import pandas as pd
 import bayesgp_mf as bgp
 
 pima = bgp.datasets.load_pima(standardise=False)
-raw, units = pd.DataFrame(pima.X, columns=pima.feature_names), dict(zip(pima.feature_names, pima.units, strict=True))
+raw = pd.DataFrame(pima.X, columns=pima.feature_names)
+units = dict(zip(pima.feature_names, pima.units, strict=True))
 X = (raw - raw.mean()) / raw.std()  # so that one prior suits all length scales
 
 kernel = bgp.kernels.Gaussian(lengthscale=np.full(7, 3.0), variance=2.0) + bgp.kernels.Bias()
@@ -27,7 +28,7 @@ print(bgp.loo(idata))
 # are in the table. It is in the units of the column again.
 
 order = np.argsort(lengthscale)
-fig, axes = plt.subplots(2, 4, figsize=(11, 5.5))
+fig, axes = plt.subplots(4, 2, figsize=(7, 10))
 fig.suptitle("Relevance of seven inputs, and the partial dependence of the probability on each")
 axes[0, 0].barh(np.array(X.columns)[order][::-1], 1.0 / lengthscale[order][::-1], color="C0")
 axes[0, 0].set(title="relevance", xlabel="1 / length scale", ylabel="input")

@@ -39,7 +39,7 @@ for name, predicted in p.items():
 
 # %%
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(9, 4.2))
+fig, (left, right) = plt.subplots(1, 2, figsize=(8.5, 4.2))
 fig.suptitle("Cross-validated ROC curves and calibration of two classifiers")
 for name, predicted in p.items():
     false_positives, true_positives, _ = roc_curve(malignant, predicted)

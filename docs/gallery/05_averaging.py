@@ -34,12 +34,12 @@ p = {name: bgp.predict(idata, grid[:, None], draws=False)["predictions"]["p"].va
 # scales between a half and two would all do.
 
 drawn = fits["surrogate"]["posterior"]
-fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), width_ratios=[3, 2])
+fig, (left, right) = plt.subplots(1, 2, figsize=(8.5, 4.2), width_ratios=[3, 2])
 fig.suptitle("Probabilities at one setting of the hyperparameters and averaged over them")
 for (name, probability), style in zip(p.items(), ("-", "--", ":"), strict=True):
     left.plot(grid, probability, style, label=f'hyper="{name}"')
 left.plot(x, label, "k|", markersize=9)
-left.set(xlabel="input x", ylabel="P(True | x)", ylim=(-0.05, 1.05))
+left.set(xlabel="input x", ylabel="P(True | x)", ylim=(-0.05, 1.4))
 left.legend(loc="upper right")
 right.loglog(drawn["lengthscale"].values.ravel(), drawn["variance"].values.ravel(), ".", alpha=0.15, label="draws")
 best = fits["evidence"]["fit"]

@@ -42,7 +42,7 @@ new = np.column_stack([np.arange(12), np.full(12, 50.0), np.zeros(12)])
 idata = bgp.pymc.sample_latent(idata, gp, new, random_seed=2)
 p = idata["predictions"]["p"].values.reshape(-1, 12)
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4))
+fig, (left, right) = plt.subplots(1, 2, figsize=(8.5, 4))
 fig.suptitle("Hyperparameters sampled by NUTS, and the probability of illness in each clinic")
 for name, truth in (("effect", -1.0), ("between", 0.8)):
     drawn = idata["posterior"][name].values.ravel()

@@ -35,7 +35,7 @@ grid = np.column_stack([length.ravel(), width.ravel()])
 of_grid = bgp.predict(idata, grid, draws=False)["predictions"]["p"].values
 colours = np.array([[0.0, 0.45, 0.7], [0.9, 0.6, 0.0], [0.0, 0.6, 0.5]])  # told apart by the colour-blind too
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), width_ratios=[3, 2])
+fig, (left, right) = plt.subplots(1, 2, figsize=(8.5, 4.2), width_ratios=[3, 2])
 fig.suptitle("Map of three classes, and the confusion of held-out flowers")
 picture = 1.0 - of_grid @ (1.0 - colours)
 left.imshow(picture.reshape(*length.shape, 3), origin="lower", extent=(0.5, 7.5, 0.0, 2.8), aspect="auto", alpha=0.7)

@@ -36,15 +36,15 @@ print(compared.sentence)
 print(compared.table[["log_evidence", "log_bayes_factor", "elpd", "se", "elpd_difference", "dse"]].round(1).to_string())
 
 # %%
-# A difference of less than about two of its standard errors decides nothing: here all but the last are equals.
+# ``elpd`` is the leave-one-out log density. A difference of less than about two of its standard errors decides nothing: here all but the last are equals.
 
 table = compared.table.sort_values("elpd")
-fig, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), sharey=True)
+fig, (left, right) = plt.subplots(1, 2, figsize=(8.5, 3.6), sharey=True)
 fig.suptitle("Four kernels compared by evidence and by leave-one-out")
 left.plot(table["log_evidence"], table.index, "o")
 left.set(xlabel="log evidence, nats", ylabel="kernel")
 right.errorbar(table["elpd_difference"], table.index, xerr=2.0 * table["dse"], fmt="o", capsize=3)
 right.axvline(0.0, color="k", linestyle=":")
-right.set(xlabel="leave-one-out log density less the best, ± 2 se", ylabel="")
+right.set(xlabel="elpd less the best, ± 2 se", ylabel="")
 fig.tight_layout()
 plt.show()

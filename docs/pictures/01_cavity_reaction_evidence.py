@@ -28,7 +28,7 @@ tap = bgp.solve(gram, t, likelihood)
 # side.
 
 f = np.linspace(-7.0, 7.0, 400)
-fig, axes = plt.subplots(1, 2, figsize=(10, 3.8), sharey=True)
+fig, axes = plt.subplots(1, 2, figsize=(8.5, 3.8), sharey=True)
 fig.suptitle("Cavity, label and posterior of two cases")
 for ax, case in zip(axes, (4, 2), strict=True):
     cavity = norm(tap.cavity.mean[case], np.sqrt(tap.cavity.variance[case]))
@@ -42,7 +42,7 @@ for ax, case in zip(axes, (4, 2), strict=True):
     ax.plot(f, tilted, "C1", label="tilted: both")
     ax.plot(f, norm(mean, sd).pdf(f), "C2--", label="TAP's Gaussian")
     ax.set(title=f"input {x[case, 0]}, label {t[case]:+d}", xlabel="latent value f", ylabel="density")
-axes[0].legend(loc="upper left", fontsize=8)
+axes[1].legend(loc="upper right", fontsize=8)
 fig.tight_layout()
 plt.show()
 

@@ -18,7 +18,7 @@ import bayesgp_mf as bgp
 # One case, label +1, under a small and a large prior variance. The larger it is, the further Laplace's Gaussian
 # stays behind.
 
-fig, axes = plt.subplots(1, 2, figsize=(10, 3.8))
+fig, axes = plt.subplots(1, 2, figsize=(8.5, 3.8))
 fig.suptitle("Posterior of one latent value: exact, TAP and Laplace")
 for ax, variance in zip(axes, (1.0, 25.0), strict=True):
     f = np.linspace(-1.2, 3.2, 400) * np.sqrt(variance)
@@ -57,7 +57,7 @@ for variance in variances:
         evidence[method].append(found[method].evidence.value - found["exact"].evidence.value)
         probability[method].append(np.abs(p[method] - p["exact"]).max())
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8))
+fig, (left, right) = plt.subplots(1, 2, figsize=(8.5, 3.8))
 fig.suptitle("Errors of TAP and Laplace against the prior variance")
 for method in evidence:
     left.semilogx(variances, evidence[method], "o-", label=method)
