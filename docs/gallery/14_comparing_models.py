@@ -36,7 +36,8 @@ print(compared.sentence)
 print(compared.table[["log_evidence", "log_bayes_factor", "elpd", "se", "elpd_difference", "dse"]].round(1).to_string())
 
 # %%
-# ``elpd`` is the leave-one-out log density. A difference of less than about two of its standard errors decides nothing: here all but the last are equals.
+# ``elpd`` is the leave-one-out log density. A difference of less than about two of its standard errors decides
+# nothing: here all but the last are equals.
 
 table = compared.table.sort_values("elpd")
 fig, (left, right) = plt.subplots(1, 2, figsize=(8.5, 3.6), sharey=True)
