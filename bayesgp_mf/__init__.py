@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from bayesgp_mf.likelihoods import (
         Binomial,
         Logit,
+        MultinomialProbit,
         NegativeBinomial,
         Ordinal,
         Poisson,
@@ -66,6 +67,7 @@ __all__ = [
     "InconsistentDataError",
     "Inducing",
     "Logit",
+    "MultinomialProbit",
     "NegativeBinomial",
     "NotPositiveDefiniteError",
     "Ordinal",
@@ -132,6 +134,7 @@ _HOMES = {
     "likelihoods": (
         "Binomial",
         "Logit",
+        "MultinomialProbit",
         "NegativeBinomial",
         "Ordinal",
         "Poisson",

@@ -127,7 +127,8 @@ class Traits:
     known_posterior : callable or None
         Returns the posterior of a problem as a `KnownPosterior`, or None where it is the Gaussian process.
     known_classes : callable or None
-        Returns what is known beyond the Gaussian posterior of several classes, from a problem and its solution.
+        Returns what is known beyond the Gaussian posterior of several classes, from a problem and its
+        solution; or None where there is nothing.
     check : callable or None
         Raises the error of `solve` for a likelihood that the method cannot take, before any work.
     """
@@ -141,7 +142,7 @@ class Traits:
     loo_gradient: Callable[[Problem, Solution, LeaveOneOut], LooGradient | None] | None = None
     parameter_gradient: Callable[[Problem, Solution, str], float | None] | None = None
     known_posterior: Callable[[Problem], KnownPosterior | None] | None = None
-    known_classes: Callable[[Problem, Solution], KnownClasses] | None = None
+    known_classes: Callable[[Problem, Solution], KnownClasses | None] | None = None
     check: Callable[[Likelihood], object] | None = None
 
 

@@ -10,6 +10,7 @@ from bayesgp_mf.likelihoods.binomial import Binomial
 from bayesgp_mf.likelihoods.counts import NegativeBinomial, Poisson
 from bayesgp_mf.likelihoods.gaussian import Gaussian
 from bayesgp_mf.likelihoods.logit import Logit
+from bayesgp_mf.likelihoods.multinomial_probit import MultinomialProbit
 from bayesgp_mf.likelihoods.optional import unsaved
 from bayesgp_mf.likelihoods.ordinal import Ordinal
 from bayesgp_mf.likelihoods.probit import Probit, Step
@@ -22,6 +23,7 @@ __all__ = [
     "Gaussian",
     "Likelihood",
     "Logit",
+    "MultinomialProbit",
     "NegativeBinomial",
     "Ordinal",
     "Poisson",
@@ -39,6 +41,7 @@ AnyLikelihood: TypeAlias = (
     | Gaussian
     | Logit
     | Softmax
+    | MultinomialProbit
     | Poisson
     | NegativeBinomial
     | Binomial
@@ -50,9 +53,32 @@ AnyLikelihood: TypeAlias = (
 
 _BY_NAME: dict[str, Callable[..., Likelihood]] = {
     likelihood.__name__: likelihood
-    for likelihood in (Probit, Gaussian, Logit, Softmax, Poisson, NegativeBinomial, Binomial, StudentT, Ordinal)
+    for likelihood in (
+        Probit,
+        Gaussian,
+        Logit,
+        Softmax,
+        MultinomialProbit,
+        Poisson,
+        NegativeBinomial,
+        Binomial,
+        StudentT,
+        Ordinal,
+    )
 } | {"Quadrature": Quadrature.from_dict}
-_TYPES = {Probit, Gaussian, Logit, Softmax, Poisson, NegativeBinomial, Binomial, StudentT, Ordinal, Quadrature}
+_TYPES = {
+    Probit,
+    Gaussian,
+    Logit,
+    Softmax,
+    MultinomialProbit,
+    Poisson,
+    NegativeBinomial,
+    Binomial,
+    StudentT,
+    Ordinal,
+    Quadrature,
+}
 
 
 def is_built_in(likelihood: Likelihood) -> bool:

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Set
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import log_softmax, softmax
 
-from bayesgp_mf.likelihoods.softmax_integral import class_predictions, class_probabilities, log_class_density
+from bayesgp_mf.likelihoods.class_names import checked_classes, described_classes
+from bayesgp_mf.likelihoods.softmax_integral import (
+    class_predictions,
+    class_probabilities,
+    contrast_basis,
+    log_class_density,
+)
+from bayesgp_mf.likelihoods.softmax_tilted import (
+    check_number_of_classes,
+    log_partition,
+    points_for,
+    star_sites,
+    tilted_probabilities,
+)
+from bayesgp_mf.likelihoods.star import StarSites
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
 
-_MISSING = ("None", "nan", "NaT", "<NA>")  # how Python, NumPy and pandas write what is missing
 _BLOCK = 2**18  # cases drawn together, so that memory stays bounded
 
 
@@ -69,17 +81,8 @@ class Softmax:
     log_concave: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.classes is None:
-            return
-        if isinstance(self.classes, str | Set) or not isinstance(self.classes, Iterable):  # a set has no order
-            raise ValueError(f"classes must be a sequence of labels such as ('a', 'b', 'c'), got {self.classes!r}.")
-        given = self.classes.tolist() if isinstance(self.classes, np.ndarray) else list(self.classes)
-        if not all(isinstance(c, Hashable) and (isinstance(c, str) or str(c) not in _MISSING) for c in given):
-            raise ValueError(f"classes must be labels such as text or numbers, none of them missing, got {given!r}.")
-        names = [str(label) for label in given]
-        if len(names) < 2 or len(set(names)) < len(names):
-            raise ValueError(f"classes must be two or more, with names that differ, got {names}.")
-        object.__setattr__(self, "classes", tuple(given))
+        if self.classes is not None:
+            object.__setattr__(self, "classes", checked_classes(self.classes))
 
     @property
     def n_classes(self) -> int | None:
@@ -112,6 +115,23 @@ class Softmax:
         """
         return log_class_density(t, mean, covariance)
 
+    def star_points(self, n_classes: int) -> int:
+        """Return the nodes for each variable of an integral but the last; ValueError for too many classes."""
+        check_number_of_classes(n_classes)
+        return points_for(n_classes)
+
+    def star_sites(self, t: Array, mean: Array, covariance: Array, points: int | None = None) -> StarSites:
+        """Return the sites of cases at Gaussians ``(n, C)`` and ``(n, C, C)`` (`likelihoods.star`)."""
+        return star_sites(t, mean, covariance, points)
+
+    def star_predictions(
+        self, t: Array, mean: Array, covariance: Array, points: int | None = None
+    ) -> tuple[Array, Array]:
+        """Return the log densities ``(n,)`` of targets and the probabilities ``(n, C)`` there, by the sites' nodes."""
+        basis = contrast_basis(mean.shape[1])
+        own = log_partition(t, mean @ basis, basis.T @ covariance @ basis, points)
+        return own, tilted_probabilities(mean, covariance, points)
+
     def predict_proba(self, mean: Array, covariance: Array) -> Array:
         """Return E p(t=c|f) ``(m, C)`` for f ~ N(mean, covariance), ``mean (m, C)``, ``covariance (m, C, C)``."""
         return class_probabilities(mean, covariance)
@@ -131,5 +151,4 @@ class Softmax:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the name, and the names of the classes where they are known."""
-        named = {} if self.classes is None else {"classes": [str(label) for label in self.classes]}
-        return {"likelihood": "Softmax", **named}
+        return {"likelihood": "Softmax", **described_classes(self.classes)}

@@ -43,6 +43,7 @@ from scipy.special import logsumexp
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.likelihoods.logistic_normal import COARSE, FINE, Discrete, Rule, by_rule, discretise, gauss_rule
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
+from bayesgp_mf.likelihoods.star import StarSites, star_weights
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array
 
@@ -87,6 +88,18 @@ def tilted(t: Array, mean: Array, covariance: Array, points: int | None = None) 
         result.gradient[rows] = np.einsum("nji,nj->ni", turn, found.gradient)
         result.precision[rows] = np.swapaxes(turn, 1, 2) @ found.precision @ turn
     return result
+
+
+def star_sites(t: Array, mean: Array, covariance: Array, points: int | None = None) -> StarSites:
+    """Return the sites of cases at Gaussians ``(n, C)`` and ``(n, C, C)`` of all their latent values.
+
+    w has the diagonal that moment matching asks for: for three classes every site is of star form, and for more the
+    means are matched, and covariances as far as w can.
+    """
+    basis = contrast_basis(mean.shape[1])
+    found = tilted(t, mean @ basis, basis.T @ covariance @ basis, points)
+    weight = star_weights(np.einsum("ca,iab,cb->ic", basis, found.precision, basis))
+    return StarSites(found.log_partition, found.gradient @ basis.T, weight)
 
 
 def log_partition(t: Array, mean: Array, covariance: Array, points: int | None = None) -> Array:

@@ -34,6 +34,7 @@ from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from bayesgp_mf.likelihoods.star import star_precision
 from bayesgp_mf.matrices.corrections import Correction
 from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
 from bayesgp_mf.matrices.sites import SiteCorrection
@@ -199,13 +200,7 @@ class SoftmaxCorrection:
 
     def site_precision(self) -> Array:
         """Return W ``(n, C, C)``."""
-        return star_sites(self.site_weight)
-
-
-def star_sites(weight: Array) -> Array:
-    """Return W = diag(w) - w w'/sum(w) ``(n, C, C)`` of each case, from ``w (n, C)``."""
-    outer = weight[:, :, None] * weight[:, None, :] / np.sum(weight, axis=1)[:, None, None]
-    return np.asarray(weight[:, :, None] * np.eye(weight.shape[1]) - outer)
+        return star_precision(self.site_weight)
 
 
 def explicit_gradient(correction: ClassCorrection, alpha: Array, gram: Array) -> Array:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_softmax
@@ -29,6 +29,7 @@ from scipy.special import log_softmax
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import ClassLeaveOneOut, Control, Evidence, Info, Solution
 from bayesgp_mf.inference.solver import Traits
+from bayesgp_mf.likelihoods import Likelihood, Softmax
 from bayesgp_mf.multiclass.correction import SoftmaxCorrection, explicit_gradient
 from bayesgp_mf.multiclass.gram import of_class, prior_variance, times_gram
 from bayesgp_mf.multiclass.response import (
@@ -36,7 +37,6 @@ from bayesgp_mf.multiclass.response import (
     class_correction,
     class_linear_response,
     require_known_determinant,
-    softmax_of,
 )
 from bayesgp_mf.solvers.accuracy import assessed, require_accurate
 from bayesgp_mf.solvers.at_mode import NEGLIGIBLE
@@ -69,11 +69,14 @@ class MulticlassLaplace:
 
     name: str = "laplace"
 
-    traits: ClassVar[Traits] = Traits(targets=frozenset({"classes"}))
+    @property
+    def traits(self) -> Traits:
+        """It takes the softmax of several classes."""
+        return Traits(targets=frozenset({"classes"}), check=_check_softmax)
 
     def init(self, problem: Problem) -> State:
         """Return the mode before any data: zero; ValueError if the likelihood is no softmax."""
-        softmax_of(problem)
+        _check_softmax(problem.likelihood)
         return State(np.zeros((problem.n, problem.n_classes)))
 
     def step(self, problem: Problem, state: State) -> State:
@@ -156,6 +159,14 @@ class MulticlassLaplace:
     def leave_one_out(self, problem: Problem, solution: Solution) -> ClassLeaveOneOut:
         """Return the leave-one-out predictions by linear response."""
         return class_linear_response(problem, solution)
+
+
+def _check_softmax(likelihood: Likelihood) -> None:
+    """Raise a ValueError if a likelihood is no softmax, whose sites all this is about."""
+    if not isinstance(likelihood, Softmax):
+        raise ValueError(
+            f"method 'laplace' for several classes needs Softmax(), got {type(likelihood).__name__}. Use method='tap'."
+        )
 
 
 class _Hill(NamedTuple):

@@ -126,12 +126,15 @@ def without_own_site(sigma: Array, through: Array, remaining: Array) -> Array:
 
 def class_predictions(problem: Problem, mean: Array, covariance: Array) -> ClassLeaveOneOut:
     """Return what Gaussians of the latent values, ``(n, C)`` and ``(n, C, C)``, say of the cases' own targets."""
-    log_density, probability = softmax_of(problem).predictions(problem.t, mean, covariance)
+    log_density, probability = class_likelihood_of(problem).predictions(problem.t, mean, covariance)
     return ClassLeaveOneOut(mean, np.array(np.diagonal(covariance, axis1=1, axis2=2)), log_density, probability)
 
 
-def softmax_of(problem: Problem) -> ClassLikelihood:
+def class_likelihood_of(problem: Problem) -> ClassLikelihood:
     """Return the likelihood of a problem, or raise a ValueError if it is not one of several classes."""
     if not isinstance(problem.likelihood, ClassLikelihood):
-        raise ValueError(f"several classes need a Softmax likelihood, got {type(problem.likelihood).__name__}.")
+        raise ValueError(
+            f"several classes need a likelihood such as Softmax() or MultinomialProbit(), got "
+            f"{type(problem.likelihood).__name__}."
+        )
     return problem.likelihood

@@ -35,23 +35,15 @@ from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, ClassLeaveOneOut, Control, Evidence, Info, Solution
 from bayesgp_mf.inference.solver import Traits
-from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
-from bayesgp_mf.likelihoods.softmax_tilted import (
-    FEWEST,
-    Tilted,
-    check_number_of_classes,
-    points_for,
-    tilted,
-    tilted_probabilities,
-)
-from bayesgp_mf.multiclass.correction import SoftmaxCorrection, explicit_gradient, star_sites
+from bayesgp_mf.likelihoods import Likelihood, Softmax
+from bayesgp_mf.likelihoods.softmax_tilted import FEWEST
+from bayesgp_mf.likelihoods.star import StarLikelihood, StarSites, star_precision
+from bayesgp_mf.multiclass.correction import SoftmaxCorrection, explicit_gradient
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
 from bayesgp_mf.multiclass.nearest import NearestCases
 from bayesgp_mf.multiclass.response import (
     own_sites,
     require_known_determinant,
-    softmax_of,
     without_own_site,
 )
 from bayesgp_mf.solvers.accuracy import assessed, require_accurate
@@ -65,8 +57,6 @@ DAMPING = 0.5
 """Part of a step that is taken: with several classes, whole steps of all cases at once may overshoot for ever."""
 WAYS = STAGES[:3]
 """Where mixed and plain steps of that length lead nowhere, shorter ones do not either: of 290 random problems none."""
-_HALVINGS = 60  # of the interval for the logarithm of the sum of w
-_HEAVIEST = 7.0  # its upper end: a class whose weight is some thousand times the others' is as good as any heavier
 
 
 class State(NamedTuple):
@@ -107,9 +97,7 @@ class StarTap:
             targets=frozenset({"classes"}),
             cavities=True,
             check=_check_likelihood,
-            known_classes=lambda problem, solution: NearestCases(
-                problem, replace(solution, cavity=self.cavity(problem, solution))
-            ),
+            known_classes=self._known_classes,
         )
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
@@ -119,10 +107,9 @@ class StarTap:
         NotPositiveDefiniteError if a case has no prior variance.
         """
         control.check_scheme(self.name)
-        softmax_of(problem)  # whose form all this is about
-        check_number_of_classes(problem.n_classes)
+        points = self._points(problem)
         check_variances(problem)
-        iterate, points = partial(_iterate, problem), self._points(problem)
+        iterate = partial(_iterate, problem)
         if start is None:
             state, info = rough_then_fine(iterate, self._first(problem), control, points)
         else:
@@ -149,25 +136,32 @@ class StarTap:
         found = _cavities(problem, _sites(solution), solution.alpha)
         return Cavity(found.mean, found.covariance)
 
-    def _points(self, problem: Problem) -> int:
-        return points_for(problem.n_classes) if self.points is None else self.points
+    def _known_classes(self, problem: Problem, solution: Solution) -> NearestCases | None:
+        """Return what is known of observed cases under a softmax, of which the formulas are."""
+        if not isinstance(problem.likelihood, Softmax):
+            return None
+        return NearestCases(problem, replace(solution, cavity=self.cavity(problem, solution)))
+
+    def _points(self, problem: Problem) -> int | None:
+        by_default = star_of(problem).star_points(problem.n_classes)
+        return by_default if self.points is None else self.points
 
     def _first(self, problem: Problem) -> State:
         """Return the sites at the prior."""
         prior = prior_variance(problem.dense_gram, problem.n_classes)
         mean, covariance = np.zeros_like(prior), prior[:, :, None] * np.eye(problem.n_classes)
-        return _site_of(mean, covariance, tilted_at(problem, mean, covariance, FEWEST))
+        return _site_of(mean, covariance, _sites_at(problem, mean, covariance, FEWEST))
 
-    def _finish(self, problem: Problem, state: State, info: Info, points: int) -> Solution:
+    def _finish(self, problem: Problem, state: State, info: Info, points: int | None) -> Solution:
         alpha, correction, (mean, covariance, sigma, log_det_own) = _posterior(problem, state)
-        found = tilted_at(problem, mean, covariance, points)
+        found = _sites_at(problem, mean, covariance, points)
         value = float(np.sum(found.log_partition)) - 0.5 * float(np.sum(alpha * times_gram(alpha, problem.dense_gram)))
         value += 0.5 * float(np.einsum("ic,icd,id->", alpha, covariance, alpha))
         value -= 0.5 * correction.log_det - 0.5 * log_det_own
         solution = Solution(self.name, alpha, correction, Evidence(value, "ep"), Cavity(mean, covariance), info)
         require_known_determinant(solution, correction.rounding)
         # by so much would sites, put right one by one, move the means of their cases
-        lack = found.gradient @ contrast_basis(problem.n_classes).T - alpha
+        lack = found.gradient - alpha
         own = np.einsum("icd,id->ic", covariance, lack)
         mean_error = in_deviations(own, np.sqrt(np.diagonal(sigma, axis1=1, axis2=2)))
         return assessed(solution, problem.matrix, mean_error, state.weight, partial(self.gram_gradient, problem))
@@ -177,31 +171,21 @@ S = TypeVar("S")
 
 
 def rough_then_fine(
-    iterate: Callable[[S, Control, int], tuple[S, Info]], first: S, control: Control, points: int
+    iterate: Callable[[S, Control, int | None], tuple[S, Info]], first: S, control: Control, points: int | None
 ) -> tuple[S, Info]:
     """Iterate from a state far from the solution: at first roughly, with the fewest nodes for each integral."""
-    if points <= FEWEST:
+    if points is None or points <= FEWEST:
         return iterate(first, control, points)
     near, rough = iterate(first, replace(control, tolerance=max(ROUGH, control.tolerance)), FEWEST)
     state, info = iterate(near, control, points)
     return state, replace(info, n_iterations=info.n_iterations + rough.n_iterations)
 
 
-def tilted_at(problem: Problem, mean: Array, covariance: Array, points: int) -> Tilted:
-    """Return what the softmax makes of Gaussians ``(n, C)`` and ``(n, C, C)`` of all latent values of a case."""
-    basis = contrast_basis(problem.n_classes)
-    return tilted(problem.t, mean @ basis, basis.T @ covariance @ basis, points)
-
-
-def cavity_predictions(problem: Problem, cavity: Cavity, points: int) -> ClassLeaveOneOut:
+def cavity_predictions(problem: Problem, cavity: Cavity, points: int | None) -> ClassLeaveOneOut:
     """Return what the cavities say of the cases' own classes: of TAP they are its leave-one-out predictions."""
     mean, covariance = cavity
-    return ClassLeaveOneOut(
-        mean=mean,
-        variance=np.array(np.diagonal(covariance, axis1=1, axis2=2)),
-        log_density=tilted_at(problem, mean, covariance, points).log_partition,
-        probability=tilted_probabilities(mean, covariance, points),
-    )
+    log_density, probability = star_of(problem).star_predictions(problem.t, mean, covariance, points)
+    return ClassLeaveOneOut(mean, np.array(np.diagonal(covariance, axis1=1, axis2=2)), log_density, probability)
 
 
 def check_variances(problem: Problem) -> None:
@@ -215,55 +199,32 @@ def check_variances(problem: Problem) -> None:
         )
 
 
+def star_of(problem: Problem) -> StarLikelihood:
+    """Return the likelihood of a problem, or raise a ValueError if it makes no sites of star form."""
+    _check_likelihood(problem.likelihood)
+    return problem.likelihood  # type: ignore[return-value]
+
+
 def _check_likelihood(likelihood: Likelihood) -> None:
+    if not isinstance(likelihood, StarLikelihood):
+        raise ValueError(
+            f"TAP for several classes needs a likelihood with star_sites, such as Softmax or MultinomialProbit, got "
+            f"{type(likelihood).__name__}."
+        )
     known: int | None = getattr(likelihood, "n_classes", None)
     if known is not None:
-        check_number_of_classes(known)
+        likelihood.star_points(known)
 
 
-def star_weights(diagonal: Array) -> Array:
-    """Return w ``(n, C)`` such that diag(w) - w w'/sum(w) has a given diagonal.
-
-    With s the sum and p = w/s that is :math:`p_c (1 - p_c) = D_c / s`: of the two roots the lower one for all classes
-    but, where their sum would stay below one, that with the largest D_c. What is left is one equation for s.
-
-    Parameters
-    ----------
-    diagonal : (n, C) array
-        D >= 0, no entry above the sum of the others.
-    """
-    top = np.max(diagonal, axis=1, keepdims=True)
-    scaled = diagonal / top
-    largest = np.argmax(diagonal, axis=1)
-
-    def shares(log_s: Array) -> Array:
-        """Return the lower roots p at s = 4 exp(log_s) times the largest D."""
-        ratio = scaled * np.exp(-log_s)[:, None]
-        return np.asarray(0.5 * ratio / (1.0 + np.sqrt(np.maximum(1.0 - ratio, 0.0))))
-
-    each = np.arange(diagonal.shape[0])
-    upper = np.sum(shares(np.zeros(diagonal.shape[0])), axis=1) < 1.0
-    low, high = np.zeros(diagonal.shape[0]), np.full(diagonal.shape[0], _HEAVIEST)
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        p = shares(middle)
-        own = p[each, largest]
-        others = np.sum(p, axis=1) - own
-        # all lower roots fall with s; one less the largest falls slower than the others do
-        beyond = np.where(upper, others >= own, own + others < 1.0)
-        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
-    p = shares(0.5 * (low + high))
-    p[each[upper], largest[upper]] = 1.0 - p[each[upper], largest[upper]]
-    return np.asarray(p * 4.0 * np.exp(0.5 * (low + high))[:, None] * top)
-
-
-def _site_of(mean: Array, covariance: Array, found: Tilted) -> State:
+def _site_of(mean: Array, covariance: Array, found: StarSites) -> State:
     """Return the sites at cavities ``(n, C)`` and ``(n, C, C)``."""
-    basis = contrast_basis(mean.shape[1])
-    weight = star_weights(np.einsum("ca,iab,cb->ic", basis, found.precision, basis))
-    gradient = found.gradient @ basis.T
-    tilted_mean = mean + np.einsum("icd,id->ic", covariance, gradient)
-    return State(weight, np.einsum("icd,id->ic", star_sites(weight), tilted_mean) + gradient)
+    tilted_mean = mean + np.einsum("icd,id->ic", covariance, found.gradient)
+    shift = np.einsum("icd,id->ic", star_precision(found.weight), tilted_mean) + found.gradient
+    return State(found.weight, shift)
+
+
+def _sites_at(problem: Problem, mean: Array, covariance: Array, points: int | None) -> StarSites:
+    return star_of(problem).star_sites(problem.t, mean, covariance, points)
 
 
 class _Cavities(NamedTuple):
@@ -303,7 +264,7 @@ def _sites_of(problem: Problem, solution: Solution) -> State:
     return State(correction.site_weight, shift)
 
 
-def _iterate(problem: Problem, first: State, control: Control, points: int) -> tuple[State, Info]:
+def _iterate(problem: Problem, first: State, control: Control, points: int | None) -> tuple[State, Info]:
     """Iterate from a state to a fixed point, in units in which the tolerance of `Control` is meant."""
     n, n_classes = first.weight.shape
     scale = np.sqrt(np.mean(prior_variance(problem.dense_gram, n_classes), axis=1))[:, None]
@@ -319,7 +280,7 @@ def _iterate(problem: Problem, first: State, control: Control, points: int) -> t
     def update(x: Array) -> Array:
         old = unpack(x)
         mean, covariance = _posterior(problem, old)[2][:2]
-        new = _site_of(mean, covariance, tilted_at(problem, mean, covariance, points))
+        new = _site_of(mean, covariance, _sites_at(problem, mean, covariance, points))
         part = [(1.0 - DAMPING) * a + DAMPING * b for a, b in zip(old, new, strict=True)]
         return pack(State(*part))
 

@@ -21,7 +21,7 @@ from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.methods import check_cavities, get_method
 from bayesgp_mf.multiclass.correction import ClassCorrection
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
-from bayesgp_mf.multiclass.response import case_covariances, class_correction, softmax_of
+from bayesgp_mf.multiclass.response import case_covariances, class_correction, class_likelihood_of
 from bayesgp_mf.processes.described import described
 from bayesgp_mf.processes.single import LARGEST_JOINT, Draws, Marginals, NotJointlyError, Posterior
 from bayesgp_mf.types import Array, Derivs
@@ -226,7 +226,7 @@ class MulticlassPosterior:
         """Log of the predictive density ``(n,)`` of each target when all targets, its own too, are known."""
         if self._known is not None:
             return self._known.log_density
-        likelihood, at = softmax_of(self.problem), (self.mean_at_training, self._covariance_at_training)
+        likelihood, at = class_likelihood_of(self.problem), (self.mean_at_training, self._covariance_at_training)
         return likelihood.predictions(self.problem.t, *at)[0]
 
     def draw(self, draws: int, rng: np.random.Generator, marginals: Marginals = "gaussian") -> Draws:
@@ -260,7 +260,7 @@ class MulticlassPosterior:
             if marginals == "tilted":
                 check_cavities(self.method)
             raise ValueError(f"marginals of several classes must be 'gaussian', got {marginals!r}.")
-        problem, likelihood = self.problem, softmax_of(self.problem)
+        problem, likelihood = self.problem, class_likelihood_of(self.problem)
         n, n_classes = problem.latent_shape
         roots = self._roots(problem.dense_gram)
         rank = sum(of_class_root(roots, c).shape[1] for c in range(n_classes))

@@ -44,7 +44,7 @@ LIKELIHOODS = {
     "student": bgp.StudentT(0.5, 4.0),
     "ordinal": bgp.Ordinal([-0.7, 0.3], 0.5),
 }
-ELSEWHERE = {"Quadrature", "Softmax", "Step", "Likelihood", "from_dict"}
+ELSEWHERE = {"Quadrature", "Softmax", "MultinomialProbit", "Step", "Likelihood", "from_dict"}
 """Names of `likelihoods` that are none of these classes: of the user's, of several classes, a function, a protocol."""
 
 

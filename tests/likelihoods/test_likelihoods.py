@@ -13,7 +13,17 @@ from scipy.integrate import quad
 
 from bayesgp_mf import likelihoods
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.likelihoods import Gaussian, Likelihood, Logit, Probit, Quadrature, Softmax, Step, from_dict
+from bayesgp_mf.likelihoods import (
+    Gaussian,
+    Likelihood,
+    Logit,
+    MultinomialProbit,
+    Probit,
+    Quadrature,
+    Softmax,
+    Step,
+    from_dict,
+)
 from tests.likelihoods.test_counts import CASES as COUNTS
 
 CASES = {
@@ -31,7 +41,7 @@ SMOOTH = {name: case for name, case in CASES.items() if getattr(case, "noise_var
 def test_no_likelihood_is_left_untested():
     public = [getattr(likelihoods, name) for name in likelihoods.__all__]
     classes = {c for c in public if inspect.isclass(c) and c is not Likelihood}
-    apart = {Quadrature, Softmax, *map(type, COUNTS.values())}  # which have tests of their own
+    apart = {Quadrature, Softmax, MultinomialProbit, *map(type, COUNTS.values())}  # which have tests of their own
     assert classes - apart == {type(case) for case in CASES.values()}
     assert all(isinstance(case, Likelihood) for case in CASES.values())
 

@@ -210,11 +210,13 @@ def test_what_is_built_in():
     assert likelihoods.from_dict(bgp.Probit(2.0).to_dict()) == bgp.Probit(2.0)
 
 
-@pytest.mark.parametrize("method", ["tap", "laplace"])
-def test_several_classes_are_solved_under_a_softmax_only(method):
-    several, codes = bgp.Softmax(("a", "b", "c")), np.array([0.0, 1.0, 2.0])
-    with pytest.raises(ValueError, match="several classes need a Softmax likelihood, got Bare"):
-        bgp.solve(np.eye(3), codes, Bare(several), method=method)
-    more = {name: getattr(several, name) for name in ("n_classes", "with_classes", "log_density", "predictions")}
-    found, expected = (bgp.solve(np.eye(3), codes, it, method=method) for it in (stating(several, **more), several))
+def test_several_classes_are_solved_under_a_likelihood_that_says_how():
+    several, codes = bgp.MultinomialProbit(("a", "b", "c")), np.array([0.0, 1.0, 2.0])
+    with pytest.raises(ValueError, match=r"needs a likelihood with star_sites, such as Softmax .*, got Bare"):
+        bgp.solve(np.eye(3), codes, Bare(several))
+    with pytest.raises(ValueError, match=r"'laplace' for several classes needs Softmax\(\), got MultinomialProbit"):
+        bgp.solve(np.eye(3), codes, several, method="laplace")
+    names = ("n_classes", "with_classes", "log_density", "predictions", "star_points", "star_sites", "star_predictions")
+    more = {name: getattr(several, name) for name in names}
+    found, expected = (bgp.solve(np.eye(3), codes, it) for it in (stating(several, **more), several))
     np.testing.assert_array_equal(found.alpha, expected.alpha)

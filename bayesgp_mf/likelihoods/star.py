@@ -1,0 +1,90 @@
+r"""Sites of a case of several classes that have the form of a star.
+
+A likelihood that does not change when a constant is added to all latent values of a case makes sites that do not see
+that constant. Those here are
+
+.. math:: W = \mathrm{diag}(w) - w w^T / \textstyle\sum_c w_c, \qquad w \ge 0,
+
+C numbers for each case: what measurements of all C classes with precisions w tell when their common offset is unknown.
+As conductances they are a star, the unknown offset its middle.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from bayesgp_mf.types import Array
+
+_HALVINGS = 60  # of the interval for the logarithm of the sum of w
+_HEAVIEST = 7.0  # its upper end: a class whose weight is some thousand times the others' is as good as any heavier
+
+
+class StarSites(NamedTuple):
+    """What one label of each case makes of the Gaussian of its latent values, by a site of star form."""
+
+    log_partition: Array  # log Z (n,) in nats
+    gradient: Array  # (n, C), of log Z in the means; the tilted mean is m + V gradient; rows sum to zero
+    weight: Array  # w (n, C)
+
+
+@runtime_checkable
+class StarLikelihood(Protocol):
+    """The protocol of a likelihood of several classes with such sites: what TAP for several classes asks."""
+
+    def star_points(self, n_classes: int) -> int | None:
+        """Return the nodes for each variable of an integral by quadrature, None where there is no such integral.
+
+        There is a ValueError if that is not done for so many classes.
+        """
+
+    def star_sites(self, t: Array, mean: Array, covariance: Array, points: int | None = None) -> StarSites:
+        """Return the sites of cases with classes ``t (n,)`` at Gaussians ``(n, C)`` and ``(n, C, C)``."""
+
+    def star_predictions(
+        self, t: Array, mean: Array, covariance: Array, points: int | None = None
+    ) -> tuple[Array, Array]:
+        """Return the log densities ``(n,)`` of targets and the probabilities ``(n, C)`` of the classes there."""
+
+
+def star_precision(weight: Array) -> Array:
+    """Return W = diag(w) - w w'/sum(w) ``(n, C, C)`` of each case, from ``w (n, C)``."""
+    outer = weight[:, :, None] * weight[:, None, :] / np.sum(weight, axis=1)[:, None, None]
+    return np.asarray(weight[:, :, None] * np.eye(weight.shape[1]) - outer)
+
+
+def star_weights(diagonal: Array) -> Array:
+    """Return w ``(n, C)`` such that diag(w) - w w'/sum(w) has a given diagonal.
+
+    With s the sum and p = w/s that is :math:`p_c (1 - p_c) = D_c / s`: of the two roots the lower one for all classes
+    but, where their sum would stay below one, that with the largest D_c. What is left is one equation for s.
+
+    Parameters
+    ----------
+    diagonal : (n, C) array
+        D >= 0, no entry above the sum of the others.
+    """
+    top = np.max(diagonal, axis=1, keepdims=True)
+    scaled = diagonal / top
+    largest = np.argmax(diagonal, axis=1)
+
+    def shares(log_s: Array) -> Array:
+        """Return the lower roots p at s = 4 exp(log_s) times the largest D."""
+        ratio = scaled * np.exp(-log_s)[:, None]
+        return np.asarray(0.5 * ratio / (1.0 + np.sqrt(np.maximum(1.0 - ratio, 0.0))))
+
+    each = np.arange(diagonal.shape[0])
+    upper = np.sum(shares(np.zeros(diagonal.shape[0])), axis=1) < 1.0
+    low, high = np.zeros(diagonal.shape[0]), np.full(diagonal.shape[0], _HEAVIEST)
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        p = shares(middle)
+        own = p[each, largest]
+        others = np.sum(p, axis=1) - own
+        # all lower roots fall with s; one less the largest falls slower than the others do
+        beyond = np.where(upper, others >= own, own + others < 1.0)
+        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
+    p = shares(0.5 * (low + high))
+    p[each[upper], largest[upper]] = 1.0 - p[each[upper], largest[upper]]
+    return np.asarray(p * 4.0 * np.exp(0.5 * (low + high))[:, None] * top)
