@@ -96,7 +96,7 @@ def add_predictions(
     with one_thread_if_small(max(size, at_once)):  # draws first, since they may be refused
         drawn, jointly = draw_new(posterior, X_new, node, rng) if node.size else ({}, len(X_new))
     with one_thread_if_small(size):
-        values = _moments(posterior, X_new, quantiles)
+        values = moments_at(posterior, X_new, quantiles)
     said = _without_undefined(values)
     class_names = tuple(json.loads(get_group(idata, "fit").attrs["class_names"]))
     if one is not None and "p" in values:
@@ -129,7 +129,7 @@ def _say_in_blocks(idata: Container, m: int, jointly: int) -> None:
     )
 
 
-def _moments(posterior: Process | Mixture, X_new: Array, quantiles: Array | None) -> dict[str, NDArray[Any]]:
+def moments_at(posterior: Process | Mixture, X_new: Array, quantiles: Array | None = None) -> dict[str, NDArray[Any]]:
     """Return what is said of each new case without draws, ``(m,)`` or ``(m, C)``, by name."""
     if not posterior.parts[0].solution.has_variance:
         mean = posterior.latent_mean_at(X_new)

@@ -11,6 +11,7 @@ from bayesgp_mf.container.quality import Quality
 from bayesgp_mf.diagnostics.agreement import Agreement, Compared, agreement
 from bayesgp_mf.diagnostics.class_scores import ClassScores, class_scores
 from bayesgp_mf.diagnostics.compare import ModelComparison
+from bayesgp_mf.diagnostics.curves import Curve, partial_dependence
 from bayesgp_mf.diagnostics.importance import Importance, importance
 from bayesgp_mf.diagnostics.inducing import InducingCheck, inducing
 from bayesgp_mf.diagnostics.loo_predictive import loo_predictive
@@ -19,6 +20,7 @@ from bayesgp_mf.diagnostics.orthant import LogProbability, log_orthant_probabili
 from bayesgp_mf.diagnostics.orthant_chains import sample_orthant_chains
 from bayesgp_mf.diagnostics.quality import quality
 from bayesgp_mf.diagnostics.refits import exact_loo
+from bayesgp_mf.diagnostics.relevance import Relevance, relevance
 from bayesgp_mf.diagnostics.scores import CalibrationTable, calibration_table, error_count, mean_log_score
 
 __all__ = [
@@ -26,11 +28,13 @@ __all__ = [
     "CalibrationTable",
     "ClassScores",
     "Compared",
+    "Curve",
     "Importance",
     "InducingCheck",
     "LogProbability",
     "ModelComparison",
     "Quality",
+    "Relevance",
     "agreement",
     "calibration_table",
     "class_scores",
@@ -42,7 +46,9 @@ __all__ = [
     "log_predictive_density",
     "loo_predictive",
     "mean_log_score",
+    "partial_dependence",
     "quality",
+    "relevance",
     "sample_orthant",
     "sample_orthant_chains",
 ]

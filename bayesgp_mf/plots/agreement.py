@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.plots._axes import BAND, LINE, POINT, axes_or_new, legend_above, vector
