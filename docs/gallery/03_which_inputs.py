@@ -8,37 +8,32 @@ hardly changes along its input. Priors on the length scales keep the unused ones
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 
 import bayesgp_mf as bgp
 
-pima = bgp.datasets.load_pima(standardise=False)
-raw = pd.DataFrame(pima.X, columns=pima.feature_names)
-units = dict(zip(pima.feature_names, pima.units, strict=True))
-X = (raw - raw.mean()) / raw.std()  # so that one prior suits all length scales
+pima = bgp.datasets.load_pima(standardise=False, as_frame=True)
+X = (pima.X - pima.X.mean()) / pima.X.std()  # so that one prior suits all length scales
 
 kernel = bgp.kernels.Gaussian(lengthscale=np.full(7, 3.0), variance=2.0) + bgp.kernels.Bias()
 priors = {"gaussian_lengthscale": bgp.hyper.LogNormal(np.log(5.0), 1.0)}
 idata = bgp.fit(X, pima.y, kernel, bgp.Probit(), hyper="evidence", priors=priors, random_seed=1)
-lengthscale = idata["fit"]["gaussian_lengthscale"].values
-print(bgp.loo(idata))
+for name, lengthscale in zip(X.columns, idata["fit"]["gaussian_lengthscale"].values, strict=True):
+    print(f"{name:6} length scale {lengthscale:4.1f}")
 
 # %%
-# The partial dependence on one input: the probability at each of its values, averaged over what the other inputs
-# are in the table. It is in the units of the column again.
+# How much of the prediction goes when the values of an input are exchanged between the cases. Two inputs do
+# nothing.
 
-order = np.argsort(lengthscale)
-fig, axes = plt.subplots(4, 2, figsize=(7, 10))
-fig.suptitle("Relevance of seven inputs, and the partial dependence of the probability on each")
-axes[0, 0].barh(np.array(X.columns)[order][::-1], 1.0 / lengthscale[order][::-1], color="C0")
-axes[0, 0].set(title="relevance", xlabel="1 / length scale", ylabel="input")
-for ax, column in zip(axes.flat[1:], X.columns[order], strict=True):
-    values = np.linspace(X[column].quantile(0.02), X[column].quantile(0.98), 12)
-    tables = np.concatenate([X.assign(**{column: value}).to_numpy() for value in values])
-    p = bgp.predict(idata, tables, draws=False)["predictions"]["p"].values.reshape(values.size, len(X))
-    shown = values * raw[column].std() + raw[column].mean()
-    ax.fill_between(shown, np.quantile(p, 0.1, axis=1), np.quantile(p, 0.9, axis=1), color="C0", alpha=0.2)
-    ax.plot(shown, p.mean(axis=1), "C0")
-    ax.set(title=column, xlabel=f"{column}, {units[column]}", ylabel="P(Yes)", ylim=(0, 1))
-fig.tight_layout()
+fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+fig.suptitle("How much each of seven inputs does to the prediction")
+bgp.plots.plot_relevance(idata, ax=ax)
+plt.show()
+
+# %%
+# The partial dependence on an input is the probability at each of its values, averaged over the women as they are
+# otherwise. Inputs are in standard deviations here.
+
+fig, axes = plt.subplots(3, 2, figsize=(7, 8), sharey=True, layout="constrained")
+fig.suptitle("Partial dependence of the probability of diabetes on six inputs")
+bgp.plots.plot_partial_dependence(idata, ax=axes.ravel())
 plt.show()
