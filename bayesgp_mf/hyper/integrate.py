@@ -46,9 +46,10 @@ LARGEST_DESIGN = 2500
 class Integrate:
     r"""A weighted average over nodes around the most probable hyperparameters.
 
-    With H the negative Hessian of the log target at its mode x, nodes lie at :math:`x + H^{-1/2} z_k`, for one or two
-    parameters on a product of Gauss-Hermite rules, for more on a central composite design, as Rue et al. (2009) and
-    Vanhatalo et al. (2013) have it. Their weights are the target's density there times those of the design (`designs`).
+    The target is evidence times prior, as a function of the log parameters. With x its mode and H the negative Hessian
+    of its logarithm there, the nodes are :math:`x + H^{-1/2} z_k`. For one or two parameters the :math:`z_k` are those
+    of a product of Gauss-Hermite rules, for more those of a central composite design, as in Rue et al. (2009) and
+    Vanhatalo et al. (2013). A node weighs the target there times the weight of the design (`designs`).
 
     Parameters
     ----------

@@ -82,9 +82,9 @@ def _alone(method: Callable[Concatenate[Stream, P], R]) -> Callable[Concatenate[
 class Stream:
     r"""A Gaussian process that learns from batches of cases and keeps what they say at few inputs.
 
-    Each batch is solved by TAP with what the past says as prior; what it adds is kept at no more than ``budget`` basis
-    inputs, those whose loss would change the posterior least. Time is the same for each batch, and memory does not grow
-    with the cases.
+    TAP solves each batch, with the posterior so far as its prior. The result is kept at no more than ``budget`` basis
+    inputs; those that matter least are dropped. Every batch takes the same time, and memory does not grow with the
+    number of cases.
 
     Parameters
     ----------
@@ -135,8 +135,8 @@ class Stream:
 
     Notes
     -----
-    The equations are those of THEORY, section 11 (Csato & Opper, 2002; Bui, Nguyen & Turner, 2017). Without a budget,
-    and with batches of one, it is `online.update`; with all cases in one batch, `fit` with ``inducing``.
+    The equations are those of Csato & Opper (2002) and Bui, Nguyen & Turner (2017). Without a budget, and with batches
+    of one case, it is `online.update`; with all cases in one batch, `fit` with ``inducing``.
 
     Several threads may update one stream: they take turns, in no order that is promised. Predictions go on meanwhile,
     from the state after the last whole batch.
