@@ -79,6 +79,17 @@ class Integrate:
     not. Priors make it so: without, a length scale that hardly matters has no summit. In a direction in which the
     target falls off more slowly than a normal density of standard deviation 4, that is taken to place the nodes, with
     a warning. 2p solutions with gradients for the Hessian, then one for each node.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 4.0), n=40, random_seed=1)
+    >>> from bayesgp_mf.hyper import Integrate, LogNormal
+    >>> priors = {"lengthscale": LogNormal(0.0, 1.0), "variance": LogNormal(1.0, 1.0)}
+    >>> idata = bgp.fit(toy.X, toy.y, bgp.kernels.Gaussian(), hyper=Integrate(points=3),
+    ...     priors=priors, draws=10, random_seed=1, progress=False)
+    >>> int(idata["fit"].sizes["node"])
+    9
     """
 
     name = "integrate"

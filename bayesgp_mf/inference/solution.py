@@ -48,6 +48,15 @@ class Control:
     ValueError
         If ``tolerance`` is not in (0, 1), ``evidence_tolerance`` is negative, ``max_iterations`` is not a positive
         integer, ``throw`` or ``progress`` not True or False, or there is no such scheme or form of the Gram matrix.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 4.0), n=40, random_seed=1)
+    >>> quick = bgp.Control(tolerance=1e-3, max_iterations=50)
+    >>> idata = bgp.fit(toy.X, toy.y, bgp.kernels.Gaussian(1.0, 4.0), control=quick, draws=10, random_seed=1)
+    >>> idata["fit"].attrs["status"]
+    'CONVERGED'
     """
 
     tolerance: float = 1e-8
@@ -241,6 +250,17 @@ class Solution:
         Cavity means and variances; None for a method that has no cavities.
     info : Info
         Status, iterations, residual.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 4.0), n=40, random_seed=1)
+    >>> gram = bgp.kernels.Gaussian(1.0, 4.0).gram(toy.X)
+    >>> solution = bgp.solve(gram, 2 * toy.y - 1, bgp.Probit())
+    >>> print(solution.evidence)
+    log evidence -17.25
+    >>> solution.info.status
+    <Status.CONVERGED: 'The equations hold to the requested tolerance.'>
     """
 
     method: str

@@ -519,6 +519,19 @@ class Stream:
             If there is no such file.
         ValueError
             If it is no stream, or damaged.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> import bayesgp_mf as bgp
+        >>> toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 4.0), n=40, random_seed=1)
+        >>> stream = bgp.streams.Stream(bgp.kernels.Gaussian(1.0, 4.0), budget=20, random_seed=1).update(toy.X, toy.y)
+        >>> with TemporaryDirectory() as folder:
+        ...     stream.save(Path(folder) / "stream.npz")
+        ...     resumed = bgp.streams.load(Path(folder) / "stream.npz")
+        >>> resumed.n_seen, bool((resumed.predict_proba(toy.X) == stream.predict_proba(toy.X)).all())
+        (40, True)
         """
         saved = read(Path(path))
         settings, arrays = saved.settings, saved.arrays
