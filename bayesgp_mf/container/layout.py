@@ -93,6 +93,11 @@ def _is_taken(name: str) -> bool:
     return name in taken or name.startswith("hyper_")
 
 
+def is_parameter(name: str) -> bool:
+    """Return whether a variable of the group ``fit`` can only be a parameter of the kernel or the likelihood."""
+    return not _is_taken(name)
+
+
 def has_a_meaning(group: str, name: str, *, is_attribute: bool = False) -> bool:
     """Return whether what is called so in a group would be taken for part of a fit, of which not all fits have it."""
     if group == "fit":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -157,19 +158,23 @@ def _averaged(fit: Fitted, column: int, scale: Scale, levels: Array, points: int
     rng = np.random.default_rng(SEED)
     chosen = np.sort(rng.permutation(len(fit.X))[:CASES])
     at, cases = fit.grid(column, points), fit.X[chosen]
-    process = fit.asked(len(cases))
-    parts, weights = some_settings(process)
+    parts, weights = some_settings(fit.asked(len(cases)))
+    some = replace(fit, process=parts[0] if len(parts) == 1 else Mixture(tuple(parts), weights))
     counts = np.ceil(DRAWS * weights).astype(int)
     means, quantiles = [], []
     for value in at:
         cases[:, column] = value
-        mean = fit.latent(cases)[0] if scale == "latent" else fit.expected(cases)
-        means.append(mean.mean(axis=0))
+        drawn = np.empty(0)
         if fit.has_variance:
             rng = np.random.default_rng(SEED)
             f = [(part, part.draw_at(cases, count, rng)) for part, count in zip(parts, counts, strict=True) if count]
             given = [each if scale == "latent" else expected_given(part, each) for part, each in f]
-            quantiles.append(np.quantile(np.concatenate(given).mean(axis=1), levels, axis=0))
-    shape = (levels.size, at.size, *means[0].shape)
-    each = np.stack(quantiles, axis=1) if quantiles else np.empty((0, *shape[1:]))
+            drawn = np.concatenate(given).mean(axis=1)
+            quantiles.append(np.quantile(drawn, levels, axis=0))
+        if drawn.ndim > 1:  # probabilities of several classes, which take long one by one
+            means.append(drawn.mean(axis=0))
+        else:
+            means.append((some.latent(cases)[0] if scale == "latent" else some.expected(cases)).mean(axis=0))
+    none = np.empty((0, at.size, *np.shape(means[0])))
+    each = np.stack(quantiles, axis=1) if quantiles else none
     return Curve(fit.names[column], at, np.array(means), each, fit.levels.get(column, ()))

@@ -15,6 +15,7 @@ from bayesgp_mf.container.predictions import moments_at
 from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import levels_of
+from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import (
     asked_of_new_cases,
@@ -68,6 +69,10 @@ class Fitted:
         return self.process.problem.likelihood
 
     @property
+    def _kernel(self) -> Kernel:
+        return self.process.parts[0].kernel
+
+    @property
     def has_variance(self) -> bool:
         """Whether it says how sure it is, as a support-vector machine does not."""
         return self.process.parts[0].solution.has_variance
@@ -75,7 +80,7 @@ class Fitted:
     @property
     def levels(self) -> dict[int, tuple[str, ...]]:
         """Names of the groups that a column tells apart, by position of the column; codes where these have no names."""
-        kernel = self.process.parts[0].kernel
+        kernel = self._kernel
         texts = levels_of(kernel)
         columns = sorted({column for columns in kernel.groupings(self.X.shape[1]) for column in columns})
         codes = {column: tuple(f"{code:g}" for code in np.unique(self.X[:, column])) for column in columns}
@@ -109,6 +114,13 @@ class Fitted:
         if isinstance(feature, int | np.integer) and not isinstance(feature, bool) and 0 <= feature < len(self.names):
             return int(feature)
         raise ValueError(f"feature must be one of the inputs {list(self.names)} or its position, got {feature!r}.")
+
+    def value_in_words(self, column: int, value: float) -> str:
+        """Return a value of an input with three digits, of groups its name."""
+        if column not in self.levels:
+            return f"{value:.3g}"
+        place = int(np.searchsorted(np.unique(self.X[:, column]), value))
+        return self.levels[column][int(value)] if column in levels_of(self._kernel) else self.levels[column][place]
 
     def middle(self) -> Array:
         """Return one case ``(d,)`` with the median of each input, and of groups the most frequent one."""
@@ -173,8 +185,8 @@ def expected_given(part: Process, f: Array) -> Array:
     likelihood = part.new_likelihood
     if likelihood.targets == "classes":
         rows = f.reshape(-1, f.shape[-1])
-        known = np.zeros((*rows.shape, rows.shape[1]))
-        return np.asarray(likelihood.predict_proba(rows, known)).reshape(f.shape)
+        logs = [likelihood.log_prob(np.full(len(rows), float(code)), rows).value for code in range(rows.shape[1])]
+        return np.exp(np.stack(logs, axis=-1)).reshape(f.shape)
     if likelihood.targets == "binary":
         return np.asarray(likelihood.predict_proba(f, np.zeros_like(f)))
     moments = predictive_moments(likelihood, f, np.zeros_like(f))

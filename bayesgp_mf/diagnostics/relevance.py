@@ -50,9 +50,9 @@ def relevance(
     .. math:: S_j = \frac{E (m(x) - m(x'))^2}{2 \,\mathrm{var}\, m(x)}
 
     where m is the posterior mean of the latent value, x a case, and x' the same with its j-th input taken from another
-    case (Jansen 1999, Computer Physics Communications 117). It asks nothing of the kernel, and counts what an input does
-    together with others, so that the sum may exceed one. With several classes variances are summed over them. Where
-    inputs hang together, exchanged cases may be of a kind that there is not.
+    case (Jansen 1999, Computer Physics Communications 117). It asks nothing of the kernel, and counts what an input
+    does together with others, so that the sum may exceed one. With several classes variances are summed over them.
+    Where inputs are correlated, an exchanged case may be one that cannot be.
 
     Parameters
     ----------

@@ -23,19 +23,21 @@ MARKERS = "osD^vPX"
 DIVERGING, SEQUENTIAL = "PuOr_r", "viridis"
 
 
-def axes_or_new(ax: Axes | None) -> Axes:
-    """Return ``ax``, or the axes of a new figure that pyplot knows nothing about."""
+def axes_or_new(ax: Axes | None, lines: int = 0) -> Axes:
+    """Return ``ax``, or the axes of a new figure that pyplot knows nothing about, with room for lines of text."""
     if ax is not None:
         return ax
     from matplotlib.figure import Figure  # not with the package, but when something is drawn
 
-    return Figure(figsize=(4.3, 3.9), layout="constrained").subplots()
+    return Figure(figsize=(4.3, 3.9 + 0.16 * lines), layout="constrained").subplots()
 
 
 def check_axes(ax: object, number: int) -> None:
     """Raise a ValueError unless ``ax`` are as many axes as there are panels."""
     if np.size(np.asarray(ax, dtype=object)) != number:
-        raise ValueError(f"ax must hold {number} axes, one for each panel, got {np.size(np.asarray(ax, dtype=object))}.")
+        raise ValueError(
+            f"ax must hold {number} axes, one for each panel, got {np.size(np.asarray(ax, dtype=object))}."
+        )
 
 
 def panels(ax: Axes | Sequence[Axes] | None, number: int, columns: int = 2) -> list[Axes]:
@@ -64,9 +66,10 @@ def marker(code: int) -> str:
     return MARKERS[code % len(MARKERS)]
 
 
-def legend_above(ax: Axes) -> None:
-    """Put the legend above the axes, where it hides no point."""
-    ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, frameon=False, fontsize=8, borderaxespad=0.2)
+def legend_above(ax: Axes, columns: int = 2, *, right: bool = False) -> None:
+    """Put the legend above the axes, where it hides no point; to the right where long names stand on the left."""
+    corner, at = ("lower right", (1.0, 1.0)) if right else ("lower left", (0.0, 1.0))
+    ax.legend(loc=corner, bbox_to_anchor=at, ncols=columns, frameon=False, fontsize=8, borderaxespad=0.2)
 
 
 def vector(name: str, values: ArrayLike, n: int | None = None) -> Array:

@@ -40,7 +40,9 @@ def draw_curve(
             low, high = sides[2 * k], sides[2 * k + 1]
             said = "" if several else f"{100 * levels[k]:g} %{' of ' * bool(inside)}{inside}"
             if curve.levels:
-                ax.vlines(curve.x + 0.12 * code, low, high, color=shade, linewidth=2 + 3 * place, alpha=0.45, label=said)
+                ax.vlines(
+                    curve.x + 0.12 * code, low, high, color=shade, linewidth=2 + 3 * place, alpha=0.45, label=said
+                )
             else:
                 alpha = 0.15 if several else 0.18 + 0.14 * place
                 ax.fill_between(curve.x, low, high, color=shade, alpha=alpha, linewidth=0, label=said, zorder=1)

@@ -10,7 +10,7 @@ import numpy as np
 from bayesgp_mf.diagnostics.curves import Scale, partial_dependence
 from bayesgp_mf.diagnostics.fitted import fitted
 from bayesgp_mf.diagnostics.relevance import relevance
-from bayesgp_mf.plots._axes import LINE, panels
+from bayesgp_mf.plots._axes import LINE, legend_above, panels
 from bayesgp_mf.plots._curves import band_levels, draw_curve, name_groups, target_label
 
 if TYPE_CHECKING:
@@ -97,7 +97,10 @@ def plot_partial_dependence(
         one.set(xlabel=each.feature, ylim=(low - margin, high + margin))
         one.set_ylabel(target_label(fit, scale) if place == 0 or len(curves) == 1 or _is_left(one) else "", fontsize=8)
         name_groups(one, each)
-    axes[0].legend(loc="best", frameon=False, fontsize=7)
+    if len(axes) == 1:
+        legend_above(axes[0])
+    else:
+        axes[0].legend(loc="best", frameon=False, fontsize=7)
     return axes
 
 

@@ -59,7 +59,7 @@ def plot_relevance(idata: Container, *, ax: Axes | None = None, most: int = 20, 
     order = np.argsort(-found.effect, kind="stable")[:most]
     ax = axes_or_new(ax)
     for is_unused, label, colours in (
-        (False, "share of the variance", {"color": POINT}),
+        (False, "total effect", {"color": POINT}),
         (True, f"does nothing (below {100 * NOTHING:g} %)", {"facecolor": "white", "edgecolor": LINE}),
     ):
         places = np.flatnonzero(found.unused[order] == is_unused)
@@ -68,14 +68,14 @@ def plot_relevance(idata: Container, *, ax: Axes | None = None, most: int = 20, 
     if np.any(found.high > found.low):
         ax.hlines(
             np.arange(order.size), found.low[order], found.high[order], color="#111111", linewidth=1.5,
-            label="5 to 95 % over hyperparameters",
+            label="5 to 95 % over the hyperparameters",
         )  # fmt: skip
-    ax.set_yticks(np.arange(order.size), [found.features[j] for j in order])
+    ax.set_yticks(np.arange(order.size), [found.features[j] for j in order], fontsize=8)
     ax.invert_yaxis()
     ax.set_xlim(left=0.0)
     left_out = len(found.features) - order.size
-    ax.set(xlabel="Total effect (share of the variance of the latent mean)", ylabel="Input")
+    ax.set(xlabel="Total effect (share of variance)", ylabel="Input")
     if left_out:
         ax.set_ylabel(f"Input ({left_out} with less effect not shown)")
-    legend_above(ax)
+    legend_above(ax, columns=1, right=True)
     return ax

@@ -8,6 +8,7 @@ import numpy as np
 
 from bayesgp_mf.diagnostics.curves import Scale, check_scale
 from bayesgp_mf.diagnostics.fitted import Fitted, fitted
+from bayesgp_mf.inputs import check_positive_integers
 from bayesgp_mf.plots._axes import DIVERGING, SEQUENTIAL, axes_or_new, colour, legend_above, marker
 from bayesgp_mf.plots._curves import other_inputs, target_label
 from bayesgp_mf.types import Array
@@ -28,7 +29,7 @@ def plot_surface(
     ax: Axes | None = None,
     features: tuple[Any, Any] | None = None,
     scale: Scale = "target",
-    points: int = 80,
+    points: int | None = None,
     **held: Any,
 ) -> Axes:
     """Plot what a fit says over two inputs as a coloured map with contour lines, and the cases on it.
@@ -48,8 +49,8 @@ def plot_surface(
         the most frequent.
     scale : {"target", "latent"}
         What to draw: probabilities and means of targets, or the function f.
-    points : int
-        Values of each of the two inputs at which the fit is asked.
+    points : int, optional
+        Values of each of the two inputs at which the fit is asked: 80, or 40 of several classes, which take longer.
     **held
         ``kernel``, ``likelihood`` and ``method`` as for `predict`, where the container does not hold them.
 
@@ -81,6 +82,8 @@ def plot_surface(
     if several and (scale == "latent" or not fit.has_variance):
         raise ValueError("there is a latent function for each class, and the map has one. Use scale='target'.")
     scale = scale if fit.has_variance else "latent"
+    points = (40 if several else 80) if points is None else points
+    check_positive_integers(points=points)
     x, y = (_range(fit.X[:, column], points) for column in (across, upwards))
     X = np.tile(fit.middle(), (points * points, 1))
     X[:, across], X[:, upwards] = np.tile(x, points), np.repeat(y, points)
@@ -148,7 +151,7 @@ def _draw_classes(ax: Axes, fit: Fitted, x: Array, y: Array, p: Array) -> None:
     image = 1.0 - (0.1 + 0.6 * sure[..., None]) * (1.0 - shades[best])
     half = 0.5 * (x[1] - x[0]), 0.5 * (y[1] - y[0])
     extent = (x[0] - half[0], x[-1] + half[0], y[0] - half[1], y[-1] + half[1])
-    ax.imshow(image, extent=extent, origin="lower", aspect="auto", interpolation="nearest")
+    ax.imshow(image, extent=extent, origin="lower", aspect="auto", interpolation="bilinear")
     for code in range(classes):
         others = np.max(np.delete(p, code, axis=-1), axis=-1)
         if np.any(best == code) and np.any(best != code):
