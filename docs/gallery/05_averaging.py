@@ -48,3 +48,11 @@ right.set(xlabel="length scale", ylabel="variance")
 right.legend()
 fig.tight_layout()
 plt.show()
+
+# %%
+# The same as intervals, above those of the priors.
+
+fig, ax = plt.subplots(figsize=(7, 3), layout="constrained")
+fig.suptitle("Posterior and prior intervals of the hyperparameters")
+bgp.plots.plot_hyperparameters(fits["surrogate"], ax=ax)
+plt.show()

@@ -40,13 +40,9 @@ bgp.plots.plot_surface(idata, ax=ax)
 plt.show()
 
 # %%
-# Mean probability of each species, for the flowers of each.
+# The confusion of the flowers that were fitted, each predicted from all others.
 
-table = np.array([p.values[species[held_out] == name].mean(axis=0) for name in names])
-fig, ax = plt.subplots(figsize=(5, 4.4), layout="constrained")
-fig.suptitle("Probabilities of three species, for held-out flowers")
-ax.imshow(table, cmap="Blues", vmin=0, vmax=1)
-for (row, column), value in np.ndenumerate(table):
-    ax.text(column, row, f"{value:.2f}", ha="center", va="center", color="w" if value > 0.5 else "k")
-ax.set(xticks=range(3), yticks=range(3), xticklabels=names, yticklabels=names, xlabel="predicted", ylabel="species")
+fig, ax = plt.subplots(figsize=(5.5, 4.6), layout="constrained")
+fig.suptitle("Confusion of three species, by leave-one-out")
+bgp.plots.plot_confusion(idata, ax=ax)
 plt.show()

@@ -36,6 +36,15 @@ for forget in (None, 4000, 1000):
 print(stream)
 
 # %%
+# The stream keeps the score itself, and a line draws it.
+
+fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+fig.suptitle("Log score of a stream with half-life 1000, by plot_stream")
+bgp.plots.plot_stream(stream, ax=ax)
+plt.show()
+
+# %%
+# All three side by side.
 
 fig, ax = plt.subplots(figsize=(8, 4))
 for name, values in score.items():
