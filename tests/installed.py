@@ -1,10 +1,13 @@
 """Check a built wheel as its users have it: installed in an empty environment, outside the checkout.
 
+It is imported, loads its data, prints what the README says, and draws the figures of the examples that need no extra.
+
 ``make dist`` runs it: ``python tests/installed.py dist/bayesgp_mf-0.2.0-py3-none-any.whl``.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -26,8 +29,11 @@ for name in ("pima", "sonar", "crabs", "forensic_glass"):
 """
 
 
+EXAMPLES = ("01_one_input", "02_probability_map", "03_which_inputs", "05_averaging", "08_robust", "11_stream")
+
+
 def main(wheel: Path) -> None:
-    """Install the wheel, import all of it, load its data, and run the README's example."""
+    """Install the wheel, import all of it, load its data, and run the README's example and some of the gallery."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
     expected = readme.split(example)[1].split("```text\n")[1].split("```")[0]
@@ -36,7 +42,10 @@ def main(wheel: Path) -> None:
         python = Path(folder, "Scripts" if sys.platform == "win32" else "bin", "python")
 
         def run(*arguments: str) -> str:
-            return subprocess.run([python, *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout
+            environment = os.environ | {"MPLBACKEND": "Agg"}
+            return subprocess.run(
+                [python, *arguments], cwd=folder, env=environment, check=True, stdout=subprocess.PIPE, text=True
+            ).stdout
 
         run("-m", "pip", "install", "--quiet", str(wheel.resolve()))
         where = Path(run("-c", WHERE).strip())
@@ -46,7 +55,9 @@ def main(wheel: Path) -> None:
         said = run("-c", example)
         if said.strip() != expected.strip():
             raise SystemExit(f"expected that the README's example prints\n{expected}\ngot\n{said}")
-    print(f"{wheel.name}: installs, imports, and runs the README's example")
+        for name in EXAMPLES:
+            run("-W", "ignore", str(ROOT / "docs" / "gallery" / f"{name}.py"))
+    print(f"{wheel.name}: installs, imports, runs the README's example and {len(EXAMPLES)} of the gallery")
 
 
 if __name__ == "__main__":
