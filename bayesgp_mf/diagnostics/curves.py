@@ -142,7 +142,7 @@ def partial_dependence(
     >>> idata = bgp.fit(X, [0, 0, 1, 1], bgp.kernels.Gaussian([1.0, 9.0], 4.0), draws=10, random_seed=1)
     >>> dose, age = bgp.diagnostics.partial_dependence(idata, points=3)
     >>> dose.mean.round(1), age.mean.round(1)
-    (array([0.1, 0.5, 0.9]), array([0.5, 0.5, 0.5]))
+    (array([0.2, 0.5, 0.8]), array([0.5, 0.5, 0.5]))
     """
     check_scale(scale)
     check_positive_integers(points=points)

@@ -68,7 +68,8 @@ def hyperparameters(idata: Container) -> Hyperparameters:
     >>> import numpy as np
     >>> import bayesgp_mf as bgp
     >>> X, priors = np.linspace(-2, 2, 20)[:, None], {"lengthscale": bgp.hyper.LogNormal(0.0, 1.0)}
-    >>> idata = bgp.fit(X, X[:, 0] > 0, bgp.kernels.Gaussian(), hyper="evidence", priors=priors, draws=5, random_seed=1)
+    >>> options = {"hyper": "evidence", "priors": priors, "fixed": ["variance"], "draws": 5, "random_seed": 1}
+    >>> idata = bgp.fit(X, X[:, 0] > 0, bgp.kernels.Gaussian(), **options)
     >>> found = bgp.diagnostics.hyperparameters(idata)
     >>> found.names, found.prior[2].round(2)
     (('lengthscale', 'variance'), array([ 1., nan]))

@@ -54,7 +54,7 @@ class CountTable(NamedTuple):
 
     Attributes
     ----------
-    count : (k,) array
+    counts : (k,) array
         Whole numbers from 0.
     observed, expected : (k,) array
         Cases with this count; the sum of the probabilities of it.
@@ -62,7 +62,7 @@ class CountTable(NamedTuple):
         How many cases were expected above the last.
     """
 
-    count: NDArray[np.int64]
+    counts: NDArray[np.int64]
     observed: NDArray[np.int64]
     expected: Array
     beyond: float
@@ -122,8 +122,8 @@ def confusion_table(found: Predicted) -> NDArray[np.int64]:
     >>> X = [[0.0], [1.0], [2.0], [3.0]]
     >>> idata = bgp.fit(X, ["no", "no", "yes", "yes"], bgp.kernels.Gaussian(1.0, 4.0), draws=10, random_seed=1)
     >>> bgp.diagnostics.confusion_table(bgp.diagnostics.predicted(idata))
-    array([[1, 1],
-           [1, 1]])
+    array([[2, 0],
+           [0, 2]])
     """
     check_has_classes(found)
     if found.probability is None:

@@ -53,7 +53,7 @@ def plot_confusion(idata: Container, *, ax: Axes | None = None, y_new: ArrayLike
     >>> X = [[0.0], [1.0], [2.0], [3.0]]
     >>> idata = bgp.fit(X, ["no", "no", "yes", "yes"], bgp.kernels.Gaussian(1.0, 4.0), draws=10, random_seed=1)
     >>> [text.get_text() for text in bgp.plots.plot_confusion(idata).texts]
-    ['1', '1', '1', '1']
+    ['2', '0', '0', '2']
     """
     found = predicted(idata, y_new, **held)
     table = confusion_table(found)

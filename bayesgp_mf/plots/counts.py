@@ -59,11 +59,11 @@ def plot_counts(idata: Container, *, ax: Axes | None = None, y_new: ArrayLike | 
     top, height = np.sqrt(table.expected), np.sqrt(table.observed)
     ax = axes_or_new(ax)
     ax.axhspan(-1.0, 1.0, color="#e4e4e4", linewidth=0, zorder=0, label="two standard errors")
-    ax.bar(table.count, height, 0.8, bottom=top - height, color=POINT, alpha=0.6, label="observed", zorder=1)
-    ax.plot(table.count, top, "o-", color=ACCENT, markersize=3.5, linewidth=1.2, label="expected", zorder=3)
+    ax.bar(table.counts, height, 0.8, bottom=top - height, color=POINT, alpha=0.6, label="observed", zorder=1)
+    ax.plot(table.counts, top, "o-", color=ACCENT, markersize=3.5, linewidth=1.2, label="expected", zorder=3)
     ax.axhline(0.0, color=LINE, linewidth=1, zorder=2)
     ax.set(xlabel="Count", ylabel="Square root of the number of cases")
-    if table.count.size <= 12:
-        ax.set_xticks(table.count)
+    if table.counts.size <= 12:
+        ax.set_xticks(table.counts)
     legend_above(ax)
     return ax

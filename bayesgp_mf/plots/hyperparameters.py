@@ -51,7 +51,7 @@ def plot_hyperparameters(idata: Container, *, ax: Axes | None = None, most: int 
     >>> import numpy as np
     >>> import bayesgp_mf as bgp
     >>> X = np.linspace(-2, 2, 20)[:, None]
-    >>> idata = bgp.fit(X, X[:, 0] > 0, bgp.kernels.Gaussian(), hyper="evidence", draws=5, random_seed=1)
+    >>> idata = bgp.fit(X, np.sin(3 * X[:, 0]) > 0.5, bgp.kernels.Gaussian(), draws=5, random_seed=1)
     >>> [text.get_text() for text in bgp.plots.plot_hyperparameters(idata).get_yticklabels()]
     ['lengthscale', 'variance']
     """

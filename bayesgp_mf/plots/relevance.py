@@ -58,13 +58,13 @@ def plot_relevance(idata: Container, *, ax: Axes | None = None, most: int = 20, 
     found = relevance(idata, **held)
     order = np.argsort(-found.effect, kind="stable")[:most]
     ax = axes_or_new(ax)
-    for is_unused, label, colours in (
-        (False, "total effect", {"color": POINT}),
-        (True, f"does nothing (below {100 * NOTHING:g} %)", {"facecolor": "white", "edgecolor": LINE}),
+    for is_unused, label, inside, edge in (
+        (False, "total effect", POINT, POINT),
+        (True, f"does nothing (below {100 * NOTHING:g} %)", "white", LINE),
     ):
         places = np.flatnonzero(found.unused[order] == is_unused)
         if places.size:
-            ax.barh(places, found.effect[order][places], height=0.6, label=label, **colours)
+            ax.barh(places, found.effect[order][places], height=0.6, label=label, facecolor=inside, edgecolor=edge)
     if np.any(found.high > found.low):
         ax.hlines(
             np.arange(order.size), found.low[order], found.high[order], color="#111111", linewidth=1.5,

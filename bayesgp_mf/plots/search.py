@@ -48,7 +48,8 @@ def plot_search(idata: Container, *, ax: Axes | None = None) -> Axes:
     >>> import numpy as np
     >>> import bayesgp_mf as bgp
     >>> X = np.linspace(-2, 2, 20)[:, None]
-    >>> idata = bgp.fit(X, np.sin(3 * X[:, 0]) > 0, bgp.kernels.Gaussian(), hyper="evidence", draws=10, random_seed=1)
+    >>> options = {"hyper": "evidence", "fixed": ["variance"], "draws": 5, "random_seed": 1}
+    >>> idata = bgp.fit(X, np.sin(3 * X[:, 0]) > 0, bgp.kernels.Gaussian(), **options)
     >>> bgp.plots.plot_search(idata).get_xlabel()
     'Iteration of the best search'
     """
@@ -76,6 +77,8 @@ def plot_search(idata: Container, *, ax: Axes | None = None) -> Axes:
 
 
 def _draw_trace(ax: Axes, fit: xr.Dataset) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     trace = fit["hyper_trace"].values
     ax.plot(np.arange(trace.size), trace, "o-", color=POINT, markersize=3, label="best search")
     score = next((name for name in ("hyper_log_evidence", "hyper_loo") if name in fit), None)
@@ -90,7 +93,7 @@ def _draw_trace(ax: Axes, fit: xr.Dataset) -> None:
     if top - bottom > RANGE:
         ax.set_ylim(top - RANGE, top + 0.06 * RANGE)
     ax.set_xlabel("Iteration of the best search")
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _draw_chains(ax: Axes, fit: xr.Dataset) -> None:

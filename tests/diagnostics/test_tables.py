@@ -83,7 +83,7 @@ def test_counts_and_what_is_expected_beyond_are_all_cases():
         table = count_table(predicted(made(kind)))
         np.testing.assert_allclose(table.expected.sum() + table.beyond, 24.0)
         assert table.observed.sum() == 24
-    assert count_table(predicted(made("proportions"))).count[-1] <= TRIALS.max()
+    assert count_table(predicted(made("proportions"))).counts[-1] <= TRIALS.max()
 
 
 def test_expected_counts_of_new_cases_are_those_of_their_distribution():
@@ -91,7 +91,7 @@ def test_expected_counts_of_new_cases_are_those_of_their_distribution():
     idata = bgp.fit(X1, y, bgp.kernels.Gaussian(1.0, 1e-8), bgp.Poisson(), draws=5, random_seed=1)  # f is zero
     idata = bgp.predict(idata, X1, random_seed=1)
     table = count_table(predicted(idata, y))
-    np.testing.assert_allclose(table.expected, 24.0 * poisson.pmf(table.count, 1.0), rtol=1e-5)
+    np.testing.assert_allclose(table.expected, 24.0 * poisson.pmf(table.counts, 1.0), rtol=1e-5)
 
 
 def test_levels_of_quantiles_of_new_measurements_are_those_of_the_gaussian():
