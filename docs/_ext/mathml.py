@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
+from xml.etree import ElementTree
 
 from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 
+ENVIRONMENTS = {"aligned": "align*", "gathered": "matrix"}  # by the names that latex2mathml knows
+SIGNS = {"\u29f5": "\u2216"}  # \setminus, by the sign that most fonts have
+
 
 def mathml(formula: str, display: str) -> str:
     """Return a formula of LaTeX as MathML, with the LaTeX as its text for screen readers.
 
-    A command that the converter does not know would stand on the page as it is; it is an error.
+    What the converter does not know would stand on the page as it is; it is an error.
     """
-    found = convert(formula, display=display)
-    found = found.replace("&#x029F5;", "&#x02216;")  # minus of sets, by the sign that most fonts have
-    if "\\" in found:
+    latex = formula
+    for name, known in ENVIRONMENTS.items():
+        latex = latex.replace(f"{{{name}}}", f"{{{known}}}")
+    found = convert(latex, display=display).replace(' xmlns="http://www.w3.org/1998/Math/MathML"', "")
+    if any(sign in found for sign in ("\\", "<mi>&</mi>", 'linebreak="newline"')):
         raise ExtensionError(f"expected LaTeX that latex2mathml knows, got {formula!r}: write it in other commands")
-    return found.replace("<math ", f'<math alttext="{escape(formula, quote=True)}" ', 1)
+    math = ElementTree.fromstring(found)
+    math.set("alttext", formula)
+    for element in math.iter():
+        element.text = SIGNS.get(element.text or "", element.text)
+    for row in [*math.iter("mrow"), *math.iter("mtd"), *math.iter("mstyle")]:
+        _space_functions(row)
+    return ElementTree.tostring(math, encoding="unicode")
+
+
+def _space_functions(row: ElementTree.Element) -> None:
+    """Put a thin space between the name of a function and an argument without brackets, as in log Z."""
+    children = list(row)
+    for number in range(len(children) - 1, 0, -1):
+        name, argument = children[number - 1], children[number]
+        if name.tag == "mi" and len(name.text or "") > 1 and argument.tag not in ("mo", "mspace"):
+            row.insert(number, ElementTree.Element("mspace", width="0.167em"))
 
 
 def visit_inline(translator: Any, node: nodes.math) -> None:
