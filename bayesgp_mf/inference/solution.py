@@ -10,6 +10,7 @@ import numpy as np
 
 from bayesgp_mf.errors import Status
 from bayesgp_mf.matrices.corrections import Correction
+from bayesgp_mf.notebook import as_html
 from bayesgp_mf.types import Array
 
 EvidenceKind = Literal["ep", "lower_bound", "laplace", "naive", "online", "exact", "none"]
@@ -231,7 +232,7 @@ class ClassLeaveOneOut(LeaveOneOut):
         return int(np.count_nonzero(own < np.max(self.probability, axis=1)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Solution:
     """An approximate posterior at the training cases; it knows nothing about inputs or kernels.
 
@@ -269,6 +270,23 @@ class Solution:
     evidence: Evidence
     cavity: Cavity | None
     info: Info
+
+    def __repr__(self) -> str:
+        return "\n  ".join([f"Solution by {self.method!r}", *(f"{name}: {value}" for name, value in self._rows())])
+
+    def _repr_html_(self) -> str:
+        return as_html(f"Solution by {self.method}", self._rows())
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """Return what matters of it: its size, its evidence, and how the iteration ended."""
+        n, *classes = self.alpha.shape
+        info = self.info
+        size = f"{n} cases" + "".join(f", {number} classes" for number in classes)
+        if info.rank is not None:
+            size += f", rank {info.rank}"
+        evidence = str(self.evidence) if self.has_variance else "none: a single function, without variances"
+        ended = f"{info.status.name.lower()} after {info.n_iterations} steps, residual {info.residual:.1e}"
+        return [("solved for", size), ("evidence", evidence), ("iteration", ended)]
 
     def check_start(self, n: int, *classes: int) -> None:
         """Raise a ValueError if this is no solution of ``n`` cases, from which those can be solved."""

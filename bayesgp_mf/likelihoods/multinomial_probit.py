@@ -10,6 +10,7 @@ import numpy as np
 from bayesgp_mf.likelihoods import probit_tilted
 from bayesgp_mf.likelihoods.base import check_variance
 from bayesgp_mf.likelihoods.class_names import checked_classes, described_classes
+from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.likelihoods.star import StarSites
 from bayesgp_mf.types import Array, Derivs
 
@@ -70,6 +71,7 @@ class MultinomialProbit:
     targets: ClassVar[Literal["classes"]] = "classes"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
+    _repr_html_ = likelihood_html
 
     def __post_init__(self) -> None:
         if self.classes is not None:

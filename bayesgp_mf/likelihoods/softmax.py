@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 
 from bayesgp_mf.likelihoods.class_names import checked_classes, described_classes
+from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.likelihoods.softmax_integral import (
     class_predictions,
     class_probabilities,
@@ -79,6 +80,7 @@ class Softmax:
     targets: ClassVar[Literal["classes"]] = "classes"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
+    _repr_html_ = likelihood_html
 
     def __post_init__(self) -> None:
         if self.classes is not None:

@@ -22,7 +22,7 @@ from bayesgp_mf.methods import check_cavities, get_method
 from bayesgp_mf.multiclass.correction import ClassCorrection
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
 from bayesgp_mf.multiclass.response import case_covariances, class_correction, class_likelihood_of
-from bayesgp_mf.processes.described import described
+from bayesgp_mf.processes.described import described, described_html
 from bayesgp_mf.processes.single import LARGEST_JOINT, Draws, Marginals, NotJointlyError, Posterior
 from bayesgp_mf.types import Array, Derivs
 
@@ -75,6 +75,9 @@ class MulticlassPosterior:
 
     def __repr__(self) -> str:
         return described(self)
+
+    def _repr_html_(self) -> str:
+        return described_html(self)
 
     @property
     def parts(self) -> tuple[MulticlassPosterior, ...]:

@@ -36,6 +36,7 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood, Probit
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.notebook import as_html
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.streams import batch as batches
@@ -559,6 +560,10 @@ class Stream:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._lock = threading.RLock()
+
+    def _repr_html_(self) -> str:
+        model, *rest = repr(self).splitlines()
+        return as_html("Stream", [("model", model), ("learned", rest[0].strip()), ("basis", rest[1].strip())])
 
     def __repr__(self) -> str:
         state, score = self._state, self.log_score

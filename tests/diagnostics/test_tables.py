@@ -86,6 +86,18 @@ def test_counts_and_what_is_expected_beyond_are_all_cases():
     assert count_table(predicted(made("proportions"))).counts[-1] <= TRIALS.max()
 
 
+@pytest.mark.parametrize("kind", ["counts", "groups", "proportions", "regression", "student"])
+def test_what_is_predicted_below_a_target_steps_by_its_leave_one_out_density(kind):
+    """At the offset and the trials of the case itself."""
+    found, loo = predicted(made(kind)), made(kind)["fit"]["loo_i"].values
+    t = found.targets.astype(float)
+    if found.is_whole:
+        density = found.below(t) - found.below(t - 1.0)
+    else:
+        density = (found.below(t + 1e-5) - found.below(t - 1e-5)) / 2e-5
+    np.testing.assert_allclose(np.log(density), loo, rtol=1e-4, atol=1e-6)
+
+
 def test_expected_counts_of_new_cases_are_those_of_their_distribution():
     y = np.round(np.exp(0.5 * F))
     idata = bgp.fit(X1, y, bgp.kernels.Gaussian(1.0, 1e-8), bgp.Poisson(), draws=5, random_seed=1)  # f is zero

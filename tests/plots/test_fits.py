@@ -146,6 +146,13 @@ def test_a_surface_has_the_probabilities_of_predict():
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("age\n(1 other input at the median)", "weight")
 
 
+def test_other_inputs_are_at_their_medians():
+    x, mean = line(plots.plot_latent(made("weighted"), feature="weight", points=4), "mean")
+    at = np.tile(np.median(X2, axis=0), (4, 1))
+    at[:, 1] = x
+    np.testing.assert_allclose(mean, bgp.posterior(made("weighted")).latent(at)[0])
+
+
 def test_an_idle_input_is_last_and_hollow():
     ax = plots.plot_relevance(made("weighted"))
     assert ax.get_yticklabels()[-1].get_text() == "idle"
