@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from bayesgp_mf.methods import solve
     from bayesgp_mf.processes.single import Posterior
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Binomial",

@@ -104,7 +104,7 @@ def fit(
     processes: int = 1,
     refine: int = 0,
 ) -> Container:
-    """Fit a Gaussian-process classifier and return its posterior as an ArviZ container.
+    """Fit a Gaussian process to labels, counts or measurements, and return its posterior as an ArviZ container.
 
     Parameters
     ----------
@@ -380,15 +380,14 @@ def predict(
     method : Solver, optional
         Likewise, for a fit by a method of your own.
     draws : bool
-        Also draw latent values and labels, as many as the posterior has. More than 5000 new cases are drawn as
-        functions of a smooth process, with prior covariances that are exact to 1e-8 of the prior variance; with several
-        classes, or if they vary in more than 5000 ways that the training cases do not determine, in blocks.
+        Also draw latent values and targets, as many as the posterior has. False is much faster, and enough for
+        probabilities, means and quantiles. Beyond 5000 new cases draws may be joint within blocks only; a warning says
+        so.
     corrected : bool
-        Correct the probabilities ``p`` for most of what TAP leaves out: each is then the ratio of the evidences with
-        and without the new label, both corrected to second order. For two classes by TAP at one setting of the
-        hyperparameters, with a dense Gram matrix; real targets with Gaussian noise have nothing to correct. Draws are
-        not changed. The group says in its attributes how many are ``corrected``, and in ``largest_sum_error`` by how
-        much the probabilities of the two labels, each found by itself, miss one at most.
+        Correct the probabilities ``p`` for most of TAP's error, for two classes. Each is the ratio of the evidences
+        with and without the new label, both corrected to second order. Draws stay as they are. The attributes of the
+        group say how many were ``corrected``. The two labels are corrected separately: ``largest_sum_error`` is the
+        most by which their probabilities missed a sum of one before they were made to have it.
     random_seed : int, numpy.random.Generator or None
         Source of the draws.
     offset : (m,) array_like, optional
@@ -463,12 +462,12 @@ def posterior(
     likelihood: AnyLikelihood | OneVsRest | None = None,
     method: Solver | None = None,
 ) -> Process | Mixture | OneVsRestPosterior:
-    """Return the posterior process of a container: functions of arrays instead of labelled data.
+    """Return the posterior of a fit as an object whose methods take and return plain arrays.
 
     Parameters
     ----------
     idata : InferenceData or DataTree
-        What `fit` returned, or the same loaded from a file; nothing is unpickled.
+        What `fit` returned, or the same loaded from a file.
     kernel, likelihood, method : optional
         As for `predict`: those of the fit, if the container does not hold them.
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from inspect import isfunction, ismethod
 from types import ModuleType
 
 import pytest
 
 import bayesgp_mf as bgp
+from bayesgp_mf import hyper
 
 
 def test_every_public_name_is_there_and_documented():
@@ -19,6 +21,14 @@ def test_every_public_name_is_there_and_documented():
     packages = {name for name in bgp.__all__ if isinstance(getattr(bgp, name), ModuleType)}
     assert len(bgp.__all__) - len(packages) <= 35
     assert len(packages) <= 12
+
+
+def test_every_public_function_has_an_example():
+    rooms = [bgp, hyper, *(room for name in bgp.__all__ if isinstance(room := getattr(bgp, name), ModuleType))]
+    public = {(room.__name__, name): getattr(room, name) for room in rooms for name in room.__all__}
+    functions = {name: value for name, value in public.items() if isfunction(value) or ismethod(value)}
+    assert len(functions) > 50
+    assert [name for name, value in functions.items() if ">>>" not in value.__doc__] == []
 
 
 def test_functions_are_not_shadowed_by_modules():

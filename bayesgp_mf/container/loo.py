@@ -42,10 +42,10 @@ def loo(
     method: Solver | None = None,
     corrected: bool = False,
 ) -> LooEstimate:
-    """Return the analytic leave-one-out estimate of a fit as ArviZ's ``ELPDData``.
+    """Return the leave-one-out estimate of a fit, as ArviZ's ``ELPDData``, without refitting or sampling.
 
-    It needs no draws and no importance weights: the cavity of each case is its leave-one-out posterior
-    (2000, eq. 32 and appendix D), and the log predictive density of its label is in closed form.
+    What the other cases say of a case, its cavity, is part of the solution (2000, eq. 32 and appendix D). The log
+    predictive density of its target under it needs no draws and no importance weights.
 
     Parameters
     ----------
@@ -55,8 +55,8 @@ def loo(
     kernel, likelihood, method : optional
         As for `predict`: those of the fit, if the container does not hold them.
     corrected : bool
-        Correct TAP's densities for most of what its approximation leaves out, as `predict` does: each is then the
-        ratio of the evidences with and without the label. For two classes and one setting of the hyperparameters.
+        Correct the densities for most of TAP's error, as `predict` does. For two classes and one setting of the
+        hyperparameters.
 
     Returns
     -------

@@ -21,16 +21,17 @@ MOST_VALUES = 10**7
 
 
 def quality(idata: Container) -> Quality | QualityOfEach:
-    r"""Say what of a fit may be trusted, to how much, and what to do if that is not enough.
+    r"""Say how far the numbers of a fit can be trusted, and what to do if that is not enough.
 
-    By what the second-order correction of TAP's log evidence adds and what it leaves [1]_, the Pareto k-hat of the
-    draws, and how well the equations are solved. The scale of the largest error of a predictive probability is
-    measured: 0.002 and 1.25 times what the correction changes at the training inputs where TAP is worst; of counts and
-    levels, times the largest difference in the probability of at most a number there, by tilted and by Gaussian latent
-    values. Where it is not (more than 4000 cases, label flips, outliers), it is estimated as
-    :math:`\min(12 x, 0.6 \sqrt x)`, 0.005 at least, with :math:`x = (|\text{correction}| + \text{remaining}) / n`.
-    Both are calibrated against exact probabilities, and
-    no bounds.
+    Three things are looked at: the second-order correction of TAP's log evidence with what it leaves out [1]_, the
+    Pareto k-hat of the draws, and how well the equations are solved.
+
+    The error of predictive probabilities is measured at the training inputs where TAP is worst. For labels it is 0.002
+    plus 1.25 times what the correction changes there; for counts and levels, 1.25 times the largest change of a
+    cumulative probability when the tilted distribution of the latent value takes the place of its Gaussian. With more
+    than 4000 cases, label flips or outliers it is estimated instead, as :math:`\min(12 x, 0.6 \sqrt x)` and at least
+    0.005, with :math:`x = (|\text{correction}| + \text{remaining}) / n`. Both rules are calibrated against exact
+    probabilities. They are no bounds.
 
     Parameters
     ----------
@@ -52,10 +53,10 @@ def quality(idata: Container) -> Quality | QualityOfEach:
 
     Notes
     -----
-    More than 10 million drawn values are not weighed; `importance` does it.
+    The k-hat is left out beyond 10 million drawn values; `importance` has it.
 
-    All of it is about the solution that was found. Under a likelihood that is not log-concave (`StudentT`) two targets
-    that contradict each other may make two modes, of which a solution is one: a k-hat above 0.7 tells.
+    All of it is about the solution that was found. Under `StudentT`, which is not log-concave, the posterior may have a
+    second mode where two targets contradict each other; a k-hat above 0.7 is the sign of it.
 
     References
     ----------

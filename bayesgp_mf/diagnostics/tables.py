@@ -156,6 +156,18 @@ def pit_curve(found: Predicted, levels: ArrayLike) -> PitCurve:
         If targets are labels.
     UndefinedQuantityError
         If the likelihood does not say how likely a target is to be below a number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> x = np.linspace(0.0, 6.0, 40)[:, None]
+    >>> y = np.sin(x[:, 0]) + 0.1 * np.cos(40.0 * x[:, 0])
+    >>> noise = bgp.likelihoods.Gaussian(0.01)
+    >>> idata = bgp.fit(x, y, bgp.kernels.Gaussian(1.5), noise, method="exact", draws=10, random_seed=1)
+    >>> curve = bgp.diagnostics.pit_curve(bgp.diagnostics.predicted(idata), [0.1, 0.5, 0.9])
+    >>> curve.observed.round(2)
+    array([0. , 0.5, 1. ])
     """
     if not found.settings:
         raise ValueError("targets of this fit are labels, which have no quantiles.")
@@ -176,6 +188,17 @@ def count_table(found: Predicted) -> CountTable:
     ------
     ValueError
         If targets are not whole numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> week, accidents = np.arange(8.0)[:, None], [1, 2, 1, 3, 6, 4, 2, 1]
+    >>> kernel = bgp.kernels.Gaussian(2.0) + bgp.kernels.Bias()
+    >>> idata = bgp.fit(week, accidents, kernel, bgp.Poisson(), draws=10, random_seed=1)
+    >>> table = bgp.diagnostics.count_table(bgp.diagnostics.predicted(idata))
+    >>> table.counts[:4], table.observed[:4], table.expected[:4].round(1)
+    (array([0, 1, 2, 3]), array([0, 3, 2, 1]), array([1.3, 1.7, 1.6, 1.2]))
     """
     if not found.is_whole or found.classes:
         raise ValueError(

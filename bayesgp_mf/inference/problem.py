@@ -61,6 +61,15 @@ class Problem:
         If the Gram matrix has an eigenvalue below zero by more than rounding.
     InconsistentDataError
         If one input carries both labels and the likelihood gives that probability zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> X = np.array([[0.0], [1.0], [2.0]])
+    >>> problem = bgp.Problem(bgp.kernels.Gaussian().gram(X), [-1, 1, 1], bgp.Probit())
+    >>> problem.n, problem.t
+    (3, array([-1.,  1.,  1.]))
     """
 
     gram: Array | Matrix

@@ -18,14 +18,14 @@ EvidenceKind = Literal["ep", "lower_bound", "laplace", "naive", "online", "exact
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """How long and how precisely to iterate.
+    """Options of the solver: tolerance, number of steps, and what to do if they do not suffice.
 
     Parameters
     ----------
     tolerance : float
-        The equations count as solved when one more full step would change no site parameter by more than
-        this, absolutely where it is below its prior scale and relatively above. The evidence is
-        stationary there, so its error is of the order of the square.
+        The equations count as solved when one more full step would change no site parameter by more than this,
+        relative to the parameter or to its prior scale, whichever is larger. The error of the evidence is of the order
+        of the square.
     max_iterations : int
         Steps after which the iteration stops unsolved.
     throw : bool
@@ -37,18 +37,27 @@ class Control:
         How the mean-field methods iterate: "paper" is the published iteration (2000, section 4), kept as a baseline to
         compare with. It needs hundreds of steps, each of which costs less; raise ``max_iterations``.
     evidence_tolerance : float
-        In nats. Where positive, a mean-field method may stop sooner: when its log evidence, judged by how it changed in
-        the last steps, is known to this. Enough for a search over hyperparameters. 0 (the default) never does; nor
-        does TAP on a Gram matrix of low rank whose steps leave out some of its columns, and so cannot judge.
+        In nats. If positive, a mean-field method may stop as soon as its log evidence is known to this, judged by its
+        last steps: enough during a search over hyperparameters. With 0, the default, it never stops sooner. TAP does
+        not either if its steps leave out columns of a low-rank root, since it then cannot judge.
     gram : {"auto", "dense", "low_rank"}
-        How `fit` keeps the Gram matrix. "auto" keeps a root of low rank where there is one that leaves out too little
-        to matter, and that pays (`inference.assembly.assemble`); "low_rank" raises where there is none.
+        How `fit` keeps the Gram matrix. "auto" takes a low-rank root if that is faster and leaves out too little to
+        matter (`inference.assembly.assemble`). "low_rank" insists on one, and raises an error if there is none.
 
     Raises
     ------
     ValueError
         If ``tolerance`` is not in (0, 1), ``evidence_tolerance`` is negative, ``max_iterations`` is not a positive
         integer, ``throw`` or ``progress`` not True or False, or there is no such scheme or form of the Gram matrix.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 4.0), n=40, random_seed=1)
+    >>> quick = bgp.Control(tolerance=1e-3, max_iterations=50)
+    >>> idata = bgp.fit(toy.X, toy.y, bgp.kernels.Gaussian(1.0, 4.0), control=quick, draws=10, random_seed=1)
+    >>> idata["fit"].attrs["status"]
+    'CONVERGED'
     """
 
     tolerance: float = 1e-8
@@ -242,6 +251,17 @@ class Solution:
         Cavity means and variances; None for a method that has no cavities.
     info : Info
         Status, iterations, residual.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 4.0), n=40, random_seed=1)
+    >>> gram = bgp.kernels.Gaussian(1.0, 4.0).gram(toy.X)
+    >>> solution = bgp.solve(gram, 2 * toy.y - 1, bgp.Probit())
+    >>> print(solution.evidence)
+    log evidence -17.25
+    >>> solution.info.status
+    <Status.CONVERGED: 'The equations hold to the requested tolerance.'>
     """
 
     method: str

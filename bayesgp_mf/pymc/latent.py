@@ -212,6 +212,16 @@ def observe(
     ------
     UndefinedQuantityError
         If the likelihood is a step, or one that is not known in terms of PyTensor.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import bayesgp_mf as bgp
+    >>> with pm.Model() as model:
+    ...     f = pm.Normal("f", shape=3)
+    ...     y = bgp.pymc.observe("y", f, [1, -1, 1], bgp.Probit(1.0))
+    >>> float(model.compile_logp()({"f": [0.0, 0.0, 0.0]}).round(3))
+    -4.836
     """
     fixed, tensors = split_parameters(likelihood, parameters)
     log_prob(fixed, pt.zeros(f.shape[0]), f, tensors)  # what it refuses, it refuses now
