@@ -21,7 +21,7 @@ from bayesgp_mf.hyper.registry import HyperName
 from bayesgp_mf.hyper.rounds import RECORDS, check_moves
 from bayesgp_mf.hyper.scores import CorrectedScore
 from bayesgp_mf.hyper.strategy import Restartable, averages, records
-from bayesgp_mf.inference.assembly import assemble, assemble_inducing, check_inducing
+from bayesgp_mf.inference.assembly import assemble, assemble_inducing, check_inducing, check_shared_kernel
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.solution import Control, check_control
 from bayesgp_mf.inference.solver import Solver, traits_of
@@ -253,6 +253,7 @@ def fit(
     check_positive_integers(draws=draws, chains=chains)
     _check_model(kernel, likelihood, strategy, (solver, judge), RECORDS if chosen is not None else ())
     if chosen is not None:
+        check_shared_kernel(kernel)
         check_inducing(likelihood, solver)
         check_inducing(likelihood, judge)
         check_moves(chosen, strategy, kernel)

@@ -205,9 +205,9 @@ REFUSED = {
         r"inducing has columns \['b', 'a'\], but X has \['a', 'b'\]",
     ),
     "a step": ({"likelihood": bgp.Step()}, "inducing needs a likelihood with latent noise"),
-    "several classes": (
-        {"likelihood": bgp.Softmax(), "y": np.arange(N) % 3},
-        "inducing is not there for several classes",
+    "a kernel for each class": (
+        {"likelihood": bgp.Softmax(), "y": np.arange(N) % 3, "kernel": bgp.kernels.PerClass(*[Linear()] * 3)},
+        "inducing needs one kernel for all classes",
     ),
     **{
         name: ({"method": name}, f"method '{name}' does not work on inducing cases")

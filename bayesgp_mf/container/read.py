@@ -33,7 +33,7 @@ from bayesgp_mf.matrices.inducing import inducing_gram
 from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.matrices.memory import check_memory, keeps_root
 from bayesgp_mf.matrices.pivoting import at_pivots
-from bayesgp_mf.multiclass.correction import SoftmaxCorrection
+from bayesgp_mf.multiclass.class_gram import class_gram
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process, make_process
 from bayesgp_mf.types import Array
@@ -135,9 +135,11 @@ def _read_gram(node: xr.Dataset, kernel: Kernel, X: Array, alpha: Array) -> Arra
     """Return the Gram matrix of a fit: on inducing inputs or of low rank, where the fit worked with such a one."""
     if "inducing_input" in node:
         points = _unpadded(node["inducing_input"].values, "inducing_input")
-        weights = node["inducing_weight"].values[: points.shape[0]]
+        known = None
+        if "inducing_weight" in node:
+            known = alpha, node["inducing_weight"].values[: points.shape[0]]
         keep = keeps_root(X.shape[0], points.shape[0])
-        return inducing_gram(kernel, X, points, keep_root=keep, known=(alpha, weights))
+        return inducing_gram(kernel, X, points, keep_root=keep, known=known)
     pivots: NDArray[Any] = node["pivot"].values if "pivot" in node else np.empty(0, dtype=np.intp)
     pivots = pivots[pivots >= 0].astype(np.intp)
     if not pivots.size:
@@ -200,7 +202,7 @@ def _read_correction(node: xr.Dataset, problem: Problem) -> Correction:
         site_weight = node["site_weight"].values
         if site_weight.shape != problem.latent_shape or not np.all(site_weight >= 0):  # also false if one is NaN
             raise ValueError("site_weight is not a number >= 0 for each case and class")
-        return SoftmaxCorrection(problem.dense_gram, site_weight)
+        return class_gram(problem).sites(site_weight)  # type: ignore[no-any-return]
     if "site_variance" in node:
         site_variance = node["site_variance"].values
         if np.any(np.isnan(site_variance)) or site_variance.shape != problem.t.shape:

@@ -11,7 +11,7 @@ from bayesgp_mf.errors import LowRankError, warn
 from bayesgp_mf.hyper.objective import NO_SOLUTION
 from bayesgp_mf.hyper.strategy import Strategy, averages, solutions
 from bayesgp_mf.hyper.target import Target
-from bayesgp_mf.inference.assembly import SMALLEST, check_inducing
+from bayesgp_mf.inference.assembly import SMALLEST, check_inducing, check_shared_kernel
 from bayesgp_mf.inference.inducing import ROWS, SEARCH
 
 LONG_SECONDS = 60.0
@@ -50,6 +50,7 @@ def warn_if_long(target: Target, strategy: Strategy) -> None:
 def _instead(target: Target, strategy: Strategy, count: int, some: float) -> str:
     """Return how long it would take on inducing cases, in words; nothing where they are none for it."""
     try:
+        check_shared_kernel(target.kernel)
         check_inducing(target.likelihood, target.solver)
     except ValueError:
         return ""

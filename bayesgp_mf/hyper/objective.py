@@ -17,7 +17,7 @@ from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.multiclass.gram import times_gram
+from bayesgp_mf.multiclass.class_gram import class_gram
 from bayesgp_mf.seam import Backend, Serial
 from bayesgp_mf.types import Array
 
@@ -134,7 +134,7 @@ class Objective:
         t, alpha = self.target.t, solved.solution.alpha
         if alpha.ndim == 1:
             return bool(np.all(t * (solved.problem.matrix @ alpha) > 0))
-        return bool(np.all(np.argmax(times_gram(alpha, solved.problem.dense_gram), axis=1) == t))
+        return bool(np.all(np.argmax(class_gram(solved.problem).times(alpha), axis=1) == t))
 
     def says_nothing(self, log_free: Array) -> bool:
         """Return whether the prior variances are so small that no target can move a latent value within them."""

@@ -110,14 +110,17 @@ def assemble_inducing(
     return problem
 
 
+def check_shared_kernel(kernel: Kernel) -> None:
+    """Raise a ValueError if a kernel cannot be worked with on inducing cases: if each class has its own."""
+    if kernel.per_class:
+        raise ValueError(
+            "inducing needs one kernel for all classes, and kernels.PerClass has one for each. Give one kernel, or "
+            "leave out inducing."
+        )
+
+
 def check_inducing(likelihood: Likelihood, solver: Solver) -> None:
     """Raise a ValueError if a likelihood or a method cannot work on inducing cases, with the reason."""
-    name = type(likelihood).__name__
-    if likelihood.targets == "classes":
-        raise ValueError(
-            f"inducing is not there for several classes ({name}), which need the dense Gram matrix. Leave it out, or "
-            "fit each class against the rest: bayesgp_mf.one_vs_rest.fit_one_vs_rest(..., inducing=...)."
-        )
     if likelihood.forbids:
         raise ValueError(
             f"inducing needs a likelihood with latent noise or flips, and {likelihood!r} is a step without: it asks "
@@ -151,8 +154,8 @@ def _low_rank(
 
 def _needs_dense(kernel: Kernel, X: Array, t: Array, likelihood: Likelihood, solver: Solver) -> str | None:
     """Return why only the dense matrix will do, or None."""
-    if likelihood.targets == "classes":
-        return "several classes need the dense Gram matrix"
+    if kernel.per_class:
+        return "each class has a kernel of its own"
     if LowRankGram.form not in traits_of(solver).matrices:
         return f"method {solver.name!r} needs the dense Gram matrix"
     curvature = _curvature(likelihood, t)
@@ -220,7 +223,8 @@ def diagonal_of_cross(kernel: Kernel, X: Array) -> Array:
 
 def _curvature(likelihood: Likelihood, t: Array) -> float:
     """Return the largest curvature of log p(t|f) in f at zero: of the order of the strongest site precision."""
-    return float(np.max(np.abs(likelihood.log_prob(t, np.zeros(t.shape)).d2), initial=0.0))
+    classes = (int(np.max(t, initial=0.0)) + 1,) if likelihood.targets == "classes" else ()
+    return float(np.max(np.abs(likelihood.log_prob(t, np.zeros((*t.shape, *classes))).d2), initial=0.0))
 
 
 def _why_none(n: int, gram: LowRankGram | None, part: int) -> str:

@@ -37,7 +37,8 @@ class Problem:
     ----------
     gram : (n, n) array_like or Matrix
         Gram matrix K, symmetric and positive semi-definite, in squared latent units. One of low rank is a covariance by
-        the way it is made. For several classes it is that of each of them, or ``(C, n, n)`` holds one for each.
+        the way it is made. For several classes it is that of each of them, or, where it is dense, ``(C, n, n)`` holds
+        one for each.
     t : (n,) array_like
         Labels -1/+1, real targets if ``likelihood.targets == "real"``, or codes 0 to C - 1 if it is "classes".
     likelihood : Likelihood
@@ -55,8 +56,7 @@ class Problem:
     ------
     ValueError
         If shapes differ, something is not finite, the Gram matrix is not symmetric, or the labels are
-        not -1/+1 (or codes of classes); if the Gram matrix is of low rank, and the likelihood a noise-free step or one
-        of several classes.
+        not -1/+1 (or codes of classes); if the Gram matrix is of low rank, and the likelihood a noise-free step.
     NotPositiveDefiniteError
         If the Gram matrix has an eigenvalue below zero by more than rounding.
     InconsistentDataError
@@ -80,9 +80,10 @@ class Problem:
             _check_low_rank(matrix, self.likelihood)
         if self.likelihood.targets == "classes":
             _check_codes(self.t, self.likelihood)
-            _check_class_grams(self.dense_gram, self.n_classes, covariance)
-        elif self.matrix.rank is None:
-            _check_gram(self.matrix.entries, covariance)
+        if matrix.rank is None and self.likelihood.targets == "classes":
+            _check_class_grams(matrix.entries, self.n_classes, covariance)
+        elif matrix.rank is None:
+            _check_gram(matrix.entries, covariance)
         _check_targets(self.t, self.gram.shape[-1], self.likelihood)
         if self.likelihood.forbids:
             gram = self.dense_gram
@@ -264,8 +265,6 @@ def _check_low_rank(gram: Matrix, likelihood: Likelihood) -> None:
     check_finite("gram", gram.entries, "The kernel overflows at these inputs: rescale them, or change its parameters.")
     if gram.shape[0] == 0 and gram.anew() is gram:  # else what cases say that are elsewhere is known beforehand
         raise ValueError("gram is empty: at least one training case is needed.")
-    if likelihood.targets == "classes":
-        raise ValueError("several classes need the dense Gram matrix: use Control(gram='dense').")
     if likelihood.forbids:
         raise ValueError(
             "a noise-free step likelihood asks for every digit of the Gram matrix, and one of low rank leaves some "

@@ -229,9 +229,8 @@ class InducingGram:
         """Return Z, the weights of the features and the factor of their covariance: predictions need no more."""
         return {
             "inducing_input": self.points,
-            "inducing_weight": self.in_features(alpha),
-            "inducing_factor": np.tril(correction.inverse_factor),
             "independent": np.array(self.stated["independent"]),
+            **correction.stored_on_inducing(alpha),
         }
 
     def gradient(self, alpha: Array, weights: Array) -> InducingGradient:

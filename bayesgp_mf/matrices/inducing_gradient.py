@@ -49,18 +49,16 @@ class RootAndOwn(Protocol):
 
 
 class ToldSites(Protocol):
-    """What is asked here of a correction R."""
-
-    @property
-    def told(self) -> Array:
-        """W' ``(n,)``, the precision of what is measured of the shared part."""
-
-    @property
-    def weight_covariance(self) -> Array:
-        """A^-1 ``(M, M)``."""
+    """What is asked here of a correction R, or of a sum of such."""
 
     def diagonal(self) -> Array:
         """Return R_ii ``(n,)``."""
+
+    def times_root(self, block: slice, some: Array) -> Array:
+        """Return rows of R L, given those of L."""
+
+    def of_weights(self) -> Array:
+        """Return L' R L ``(M, M)``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,14 +74,14 @@ class InducingGradient:
     ----------
     gram : RootAndOwn
         K.
-    left, right : (n,) array
-        l and r.
+    left, right : (n,) or (n, k) array
+        l and r; a sum over the columns where there are several.
     correction : ToldSites or None
         R; zero if None.
     weights : (n,) array
         w.
-    seen : pair of (M,) arrays, optional
-        L' l and L' r, where they are known, or where these cases are a part of all.
+    seen : pair of arrays, optional
+        L' l and L' r, ``(M,)`` or ``(M, k)``, where they are known, or where these cases are a part of all.
     """
 
     gram: RootAndOwn
@@ -100,24 +98,23 @@ class InducingGradient:
     @cached_property
     def _without_weights(self) -> Array:
         """The diagonal ``(n,)`` of G, less w."""
-        product = self.left * self.right
+        product = np.asarray(np.einsum("ik,ik->i", _columns(self.left), _columns(self.right)))
         return product if self.correction is None else product - 0.5 * self.correction.diagonal()
 
     @cached_property
     def _seen(self) -> tuple[Array, Array]:
-        """L' l and L' r."""
+        """L' l and L' r ``(M, k)``."""
         if self.seen is not None:
-            return self.seen
-        return self.gram.root.T @ self.left, self.gram.root.T @ self.right
+            return _columns(self.seen[0]), _columns(self.seen[1])
+        return self.gram.root.T @ _columns(self.left), self.gram.root.T @ _columns(self.right)
 
     def _times_root(self, block: slice) -> Array:
         """Return rows of G' L, to which w adds nothing."""
         some, (left, right) = self.gram.root[block], self._seen
-        result = np.outer(0.5 * self.left[block], right)
-        result += np.outer(0.5 * self.right[block], left)
-        if self.correction is not None:  # R L = W' L A^-1
-            told = some @ self.correction.weight_covariance
-            result -= (0.5 * self.correction.told[block])[:, None] * told
+        result = 0.5 * _columns(self.left)[block] @ right.T
+        result += 0.5 * _columns(self.right)[block] @ left.T
+        if self.correction is not None:
+            result -= 0.5 * self.correction.times_root(block, some)
         result -= self._without_weights[block, None] * some
         return np.asarray(result)
 
@@ -134,14 +131,18 @@ class InducingGradient:
     def of_inducing(self, square: Array | None = None) -> Array:
         """Return the derivative in K_mm, -B G' B' ``(M, M)``; with the sum of `square` over more cases, that of all."""
         left, right = self._seen
-        inner = np.outer(0.5 * left, right)
+        inner = 0.5 * left @ right.T
         inner += inner.T
         inner -= self.square() if square is None else square
-        if self.correction is not None:  # L' R L = L' W' L A^-1, and L' W' L = A - I
-            inner += 0.5 * self.correction.weight_covariance
-            inner.ravel()[:: self.gram.rank + 1] -= 0.5
+        if self.correction is not None:
+            inner -= 0.5 * self.correction.of_weights()
         return np.asarray(-self._inverse.T @ inner @ self._inverse)
 
     def of_diagonal(self, kernel: Any, X: Array) -> dict[str, Array]:
         """Return the derivatives in the parameters of the kernel by way of k_ii."""
         return dict(kernel.diag_vjp(X, self._without_weights + self.weights))
+
+
+def _columns(values: Array) -> Array:
+    """Return ``(n, k)`` for a vector or for several."""
+    return values[:, None] if values.ndim == 1 else values

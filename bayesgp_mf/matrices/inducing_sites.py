@@ -70,7 +70,7 @@ class InducingCorrection:
         return self._shared.inverse_factor if self._known_factor is None else self._known_factor
 
     @cached_property
-    def weight_covariance(self) -> Array:
+    def _weight_covariance(self) -> Array:
         """A^-1 ``(M, M)``."""
         return np.asarray(self.inverse_factor.T @ self.inverse_factor)
 
@@ -147,6 +147,18 @@ class InducingCorrection:
     def gradient(self, left: Array, right: Array) -> InducingGradient:
         """Return the derivative ``(left right' + right left' - R) / 2``."""
         return InducingGradient(self.gram, left, right, self, np.zeros_like(left))
+
+    def times_root(self, block: slice, some: Array) -> Array:
+        """Return rows of R L, which is W' L A^-1, given those of L."""
+        return np.asarray(self.told[block, None] * (some @ self._weight_covariance))
+
+    def of_weights(self) -> Array:
+        """Return L' R L ``(M, M)``, which is I - A^-1."""
+        return np.asarray(np.eye(self.gram.rank) - self._weight_covariance)
+
+    def stored_on_inducing(self, alpha: Array) -> dict[str, Array]:
+        """Return the weights of the features and the factor of their covariance: predictions need no more."""
+        return {"inducing_weight": self.gram.in_features(alpha), "inducing_factor": np.tril(self.inverse_factor)}
 
     def stored(self) -> dict[str, Array]:
         """Return the site variances."""

@@ -100,6 +100,11 @@ class LowRankGram:
         return self.rank
 
     @cached_property
+    def own(self) -> Array:
+        """The part ``(n,)`` of each prior variance that is noise of the case's own: nothing."""
+        return np.zeros(self.root.shape[0])
+
+    @cached_property
     def pivot_factor(self) -> Array:
         """Lower Cholesky factor ``(r, r)`` of the block of the pivots."""
         return np.tril(self.root[self.pivots])

@@ -19,7 +19,7 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -28,12 +28,11 @@ from scipy.special import log_softmax
 
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import ClassLeaveOneOut, Control, Evidence, Info, Solution
-from bayesgp_mf.inference.solver import Traits
+from bayesgp_mf.inference.solver import GramGradient, Traits
 from bayesgp_mf.likelihoods import Likelihood, Softmax
-from bayesgp_mf.multiclass.correction import SoftmaxCorrection, explicit_gradient
-from bayesgp_mf.multiclass.gram import of_class, prior_variance, times_gram
+from bayesgp_mf.multiclass.class_gram import FORMS, class_gram
+from bayesgp_mf.multiclass.correction import StarCorrection
 from bayesgp_mf.multiclass.response import (
-    case_covariances,
     class_correction,
     class_linear_response,
     require_known_determinant,
@@ -72,7 +71,7 @@ class MulticlassLaplace:
     @property
     def traits(self) -> Traits:
         """It takes the softmax of several classes."""
-        return Traits(targets=frozenset({"classes"}), check=_check_softmax)
+        return Traits(matrices=FORMS, targets=frozenset({"classes"}), check=_check_softmax)
 
     def init(self, problem: Problem) -> State:
         """Return the mode before any data: zero; ValueError if the likelihood is no softmax."""
@@ -90,10 +89,11 @@ class MulticlassLaplace:
 
         .. math:: \sum_i \log \pi_{i t_i} - \tfrac12 \sum_c \alpha_c^T K_c \alpha_c - \tfrac12 \log \det(I + K W).
         """
-        f = times_gram(state.alpha, problem.dense_gram)
+        f = class_gram(problem).times(state.alpha)
         derivs = _Hill(problem).log_prob(f)
-        correction = SoftmaxCorrection(problem.dense_gram, -derivs.d2)
+        correction = class_gram(problem).sites(-derivs.d2)
         value = psi(derivs, state.alpha, f) - 0.5 * correction.log_det
+        info = replace(info, **problem.matrix.stated)
         solution = Solution(self.name, state.alpha, correction, Evidence(value, "laplace"), None, info)
         require_known_determinant(solution, correction.rounding)
         mean_error = self._mean_error(problem, correction, derivs.d1 - state.alpha)
@@ -101,15 +101,15 @@ class MulticlassLaplace:
         return assessed(solution, problem.matrix, mean_error, correction.site_weight, gradient)
 
     @staticmethod
-    def _mean_error(problem: Problem, correction: SoftmaxCorrection, lack: Array) -> float:
+    def _mean_error(problem: Problem, correction: StarCorrection, lack: Array) -> float:
         """Return how far the means are off, in posterior standard deviations (`solvers.accuracy`)."""
-        prior = prior_variance(problem.dense_gram, problem.n_classes)
-        own = float(np.max(np.sqrt(prior) * np.abs(lack)))  # at most: a posterior variance is no larger
+        gram = class_gram(problem)
+        own = float(np.max(np.sqrt(gram.prior) * np.abs(lack)))  # at most: a posterior variance is no larger
         if own <= NEGLIGIBLE:
             return own
-        sigma = case_covariances(correction, prior, problem.dense_gram)
+        sigma = gram.covariances(correction)
         variance = np.diagonal(sigma, axis1=1, axis2=2)
-        step = times_gram(correction.weights(lack), problem.dense_gram)
+        step = gram.times(correction.weights(lack))
         return max(in_deviations(moved, np.sqrt(variance)) for moved in (variance * lack, step))
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
@@ -125,7 +125,7 @@ class MulticlassLaplace:
         require_solved(self.name, problem, info, control)
         return require_accurate(self.finish(problem, state, info))
 
-    def gram_gradient(self, problem: Problem, solution: Solution) -> Array:
+    def gram_gradient(self, problem: Problem, solution: Solution) -> GramGradient:
         r"""Return the derivative of the log evidence with respect to the Gram matrix, or to that of each class.
 
         ``(n, n)``, summed over the classes, where they share a kernel, and ``(C, n, n)`` where they do not; symmetric.
@@ -144,17 +144,12 @@ class MulticlassLaplace:
             \frac{d \log p(t)}{dK_c} = \tfrac12 (\alpha_c \alpha_c^T - R_{cc})
             + \tfrac12 (u_c \alpha_c^T + \alpha_c u_c^T), \quad u = (I - R K)\, s.
         """
-        correction, alpha, gram = class_correction(solution), solution.alpha, problem.dense_gram
-        result = explicit_gradient(correction, alpha, gram)
-        sigma = case_covariances(correction, prior_variance(gram, problem.n_classes), gram)
-        pi = np.exp(log_softmax(times_gram(alpha, gram), axis=1))
+        correction, alpha, gram = class_correction(solution), solution.alpha, class_gram(problem)
+        sigma = gram.covariances(correction)
+        pi = np.exp(log_softmax(gram.times(alpha), axis=1))
         inner = np.diagonal(sigma, axis1=1, axis2=2) - 2.0 * np.einsum("icd,id->ic", sigma, pi)
         u = correction.weights(-0.5 * pi * (inner - np.sum(pi * inner, axis=1, keepdims=True)))  # of -W inner / 2
-        for c in range(problem.n_classes):
-            part, cross = of_class(result, c), np.outer(0.5 * u[:, c], alpha[:, c])
-            part += cross
-            part += cross.T
-        return result
+        return gram.gradient(correction, 0.5 * alpha + u, alpha)
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> ClassLeaveOneOut:
         """Return the leave-one-out predictions by linear response."""
@@ -176,10 +171,10 @@ class _Hill(NamedTuple):
 
     @property
     def scale(self) -> Array:
-        return np.sqrt(prior_variance(self.problem.dense_gram, self.problem.n_classes))
+        return np.sqrt(class_gram(self.problem).prior)
 
     def times(self, weights: Array) -> Array:
-        return times_gram(weights, self.problem.dense_gram)
+        return class_gram(self.problem).times(weights)
 
     def log_prob(self, latent: Array) -> Derivs:
         log_pi, own = log_softmax(latent, axis=1), (np.arange(latent.shape[0]), self.problem.t.astype(np.intp))
@@ -194,7 +189,7 @@ class _Hill(NamedTuple):
 
     def direction(self, derivs: Derivs, residual: Array) -> tuple[Array, None]:
         # its factors are too large to be kept beside those of the next step
-        return SoftmaxCorrection(self.problem.dense_gram, -derivs.d2).weights(residual), None
+        return class_gram(self.problem).sites(-derivs.d2).weights(residual), None
 
 
 def _others(pi: Array) -> Array:

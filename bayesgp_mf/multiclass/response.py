@@ -11,14 +11,10 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import ClassLeaveOneOut, Solution
 from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
-from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.multiclass.class_gram import class_gram
 from bayesgp_mf.multiclass.correction import ClassCorrection
-from bayesgp_mf.multiclass.gram import prior_variance, times_gram
 from bayesgp_mf.types import Array
 
-BLOCK = 512
-"""Cases handled at once: C matrices of n rows and so many columns."""
-_ROUNDING = 1e-8
 LARGEST_ROUNDING = 1e-6
 """In nats; a log determinant that rounding moves by more may be off by far more."""
 
@@ -40,26 +36,6 @@ def require_known_determinant(solution: Solution, rounding: float) -> None:
         )
 
 
-def case_covariances(correction: ClassCorrection, prior: Array, cross: Array) -> Array:
-    """Return the posterior covariances ``(m, C, C)`` of the classes at new cases.
-
-    ``prior (m, C)`` are their prior variances, ``cross (n, m)`` or ``(C, n, m)`` covariances with the training cases.
-    """
-    result = np.empty((*prior.shape, prior.shape[1]))
-    for rows in blocks(prior.shape[0], BLOCK):
-        result[rows] = -correction.blocks(cross[..., rows])
-    every = np.arange(prior.shape[1])
-    result[:, every, every] += prior
-    lowest = np.min(result[:, every, every] / np.maximum(prior, np.finfo(float).tiny), initial=0.0)
-    if lowest < -_ROUNDING:
-        raise NotPositiveDefiniteError(
-            f"rounding decides: a posterior variance came out as {lowest:.1g} of the prior one, below zero. The "
-            "variance of the kernel is too large here; use a kernel of less variance, or standardise the inputs."
-        )
-    result[:, every, every] = np.maximum(result[:, every, every], 0.0)  # rounding
-    return result
-
-
 def class_linear_response(problem: Problem, solution: Solution) -> ClassLeaveOneOut:
     r"""Return the leave-one-out predictions of a solution of several classes by linear response.
 
@@ -78,13 +54,13 @@ def class_linear_response(problem: Problem, solution: Solution) -> ClassLeaveOne
     smallest = np.linalg.eigvalsh(own.remaining)[:, 0]
     if not np.all(smallest > 0):
         worst = int(np.argmin(smallest))
-        prior = prior_variance(problem.dense_gram, problem.n_classes)[worst]
+        prior = class_gram(problem).prior[worst]
         raise NotPositiveDefiniteError(
             f"method {solution.method!r}: rounding leaves no leave-one-out covariance of case {worst}, whose prior "
             f"variance is {prior.max():.3g}. Use a kernel with less variance."
         )
     covariance = without_own_site(*own)
-    latent = times_gram(solution.alpha, problem.dense_gram)
+    latent = class_gram(problem).times(solution.alpha)
     mean = latent - np.einsum("icd,id->ic", covariance, solution.alpha)
     return class_predictions(problem, mean, covariance)
 
@@ -99,7 +75,7 @@ class OwnSites(NamedTuple):
 
 def own_sites(problem: Problem, correction: ClassCorrection) -> OwnSites:
     """Return what is needed to take each case's own site out of the posterior, and to know how much that changes."""
-    sigma = case_covariances(correction, prior_variance(problem.dense_gram, problem.n_classes), problem.dense_gram)
+    sigma = class_gram(problem).covariances(correction)
     basis = contrast_basis(problem.n_classes)
     values, vectors = np.linalg.eigh(basis.T @ correction.site_precision() @ basis)
     # rounding: sites are positive semi-definite

@@ -14,7 +14,7 @@ are very nearly
 the form that Laplace's sites have, and those of nested expectation propagation ([1]_); for three classes every W_i
 is of it. Here they are made so: w has the diagonal that moment matching asks for, and b the tilted mean. All latent
 means are matched exactly, and covariances as far as w can. Nothing then needs a matrix of more than n rows
-(`correction.SoftmaxCorrection`).
+(`correction.StarCorrection`).
 
 References
 ----------
@@ -34,12 +34,12 @@ import numpy as np
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, ClassLeaveOneOut, Control, Evidence, Info, Solution
-from bayesgp_mf.inference.solver import Traits
+from bayesgp_mf.inference.solver import GramGradient, Traits
 from bayesgp_mf.likelihoods import Likelihood, Softmax
 from bayesgp_mf.likelihoods.softmax_tilted import FEWEST
 from bayesgp_mf.likelihoods.star import StarLikelihood, StarSites, star_precision
-from bayesgp_mf.multiclass.correction import SoftmaxCorrection, explicit_gradient
-from bayesgp_mf.multiclass.gram import prior_variance, times_gram
+from bayesgp_mf.multiclass.class_gram import FORMS, class_gram
+from bayesgp_mf.multiclass.correction import StarCorrection
 from bayesgp_mf.multiclass.nearest import NearestCases
 from bayesgp_mf.multiclass.response import (
     own_sites,
@@ -47,16 +47,19 @@ from bayesgp_mf.multiclass.response import (
     without_own_site,
 )
 from bayesgp_mf.solvers.accuracy import assessed, require_accurate
-from bayesgp_mf.solvers.driver import STAGES, fixed_point, require_solved
+from bayesgp_mf.solvers.driver import fixed_point, require_solved
 from bayesgp_mf.solvers.refinement import in_deviations
 from bayesgp_mf.types import Array
 
+MEAN_STEPS = 2
+"""Of the means between two factorisations. With none, whole steps of all cases at once may overshoot for ever."""
 ROUGH = 1e-3
 """Tolerance of the first steps, which have the fewest nodes."""
-DAMPING = 0.5
-"""Part of a step that is taken: with several classes, whole steps of all cases at once may overshoot for ever."""
-WAYS = STAGES[:3]
-"""Where mixed and plain steps of that length lead nowhere, shorter ones do not either: of 290 random problems none."""
+WAYS = ((True, 1.0), (True, 0.5), (False, 0.5), (True, 0.25))
+"""Whole steps first, whose solution takes half as many as with half steps where there are many cases to a latent value;
+of all cases at once they may overshoot for ever. Below a quarter no length has led further."""
+PATIENCE = 8
+"""Steps without progress before the next of these ways."""
 
 
 class State(NamedTuple):
@@ -94,6 +97,7 @@ class StarTap:
     def traits(self) -> Traits:
         """It knows more of the observed cases than its Gaussian posterior says; its integrals are for few classes."""
         return Traits(
+            matrices=FORMS,
             targets=frozenset({"classes"}),
             cavities=True,
             check=_check_likelihood,
@@ -118,12 +122,12 @@ class StarTap:
         require_solved(self.name, problem, info, control)
         return require_accurate(self._finish(problem, state, info, points))
 
-    def gram_gradient(self, problem: Problem, solution: Solution) -> Array:
+    def gram_gradient(self, problem: Problem, solution: Solution) -> GramGradient:
         """Return (alpha_c alpha_c' - R_cc)/2, summed over the classes where they share a kernel.
 
         It is the derivative of the log evidence as far as sites of this form can match covariances.
         """
-        return explicit_gradient(_sites(solution), solution.alpha, problem.dense_gram)
+        return class_gram(problem).gradient(_sites(solution), 0.5 * solution.alpha, solution.alpha)
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> ClassLeaveOneOut:
         """Return the leave-one-out predictions: the cavities are what the other cases say."""
@@ -137,8 +141,11 @@ class StarTap:
         return Cavity(found.mean, found.covariance)
 
     def _known_classes(self, problem: Problem, solution: Solution) -> NearestCases | None:
-        """Return what is known of observed cases under a softmax, of which the formulas are."""
-        if not isinstance(problem.likelihood, Softmax):
+        """Return what is known of observed cases under a softmax, of which the formulas are.
+
+        On a root that would cost n^2 for each new case, and there is nothing.
+        """
+        if problem.matrix.rank is not None or not isinstance(problem.likelihood, Softmax):
             return None
         return NearestCases(problem, replace(solution, cavity=self.cavity(problem, solution)))
 
@@ -148,16 +155,18 @@ class StarTap:
 
     def _first(self, problem: Problem) -> State:
         """Return the sites at the prior."""
-        prior = prior_variance(problem.dense_gram, problem.n_classes)
+        prior = class_gram(problem).prior
         mean, covariance = np.zeros_like(prior), prior[:, :, None] * np.eye(problem.n_classes)
-        return _site_of(mean, covariance, _sites_at(problem, mean, covariance, FEWEST))
+        found = _sites_at(problem, mean, covariance, FEWEST)
+        return State(found.weight, _shift(found.weight, mean, covariance, found))
 
     def _finish(self, problem: Problem, state: State, info: Info, points: int | None) -> Solution:
         alpha, correction, (mean, covariance, sigma, log_det_own) = _posterior(problem, state)
         found = _sites_at(problem, mean, covariance, points)
-        value = float(np.sum(found.log_partition)) - 0.5 * float(np.sum(alpha * times_gram(alpha, problem.dense_gram)))
+        value = float(np.sum(found.log_partition)) - 0.5 * float(np.sum(alpha * class_gram(problem).times(alpha)))
         value += 0.5 * float(np.einsum("ic,icd,id->", alpha, covariance, alpha))
         value -= 0.5 * correction.log_det - 0.5 * log_det_own
+        info = replace(info, **problem.matrix.stated)
         solution = Solution(self.name, alpha, correction, Evidence(value, "ep"), Cavity(mean, covariance), info)
         require_known_determinant(solution, correction.rounding)
         # by so much would sites, put right one by one, move the means of their cases
@@ -190,7 +199,7 @@ def cavity_predictions(problem: Problem, cavity: Cavity, points: int | None) -> 
 
 def check_variances(problem: Problem) -> None:
     """Raise a NotPositiveDefiniteError if a latent value has no prior variance."""
-    (certain,) = np.nonzero(np.any(prior_variance(problem.dense_gram, problem.n_classes) == 0, axis=1))
+    (certain,) = np.nonzero(np.any(class_gram(problem).prior == 0, axis=1))
     if certain.size:
         raise NotPositiveDefiniteError(
             f"method 'tap' for several classes needs latent values with a prior variance, and that of case "
@@ -216,11 +225,10 @@ def _check_likelihood(likelihood: Likelihood) -> None:
         likelihood.star_points(known)
 
 
-def _site_of(mean: Array, covariance: Array, found: StarSites) -> State:
-    """Return the sites at cavities ``(n, C)`` and ``(n, C, C)``."""
+def _shift(weight: Array, mean: Array, covariance: Array, found: StarSites) -> Array:
+    """Return b ``(n, C)``, W times the tilted mean and the slope, of sites at cavities ``(n, C)`` and ``(n, C, C)``."""
     tilted_mean = mean + np.einsum("icd,id->ic", covariance, found.gradient)
-    shift = np.einsum("icd,id->ic", star_precision(found.weight), tilted_mean) + found.gradient
-    return State(found.weight, shift)
+    return np.asarray(np.einsum("icd,id->ic", star_precision(weight), tilted_mean) + found.gradient)
 
 
 def _sites_at(problem: Problem, mean: Array, covariance: Array, points: int | None) -> StarSites:
@@ -236,29 +244,31 @@ class _Cavities(NamedTuple):
     log_det: float
 
 
-def _posterior(problem: Problem, state: State) -> tuple[Array, SoftmaxCorrection, _Cavities]:
+def _posterior(problem: Problem, state: State) -> tuple[Array, StarCorrection, _Cavities]:
     """Return alpha and R under given sites, and the cavities."""
-    correction = SoftmaxCorrection(problem.dense_gram, state.weight)
+    if not (np.all(np.isfinite(state.weight)) and np.all(np.isfinite(state.shift))):
+        raise NotPositiveDefiniteError("the sites of a state are not finite")
+    correction = class_gram(problem).sites(state.weight)
     alpha = correction.weights(state.shift)
     return alpha, correction, _cavities(problem, correction, alpha)
 
 
-def _cavities(problem: Problem, correction: SoftmaxCorrection, alpha: Array) -> _Cavities:
+def _cavities(problem: Problem, correction: StarCorrection, alpha: Array) -> _Cavities:
     own = own_sites(problem, correction)
     covariance = without_own_site(*own)
-    mean = times_gram(alpha, problem.dense_gram) - np.einsum("icd,id->ic", covariance, alpha)
+    mean = class_gram(problem).times(alpha) - np.einsum("icd,id->ic", covariance, alpha)
     return _Cavities(mean, covariance, own.sigma, -float(np.sum(np.linalg.slogdet(own.remaining)[1])))
 
 
-def _sites(solution: Solution) -> SoftmaxCorrection:
-    if not isinstance(solution.correction, SoftmaxCorrection):
+def _sites(solution: Solution) -> StarCorrection:
+    if not isinstance(solution.correction, StarCorrection):
         raise ValueError(f"this needs a solution with C numbers for each site, got one of {solution.method!r}.")
     return solution.correction
 
 
 def _sites_of(problem: Problem, solution: Solution) -> State:
     """Return the state that gave a solution, to start the next problem from."""
-    correction, latent = _sites(solution), times_gram(solution.alpha, problem.dense_gram)
+    correction, latent = _sites(solution), class_gram(problem).times(solution.alpha)
     # b = W (K alpha) + alpha, since alpha = b - W K alpha
     shift = np.einsum("icd,id->ic", correction.site_precision(), latent) + solution.alpha
     return State(correction.site_weight, shift)
@@ -267,7 +277,7 @@ def _sites_of(problem: Problem, solution: Solution) -> State:
 def _iterate(problem: Problem, first: State, control: Control, points: int | None) -> tuple[State, Info]:
     """Iterate from a state to a fixed point, in units in which the tolerance of `Control` is meant."""
     n, n_classes = first.weight.shape
-    scale = np.sqrt(np.mean(prior_variance(problem.dense_gram, n_classes), axis=1))[:, None]
+    scale = np.sqrt(np.mean(class_gram(problem).prior, axis=1))[:, None]
 
     # any roots, whatever their signs, are weights: every mixture of states is a posterior
     def pack(state: State) -> Array:
@@ -278,15 +288,25 @@ def _iterate(problem: Problem, first: State, control: Control, points: int | Non
         return State(entries[:, :n_classes] ** 2, entries[:, n_classes:])
 
     def update(x: Array) -> Array:
-        old = unpack(x)
-        mean, covariance = _posterior(problem, old)[2][:2]
-        new = _site_of(mean, covariance, _sites_at(problem, mean, covariance, points))
-        part = [(1.0 - DAMPING) * a + DAMPING * b for a, b in zip(old, new, strict=True)]
-        return pack(State(*part))
+        state = unpack(x)
+        alpha, correction, (mean, covariance, *_) = _posterior(problem, state)
+        found = _sites_at(problem, mean, covariance, points)
+        sd = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
+        lack = np.linalg.norm(sd * (found.gradient - alpha))
+        for _ in range(MEAN_STEPS):
+            # towards alpha = grad log Z by sites of the old precision with the new mean and slope: factors and cavity
+            # covariances stay, and nothing costs more than a product of K with C columns
+            alpha = correction.weights(_shift(state.weight, mean, covariance, found))
+            further = class_gram(problem).times(alpha) - np.einsum("icd,id->ic", covariance, alpha)
+            nearer = _sites_at(problem, further, covariance, points)
+            left = np.linalg.norm(sd * (nearer.gradient - alpha))
+            if not left < lack:
+                break
+            mean, found, lack = further, nearer, left
+        return pack(State(found.weight, _shift(found.weight, mean, covariance, found)))
 
-    # the tolerance is meant for a whole step
-    x, info = fixed_point(update, pack(first), replace(control, tolerance=DAMPING * control.tolerance), stages=WAYS)
-    return unpack(x), replace(info, residual=info.residual / DAMPING)
+    x, info = fixed_point(update, pack(first), control, stages=WAYS, patience=PATIENCE)
+    return unpack(x), info
 
 
 star_tap = StarTap()

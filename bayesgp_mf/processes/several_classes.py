@@ -17,11 +17,10 @@ from bayesgp_mf.inputs import as_new_inputs
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.methods import check_cavities, get_method
+from bayesgp_mf.multiclass.class_gram import ClassGram, case_covariances, class_gram
 from bayesgp_mf.multiclass.correction import ClassCorrection
-from bayesgp_mf.multiclass.gram import prior_variance, times_gram
-from bayesgp_mf.multiclass.response import case_covariances, class_correction, class_likelihood_of
+from bayesgp_mf.multiclass.response import class_correction, class_likelihood_of
 from bayesgp_mf.processes.described import described, described_html
 from bayesgp_mf.processes.single import LARGEST_JOINT, Draws, Marginals, NotJointlyError, Posterior
 from bayesgp_mf.types import Array, Derivs
@@ -99,6 +98,10 @@ class MulticlassPosterior:
         """Log evidence, in nats; ``solution.evidence.kind`` says of which kind."""
         return self.solution.evidence.value
 
+    @cached_property
+    def _gram(self) -> ClassGram:
+        return class_gram(self.problem)
+
     @property
     def _correction(self) -> ClassCorrection:
         return class_correction(self.solution)
@@ -125,8 +128,8 @@ class MulticlassPosterior:
 
     def latent_mean_at(self, X_new: Array) -> Array:
         """Return what `latent_mean` does at inputs that were checked."""
-        crosses = (self.kernel.cross(self.X, X_new[block]) for block in blocks(X_new.shape[0], BLOCK))
-        return np.concatenate([times_gram(self.solution.alpha, cross) for cross in crosses])
+        means = (self._gram.means(self.solution.alpha, seen) for _, seen, _ in self._new_cases(X_new))
+        return np.concatenate(list(means))
 
     def latent(self, X_new: ArrayLike) -> tuple[Array, Array]:
         """Return the posterior means and variances ``(m, C)`` of the latent processes at new cases.
@@ -160,23 +163,24 @@ class MulticlassPosterior:
         n_classes = self.problem.n_classes
         mean = np.empty((X_new.shape[0], n_classes))
         covariance = np.empty((X_new.shape[0], n_classes, n_classes))
-        for block, cross, prior in self._prior_covariances(X_new):
-            mean[block] = times_gram(self.solution.alpha, cross)
-            covariance[block] = case_covariances(self._correction, prior, cross)
+        for block, features, prior in self._new_cases(X_new):
+            mean[block] = self._gram.means(self.solution.alpha, features)
+            covariance[block] = case_covariances(self._correction, prior, features)
         return mean, covariance
 
-    def _prior_covariances(self, X_new: Array) -> Iterator[tuple[slice, Array, Array]]:
-        """Go through new cases in blocks, with their covariances with the training cases and their variances (m, C)."""
+    def _new_cases(self, X_new: Array) -> Iterator[tuple[slice, Array, Array]]:
+        """Go through new cases in blocks, with their features (`Matrix.features`) and their prior variances (m, C)."""
         for block in blocks(X_new.shape[0], BLOCK):
-            cross, prior = self.kernel.cross(self.X, X_new[block]), self.kernel.diag(X_new[block])
-            yield block, cross, np.array(np.broadcast_to(prior, (self.problem.n_classes, prior.shape[-1])).T)
+            features = self.problem.matrix.features(self.kernel, self.X, X_new[block])
+            prior = self.kernel.diag(X_new[block])
+            yield block, features, np.array(np.broadcast_to(prior, (self.problem.n_classes, prior.shape[-1])).T)
 
     def predict_proba(self, X_new: ArrayLike) -> Array:
         """Return the probabilities ``(m, C)`` of the classes at new cases; rows sum to one.
 
         Those of TAP are not quite averages over its Gaussian posterior: the observed case that tells most of a new one
         has a known distribution that is far from Gaussian where the prior is wide (`multiclass.nearest`). That takes
-        O(C^2 n^2) for each new case.
+        O(C^2 n^2) for each new case. On inducing cases, and on a root of low rank, they are those averages.
 
         Raises
         ------
@@ -195,7 +199,7 @@ class MulticlassPosterior:
         if self._known is None:
             proba = self.problem.likelihood.predict_proba(mean, covariance)
         else:
-            each = (self._known.probabilities(cross, prior) for _, cross, prior in self._prior_covariances(X))
+            each = (self._known.probabilities(features, prior) for _, features, prior in self._new_cases(X))
             proba = np.concatenate(list(each))
         return mean, np.array(np.diagonal(covariance, axis1=1, axis2=2)), proba
 
@@ -207,8 +211,7 @@ class MulticlassPosterior:
 
     @cached_property
     def _covariance_at_training(self) -> Array:
-        prior = prior_variance(self.problem.dense_gram, self.problem.n_classes)
-        return case_covariances(self._correction, prior, self.problem.dense_gram)
+        return self._gram.covariances(self._correction)
 
     @cached_property
     def at_training(self) -> tuple[Array, Array]:
@@ -218,7 +221,7 @@ class MulticlassPosterior:
     @property
     def mean_at_training(self) -> Array:
         """Posterior means ``(n, C)`` of the latent values of the training cases."""
-        return times_gram(self.solution.alpha, self.problem.dense_gram)
+        return self._gram.times(self.solution.alpha)
 
     def mean_at_some(self, which: NDArray[np.intp]) -> Array:
         """Return the posterior means ``(k, C)`` of the latent values of the training cases with given numbers."""
@@ -234,10 +237,6 @@ class MulticlassPosterior:
 
     def draw(self, draws: int, rng: np.random.Generator, marginals: Marginals = "gaussian") -> Draws:
         r"""Draw latent values ``(draws, n, C)`` of the training cases jointly from the Gaussian approximation.
-
-        Without a matrix of C n rows: with :math:`K = A A^T`, u standard normal, and e noise of the sites,
-        :math:`\delta = u - A^T R (A u + e)` makes :math:`\hat f + A \delta` a draw, since the covariance of
-        :math:`A \delta` is :math:`K - 2 K R K + K R (K + \Omega) R K`.
 
         Parameters
         ----------
@@ -265,27 +264,13 @@ class MulticlassPosterior:
             raise ValueError(f"marginals of several classes must be 'gaussian', got {marginals!r}.")
         problem, likelihood = self.problem, class_likelihood_of(self.problem)
         n, n_classes = problem.latent_shape
-        roots = self._roots(problem.dense_gram)
-        rank = sum(of_class_root(roots, c).shape[1] for c in range(n_classes))
-        constant = 0.5 * rank * np.log(2.0 * np.pi)
-        centre = self.mean_at_training
-        white = [of_class_root(roots, c).T @ self.solution.alpha[:, c] for c in range(n_classes)]
+        sampler = self._gram.sampler(self.solution.alpha, self._correction)
         f, log_likelihood = np.empty((draws, n, n_classes)), np.empty((draws, n))
         log_p, log_q = np.empty(draws), np.empty(draws)
         for block in blocks(draws, max(1, _ENTRIES // (n * n_classes))):
-            count = log_p[block].size
-            u = [rng.standard_normal((count, of_class_root(roots, c).shape[1])) for c in range(n_classes)]
-            pull = self._pull(_times_roots(u, roots), rng)
-            for c in range(n_classes):
-                u[c] -= pull[..., c] @ of_class_root(roots, c)
-            moved = _times_roots(u, roots)
-            f[block] = centre + moved
+            f[block], log_prior, log_q[block] = sampler.draw(log_p[block].size, rng)
             log_likelihood[block] = likelihood.log_density(problem.t, f[block])
-            own = sum(np.sum(part**2, axis=1) for part in u)
-            sites = np.einsum("kic,icd,kid->k", moved, self._correction.site_precision(), moved, optimize=True)
-            log_q[block] = 0.5 * self._correction.log_det - 0.5 * (own + sites) - constant
-            prior = sum(np.sum((part + mean) ** 2, axis=1) for part, mean in zip(u, white, strict=True))
-            log_p[block] = log_likelihood[block].sum(axis=1) - 0.5 * prior - constant
+            log_p[block] = log_likelihood[block].sum(axis=1) + log_prior
         probability = np.exp(log_likelihood)
         slopes = Derivs(log_likelihood, 1.0 - probability, -probability * (1.0 - probability))
         return Draws(f, slopes, log_p, log_q)
@@ -310,34 +295,23 @@ class MulticlassPosterior:
 
     def draw_at(self, X_new: Array, draws: int, rng: np.random.Generator) -> Array:
         """Return what `draw_new` does at inputs that were checked."""
-        (n, n_classes), m = self.problem.latent_shape, X_new.shape[0]
+        m = X_new.shape[0]
         if m > LARGEST_JOINT:
             raise NotJointlyError(
                 f"joint draws are limited to {LARGEST_JOINT} new cases at once, got {m}. Predict in parts, or "
                 "without draws: predict(idata, X_new, draws=False)."
             )
-        cross = self.kernel.cross(self.X, X_new)
-        roots = self._roots(_joined(self.problem.dense_gram, cross, self.kernel.gram(X_new)))
-        mean = times_gram(self.solution.alpha, cross)
-        f = np.empty((draws, m, n_classes))
-        for block in blocks(draws, max(1, _ENTRIES // ((n + m) * n_classes))):
-            count = f[block].shape[0]
-            u = [rng.standard_normal((count, of_class_root(roots, c).shape[1])) for c in range(n_classes)]
-            prior = _times_roots(u, roots)
-            f[block] = mean + prior[:, n:] - times_gram(self._pull(prior[:, :n], rng), cross)
+        sampler = self._gram.sampler(self.solution.alpha, self._correction)
+        features, new = self.problem.matrix.features(self.kernel, self.X, X_new), self.kernel.gram(X_new)
+        draw, f = sampler.at_new(features, new), np.empty((draws, m, self.problem.n_classes))
+        size = max(1, _ENTRIES // ((self.problem.n + m) * self.problem.n_classes))
+        for block in blocks(draws, size):
+            f[block] = draw(f[block].shape[0], rng)
         return f
 
     def new_inputs(self, X_new: ArrayLike) -> Array:
         """Return new inputs as an array ``(m, d)``, or raise a ValueError that says why they do not fit the others."""
         return as_new_inputs(X_new, self.X, self.feature_names, self.kernel)
-
-    def _pull(self, prior: Array, rng: np.random.Generator) -> Array:
-        """Return R (f + e) ``(draws, n, C)`` for prior draws f and noise e of the sites."""
-        return self._correction.multiply(prior) + self._correction.noise(rng.standard_normal(prior.shape))
-
-    def _roots(self, gram: Array) -> Array | list[Array]:
-        """Return A with A A' = K: one for all classes, or one for each."""
-        return psd_root(gram) if gram.ndim == 2 else [psd_root(of_one) for of_one in gram]
 
 
 Process: TypeAlias = Posterior | MulticlassPosterior
@@ -355,20 +329,3 @@ def make_process(
     """Return the posterior process of a solution; `Posterior` says what ``solver`` and ``feature_names`` are."""
     made = MulticlassPosterior if problem.likelihood.targets == "classes" else Posterior
     return made(kernel, X, problem, solution, solver, feature_names=feature_names)
-
-
-def of_class_root(roots: Array | list[Array], c: int) -> Array:
-    """Return the root ``(n, r)`` of class ``c``."""
-    return roots[c] if isinstance(roots, list) else roots
-
-
-def _times_roots(u: list[Array], roots: Array | list[Array]) -> Array:
-    """Return A_c u_c ``(draws, n, C)`` for ``u_c (draws, r)``."""
-    return np.stack([part @ of_class_root(roots, c).T for c, part in enumerate(u)], axis=-1)
-
-
-def _joined(gram: Array, cross: Array, new: Array) -> Array:
-    """Return the prior covariance of training and new cases together, of all classes or of each."""
-    upper = np.concatenate([gram, cross], axis=-1)
-    lower = np.concatenate([np.swapaxes(cross, -1, -2), new], axis=-1)
-    return np.concatenate([upper, lower], axis=-2)

@@ -251,6 +251,11 @@ def fit(
         )
     if not table.parts:
         raise ValueError("the table has no parts.")
+    if likelihood.targets == "classes":
+        raise ValueError(
+            f"a table in parts has two classes or real targets, and {type(likelihood).__name__} several classes. Use "
+            "fit(X, y, ..., inducing=...) with arrays that fit into memory."
+        )
     check_inducing(likelihood, tap)
     check_control(control)
     control.check_scheme("tap on shards")

@@ -416,6 +416,14 @@ class Told:
         """R_ii."""
         return self.own_diagonal
 
+    def times_root(self, block: slice, some: Array) -> Array:
+        """Return rows of R L, which is W' L A^-1, given those of L."""
+        return np.asarray(self.told[block, None] * (some @ self.weight_covariance))
+
+    def of_weights(self) -> Array:
+        """Return L' R L, of all cases, which is I - A^-1."""
+        return np.asarray(np.eye(self.weight_covariance.shape[0]) - self.weight_covariance)
+
 
 def gradient(rows: Rows, message: Measure) -> dict[str, Any]:
     """Return the part of these cases in the gradient of the log evidence, and in the sum that K_mm needs."""

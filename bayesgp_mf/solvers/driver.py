@@ -42,6 +42,7 @@ def fixed_point(
     enough: Callable[[Array], bool] | None = None,
     done: int = 0,
     stages: Stages = STAGES,
+    patience: int = PATIENCE,
 ) -> tuple[Array, Info]:
     """Iterate ``x = update(x)`` until no entry would change by more than ``control.tolerance``.
 
@@ -64,6 +65,8 @@ def fixed_point(
         Updates before the first one here, which count; one is made however many there were.
     stages : sequence of (bool, float)
         Ways to go on, each where nothing improves in the one before: whether steps are mixed, and how long they are.
+    patience : int
+        Steps without progress before the next of them.
 
     Returns
     -------
@@ -73,7 +76,7 @@ def fixed_point(
         Status, updates used and the largest change that another update would make.
     """
     with progress_bar("solving", enabled=control.progress) as advance:
-        return _iterate(update, start, control, newton, enough or _never, done, stages, advance)
+        return _iterate(update, start, control, newton, enough or _never, done, stages, patience, advance)
 
 
 def require_solved(name: str, problem: Problem, info: Info, control: Control) -> None:
@@ -108,6 +111,7 @@ def _iterate(
     enough: Callable[[Array], bool],
     done: int,
     ways: Stages,
+    patience: int,
     advance: Callable[[str], None],
 ) -> tuple[Array, Info]:
     x = best = start
@@ -128,7 +132,7 @@ def _iterate(
         if iteration >= control.max_iterations:
             status = Status.MAX_ITERATIONS
             break
-        if iteration - marked >= PATIENCE or damping < SMALLEST_DAMPING:
+        if iteration - marked >= patience or damping < SMALLEST_DAMPING:
             status = Status.STALLED if damping >= SMALLEST_DAMPING else Status.NO_VALID_STEP
             stage = next(stages, None)
             if stage is None:

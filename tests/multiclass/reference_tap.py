@@ -36,11 +36,10 @@ from bayesgp_mf.likelihoods.softmax_tilted import (
     tilted,
 )
 from bayesgp_mf.matrices.memory import available_bytes
-from bayesgp_mf.multiclass.correction import explicit_gradient
+from bayesgp_mf.multiclass.class_gram import case_covariances, class_gram
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
-from bayesgp_mf.multiclass.response import case_covariances, without_own_site
+from bayesgp_mf.multiclass.response import without_own_site
 from bayesgp_mf.multiclass.star_tap import (
-    DAMPING,
     cavity_predictions,
     check_variances,
     rough_then_fine,
@@ -48,6 +47,9 @@ from bayesgp_mf.multiclass.star_tap import (
 from bayesgp_mf.solvers.driver import fixed_point, require_solved
 from bayesgp_mf.types import Array
 from tests.multiclass.block_correction import BlockCorrection
+
+DAMPING = 0.5
+"""Part of a step that is taken."""
 
 PEAK = 5
 """Matrices of (C - 1) n rows alive at once."""
@@ -198,7 +200,7 @@ class MulticlassTap:
         It is (alpha_c alpha_c' - R_cc)/2 for class c: the evidence is stationary in the sites, up to the error of the
         integrals.
         """
-        return explicit_gradient(_blocks_of(solution), solution.alpha, problem.dense_gram)
+        return class_gram(problem).gradient(_blocks_of(solution), 0.5 * solution.alpha, solution.alpha)
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> ClassLeaveOneOut:
         """Return the leave-one-out predictions: the cavities are what the other cases say."""
