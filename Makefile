@@ -12,7 +12,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help report tables validate hyperposterior bench test lint docs clean
+.PHONY: help report tables validate hyperposterior bench test lint docs dist clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -45,9 +45,17 @@ lint: $(STAMP)  ## formatting, lint, types, import layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-docs: $(STAMP)  ## build docs/_build/html
+docs: $(STAMP)  ## build docs/_build/html, with the gallery (five minutes)
 	$(BIN)/python -m pip install --quiet -e ".[docs]"
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python docs/_ext/check_pages.py docs/_build/html
+
+dist: $(STAMP)  ## build dist/: a wheel and an sdist, checked, and the wheel tried outside the checkout (two minutes)
+	$(BIN)/python -m pip install --quiet build twine
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python tests/installed.py dist/*.whl
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -58,4 +66,4 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 clean:  ## remove environments, caches and reports
-	rm -rf .venv* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache reports docs/_build docs/generated
+	rm -rf .venv* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache reports dist docs/_build docs/generated docs/auto_gallery docs/auto_pictures

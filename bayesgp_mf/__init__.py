@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         hyper,
         kernels,
         likelihoods,
-        one_vs_rest,
         online,
         plots,
         pymc,
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
         sklearn,
         streams,
     )
+    from bayesgp_mf.container.classifiers import classifier
     from bayesgp_mf.container.frames import to_frame
     from bayesgp_mf.container.loo import loo
     from bayesgp_mf.diagnostics.compare import compare
@@ -53,10 +53,11 @@ if TYPE_CHECKING:
         Step,
         StudentT,
     )
+    from bayesgp_mf.likelihoods.one_vs_rest import OneVsRest
     from bayesgp_mf.methods import solve
     from bayesgp_mf.processes.single import Posterior
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Binomial",
@@ -70,6 +71,7 @@ __all__ = [
     "MultinomialProbit",
     "NegativeBinomial",
     "NotPositiveDefiniteError",
+    "OneVsRest",
     "Ordinal",
     "Poisson",
     "Posterior",
@@ -81,6 +83,7 @@ __all__ = [
     "Step",
     "StudentT",
     "UndefinedQuantityError",
+    "classifier",
     "compare",
     "datasets",
     "diagnostics",
@@ -89,7 +92,6 @@ __all__ = [
     "kernels",
     "likelihoods",
     "loo",
-    "one_vs_rest",
     "online",
     "plots",
     "posterior",
@@ -108,7 +110,6 @@ _SUBPACKAGES = {
     "hyper",
     "kernels",
     "likelihoods",
-    "one_vs_rest",
     "online",
     "plots",
     "pymc",
@@ -117,6 +118,7 @@ _SUBPACKAGES = {
     "streams",
 }
 _HOMES = {
+    "container.classifiers": ("classifier",),
     "container.frames": ("to_frame",),
     "container.loo": ("loo",),
     "diagnostics.compare": ("compare",),
@@ -143,6 +145,7 @@ _HOMES = {
         "Step",
         "StudentT",
     ),
+    "likelihoods.one_vs_rest": ("OneVsRest",),
     "methods": ("solve",),
     "processes.single": ("Posterior",),
     "inference.inducing": ("Inducing",),

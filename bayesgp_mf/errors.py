@@ -11,7 +11,17 @@ _PACKAGE = os.path.dirname(__file__) + os.sep
 
 
 class Status(enum.Enum):
-    """How an iteration ended; the value of each member is the sentence a user reads."""
+    """How an iteration ended; the value of each member is the sentence a user reads.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> solution = bgp.solve([[1.0]], [1], bgp.Probit())
+    >>> solution.info.status is bgp.Status.CONVERGED
+    True
+    >>> bgp.Status.CONVERGED.value
+    'The equations hold to the requested tolerance.'
+    """
 
     CONVERGED = "The equations hold to the requested tolerance."
     MAX_ITERATIONS = (

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesgp_mf.container.classifiers import posterior_of
 from bayesgp_mf.container.held import describe_likelihood
 from bayesgp_mf.container.layout import TABLE, check_parameter_names
 from bayesgp_mf.container.predictions import NewCases, add_predictions
-from bayesgp_mf.container.read import from_container
 from bayesgp_mf.container.write import to_container
 from bayesgp_mf.errors import BoundWarning, ConvergenceWarning, warn
 from bayesgp_mf.hyper import HYPER, Prior, Strategy, Target, get_strategy
@@ -29,6 +29,7 @@ from bayesgp_mf.inputs import (
     as_inducing,
     as_inputs_of,
     as_kernel,
+    as_likelihood,
     as_names,
     as_offset,
     as_pandas,
@@ -49,12 +50,14 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood, Probit
 from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.likelihoods.by_case import by_case
+from bayesgp_mf.likelihoods.one_vs_rest import OneVsRest
 from bayesgp_mf.likelihoods.optional import stored_by_case, unbounded_if_weighed, unsaved, ways_to_noise
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.methods import MethodName, check_marginals, get_method
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.new_cases import with_new_cases
+from bayesgp_mf.processes.one_vs_rest import OneVsRestPosterior
 from bayesgp_mf.processes.several_classes import Process, make_process
 from bayesgp_mf.processes.single import Marginals, Posterior
 from bayesgp_mf.seeds import as_generator
@@ -78,7 +81,7 @@ def fit(
     X: Any,
     y: Any,
     kernel: Any,
-    likelihood: AnyLikelihood = Probit(),
+    likelihood: AnyLikelihood | OneVsRest = Probit(),
     *,
     positive: Any = None,
     method: MethodName | Solver = "tap",
@@ -101,7 +104,7 @@ def fit(
     processes: int = 1,
     refine: int = 0,
 ) -> Container:
-    """Fit a Gaussian-process classifier and return its posterior as an ArviZ container.
+    """Fit a Gaussian process to labels, counts or measurements, and return its posterior as an ArviZ container.
 
     Parameters
     ----------
@@ -125,7 +128,9 @@ def fit(
     likelihood : Likelihood
         `Probit` (default, noise variance 1), `Logit`, `Step`, `Softmax` for more than two classes (with
         ``method="tap"`` or "laplace"), ``likelihoods.Gaussian`` for real targets, or one of your own that can be
-        saved.
+        saved. Or `OneVsRest` of one of two classes: a classifier for each class, by any method with probabilities.
+        ``kernel``, ``priors``, ``bounds`` and ``fixed`` are then of each of them, or of one, by names such as
+        ``class0_lengthscale``.
     positive : label, optional
         Which of two labels is class 1, whatever their order.
     method : str or Solver
@@ -234,6 +239,7 @@ def fit(
     kind, table, y = kind_of(X), as_pandas("X", X), as_pandas("y", y)
     features, labels = feature_names("X", table), row_labels("X", table)
     check_all_same_cases(X=table, y=y, offset=offset, weights=weights)
+    likelihood = as_likelihood(likelihood)
     kernel = as_kernel(kernel, tuned=hyper is not None).with_column_names(features)
     X, kernel = as_inputs_of(kernel, table)
     t, class_names = encode_targets(y, X.shape[0], likelihood, positive)
@@ -348,7 +354,7 @@ def predict(
     X_new: ArrayLike,
     *,
     kernel: Any = None,
-    likelihood: AnyLikelihood | None = None,
+    likelihood: AnyLikelihood | OneVsRest | None = None,
     method: Solver | None = None,
     draws: bool = True,
     corrected: bool = False,
@@ -374,15 +380,14 @@ def predict(
     method : Solver, optional
         Likewise, for a fit by a method of your own.
     draws : bool
-        Also draw latent values and labels, as many as the posterior has. More than 5000 new cases are drawn as
-        functions of a smooth process, with prior covariances that are exact to 1e-8 of the prior variance; with several
-        classes, or if they vary in more than 5000 ways that the training cases do not determine, in blocks.
+        Also draw latent values and targets, as many as the posterior has. False is much faster, and enough for
+        probabilities, means and quantiles. Beyond 5000 new cases draws may be joint within blocks only; a warning says
+        so.
     corrected : bool
-        Correct the probabilities ``p`` for most of what TAP leaves out: each is then the ratio of the evidences with
-        and without the new label, both corrected to second order. For two classes by TAP at one setting of the
-        hyperparameters, with a dense Gram matrix; real targets with Gaussian noise have nothing to correct. Draws are
-        not changed. The group says in its attributes how many are ``corrected``, and in ``largest_sum_error`` by how
-        much the probabilities of the two labels, each found by itself, miss one at most.
+        Correct the probabilities ``p`` for most of TAP's error, for two classes. Each is the ratio of the evidences
+        with and without the new label, both corrected to second order. Draws stay as they are. The attributes of the
+        group say how many were ``corrected``. The two labels are corrected separately: ``largest_sum_error`` is the
+        most by which their probabilities missed a sum of one before they were made to have it.
     random_seed : int, numpy.random.Generator or None
         Source of the draws.
     offset : (m,) array_like, optional
@@ -439,7 +444,7 @@ def predict(
     array([0.09, 0.91])
     """
     check_flags(draws=draws, corrected=corrected)
-    rng, process = as_generator(random_seed), from_container(idata, kernel, likelihood, method)
+    rng, process = as_generator(random_seed), posterior_of(idata, kernel, likelihood, method)
     kind, table = kind_of(X_new), as_pandas("X_new", X_new)
     new = process.new_inputs(table)
     check_all_same_cases(X_new=table, offset=offset, trials=trials)
@@ -451,22 +456,27 @@ def predict(
 
 
 def posterior(
-    idata: Container, *, kernel: Any = None, likelihood: AnyLikelihood | None = None, method: Solver | None = None
-) -> Process | Mixture:
-    """Return the posterior process of a container: functions of arrays instead of labelled data.
+    idata: Container,
+    *,
+    kernel: Any = None,
+    likelihood: AnyLikelihood | OneVsRest | None = None,
+    method: Solver | None = None,
+) -> Process | Mixture | OneVsRestPosterior:
+    """Return the posterior of a fit as an object whose methods take and return plain arrays.
 
     Parameters
     ----------
     idata : InferenceData or DataTree
-        What `fit` returned, or the same loaded from a file; nothing is unpickled.
+        What `fit` returned, or the same loaded from a file.
     kernel, likelihood, method : optional
         As for `predict`: those of the fit, if the container does not hold them.
 
     Returns
     -------
-    Posterior, MulticlassPosterior or Mixture
+    Posterior, MulticlassPosterior, Mixture or OneVsRestPosterior
         With ``latent(X_new)``, ``predict_proba(X_new)`` and ``loo``; for one setting of the hyperparameters also
-        ``log_evidence``, ``kernel`` and ``draw``, for an average over several ``parts`` and ``weights``.
+        ``log_evidence``, ``kernel`` and ``draw``, for an average over several ``parts`` and ``weights``; of one class
+        against the rest ``classifiers``, one for each class.
 
     Raises
     ------
@@ -483,7 +493,7 @@ def posterior(
     >>> bool(abs(mean[0]) < 1e-6)
     True
     """
-    return from_container(idata, kernel, likelihood, method)
+    return posterior_of(idata, kernel, likelihood, method)
 
 
 def _strategy(hyper: str | Strategy | None, starts: int | None) -> Strategy | None:

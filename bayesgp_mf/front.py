@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from bayesgp_mf.container.parts import check_held_in_parts
 from bayesgp_mf.fitting import fit as fit_here
+from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inputs import as_kernel, check_positive_integers, kind_of
 from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.likelihoods.optional import is_of_each_class
 from bayesgp_mf.methods import get_method
+from bayesgp_mf.one_vs_rest import fit as fit_each_class
 from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.sharded.fit import fit as fit_in_parts
 from bayesgp_mf.sharded.sources import Table, from_dask
@@ -37,7 +40,7 @@ def _called_as(face: Callable[P, T]) -> Callable[[Callable[..., T]], Callable[P,
 
 @_called_as(fit_here)
 def fit(X: Any, *rest: Any, **options: Any) -> Container:
-    """Fit what is here by `fitting.fit`, and a table in parts by `sharded.fit`."""
+    """Fit what is here by `fitting.fit`, one class against the rest by `one_vs_rest`, a table in parts by `sharded`."""
     y, *args = rest or (options.pop("y", None),)
     if isinstance(X, Table) or _is_dask(X):
         return _fit_in_parts(X, y, *args, **options)
@@ -47,6 +50,8 @@ def fit(X: Any, *rest: Any, **options: Any) -> Container:
             "frame with the name of its column, or y.compute()."
         )
     _check_here(X, y)
+    if is_of_each_class(args[1] if len(args) > 1 else options.get("likelihood")):
+        return fit_each_class(X, y, *args, **options)
     return fit_here(X, y, *args, **options)
 
 
@@ -74,6 +79,7 @@ def _fit_in_parts(X: Any, y: Any, kernel: Any = None, likelihood: Likelihood = P
     table = _table(X, y)
     if kernel is None:
         raise ValueError("kernel is missing: fit(X, y, kernel, likelihood, inducing=500).")
+    check_likelihood(likelihood)
     _check_options(options)
     check_held_in_parts(as_kernel(kernel, tuned=options.get("hyper") is not None), likelihood)
     sizes = {"draws": options.get("draws", 1000), "chains": options.get("chains", 4)}

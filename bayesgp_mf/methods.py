@@ -101,7 +101,7 @@ def solve(
     control: Control = Control(),
     start: Solution | None = None,
 ) -> Solution:
-    """Infer the posterior of f ~ N(0, gram) given targets t: arrays in, arrays out.
+    """Approximate the posterior of f ~ N(0, gram) given targets t: arrays in, arrays out.
 
     Parameters
     ----------

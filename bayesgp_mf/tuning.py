@@ -14,6 +14,7 @@ from bayesgp_mf.hyper import Strategy, Target
 from bayesgp_mf.hyper.forecast import warn_if_long
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.objective import NO_SOLUTION
+from bayesgp_mf.hyper.prior_quantiles import record_of_priors
 from bayesgp_mf.hyper.result import HyperResult, Record
 from bayesgp_mf.hyper.rounds import choose_on_inducing
 from bayesgp_mf.hyper.strategy import workers
@@ -125,7 +126,8 @@ def tune(
                 advance(f"{len(parts)} of {len(models)}")
     if len(result.models) == 1:
         node = np.zeros((chains, draws), dtype=np.intp)
-        return Tuned(parts[0], node, {}, result.record, target.names, result.log_evidence)
+        record = result.record | record_of_priors(target, averaged=False)
+        return Tuned(parts[0], node, {}, record, target.names, result.log_evidence)
     weights = np.bincount(part_of, weights=result.weights, minlength=len(parts))
     chosen = _spread(result, chains, draws, rng)
     stats = {name: values[chosen] for name, values in result.stats.items()}
@@ -137,7 +139,7 @@ def tune(
         mixture,
         part_of[chosen],
         stats,
-        result.record,
+        result.record | record_of_priors(weighed, averaged=True),
         target.names,
         sampled=result.sampled,
         judged=judged,

@@ -19,15 +19,18 @@ copyright = author
 version = release = bayesgp_mf.__version__
 
 extensions = [
+    "mathml",
     "myst_parser",
     "numpydoc",
     "package_tables",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+    "thumbnail_texts",
 ]
-exclude_patterns = ["_build", "performance_tables.md"]  # the latter is included by a page
+exclude_patterns = ["_build", "gallery", "pictures", "performance_tables.md"]  # the last is included by a page
 templates_path = ["_templates"]
 
 html_theme = "furo"
@@ -35,6 +38,23 @@ html_title = f"bayesgp_mf {release}"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
 html_copy_source = False
+html_math_renderer = "mathml"
+
+# prompts are hidden by pages.css; the button copies what stands behind them, or, without any, everything
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+sphinx_gallery_conf = {
+    "examples_dirs": ["gallery", "pictures"],
+    "gallery_dirs": ["auto_gallery", "auto_pictures"],
+    "filename_pattern": r"/\d\d_",
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_signature": False,
+    "write_computation_times": False,
+}
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "tasklist"]
 myst_heading_anchors = 3

@@ -16,7 +16,6 @@ import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group, group_names
 from bayesgp_mf.diagnostics import class_scores, error_count
 from bayesgp_mf.likelihoods import Gaussian
-from bayesgp_mf.one_vs_rest import fit_one_vs_rest
 from bayesgp_mf.sharded import from_arrays
 from bayesgp_mf.sklearn import GPClassifier, GPRegressor
 from bayesgp_mf.streams import Stream
@@ -222,7 +221,7 @@ def latent(X, y):
 
 FITS = {
     "fit": lambda X, y, **given: bgp.fit(X, y, PLAIN, **QUICK, **given),
-    "one vs rest": lambda X, y: fit_one_vs_rest(X, y, PLAIN),
+    "one vs rest": lambda X, y, **given: bgp.fit(X, y, PLAIN, bgp.OneVsRest(), **QUICK, **given),
     "Stream.update": lambda X, y, **given: Stream(PLAIN).update(X, y, **given),
     "sharded": lambda X, y: bgp.sharded.fit(from_arrays([(X, y)]), PLAIN, bgp.Probit(), inducing=3),
     "GPClassifier": lambda X, y, weights=None: GPClassifier(PLAIN, hyper=None).fit(X, y, weights),
@@ -321,7 +320,7 @@ def fitted():
     pymc = pytest.importorskip("pymc")
     idata = bgp.fit(NUMBERS, LABELS, PLAIN, **QUICK)
     process = bgp.posterior(idata)
-    rest = fit_one_vs_rest(NUMBERS, LABELS, PLAIN)
+    rest = bgp.posterior(bgp.fit(NUMBERS, LABELS, PLAIN, bgp.OneVsRest(), **QUICK))
     stream = Stream(PLAIN).update(NUMBERS, LABELS)
     gp, model = marginal(NUMBERS, LABELS)
     assert list(model.coords["woman"]) == ROWS

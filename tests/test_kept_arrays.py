@@ -10,7 +10,6 @@ import xarray as xr
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group, group_names
 from bayesgp_mf.likelihoods import Gaussian
-from bayesgp_mf.one_vs_rest import fit_one_vs_rest
 from bayesgp_mf.sklearn import GPClassifier
 
 RNG = np.random.default_rng(4)
@@ -88,7 +87,7 @@ def test_inducing_inputs_stay_the_users():
 def test_estimators_keep_no_array_of_the_user():
     numbers, classes = NUMBERS.copy(), np.arange(N) % 3
     model = GPClassifier(KERNEL, hyper=None, random_state=1).fit(numbers, LABELS)
-    several = fit_one_vs_rest(numbers, classes, KERNEL, progress=False)
+    several = bgp.posterior(bgp.fit(numbers, classes, KERNEL, bgp.OneVsRest(), **QUICK))
     before = [each.predict_proba(NUMBERS) for each in (model, several)]
     numbers -= numbers.mean(axis=0) + 1.0
     for each, said in zip((model, several), before, strict=True):

@@ -7,7 +7,7 @@ asks for it by name.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
@@ -81,6 +81,17 @@ def describe_method(solver: Solver, likelihood: Likelihood) -> dict[str, Any]:
         if type(named) is type(solver) and all(name in plain for name in changed):
             return {"options": {name: plain[name] for name in changed}}
     return _not_held(solver, plain)
+
+
+def not_held(fit: xr.Dataset, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a container asks for again, of the ``kernel``, ``likelihood`` and ``method`` that a fit was given."""
+
+    def is_asked(said: Any) -> bool:  # of a classifier for each class the descriptions of all are within one
+        parts = [*said.get("terms", []), *said.get("of", [])]
+        return "program" in said or any(is_asked(part) for part in parts)
+
+    attributes = {"kernel": "kernel", "likelihood": "likelihood", "method": "solver"}
+    return {name: each for name, each in given.items() if is_asked(json.loads(fit.attrs[attributes[name]]))}
 
 
 def names_of(features: NDArray[Any]) -> list[str] | None:

@@ -51,7 +51,16 @@ BY_CASE = ("offset", "weights")
 """What the group ``constant_data`` may have of each case beside its inputs."""
 CASES = "n_cases"
 """Attribute of the group ``fit`` of a table in parts, and of no other: how many cases there were."""
-_OPTIONAL_ATTRIBUTES = (LOO_OMITTED, "log_likelihood_omitted", "hyperparameters_omitted", "hyper_score", CASES)
+CLASSIFIERS = "classifiers"
+"""Attribute of the group ``fit`` of one class against the rest, and of no other: what differs from class to class."""
+_OPTIONAL_ATTRIBUTES = (
+    LOO_OMITTED,
+    "log_likelihood_omitted",
+    "hyperparameters_omitted",
+    "hyper_score",
+    CASES,
+    CLASSIFIERS,
+)
 """Of the group ``fit``, which some fits have."""
 _ELSEWHERE = {
     "X": ("obs_id", "feature"),
@@ -91,6 +100,11 @@ def _is_taken(name: str) -> bool:
     dims = {dim for dims in _BESIDE_PARAMETERS.values() for dim in dims}
     taken = {*_BESIDE_PARAMETERS, *dims, *SAMPLE_DIMS, "node", "feature", "hyper"}
     return name in taken or name.startswith("hyper_")
+
+
+def is_parameter(name: str) -> bool:
+    """Return whether a variable of the group ``fit`` can only be a parameter of the kernel or the likelihood."""
+    return not _is_taken(name)
 
 
 def has_a_meaning(group: str, name: str, *, is_attribute: bool = False) -> bool:

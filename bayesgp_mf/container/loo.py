@@ -9,23 +9,25 @@ import xarray as xr
 from scipy.special import logsumexp
 
 from bayesgp_mf.arviz_version import arviz_major
+from bayesgp_mf.container.classifiers import posterior_of
 from bayesgp_mf.container.groups import get_group, group_names
 from bayesgp_mf.container.held import kernel_of, likelihood_of, names_of
 from bayesgp_mf.container.layout import LOO_OMITTED, SAMPLE_DIMS
 from bayesgp_mf.container.parts import check_has_cases
-from bayesgp_mf.container.read import fit_group, from_container
+from bayesgp_mf.container.read import fit_group, is_one_vs_rest
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.undefined import undefined
 from bayesgp_mf.inputs import check_flags
 from bayesgp_mf.likelihoods.optional import is_discrete
 from bayesgp_mf.pareto import FEWEST_WEIGHTS, largest_k, smooth
-from bayesgp_mf.processes.mixture import with_corrections
+from bayesgp_mf.processes.correctable import with_corrections
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container, LooEstimate
     from bayesgp_mf.inference.solver import Solver
     from bayesgp_mf.likelihoods import AnyLikelihood
+    from bayesgp_mf.likelihoods.one_vs_rest import OneVsRest
 
 LEAVE_ONE_OUT = "leave_one_out"
 """Group of a container of PyMC, not of one of `fit`: at each draw of the hyperparameters, log p(t_i | the others) and
@@ -36,14 +38,14 @@ def loo(
     idata: Container,
     *,
     kernel: Any = None,
-    likelihood: AnyLikelihood | None = None,
+    likelihood: AnyLikelihood | OneVsRest | None = None,
     method: Solver | None = None,
     corrected: bool = False,
 ) -> LooEstimate:
-    """Return the analytic leave-one-out estimate of a fit as ArviZ's ``ELPDData``.
+    """Return the leave-one-out estimate of a fit, as ArviZ's ``ELPDData``, without refitting or sampling.
 
-    It needs no draws and no importance weights: the cavity of each case is its leave-one-out posterior
-    (2000, eq. 32 and appendix D), and the log predictive density of its label is in closed form.
+    What the other cases say of a case, its cavity, is part of the solution (2000, eq. 32 and appendix D). The log
+    predictive density of its target under it needs no draws and no importance weights.
 
     Parameters
     ----------
@@ -53,8 +55,8 @@ def loo(
     kernel, likelihood, method : optional
         As for `predict`: those of the fit, if the container does not hold them.
     corrected : bool
-        Correct TAP's densities for most of what its approximation leaves out, as `predict` does: each is then the
-        ratio of the evidences with and without the label. For two classes and one setting of the hyperparameters.
+        Correct the densities for most of TAP's error, as `predict` does. For two classes and one setting of the
+        hyperparameters.
 
     Returns
     -------
@@ -94,7 +96,7 @@ def loo(
             raise ValueError(f"{named[0]} is for what fit returned, and these are draws of PyMC: leave it out.")
         return _of_draws(get_group(idata, LEAVE_ONE_OUT))
     check_has_cases(fit_group(idata), "leave-one-out prediction")
-    posterior = from_container(idata, kernel, likelihood, method)
+    posterior = posterior_of(idata, kernel, likelihood, method)
     solution = posterior.parts[0].solution
     if not solution.has_variance:
         raise undefined(solution.method, "predictive density, whose leave-one-out estimate this is")
@@ -127,6 +129,8 @@ def has_probabilities(idata: Container) -> bool | None:
         said = get_group(idata, LEAVE_ONE_OUT).attrs.get("probabilities")
         return None if said is None else bool(said)
     fit = fit_group(idata)
+    if is_one_vs_rest(fit):
+        return True
     names = names_of(get_group(idata, "constant_data")["feature"].values)
     return is_discrete(likelihood_of(fit, None, kernel_of(fit, None, names)))
 

@@ -11,6 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesgp_mf.container.checks import nodes_of_draws
+from bayesgp_mf.container.classifiers import DRAWN_BY_CASE, classifiers
 from bayesgp_mf.container.draws import draw_new
 from bayesgp_mf.container.groups import drop_group, get_group, group_names, set_group
 from bayesgp_mf.container.held import DAMAGED, refused_as
@@ -28,7 +29,9 @@ from bayesgp_mf.likelihoods.optional import (
 from bayesgp_mf.likelihoods.quantiles import quantiles as quantiles_of
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
-from bayesgp_mf.processes.mixture import Mixture, with_corrections
+from bayesgp_mf.processes.correctable import with_corrections
+from bayesgp_mf.processes.mixture import Mixture
+from bayesgp_mf.processes.one_vs_rest import OneVsRestPosterior, draw_codes
 from bayesgp_mf.processes.several_classes import Process
 from bayesgp_mf.processes.single import LARGEST_JOINT
 from bayesgp_mf.types import Array
@@ -64,7 +67,7 @@ class NewCases(NamedTuple):
 
 def add_predictions(
     idata: Container,
-    posterior: Process | Mixture,
+    posterior: Process | Mixture | OneVsRestPosterior,
     cases: NewCases,
     *,
     draws: bool,
@@ -81,23 +84,20 @@ def add_predictions(
     if quantiles is not None:
         _check_has_quantiles(posterior, len(X_new))
     one = with_corrections(posterior) if corrected else None
-    node = np.zeros((0, 0), dtype=np.intp)
-    if draws and posterior.parts[0].solution.has_variance:
-        there = get_group(idata, "posterior")
-        n_chains, n_draws = there["f"].shape[:2]
-        n_values = X_new.shape[0] * int(np.prod(posterior.problem.latent_shape[1:]))  # of each class
-        check_draws(n_chains * n_draws, n_values, "new", FEWER_NEW_DRAWS)
-        node = np.zeros((n_chains, n_draws), dtype=np.intp)
-        if isinstance(posterior, Mixture):
-            with refused_as(DAMAGED):
-                node = nodes_of_draws(get_group(idata, "sample_stats")["node"], posterior, there)
     size = max(part.problem.matrix.width for part in posterior.parts)
     at_once = X_new.shape[0] if X_new.shape[0] <= LARGEST_JOINT else 0  # more are worked on in blocks
-    with one_thread_if_small(max(size, at_once)):  # draws first, since they may be refused
-        drawn, jointly = draw_new(posterior, X_new, node, rng) if node.size else ({}, len(X_new))
+    drawn, jointly = dict[str, NDArray[Any]](), len(X_new)
+    if draws and posterior.parts[0].solution.has_variance:
+        n_chains, n_draws, _, *classes = get_group(idata, "posterior")["f"].shape
+        check_draws(n_chains * n_draws, X_new.shape[0] * int(np.prod(classes)), "new", FEWER_NEW_DRAWS)
+        with one_thread_if_small(max(size, at_once)):  # draws first, since they may be refused
+            drawn, jointly = _draw(idata, posterior, X_new, rng)
     with one_thread_if_small(size):
-        values = _moments(posterior, X_new, quantiles)
+        values = moments_at(posterior, X_new, quantiles)
     said = _without_undefined(values)
+    if drawn and "y" not in drawn:
+        drawn["y"] = draw_codes(values["p"], drawn["f"].shape[:2], rng)
+        said["y_drawn_from"] = DRAWN_BY_CASE
     class_names = tuple(json.loads(get_group(idata, "fit").attrs["class_names"]))
     if one is not None and "p" in values:
         with one_thread_if_small(size):
@@ -117,6 +117,25 @@ def add_predictions(
     return idata
 
 
+def _draw(
+    idata: Container, posterior: Process | Mixture | OneVsRestPosterior, X_new: Array, rng: np.random.Generator
+) -> tuple[dict[str, NDArray[Any]], int]:
+    """Draw at new cases as many values as the container has at training, and return how many cases jointly.
+
+    There are targets ``y`` beside latent values ``f``, where there is a likelihood of both.
+    """
+    if isinstance(posterior, OneVsRestPosterior):
+        of_each = zip(classifiers(idata), posterior.classifiers, strict=True)
+        each = [_draw(one, classifier, X_new, rng) for one, classifier in of_each]
+        return {"f": np.stack([found["f"] for found, _ in each], axis=-1)}, min(jointly for _, jointly in each)
+    there = get_group(idata, "posterior")
+    node = np.zeros(there["f"].shape[:2], dtype=np.intp)
+    if isinstance(posterior, Mixture):
+        with refused_as(DAMAGED):
+            node = nodes_of_draws(get_group(idata, "sample_stats")["node"], posterior, there)
+    return draw_new(posterior, X_new, node, rng)
+
+
 def _say_in_blocks(idata: Container, m: int, jointly: int) -> None:
     """Warn that draws hang together within blocks only, and write it into the group."""
     set_group(idata, "predictions", get_group(idata, "predictions").assign_attrs(cases_drawn_jointly=jointly))
@@ -129,8 +148,13 @@ def _say_in_blocks(idata: Container, m: int, jointly: int) -> None:
     )
 
 
-def _moments(posterior: Process | Mixture, X_new: Array, quantiles: Array | None) -> dict[str, NDArray[Any]]:
+def moments_at(
+    posterior: Process | Mixture | OneVsRestPosterior, X_new: Array, quantiles: Array | None = None
+) -> dict[str, NDArray[Any]]:
     """Return what is said of each new case without draws, ``(m,)`` or ``(m, C)``, by name."""
+    if isinstance(posterior, OneVsRestPosterior):
+        mean, variance, proba = posterior.predictive_at(X_new)
+        return {"latent_mean": mean, "latent_sd": np.sqrt(variance), "p": proba}
     if not posterior.parts[0].solution.has_variance:
         mean = posterior.latent_mean_at(X_new)
         return {"latent_mean": mean, "decision": (mean > 0).astype(np.int64)}
@@ -140,9 +164,9 @@ def _moments(posterior: Process | Mixture, X_new: Array, quantiles: Array | None
     return {"latent_mean": mean, "latent_sd": np.sqrt(variance), "p": proba}
 
 
-def _check_has_quantiles(posterior: Process | Mixture, m: int) -> None:
+def _check_has_quantiles(posterior: Process | Mixture | OneVsRestPosterior, m: int) -> None:
     """Raise an UndefinedQuantityError if it is not known how likely targets of m cases are to be below a number."""
-    likelihood, nothing = posterior.problem.likelihood, np.zeros(m)
+    likelihood, nothing = posterior.parts[0].problem.likelihood, np.zeros(m)
     name = type(of_one_case(likelihood)).__name__
     if likelihood.targets != "real":
         raise UndefinedQuantityError(

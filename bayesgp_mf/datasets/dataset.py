@@ -7,7 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesgp_mf.notebook import as_html
 from bayesgp_mf.types import Array
+
+MOST_INPUTS = 12
+"""Inputs that a notebook names."""
 
 
 # eq=False: the generated comparison of arrays would raise; two data sets are equal if they are one object.
@@ -88,6 +92,20 @@ class Dataset:
             f"{_count(self.y_test, self.class_names, 'test')}, "
             f"{self.X.shape[1]} {'standardised' if rescaled else 'raw'} inputs)"
         )
+
+    def _repr_html_(self) -> str:
+        inputs = [
+            f"{name} ({unit})" if unit else name for name, unit in zip(self.feature_names, self.units, strict=True)
+        ]
+        many = len(inputs) > MOST_INPUTS
+        shown = [*inputs[:MOST_INPUTS], f"and {len(inputs) - MOST_INPUTS} more"] if many else inputs
+        rows = [
+            ("training", _count(self.y, self.class_names, "training")),
+            ("test", _count(self.y_test, self.class_names, "test")),
+            ("inputs", ", ".join(shown)),
+            ("about", self.description),
+        ]
+        return as_html(f"Data set {self.name}", rows)
 
 
 def _freeze(dataset: Dataset, field: str, array: NDArray[np.generic]) -> None:

@@ -51,6 +51,9 @@ class FrameDataset:
         """Return what the arrays say, with the name of this class."""
         return f"Frame{self.arrays!r}"
 
+    def _repr_html_(self) -> str:
+        return self.arrays._repr_html_()
+
 
 def as_frames(dataset: Dataset, train: NDArray[np.bool_], label: str) -> FrameDataset:
     """Return a data set as frames: ``train`` says which rows of the file are for training, ``label`` what y is called.

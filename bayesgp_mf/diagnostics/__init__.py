@@ -7,42 +7,71 @@ log scores and calibration. `quality` says it all in a sentence.
 
 from __future__ import annotations
 
-from bayesgp_mf.container.quality import Quality
+from bayesgp_mf.container.quality import Quality, QualityOfEach
 from bayesgp_mf.diagnostics.agreement import Agreement, Compared, agreement
 from bayesgp_mf.diagnostics.class_scores import ClassScores, class_scores
 from bayesgp_mf.diagnostics.compare import ModelComparison
+from bayesgp_mf.diagnostics.curves import Curve, partial_dependence
+from bayesgp_mf.diagnostics.hyperparameters import Hyperparameters, hyperparameters
 from bayesgp_mf.diagnostics.importance import Importance, importance
 from bayesgp_mf.diagnostics.inducing import InducingCheck, inducing
 from bayesgp_mf.diagnostics.loo_predictive import loo_predictive
 from bayesgp_mf.diagnostics.new_targets import log_predictive_density
 from bayesgp_mf.diagnostics.orthant import LogProbability, log_orthant_probability, sample_orthant
 from bayesgp_mf.diagnostics.orthant_chains import sample_orthant_chains
+from bayesgp_mf.diagnostics.predicted import Predicted, predicted
 from bayesgp_mf.diagnostics.quality import quality
 from bayesgp_mf.diagnostics.refits import exact_loo
+from bayesgp_mf.diagnostics.relevance import Relevance, relevance
 from bayesgp_mf.diagnostics.scores import CalibrationTable, calibration_table, error_count, mean_log_score
+from bayesgp_mf.diagnostics.tables import (
+    CountTable,
+    PitCurve,
+    RocCurve,
+    confusion_table,
+    count_table,
+    pit_curve,
+    roc_curve,
+)
 
 __all__ = [
     "Agreement",
     "CalibrationTable",
     "ClassScores",
     "Compared",
+    "CountTable",
+    "Curve",
+    "Hyperparameters",
     "Importance",
     "InducingCheck",
     "LogProbability",
     "ModelComparison",
+    "PitCurve",
+    "Predicted",
     "Quality",
+    "QualityOfEach",
+    "Relevance",
+    "RocCurve",
     "agreement",
     "calibration_table",
     "class_scores",
+    "confusion_table",
+    "count_table",
     "error_count",
     "exact_loo",
+    "hyperparameters",
     "importance",
     "inducing",
     "log_orthant_probability",
     "log_predictive_density",
     "loo_predictive",
     "mean_log_score",
+    "partial_dependence",
+    "pit_curve",
+    "predicted",
     "quality",
+    "relevance",
+    "roc_curve",
     "sample_orthant",
     "sample_orthant_chains",
 ]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
 
+from bayesgp_mf.container.classifiers import classifiers
 from bayesgp_mf.container.groups import Container, get_group, group_names
 from bayesgp_mf.container.layout import CASES
 from bayesgp_mf.container.parts import is_in_parts
-from bayesgp_mf.container.quality import Quality, quality_of_fit
-from bayesgp_mf.container.read import fit_group, has_random_kernels
+from bayesgp_mf.container.quality import Quality, QualityOfEach, quality_of_fit
+from bayesgp_mf.container.read import fit_group, has_random_kernels, is_one_vs_rest
 from bayesgp_mf.diagnostics.importance import importance
 from bayesgp_mf.pareto import FEWEST_WEIGHTS
 
@@ -18,17 +20,18 @@ MOST_VALUES = 10**7
 """Drawn latent values up to which they are weighed as well, in less than a second."""
 
 
-def quality(idata: Container) -> Quality:
-    r"""Say what of a fit may be trusted, to how much, and what to do if that is not enough.
+def quality(idata: Container) -> Quality | QualityOfEach:
+    r"""Say how far the numbers of a fit can be trusted, and what to do if that is not enough.
 
-    By what the second-order correction of TAP's log evidence adds and what it leaves [1]_, the Pareto k-hat of the
-    draws, and how well the equations are solved. The scale of the largest error of a predictive probability is
-    measured: 0.002 and 1.25 times what the correction changes at the training inputs where TAP is worst; of counts and
-    levels, times the largest difference in the probability of at most a number there, by tilted and by Gaussian latent
-    values. Where it is not (more than 4000 cases, label flips, outliers), it is estimated as
-    :math:`\min(12 x, 0.6 \sqrt x)`, 0.005 at least, with :math:`x = (|\text{correction}| + \text{remaining}) / n`.
-    Both are calibrated against exact probabilities, and
-    no bounds.
+    Three things are looked at: the second-order correction of TAP's log evidence with what it leaves out [1]_, the
+    Pareto k-hat of the draws, and how well the equations are solved.
+
+    The error of predictive probabilities is measured at the training inputs where TAP is worst. For labels it is 0.002
+    plus 1.25 times what the correction changes there; for counts and levels, 1.25 times the largest change of a
+    cumulative probability when the tilted distribution of the latent value takes the place of its Gaussian. With more
+    than 4000 cases, label flips or outliers it is estimated instead, as :math:`\min(12 x, 0.6 \sqrt x)` and at least
+    0.005, with :math:`x = (|\text{correction}| + \text{remaining}) / n`. Both rules are calibrated against exact
+    probabilities. They are no bounds.
 
     Parameters
     ----------
@@ -37,10 +40,11 @@ def quality(idata: Container) -> Quality:
 
     Returns
     -------
-    Quality
+    Quality or QualityOfEach
         The numbers, ``verdict``, a word, and ``sentence``; ``print`` shows them. ``good``: the log evidence is within
         0.1 nats without its correction and probabilities within 0.02; ``off``: beyond 0.25 nats or 0.05; ``fair``
-        between them. ``exact``, ``unsolved``, and ``unknown`` where the method does not say what it leaves out.
+        between them. ``exact``, ``unsolved``, and ``unknown`` where the method does not say what it leaves out. Of one
+        class against the rest the same of each classifier, by class, with the verdict of the worst.
 
     Raises
     ------
@@ -49,10 +53,10 @@ def quality(idata: Container) -> Quality:
 
     Notes
     -----
-    More than 10 million drawn values are not weighed; `importance` does it.
+    The k-hat is left out beyond 10 million drawn values; `importance` has it.
 
-    All of it is about the solution that was found. Under a likelihood that is not log-concave (`StudentT`) two targets
-    that contradict each other may make two modes, of which a solution is one: a k-hat above 0.7 tells.
+    All of it is about the solution that was found. Under `StudentT`, which is not log-concave, the posterior may have a
+    second mode where two targets contradict each other; a k-hat above 0.7 is the sign of it.
 
     References
     ----------
@@ -72,6 +76,14 @@ def quality(idata: Container) -> Quality:
     >>> bgp.diagnostics.quality(step).verdict
     'off'
     """
+    fit = fit_group(idata)
+    if not is_one_vs_rest(fit):
+        return _quality(idata)
+    names = json.loads(fit.attrs["class_names"])
+    return QualityOfEach({name: _quality(one) for name, one in zip(names, classifiers(idata), strict=True)})
+
+
+def _quality(idata: Container) -> Quality:
     fit = fit_group(idata)
     if is_in_parts(fit):
         return quality_of_fit(fit, int(fit.attrs[CASES]), in_parts=True)

@@ -46,9 +46,10 @@ LARGEST_DESIGN = 2500
 class Integrate:
     r"""A weighted average over nodes around the most probable hyperparameters.
 
-    With H the negative Hessian of the log target at its mode x, nodes lie at :math:`x + H^{-1/2} z_k`, for one or two
-    parameters on a product of Gauss-Hermite rules, for more on a central composite design, as Rue et al. (2009) and
-    Vanhatalo et al. (2013) have it. Their weights are the target's density there times those of the design (`designs`).
+    The target is evidence times prior, as a function of the log parameters. With x its mode and H the negative Hessian
+    of its logarithm there, the nodes are :math:`x + H^{-1/2} z_k`. For one or two parameters the :math:`z_k` are those
+    of a product of Gauss-Hermite rules, for more those of a central composite design, as in Rue et al. (2009) and
+    Vanhatalo et al. (2013). A node weighs the target there times the weight of the design (`designs`).
 
     Parameters
     ----------
@@ -78,6 +79,17 @@ class Integrate:
     not. Priors make it so: without, a length scale that hardly matters has no summit. In a direction in which the
     target falls off more slowly than a normal density of standard deviation 4, that is taken to place the nodes, with
     a warning. 2p solutions with gradients for the Hessian, then one for each node.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 4.0), n=40, random_seed=1)
+    >>> from bayesgp_mf.hyper import Integrate, LogNormal
+    >>> priors = {"lengthscale": LogNormal(0.0, 1.0), "variance": LogNormal(1.0, 1.0)}
+    >>> idata = bgp.fit(toy.X, toy.y, bgp.kernels.Gaussian(), hyper=Integrate(points=3),
+    ...     priors=priors, draws=10, random_seed=1, progress=False)
+    >>> int(idata["fit"].sizes["node"])
+    9
     """
 
     name = "integrate"

@@ -51,6 +51,17 @@ class Scan:
     Least counts are often tied, and the rule among them is: the highest leave-one-out log predictive density plus log
     prior; for a support-vector machine, which has no density, the middle of the longest stretch of neighbours along
     the first axis of the grid (the earlier of two middles, the first of equal stretches).
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 4.0), n=40, random_seed=1)
+    >>> from bayesgp_mf.hyper import Scan
+    >>> scan = Scan(grid={"lengthscale": [0.5, 1.0, 2.0]})
+    >>> idata = bgp.fit(toy.X, toy.y, bgp.kernels.Gaussian(1.0, 4.0), hyper=scan,
+    ...     draws=10, random_seed=1, progress=False)
+    >>> float(idata["fit"]["lengthscale"]) in (0.5, 1.0, 2.0)
+    True
     """
 
     name = "scan"

@@ -128,6 +128,16 @@ class LeaveOneOut(_Search):
     ------
     ValueError
         If ``starts`` is not a positive integer; on use, if the method has no predictive density.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 4.0), n=40, random_seed=1)
+    >>> from bayesgp_mf.hyper import LeaveOneOut
+    >>> idata = bgp.fit(toy.X, toy.y, bgp.kernels.Gaussian(), hyper=LeaveOneOut(starts=1),
+    ...     draws=10, random_seed=1, progress=False)
+    >>> bool(idata["fit"]["lengthscale"] > 0.1)
+    True
     """
 
     __slots__ = ()

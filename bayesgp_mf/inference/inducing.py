@@ -32,28 +32,27 @@ ITERATIONS = 20
 
 @dataclass(frozen=True, eq=False)
 class Inducing:
-    """What stands for all cases in the covariances between them: any kernel on very many cases.
+    """Options of a fit to very many cases, in which M inducing cases carry the covariances between all others.
 
     Parameters
     ----------
     number : int, optional
-        M, the inducing cases of the solution that is returned. Time goes as n M^2, memory as n M. Left out only where
-        ``inputs`` are given.
+        M, how many inducing cases. Time grows as n M^2, memory as n M. Leave it out only if you give ``inputs``.
     choose : {"random", "kmeans", "greedy"}
-        How they are chosen: as a random part of the cases, the classes in proportion; as centres of k-means; or as
-        those of the largest variance given the others. The first is best as a rule.
+        How they are chosen: at random, with the classes in proportion; as the centres of k-means; or one by one, the
+        case of largest variance given those before. "random" is usually best.
     search : int, optional
-        Inducing cases of the last round of a search for hyperparameters, of which the others have half; 400, or all if
-        they are fewer, by default.
+        Inducing cases in the last round of a search for hyperparameters; earlier rounds use half as many. By default
+        400, or all if there are fewer.
     rows : int
-        Cases while hyperparameters are searched for, a random part of all.
+        How many cases, drawn at random, the search for hyperparameters uses.
     rounds : int
-        Searches, each with other cases and other inducing cases, so that none of them is tuned to.
+        How often to search, each time with other cases and inducing cases, so that nothing is tuned to one draw.
     move : bool
-        Let the search move the inducing inputs too, all ``number`` of them, uphill with the score. It asks for
-        ``hyper="evidence"`` and a kernel that knows its derivative in the inputs.
+        Optimise the inducing inputs together with the hyperparameters. Needs ``hyper="evidence"`` and a kernel with
+        a derivative in its inputs, as all kernels of this package and of PyMC have.
     inputs : (M, d) array_like, optional
-        The inducing inputs themselves; then nothing is chosen. ``fit(..., inducing=array)`` is the same.
+        Inducing inputs of your own, in place of a choice. ``fit(..., inducing=array)`` is the same.
 
     Raises
     ------

@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 from bayesgp_mf.errors import InconsistentDataError, NotPositiveDefiniteError, Status
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.base import ClassLikelihood
-from bayesgp_mf.likelihoods.optional import check_targets, of_cases, ways_to_noise
+from bayesgp_mf.likelihoods.optional import check_targets, is_of_each_class, of_cases, ways_to_noise
 from bayesgp_mf.matrices.dense import DenseGram
 from bayesgp_mf.matrices.factors import is_positive_semidefinite
 from bayesgp_mf.matrices.matrix import Matrix
@@ -61,6 +61,15 @@ class Problem:
         If the Gram matrix has an eigenvalue below zero by more than rounding.
     InconsistentDataError
         If one input carries both labels and the likelihood gives that probability zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> X = np.array([[0.0], [1.0], [2.0]])
+    >>> problem = bgp.Problem(bgp.kernels.Gaussian().gram(X), [-1, 1, 1], bgp.Probit())
+    >>> problem.n, problem.t
+    (3, array([-1.,  1.,  1.]))
     """
 
     gram: Array | Matrix
@@ -194,6 +203,12 @@ def check_likelihood(likelihood: object) -> None:
     """Raise a ValueError if ``likelihood`` is no instance of a likelihood, with the names of the members it lacks."""
     if isinstance(likelihood, type):
         raise ValueError(f"likelihood must be an instance, got the class {likelihood.__name__}: write it with ().")
+    if is_of_each_class(likelihood):
+        raise ValueError(
+            f"likelihood must be that of one model, got {type(likelihood).__name__}, which has a model for each class: "
+            "bgp.fit takes it, of data that are here. Give the likelihood of one classifier, such as Probit(), with "
+            "labels of one class against the rest, y == label; or Softmax()."
+        )
     missing = [name for name in _MEMBERS if not hasattr(likelihood, name)]
     if missing:
         raise ValueError(

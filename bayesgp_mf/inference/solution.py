@@ -10,6 +10,7 @@ import numpy as np
 
 from bayesgp_mf.errors import Status
 from bayesgp_mf.matrices.corrections import Correction
+from bayesgp_mf.notebook import as_html
 from bayesgp_mf.types import Array
 
 EvidenceKind = Literal["ep", "lower_bound", "laplace", "naive", "online", "exact", "none"]
@@ -17,14 +18,14 @@ EvidenceKind = Literal["ep", "lower_bound", "laplace", "naive", "online", "exact
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """How long and how precisely to iterate.
+    """Options of the solver: tolerance, number of steps, and what to do if they do not suffice.
 
     Parameters
     ----------
     tolerance : float
-        The equations count as solved when one more full step would change no site parameter by more than
-        this, absolutely where it is below its prior scale and relatively above. The evidence is
-        stationary there, so its error is of the order of the square.
+        The equations count as solved when one more full step would change no site parameter by more than this,
+        relative to the parameter or to its prior scale, whichever is larger. The error of the evidence is of the order
+        of the square.
     max_iterations : int
         Steps after which the iteration stops unsolved.
     throw : bool
@@ -36,18 +37,27 @@ class Control:
         How the mean-field methods iterate: "paper" is the published iteration (2000, section 4), kept as a baseline to
         compare with. It needs hundreds of steps, each of which costs less; raise ``max_iterations``.
     evidence_tolerance : float
-        In nats. Where positive, a mean-field method may stop sooner: when its log evidence, judged by how it changed in
-        the last steps, is known to this. Enough for a search over hyperparameters. 0 (the default) never does; nor
-        does TAP on a Gram matrix of low rank whose steps leave out some of its columns, and so cannot judge.
+        In nats. If positive, a mean-field method may stop as soon as its log evidence is known to this, judged by its
+        last steps: enough during a search over hyperparameters. With 0, the default, it never stops sooner. TAP does
+        not either if its steps leave out columns of a low-rank root, since it then cannot judge.
     gram : {"auto", "dense", "low_rank"}
-        How `fit` keeps the Gram matrix. "auto" keeps a root of low rank where there is one that leaves out too little
-        to matter, and that pays (`inference.assembly.assemble`); "low_rank" raises where there is none.
+        How `fit` keeps the Gram matrix. "auto" takes a low-rank root if that is faster and leaves out too little to
+        matter (`inference.assembly.assemble`). "low_rank" insists on one, and raises an error if there is none.
 
     Raises
     ------
     ValueError
         If ``tolerance`` is not in (0, 1), ``evidence_tolerance`` is negative, ``max_iterations`` is not a positive
         integer, ``throw`` or ``progress`` not True or False, or there is no such scheme or form of the Gram matrix.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 4.0), n=40, random_seed=1)
+    >>> quick = bgp.Control(tolerance=1e-3, max_iterations=50)
+    >>> idata = bgp.fit(toy.X, toy.y, bgp.kernels.Gaussian(1.0, 4.0), control=quick, draws=10, random_seed=1)
+    >>> idata["fit"].attrs["status"]
+    'CONVERGED'
     """
 
     tolerance: float = 1e-8
@@ -222,7 +232,7 @@ class ClassLeaveOneOut(LeaveOneOut):
         return int(np.count_nonzero(own < np.max(self.probability, axis=1)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Solution:
     """An approximate posterior at the training cases; it knows nothing about inputs or kernels.
 
@@ -241,6 +251,17 @@ class Solution:
         Cavity means and variances; None for a method that has no cavities.
     info : Info
         Status, iterations, residual.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 4.0), n=40, random_seed=1)
+    >>> gram = bgp.kernels.Gaussian(1.0, 4.0).gram(toy.X)
+    >>> solution = bgp.solve(gram, 2 * toy.y - 1, bgp.Probit())
+    >>> print(solution.evidence)
+    log evidence -17.25
+    >>> solution.info.status
+    <Status.CONVERGED: 'The equations hold to the requested tolerance.'>
     """
 
     method: str
@@ -249,6 +270,23 @@ class Solution:
     evidence: Evidence
     cavity: Cavity | None
     info: Info
+
+    def __repr__(self) -> str:
+        return "\n  ".join([f"Solution by {self.method!r}", *(f"{name}: {value}" for name, value in self._rows())])
+
+    def _repr_html_(self) -> str:
+        return as_html(f"Solution by {self.method}", self._rows())
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """Return what matters of it: its size, its evidence, and how the iteration ended."""
+        n, *classes = self.alpha.shape
+        info = self.info
+        size = f"{n} cases" + "".join(f", {number} classes" for number in classes)
+        if info.rank is not None:
+            size += f", rank {info.rank}"
+        evidence = str(self.evidence) if self.has_variance else "none: a single function, without variances"
+        ended = f"{info.status.name.lower()} after {info.n_iterations} steps, residual {info.residual:.1e}"
+        return [("solved for", size), ("evidence", evidence), ("iteration", ended)]
 
     def check_start(self, n: int, *classes: int) -> None:
         """Raise a ValueError if this is no solution of ``n`` cases, from which those can be solved."""

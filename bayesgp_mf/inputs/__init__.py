@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from bayesgp_mf.inputs.by_case import as_offset, as_trials, as_weights
+from bayesgp_mf.inputs.by_class import kernels_of_classes, mapping_of_class, names_of_class
 from bayesgp_mf.inputs.frames import as_pandas, kind_of, row_labels
 from bayesgp_mf.inputs.groups import as_inputs_of, as_new_inputs, holds_text, levels_of
 from bayesgp_mf.inputs.inducing import as_inducing, warn_of_groups
-from bayesgp_mf.inputs.labels import as_real_targets, check_no_missing, encode_labels, encode_targets
-from bayesgp_mf.inputs.options import as_kernel, as_names, as_probabilities, check_flags, check_positive_integers
+from bayesgp_mf.inputs.labels import as_real_targets, check_no_missing, encode_classes, encode_labels, encode_targets
+from bayesgp_mf.inputs.options import (
+    as_kernel,
+    as_likelihood,
+    as_names,
+    as_probabilities,
+    check_flags,
+    check_positive_integers,
+)
 from bayesgp_mf.inputs.scales import warn_of_scale
 from bayesgp_mf.inputs.tables import (
     as_inputs,
@@ -23,6 +31,7 @@ __all__ = [
     "as_inputs",
     "as_inputs_of",
     "as_kernel",
+    "as_likelihood",
     "as_names",
     "as_new_inputs",
     "as_offset",
@@ -38,12 +47,16 @@ __all__ = [
     "check_positive_integers",
     "check_same_cases",
     "check_same_features",
+    "encode_classes",
     "encode_labels",
     "encode_targets",
     "feature_names",
     "holds_text",
+    "kernels_of_classes",
     "kind_of",
     "levels_of",
+    "mapping_of_class",
+    "names_of_class",
     "row_labels",
     "warn_of_groups",
     "warn_of_scale",

@@ -69,16 +69,35 @@ def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood, positive: Any =
         check_scale("y", targets)
         check_targets(likelihood, "y", targets)
         return targets, ()
+    named: tuple[Any, ...] | None = getattr(likelihood, "classes", None)
+    if likelihood.targets == "classes":
+        return encode_classes(y, n, type(likelihood).__name__, named)
+    classes, codes = _classes(y, labels, named)
+    classes, codes = _two_classes(classes, codes, likelihood, positive)
+    return codes, tuple(str(label) for label in classes)
+
+
+def encode_classes(
+    y: ArrayLike, n: int, likelihood: str, named: Sequence[Any] | None = None
+) -> tuple[Array, tuple[str, ...]]:
+    """Return the codes ``(n,)`` of several classes, 0 to C - 1, and their names, as `encode_targets` does.
+
+    ``likelihood`` is what says that there are several, for error messages, and ``named`` are the classes it names.
+    """
+    y = as_pandas("y", y)
+    classes, codes = _classes(y, _as_sequence(y, n), named)
+    _check_some_classes(classes, likelihood)
+    return codes, tuple(str(label) for label in classes)
+
+
+def _classes(y: Any, labels: NDArray[Any], named: Sequence[Any] | None) -> tuple[Sequence[Any], Array]:
+    """Return the classes that are named beforehand or occur, and the codes ``(n,)`` of labels."""
     # asked of y itself: an array made of a list with None or NaN among its labels holds text
     check_no_missing(y)
-    known = _known_classes(y, likelihood)
+    known = _categories(y) if named is None else named
     classes, codes = _occurring(labels, y) if known is None else (known, encode_labels(y, known))
     _check_labels(classes)
-    if likelihood.targets == "classes":
-        _check_some_classes(classes)
-    else:
-        classes, codes = _two_classes(classes, codes, likelihood, positive)
-    return codes, tuple(str(label) for label in classes)
+    return classes, codes
 
 
 def as_real_targets(y: ArrayLike) -> Array:
@@ -168,11 +187,10 @@ def _hint(y: Any, labels: NDArray[Any], n: int) -> str:
     return ""
 
 
-def _known_classes(y: Any, likelihood: Likelihood) -> tuple[Any, ...] | None:
-    """Return the classes that are named beforehand, by the likelihood or by a categorical type, or None."""
-    named: tuple[Any, ...] | None = getattr(likelihood, "classes", None)
+def _categories(y: Any) -> tuple[Any, ...] | None:
+    """Return the classes that a categorical type names beforehand, or None."""
     categories = getattr(getattr(y, "dtype", None), "categories", None)  # of a pandas Categorical, or a Series of one
-    return tuple(categories) if named is None and isinstance(categories, Iterable) else named
+    return tuple(categories) if isinstance(categories, Iterable) else None
 
 
 def _occurring(labels: NDArray[Any], y: Any) -> tuple[tuple[Any, ...], Array]:
@@ -238,7 +256,7 @@ def _check_labels(classes: Sequence[Any]) -> None:
         names[name] = label
 
 
-def _check_some_classes(classes: Sequence[Any]) -> None:
+def _check_some_classes(classes: Sequence[Any], likelihood: str) -> None:
     if len(classes) < 2:
         raise ValueError(
             f"y must hold two or more classes, got only {[str(c) for c in classes]}. There is nothing to tell apart; "
@@ -246,8 +264,8 @@ def _check_some_classes(classes: Sequence[Any]) -> None:
         )
     if len(classes) > 10 and _are_real(classes):
         raise ValueError(
-            f"y must hold classes for Softmax, got {len(classes)} distinct real numbers. Bin them into classes, or "
-            "regress on them with likelihood=bgp.likelihoods.Gaussian(noise_variance)."
+            f"y must hold classes for {likelihood}, got {len(classes)} distinct real numbers. Bin them into classes, "
+            "or regress on them with likelihood=bgp.likelihoods.Gaussian(noise_variance)."
         )
 
 

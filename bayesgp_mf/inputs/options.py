@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import check_flag
 from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.types import Array
 
 LARGEST_COUNT = 10**15
@@ -49,6 +51,12 @@ def as_kernel(kernel: Any, values: Mapping[str, ArrayLike] | None = None, *, tun
         "kernel must be one of bayesgp_mf.kernels, such as Gaussian(lengthscale=1.0), or of pm.gp.cov, got "
         f"{type(kernel).__name__}."
     )
+
+
+def as_likelihood(likelihood: object) -> Likelihood:
+    """Return the likelihood of one model, or raise a ValueError that says why it is none."""
+    check_likelihood(likelihood)
+    return cast("Likelihood", likelihood)
 
 
 def as_names(argument: str, given: Any) -> frozenset[str]:

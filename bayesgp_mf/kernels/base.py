@@ -15,6 +15,7 @@ from bayesgp_mf import kernels  # whose sums, products and powers are kernels: l
 from bayesgp_mf.kernels.columns import positions
 from bayesgp_mf.kernels.inherited import drop_outdated
 from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.notebook import as_html, in_words
 from bayesgp_mf.types import Array
 
 
@@ -133,6 +134,11 @@ class Kernel(abc.ABC):
         There is a ValueError if one is not among them, or if the inputs have no names and the kernel names some.
         """
         return self._with_parts(lambda part: part.with_column_names(names))
+
+    def _repr_html_(self) -> str:
+        """Return the kernel as code, and each of its parameters, for a notebook."""
+        rows = [(name.replace("_", " "), in_words(np.ravel(value))) for name, value in self.params.items()]
+        return as_html(f"{type(self).__name__} kernel", [("as code", repr(self)), *rows])
 
     def with_levels(self, levels: Mapping[int, Sequence[str]]) -> Self:
         """Return the kernel with the texts by which columns of inputs tell groups, in the order of their codes.

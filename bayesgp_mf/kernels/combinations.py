@@ -134,7 +134,18 @@ class Composite(Combination):
 
 
 class Sum(Composite):
-    """The covariance of a sum of independent processes."""
+    """The covariance of a sum of independent processes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> bgp.kernels.Gaussian(2.0) + bgp.kernels.Bias(0.5)
+    Gaussian(lengthscale=2.0, variance=1.0) + Bias(variance=0.5)
+    >>> bgp.kernels.Sum(bgp.kernels.Gaussian(2.0), bgp.kernels.Bias(0.5)).gram(np.array([[0.0], [2.0]])).round(3)
+    array([[1.5  , 1.107],
+           [1.107, 1.5  ]])
+    """
 
     symbol = "+"
 
@@ -172,7 +183,15 @@ class Sum(Composite):
 
 
 class Product(Composite):
-    """The covariance of a product of independent processes."""
+    """The covariance of a product of independent processes.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> kernel = bgp.kernels.Gaussian(2.0, columns=[0]) * bgp.kernels.Linear(1.0, columns=[1])
+    >>> list(kernel.params)
+    ['gaussian_lengthscale', 'gaussian_variance', 'linear_weight']
+    """
 
     symbol = "*"
 

@@ -29,12 +29,25 @@ def log_vector(kernel: Parametrised) -> Array:
     """Return the logarithms ``(p,)`` of all parameters that are not zero, in the order of ``params``.
 
     A parameter that is exactly zero is switched off and stays so.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> bgp.kernels.log_vector(bgp.kernels.Gaussian([1.0, 2.0], variance=3.0)).round(3)
+    array([0.   , 0.693, 1.099])
     """
     return np.concatenate([np.log(value[value > 0]) for value in _arrays(kernel).values()] or [np.empty(0)])
 
 
 def log_vector_names(kernel: Parametrised) -> list[str]:
-    """Return a name for each entry of `log_vector`, such as ``lengthscale[2]``."""
+    """Return a name for each entry of `log_vector`, such as ``lengthscale[2]``.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> bgp.kernels.log_vector_names(bgp.kernels.Gaussian([1.0, 2.0], variance=3.0))
+    ['lengthscale[0]', 'lengthscale[1]', 'variance']
+    """
     names = []
     for name, value in _arrays(kernel).items():
         labels = [name] if value.ndim == 0 else [f"{name}[{i}]" for i in range(value.size)]
@@ -49,6 +62,12 @@ def with_log_vector(kernel: Of, vector: ArrayLike) -> Of:
     ------
     ValueError
         If the length is not that of `log_vector`.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> bgp.kernels.with_log_vector(bgp.kernels.Gaussian([1.0, 2.0]), [0.0, 0.0, 0.0])
+    Gaussian(lengthscale=[1.0, 1.0], variance=1.0)
     """
     values = np.exp(np.asarray(vector, dtype=np.float64))
     arrays = _arrays(kernel)
@@ -65,7 +84,15 @@ def with_log_vector(kernel: Of, vector: ArrayLike) -> Of:
 
 
 def log_gradient(kernel: Parametrised, gradient: Mapping[str, ArrayLike]) -> Array:
-    """Turn a gradient in the parameters, by name, into one in `log_vector`, ``(p,)``."""
+    """Turn a gradient in the parameters, by name, into one in `log_vector`, ``(p,)``.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> kernel = bgp.kernels.Gaussian(lengthscale=2.0, variance=3.0)
+    >>> bgp.kernels.log_gradient(kernel, {"lengthscale": 0.5, "variance": 1.0})
+    array([1., 3.])
+    """
     arrays = _arrays(kernel).items()
     return np.concatenate([(np.asarray(gradient[n]) * value)[value > 0] for n, value in arrays] or [np.empty(0)])
 

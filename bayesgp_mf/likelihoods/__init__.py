@@ -94,6 +94,12 @@ def from_dict(description: dict[str, Any]) -> Likelihood:
     ValueError
         If the description is no dict, or names no likelihood of this package; or a `Quadrature` with a function whose
         module is not imported, or that no module has.
+
+    Examples
+    --------
+    >>> from bayesgp_mf import likelihoods
+    >>> likelihoods.from_dict(likelihoods.Probit(0.5).to_dict())
+    Probit(noise_variance=0.5, flip=0.0)
     """
     if not isinstance(description, Mapping) or not all(isinstance(key, str) for key in description):
         raise ValueError(f"description must be a dict, as to_dict of a likelihood returns it, got {description!r:.80}.")

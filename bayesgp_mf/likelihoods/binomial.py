@@ -15,6 +15,7 @@ from bayesgp_mf.likelihoods.centred import Bracket, Centred, Curve
 from bayesgp_mf.likelihoods.count_forms import check_counts, higher_of_odds, log_choose, of_odds
 from bayesgp_mf.likelihoods.each_case import as_each, of_each, some_of
 from bayesgp_mf.likelihoods.logit import Logit
+from bayesgp_mf.likelihoods.shown import each_in_words, likelihood_html
 from bayesgp_mf.types import Array, Derivs
 
 LARGEST_TRIALS = 1e8
@@ -60,6 +61,10 @@ class Binomial(Centred):
     log_concave: ClassVar[bool] = True
     whole_targets: ClassVar[bool] = True
     asked_of_new_cases: ClassVar[tuple[str, ...]] = ("trials",)
+    _repr_html_ = likelihood_html
+
+    def __repr__(self) -> str:
+        return f"Binomial(trials={each_in_words(self.trials)})"
 
     def __post_init__(self) -> None:
         trials = as_each(

@@ -12,6 +12,7 @@ from scipy.special import ndtr
 from bayesgp_mf.likelihoods.base import check_gaussian_variance, of_added_variance, refuse_probabilities
 from bayesgp_mf.likelihoods.each_case import as_each, of_each, some_of
 from bayesgp_mf.likelihoods.optional import LatentNoise, Powers, Tunable
+from bayesgp_mf.likelihoods.shown import each_in_words, likelihood_html
 from bayesgp_mf.types import Array, Derivs
 
 
@@ -52,6 +53,10 @@ class Gaussian:
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
     tunable: ClassVar[dict[str, Tunable]] = {"noise_variance": Tunable()}
+    _repr_html_ = likelihood_html
+
+    def __repr__(self) -> str:
+        return f"Gaussian(noise_variance={each_in_words(self.noise_variance)})"
 
     def __post_init__(self) -> None:
         noise_variance = as_each(

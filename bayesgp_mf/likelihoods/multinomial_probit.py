@@ -10,6 +10,8 @@ import numpy as np
 from bayesgp_mf.likelihoods import probit_tilted
 from bayesgp_mf.likelihoods.base import check_variance
 from bayesgp_mf.likelihoods.class_names import checked_classes, described_classes
+from bayesgp_mf.likelihoods.probit_graph import log_probability
+from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.likelihoods.star import StarSites
 from bayesgp_mf.types import Array, Derivs
 
@@ -70,6 +72,7 @@ class MultinomialProbit:
     targets: ClassVar[Literal["classes"]] = "classes"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
+    _repr_html_ = likelihood_html
 
     def __post_init__(self) -> None:
         if self.classes is not None:
@@ -137,6 +140,11 @@ class MultinomialProbit:
         """Draw a class, 0 to C - 1, for each vector of latent values ``f (..., C)``."""
         noisy = f + np.sqrt(self.noise_variance) * rng.standard_normal(f.shape)
         return np.asarray(np.argmax(noisy, axis=-1), dtype=np.float64)
+
+    def log_prob_graph(self, functions: Any, t: Any, f: Any) -> Any:
+        """Return log p(t|f) ``(n,)`` in terms of PyTensor, for codes and latent values ``(n, C)`` of named classes."""
+        assert self.n_classes is not None
+        return log_probability(functions, t, f / np.sqrt(self.noise_variance), self.n_classes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the name, the noise variance, and the names of the classes where they are known."""

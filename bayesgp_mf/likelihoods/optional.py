@@ -62,6 +62,14 @@ def to_dict(likelihood: Likelihood) -> dict[str, Any]:
     return {"likelihood": type(likelihood).__name__} | {k: v for k, v in given.items() if isinstance(v, PLAIN)}
 
 
+def is_of_each_class(likelihood: object) -> bool:
+    """Tell whether this is none itself, but says which likelihoods classifiers of one class against the rest have.
+
+    The method ``of_each_class(n_classes)``, as `OneVsRest` has it.
+    """
+    return hasattr(likelihood, "of_each_class") and not isinstance(likelihood, type)
+
+
 def latent_noise(likelihood: Likelihood) -> LatentNoise | None:
     """Return the noise if the target is the latent value with Gaussian noise (the sign of that where it is binary).
 

@@ -13,6 +13,7 @@ from scipy.special import ndtr
 
 from bayesgp_mf.likelihoods.base import check_gaussian_variance, check_variance, of_added_variance, refuse_probabilities
 from bayesgp_mf.likelihoods.moments import from_moments
+from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
 
@@ -70,6 +71,7 @@ class Ordinal:
     targets: ClassVar[Literal["real"]] = "real"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
+    _repr_html_ = likelihood_html
 
     def __post_init__(self) -> None:
         expected = "cuts must be rising finite numbers, one fewer than there are levels"

@@ -14,6 +14,7 @@ from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods.base import check_gaussian_variance, check_variance, of_added_variance
 from bayesgp_mf.likelihoods.moments import from_moments
 from bayesgp_mf.likelihoods.optional import LatentNoise, Powers, Tunable
+from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.types import Array, Derivs
 
 _FRACTION_FROM = 5.0  # for z below minus this, the continued fraction beats the closed form ...
@@ -81,6 +82,7 @@ class Probit:
     targets: ClassVar[Literal["binary"]] = "binary"
     # beside the variance of the kernel that of the noise is no more than a unit
     tunable: ClassVar[dict[str, Tunable]] = {"noise_variance": Tunable(by_default=False), "flip": Tunable(below=0.5)}
+    _repr_html_ = likelihood_html
 
     def __post_init__(self) -> None:
         noise_variance = check_variance("noise_variance", self.noise_variance, zero_allowed=True)

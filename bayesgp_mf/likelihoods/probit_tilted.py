@@ -305,7 +305,11 @@ def _solved(precision: Array, covariance: Array) -> Array:
     """Return (S + T^-1)^-1 = T (I + S T)^-1, for T >= 0."""
     root = np.sqrt(precision)
     inner = np.eye(root.shape[1]) + root[:, :, None] * covariance * root[:, None, :]
-    return np.asarray(root[:, :, None] * np.linalg.inv(inner) * root[:, None, :])
+    try:
+        inverse = np.linalg.inv(inner)
+    except np.linalg.LinAlgError as error:
+        raise NotPositiveDefiniteError("the latent values of a case have no positive-definite covariance") from error
+    return np.asarray(root[:, :, None] * inverse * root[:, None, :])
 
 
 def _posterior(precision: Array, shift: Array, mean: Array, covariance: Array) -> tuple[Array, Array]:
@@ -330,7 +334,7 @@ def _sweep(precision: Array, shift: Array, mean: Array, spread: Array, prior: Ar
         slope = rho / sd
         new_shift = (cavity_mean + cavity * slope) * new + slope
         more, further = new - tau, new_shift - b
-        moved = np.maximum(moved, np.abs(more) * prior[:, j])
+        moved = np.maximum(moved, np.abs(more) * prior[:, j] / (1.0 + new * prior[:, j]))
         sd = np.sqrt(prior[:, j])
         moved = np.maximum(moved, np.abs(further) * sd / (1.0 + np.abs(new_shift) * sd))
         precision[:, j], shift[:, j] = new, new_shift

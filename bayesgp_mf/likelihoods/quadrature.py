@@ -21,6 +21,7 @@ from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods.base import refuse_probabilities
 from bayesgp_mf.likelihoods.import_paths import function_at, path_of
 from bayesgp_mf.likelihoods.moments import from_moments
+from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
 
@@ -114,6 +115,11 @@ class Quadrature:
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = False
     holds_functions: ClassVar[bool] = True
+    _repr_html_ = likelihood_html
+
+    def __repr__(self) -> str:
+        density, sampler = (getattr(f, "__qualname__", repr(f)) for f in (self.log_density, self.sampler))
+        return f"Quadrature({density}, targets={self.targets!r}, sampler={sampler}, step={self.step!r})"
 
     def __post_init__(self) -> None:
         if not callable(self.log_density):

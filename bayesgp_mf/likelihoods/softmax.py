@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 
 from bayesgp_mf.likelihoods.class_names import checked_classes, described_classes
+from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.likelihoods.softmax_integral import (
     class_predictions,
     class_probabilities,
@@ -79,6 +80,7 @@ class Softmax:
     targets: ClassVar[Literal["classes"]] = "classes"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
+    _repr_html_ = likelihood_html
 
     def __post_init__(self) -> None:
         if self.classes is not None:
@@ -148,6 +150,10 @@ class Softmax:
             below = np.cumsum(softmax(flat[rows], axis=-1), axis=-1)[:, :-1]
             codes[rows] = np.sum(levels[rows, None] > below, axis=-1)
         return codes.reshape(f.shape[:-1])
+
+    def log_prob_graph(self, functions: Any, t: Any, f: Any) -> Any:
+        """Return log p(t|f) ``(n,)`` in terms of PyTensor, for codes and latent values ``(n, C)``."""
+        return functions.of_class(f, t) - functions.log_sum_exp(f)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the name, and the names of the classes where they are known."""

@@ -129,7 +129,7 @@ def check_number_of_classes(n_classes: int) -> None:
         raise ValueError(
             f"TAP integrates over C - 1 latent values of each case, which takes too long beyond {MOST_CLASSES} "
             f"classes, and there are {n_classes}. Use method='laplace', or one class against the rest: "
-            "one_vs_rest.fit_one_vs_rest."
+            "bgp.OneVsRest()."
         )
 
 

@@ -13,6 +13,7 @@ from bayesgp_mf.likelihoods.below import student_t_below
 from bayesgp_mf.likelihoods.count_forms import check_positive, log_rising, log_rising_slope, odds_beyond_log
 from bayesgp_mf.likelihoods.moments import from_moments
 from bayesgp_mf.likelihoods.optional import Powers, Tunable
+from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
 
@@ -81,6 +82,7 @@ class StudentT:
     log_concave: ClassVar[bool] = False
     # how heavy the tails are, few cases say: the degrees of freedom are tuned where something is said of them
     tunable: ClassVar[dict[str, Tunable]] = {"scale": Tunable(), "df": Tunable(by_default=False)}
+    _repr_html_ = likelihood_html
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", check_positive("scale", self.scale))

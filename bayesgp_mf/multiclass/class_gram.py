@@ -55,7 +55,10 @@ class ClassGram(Protocol):
 
 
 class HasClassBlocks(Protocol):
-    """What a gradient in all entries asks of a correction."""
+    """What covariances of the training cases and a gradient in all entries ask of a correction."""
+
+    def own_blocks(self) -> Array:
+        """Return what `ClassCorrection.blocks` does of the training cases, ``(n, C, C)``."""
 
     def class_block(self, c: int) -> Array:
         """Return the block R_cc ``(n, n)``."""
@@ -81,9 +84,9 @@ class DenseClassGram:
         """Return the correction of sites."""
         return SoftmaxCorrection(self.entries, weight)
 
-    def covariances(self, correction: ClassCorrection) -> Array:
+    def covariances(self, correction: HasClassBlocks) -> Array:
         """Return the posterior covariances ``(n, C, C)``."""
-        return case_covariances(correction, self.prior, self.entries)
+        return _left_of(self.prior, correction.own_blocks())
 
     def means(self, alpha: Array, features: Array) -> Array:
         """Return the posterior means ``(m, C)``."""
@@ -161,9 +164,15 @@ def case_covariances(correction: ClassCorrection, prior: Array, features: Array)
     ``prior (m, C)`` are their prior variances, ``features`` what the correction knows them by: covariances with the
     training cases, ``(n, m)`` or ``(C, n, m)``, or the features ``(M, m)`` of a root.
     """
-    result = np.empty((*prior.shape, prior.shape[1]))
+    told = np.empty((*prior.shape, prior.shape[1]))
     for rows in blocks(prior.shape[0], BLOCK):
-        result[rows] = -correction.blocks(features[..., rows])
+        told[rows] = correction.blocks(features[..., rows])
+    return _left_of(prior, told)
+
+
+def _left_of(prior: Array, told: Array) -> Array:
+    """Return what the sites leave, ``(m, C, C)``, of prior variances, from what they tell."""
+    result = -told
     every = np.arange(prior.shape[1])
     result[:, every, every] += prior
     lowest = np.min(result[:, every, every] / np.maximum(prior, np.finfo(float).tiny), initial=0.0)

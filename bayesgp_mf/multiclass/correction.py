@@ -29,17 +29,21 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from bayesgp_mf.likelihoods.star import star_precision, star_root
+from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.corrections import Correction
-from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
+from bayesgp_mf.matrices.factors import blas_routine, cholesky, triangular_inverse
 from bayesgp_mf.matrices.sites import SiteCorrection
 from bayesgp_mf.multiclass.gram import of_class, prior_variance, times_gram
 from bayesgp_mf.types import Array
+
+_OWN = 512  # cases whose blocks are worked out together
 
 
 @runtime_checkable
@@ -156,18 +160,38 @@ class SoftmaxCorrection:
 
     def blocks(self, cross: Array) -> Array:
         """Return k_c' R_cd k_d ``(m, C, C)`` of each new case, for ``cross (n, m)`` or ``(C, n, m)``."""
-        n_classes = self.site_weight.shape[1]
-        common, own = [], []  # L^-1 E_c k_c, and k_c' E_c k_c
-        for c, block in enumerate(self._blocks.each):
-            of_one = of_class(cross, c)
-            product = block @ of_one
-            own.append(np.einsum("ij,ij->j", of_one, product))
-            common.append(self._blocks.inverse_factor @ product)
-        result = np.empty((cross.shape[-1], n_classes, n_classes))
-        for c in range(n_classes):
+        each = (of_class(cross, c) for c in range(self.site_weight.shape[1]))
+        return self._between([(k, block @ k) for k, block in zip(each, self._blocks.each, strict=True)])
+
+    def own_blocks(self) -> Array:
+        r"""Return what `blocks` does of the training cases, ``(n, C, C)``, at two fifths of the work.
+
+        For these :math:`E_c K_c = I - E_c D_c^{-1}`, where their sites say anything of the class.
+        """
+        n, n_classes = self.site_weight.shape
+        result = np.empty((n, n_classes, n_classes))
+        for some in blocks(n, _OWN):
+            each = []
+            for c, block in enumerate(self._blocks.each):
+                k, weight = of_class(self._gram, c)[:, some], self.site_weight[some, c]
+                product = block[:, some] / -np.where(weight > 0, weight, 1.0)
+                product[np.arange(some.start, some.start + weight.size), np.arange(weight.size)] += 1.0
+                if not np.all(weight > 0):
+                    product[:, weight == 0] = block @ k[:, weight == 0]
+                each.append((k, product))
+            result[some] = self._between(each)
+        return result
+
+    def _between(self, each: Sequence[tuple[Array, Array]]) -> Array:
+        """Return k_c' R_cd k_d ``(m, C, C)`` of some cases from k_c and E_c k_c ``(n, m)`` of each class."""
+        inverse_factor = self._blocks.inverse_factor
+        multiply = blas_routine("trmm", inverse_factor)  # half the work of a product
+        common = [multiply(1.0, inverse_factor, np.asfortranarray(product), lower=1) for _, product in each]
+        result = np.empty((common[0].shape[1], len(each), len(each)))
+        for c, (k, product) in enumerate(each):
             for d in range(c + 1):
                 result[:, c, d] = result[:, d, c] = -np.einsum("ij,ij->j", common[c], common[d])
-            result[:, c, c] += own[c]
+            result[:, c, c] += np.einsum("ij,ij->j", k, product)
         return result
 
     def quadratic(self, cross: Array) -> Array:

@@ -30,9 +30,9 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.likelihoods.softmax_integral import class_probabilities, contrast_basis
 from bayesgp_mf.likelihoods.softmax_tilted import tilted_probabilities
-from bayesgp_mf.multiclass.class_gram import case_covariances
+from bayesgp_mf.multiclass.class_gram import case_covariances, class_gram
 from bayesgp_mf.multiclass.correction import ClassCorrection
-from bayesgp_mf.multiclass.gram import prior_variance, times_gram
+from bayesgp_mf.multiclass.gram import times_gram
 from bayesgp_mf.multiclass.response import class_correction
 from bayesgp_mf.types import Array
 
@@ -88,9 +88,9 @@ def nearest_case_probabilities(
     if solution.cavity is None:
         raise ValueError(f"this needs the cavities of method 'tap', got a solution of method {solution.method!r}.")
     correction, basis = class_correction(solution), contrast_basis(problem.n_classes)
-    gram, before = problem.dense_gram, prior_variance(problem.dense_gram, problem.n_classes)
+    gram = problem.dense_gram
     cavity = _in_contrasts(*solution.cavity, basis)
-    own = _in_contrasts(times_gram(solution.alpha, gram), case_covariances(correction, before, gram), basis)
+    own = _in_contrasts(times_gram(solution.alpha, gram), class_gram(problem).covariances(correction), basis)
     mean, covariance = times_gram(solution.alpha, cross), case_covariances(correction, prior, cross)
     new = _in_contrasts(mean, covariance, basis)
     # without variance there is nothing to tell of, and no inverse

@@ -51,6 +51,8 @@ from bayesgp_mf.solvers.driver import fixed_point, require_solved
 from bayesgp_mf.solvers.refinement import in_deviations
 from bayesgp_mf.types import Array
 
+MEAN_STEPS = 2
+"""Of the means between two factorisations. With none, whole steps of all cases at once may overshoot for ever."""
 ROUGH = 1e-3
 """Tolerance of the first steps, which have the fewest nodes."""
 NEAR = 0.03
@@ -158,7 +160,8 @@ class StarTap:
         """Return the sites at the prior."""
         prior = class_gram(problem).prior
         mean, covariance = np.zeros_like(prior), prior[:, :, None] * np.eye(problem.n_classes)
-        return _site_of(mean, covariance, _sites_at(problem, mean, covariance, FEWEST))
+        found = _sites_at(problem, mean, covariance, FEWEST)
+        return State(found.weight, _shift(found.weight, mean, covariance, found))
 
     def _on_coarser(self, problem: Problem, control: Control, points: int | None) -> State | None:
         """Return sites near the solution, by steps on a part of the inducing cases; None where there are no such."""
@@ -239,11 +242,10 @@ def _check_likelihood(likelihood: Likelihood) -> None:
         likelihood.star_points(known)
 
 
-def _site_of(mean: Array, covariance: Array, found: StarSites) -> State:
-    """Return the sites at cavities ``(n, C)`` and ``(n, C, C)``."""
+def _shift(weight: Array, mean: Array, covariance: Array, found: StarSites) -> Array:
+    """Return b ``(n, C)``, W times the tilted mean and the slope, of sites at cavities ``(n, C)`` and ``(n, C, C)``."""
     tilted_mean = mean + np.einsum("icd,id->ic", covariance, found.gradient)
-    shift = np.einsum("icd,id->ic", star_precision(found.weight), tilted_mean) + found.gradient
-    return State(found.weight, shift)
+    return np.asarray(np.einsum("icd,id->ic", star_precision(weight), tilted_mean) + found.gradient)
 
 
 def _sites_at(problem: Problem, mean: Array, covariance: Array, points: int | None) -> StarSites:
@@ -261,6 +263,8 @@ class _Cavities(NamedTuple):
 
 def _posterior(problem: Problem, state: State) -> tuple[Array, StarCorrection, _Cavities]:
     """Return alpha and R under given sites, and the cavities."""
+    if not (np.all(np.isfinite(state.weight)) and np.all(np.isfinite(state.shift))):
+        raise NotPositiveDefiniteError("the sites of a state are not finite")
     correction = class_gram(problem).sites(state.weight)
     alpha = correction.weights(state.shift)
     return alpha, correction, _cavities(problem, correction, alpha)
@@ -301,9 +305,22 @@ def _iterate(problem: Problem, first: State, control: Control, points: int | Non
         return State(entries[:, :n_classes] ** 2, entries[:, n_classes:])
 
     def update(x: Array) -> Array:
-        mean, covariance = _posterior(problem, unpack(x))[2][:2]
-        new = _site_of(mean, covariance, _sites_at(problem, mean, covariance, points))
-        return pack(new)
+        state = unpack(x)
+        alpha, correction, (mean, covariance, *_) = _posterior(problem, state)
+        found = _sites_at(problem, mean, covariance, points)
+        sd = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
+        lack = np.linalg.norm(sd * (found.gradient - alpha))
+        for _ in range(MEAN_STEPS):
+            # towards alpha = grad log Z by sites of the old precision with the new mean and slope: factors and cavity
+            # covariances stay, and nothing costs more than a product of K with C columns
+            alpha = correction.weights(_shift(state.weight, mean, covariance, found))
+            further = class_gram(problem).times(alpha) - np.einsum("icd,id->ic", covariance, alpha)
+            nearer = _sites_at(problem, further, covariance, points)
+            left = np.linalg.norm(sd * (nearer.gradient - alpha))
+            if not left < lack:
+                break
+            mean, found, lack = further, nearer, left
+        return pack(State(found.weight, _shift(found.weight, mean, covariance, found)))
 
     x, info = fixed_point(update, pack(first), control, stages=WAYS, patience=PATIENCE)
     return unpack(x), info

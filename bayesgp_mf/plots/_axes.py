@@ -2,28 +2,74 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.types import Array
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 POINT = "#1f5fa8"
 LINE = "#777777"
 BAND = "#ececec"
+ACCENT = "#c25700"
+CYCLE = ("#1f5fa8", "#c25700", "#008a6a", "#a8478f", "#8a7500", "#4aa3d9", "#333333")
+"""Colours of classes, which stay apart in the common kinds of colour blindness (after Okabe and Ito, 2008)."""
+MARKERS = "osD^vPX"
+DIVERGING, SEQUENTIAL = "PuOr_r", "viridis"
 
 
-def axes_or_new(ax: Axes | None) -> Axes:
-    """Return ``ax``, or the axes of a new figure that pyplot knows nothing about."""
+def axes_or_new(ax: Axes | None, lines: int = 0) -> Axes:
+    """Return ``ax``, or the axes of a new figure that pyplot knows nothing about, with room for lines of text."""
     if ax is not None:
         return ax
-    return Figure(figsize=(4.3, 3.9), layout="constrained").subplots()
+    from matplotlib.figure import Figure  # not with the package, but when something is drawn
+
+    return Figure(figsize=(4.3, 3.9 + 0.16 * lines), layout="constrained").subplots()
 
 
-def legend_above(ax: Axes) -> None:
-    """Put the legend above the axes, where it hides no point."""
-    ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, frameon=False, fontsize=8, borderaxespad=0.2)
+def check_axes(ax: object, number: int) -> None:
+    """Raise a ValueError unless ``ax`` are as many axes as there are panels."""
+    if np.size(np.asarray(ax, dtype=object)) != number:
+        raise ValueError(
+            f"ax must hold {number} axes, one for each panel, got {np.size(np.asarray(ax, dtype=object))}."
+        )
+
+
+def panels(ax: Axes | Sequence[Axes] | None, number: int, columns: int = 2) -> list[Axes]:
+    """Return ``ax`` as a list, or the axes of a new figure of so many panels."""
+    if ax is not None:
+        check_axes(ax, number)
+        return list(np.asarray(ax, dtype=object).ravel())
+    from matplotlib.figure import Figure
+
+    across = min(columns, number)
+    down = -(-number // across)
+    size = (4.3, 3.9) if number == 1 else (2.6 * across, 2.4 * down + 0.4)
+    axes = Figure(figsize=size, layout="constrained").subplots(down, across, squeeze=False).ravel()
+    for unused in axes[number:]:
+        unused.remove()
+    return list(axes[:number])
+
+
+def colour(code: int) -> str:
+    """Return the colour of a class."""
+    return CYCLE[code % len(CYCLE)]
+
+
+def marker(code: int) -> str:
+    """Return the marker of a class."""
+    return MARKERS[code % len(MARKERS)]
+
+
+def legend_above(ax: Axes, columns: int = 2, *, right: bool = False) -> None:
+    """Put the legend above the axes, where it hides no point; to the right where long names stand on the left."""
+    corner, at = ("lower right", (1.0, 1.0)) if right else ("lower left", (0.0, 1.0))
+    ax.legend(loc=corner, bbox_to_anchor=at, ncols=columns, frameon=False, fontsize=8, borderaxespad=0.2)
 
 
 def vector(name: str, values: ArrayLike, n: int | None = None) -> Array:

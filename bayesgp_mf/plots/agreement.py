@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, cast
+
 import numpy as np
-from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
+from bayesgp_mf.diagnostics.agreement import PROBABILITY, Compared, agreement
 from bayesgp_mf.plots._axes import BAND, LINE, POINT, axes_or_new, legend_above, vector
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from bayesgp_mf.container.groups import Container
 
 ERRORS_SHOWN = 2.0
 """Half-length of the error bars, in standard errors."""
 
 
 def plot_agreement(
-    reference: ArrayLike,
-    values: ArrayLike,
+    reference: ArrayLike | Container,
+    values: ArrayLike | Container,
     *,
     reference_error: ArrayLike | None = None,
-    quantity: str = "value",
+    quantity: str | None = None,
     unit: str = "",
     names: tuple[str, str] = ("reference", "method"),
     tolerance: float | None = None,
@@ -28,13 +35,17 @@ def plot_agreement(
 
     Parameters
     ----------
-    reference, values : (m,) array_like
-        Values of the reference and of the method, one for each case.
+    reference, values : (m,) array_like, InferenceData or DataTree
+        Values of the reference and of the method, one for each case; or two fits of one model, or samples and a fit, as
+        for `diagnostics.agreement`, whose tolerances are drawn.
     reference_error : (m,) array_like, optional
         Standard error of each reference value (for sampling, its Monte-Carlo error); two of them are drawn
         to either side.
-    quantity, unit : str
-        What is compared, and its unit, for the axis labels.
+    quantity : str
+        What is compared, for the axis labels. Of containers "mean", "sd" (of the latent values at the training cases)
+        or "probability" (of the predictions); by default the first.
+    unit : str
+        Its unit, for the axis labels.
     names : (str, str)
         What the reference and the method are called.
     tolerance : float, optional
@@ -52,7 +63,8 @@ def plot_agreement(
     Raises
     ------
     ValueError
-        If the arrays differ in length or hold anything that is not a finite number.
+        If the arrays differ in length or hold anything that is not a finite number, there is only one container, there
+        is no such quantity, or `diagnostics.agreement` refuses the containers.
 
     Examples
     --------
@@ -61,6 +73,13 @@ def plot_agreement(
     >>> ax.get_ylabel()
     'TAP: probability'
     """
+    if hasattr(reference, "groups") or hasattr(values, "groups"):
+        found, allowed = _of_containers(cast(Any, reference), cast(Any, values), quantity or "mean")
+        reference, values = found.second, found.first
+        reference_error = found.error if reference_error is None and np.any(found.error) else reference_error
+        tolerance = allowed if tolerance is None else tolerance
+        quantity, unit = (quantity or "mean"), unit or ("" if quantity == "probability" else "latent units")
+    quantity = quantity or "value"
     x = vector("reference", reference)
     y = vector("values", values, x.size)
     error = None if reference_error is None else ERRORS_SHOWN * vector("reference_error", reference_error, x.size)
@@ -86,3 +105,18 @@ def plot_agreement(
     ax.plot(x, y, "o", color=POINT, markersize=3, alpha=0.7, label="one case", zorder=3)
     legend_above(ax)
     return ax
+
+
+def _of_containers(reference: Container, idata: Container, quantity: str) -> tuple[Compared, float | None]:
+    """Return a quantity from two containers, and by how much it may differ, where that is the same for all cases."""
+    for name, each in (("reference", reference), ("values", idata)):
+        if not hasattr(each, "groups"):
+            raise ValueError(f"reference and values must both be containers or both be arrays, and {name} is an array.")
+    found = agreement(idata, reference)
+    known = {"mean": found.mean, "sd": found.sd, "probability": found.probability}
+    if quantity not in known:
+        raise ValueError(f"quantity must be 'mean', 'sd' or 'probability', got {quantity!r}.")
+    compared = known[quantity]
+    if compared is None:
+        raise ValueError("there are no probabilities to compare: one of the two has no predictions of them.")
+    return compared, PROBABILITY if quantity == "probability" else None

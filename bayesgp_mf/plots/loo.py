@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from matplotlib.axes import Axes
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.container.groups import Container
+from bayesgp_mf.container.layout import LOO_OMITTED
 from bayesgp_mf.container.loo import pointwise_loo
 from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.read import fit_group
+from bayesgp_mf.diagnostics.fitted import Fitted, fitted
+from bayesgp_mf.diagnostics.relevance import relevance
+from bayesgp_mf.inference.undefined import undefined
 from bayesgp_mf.plots._axes import LINE, POINT, axes_or_new, legend_above, vector
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 WORST = "#c03a2b"
 
@@ -25,9 +31,12 @@ def plot_loo(
     names: tuple[str, str] = ("importance sampling", "analytic"),
     case_names: Sequence[Any] | None = None,
     worst: int = 5,
+    feature: Any = None,
+    inputs: int = 3,
     ax: Axes | None = None,
+    **held: Any,
 ) -> Axes:
-    """Plot what the other cases predict for each case, and name the cases that are predicted worst.
+    """Plot what the other cases predict for each case, and name the cases that are predicted worst, with their inputs.
 
     Parameters
     ----------
@@ -42,8 +51,14 @@ def plot_loo(
         A name for each case; by default the labels of their rows, of a fit, or numbers from 0.
     worst : int
         How many cases to name, those with the lowest ``loo_i``.
+    feature : str or int, optional
+        Of a fit, an input to put on the horizontal axis.
+    inputs : int
+        Of a fit, how many inputs of the worst cases to state, those that do most by `diagnostics.relevance`.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default a new figure outside pyplot, ``ax.figure``.
+    **held
+        ``kernel``, ``likelihood`` and ``method`` as for `predict`, where the container of a fit does not hold them.
 
     Returns
     -------
@@ -54,7 +69,9 @@ def plot_loo(
     ------
     ValueError
         If the arrays or names differ in length, hold anything that is not a finite number, or ``worst`` is
-        negative.
+        negative; or if there is no such input.
+    UndefinedQuantityError
+        If the fit has no predictive density (a support-vector machine), or nothing of each case.
 
     Examples
     --------
@@ -63,20 +80,34 @@ def plot_loo(
     >>> [text.get_text() for text in ax.texts]
     ['1']
     """
-    held = _of_container(loo_i) if hasattr(loo_i, "groups") else None
-    given: Any = loo_i if held is None else held.values
+    of_fit = _of_container(loo_i) if hasattr(loo_i, "groups") else None
+    if of_fit is None and (held or feature is not None):
+        raise ValueError("feature, kernel, likelihood and method go with a fit. Leave them out with an array.")
+    given: Any = loo_i if of_fit is None else of_fit.values
     y = vector("loo_i", given)
-    known: Iterable[Any] = range(y.size) if held is None else held["obs_id"].values
+    known: Iterable[Any] = range(y.size) if of_fit is None else of_fit["obs_id"].values
     labels = list(known if case_names is None else case_names)
     if len(labels) != y.size:
         raise ValueError(f"case_names must have {y.size} names, one for each case, got {len(labels)}.")
     if worst < 0:
         raise ValueError(f"worst must be the number of cases to name, 0 or more, got {worst}.")
-    ax = axes_or_new(ax)
+    if inputs < 0:
+        raise ValueError(f"inputs must be the number of inputs to state, 0 or more, got {inputs}.")
+    asks = of_fit is not None and (feature is not None or reference is None)
+    fit = fitted(cast(Any, loo_i), **held) if asks else None
+    ax = axes_or_new(ax, min(worst, y.size) if fit is not None and inputs else 0)
     if reference is None:
-        x = np.arange(y.size, dtype=np.float64)
-        ax.axhline(np.log(0.5), color=LINE, linewidth=1, linestyle="--", label="log(1/2)", zorder=1)
-        ax.set(xlabel="Case (number)", ylabel="Leave-one-out log predictive density (nats)")
+        x, name = np.arange(y.size, dtype=np.float64), "Case (number)"
+        if fit is not None and feature is not None:
+            column = fit.column(feature)
+            x, name = fit.X[:, column], fit.names[column]
+            if column in fit.levels:
+                ax.set_xticks(np.unique(x), fit.levels[column][: np.unique(x).size])
+        chance = 2 if fit is None else len(fit.classes) * (fit.likelihood.targets != "real")
+        if chance:
+            label = f"log(1/{chance}), guessing" if chance > 2 else "log(1/2)"
+            ax.axhline(-np.log(chance), color=LINE, linewidth=1, linestyle="--", label=label, zorder=1)
+        ax.set(xlabel=name, ylabel="Leave-one-out log predictive density (nats)")
     else:
         x = vector("reference", reference, y.size)
         ends = np.array([min(x.min(), y.min()), max(x.max(), y.max())])
@@ -97,6 +128,9 @@ def plot_loo(
         else:
             offset, side, height = (5, 0), "left", "center"
         ax.annotate(str(labels[i]), (x[i], y[i]), offset, textcoords="offset points", ha=side, va=height, fontsize=8)
+    if fit is not None and inputs and lowest.size:
+        said = _worst_cases(cast(Any, loo_i), fit, lowest, labels, inputs, held)
+        ax.set_title(said, fontsize=7, loc="left", pad=34, linespacing=1.4)
     legend_above(ax)
     return ax
 
@@ -104,4 +138,23 @@ def plot_loo(
 def _of_container(idata: Any) -> Any:
     fit = fit_group(idata)
     check_has_cases(fit, "leave-one-out prediction")
-    return pointwise_loo(fit)
+    found = pointwise_loo(fit) if "loo_i" in fit or LOO_OMITTED in fit.attrs else None
+    if found is None:
+        raise undefined(str(fit.attrs["method"]), "predictive density, whose leave-one-out estimate this is")
+    return found
+
+
+def _worst_cases(
+    idata: Any, fit: Fitted, lowest: NDArray[np.intp], labels: list[Any], inputs: int, held: dict[str, Any]
+) -> str:
+    """Return a line for each of some cases: its label, its target, and its inputs that do most."""
+    columns = np.arange(len(fit.names))
+    if columns.size > inputs:
+        columns = np.argsort(-relevance(idata, **held).effect, kind="stable")[:inputs]
+    lines = []
+    for i in lowest:
+        assert fit.y is not None
+        target = fit.classes[int(fit.y[i])] if fit.classes else f"{fit.y[i]:.3g}"
+        values = [f"{fit.names[j]} {fit.value_in_words(int(j), fit.X[i, j])}" for j in columns]
+        lines.append(f"{labels[i]}: {target}; {', '.join(values)}")
+    return "\n".join(lines)

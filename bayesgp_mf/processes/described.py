@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from bayesgp_mf.likelihoods.optional import of_one_case, stored_by_case
+from bayesgp_mf.notebook import as_html, in_words
 
 
 def described(process: Any) -> str:
@@ -19,3 +22,20 @@ def described(process: Any) -> str:
             f"{evidence}, {solution.info.status.name.lower()}",
         ]
     )
+
+
+def described_html(process: Any) -> str:
+    """Return the same for a notebook, with the parameters of the kernel by the names of the inputs."""
+    problem, solution = process.problem, process.solution
+    by_case = stored_by_case(problem.likelihood)
+    names = process.feature_names or range(process.X.shape[1])
+    rows: list[tuple[str, object]] = [
+        ("data", f"{problem.n} cases, {process.X.shape[1]} inputs{' with ' * bool(by_case)}{' and '.join(by_case)}"),
+        ("kernel", repr(process.kernel)),
+        ("likelihood", repr(of_one_case(problem.likelihood))),
+        *((name, in_words(np.ravel(value), names)) for name, value in process.kernel.params.items()),
+        ("method", solution.method),
+        ("evidence", f"{solution.evidence}" if solution.has_variance else "none"),
+        ("status", f"{solution.info.status.name.lower()} after {solution.info.n_iterations} steps"),
+    ]
+    return as_html(type(process).__name__, rows)

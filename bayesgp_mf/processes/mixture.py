@@ -13,11 +13,11 @@ from scipy.special import logsumexp
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import ClassLeaveOneOut, LeaveOneOut
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import parameters
+from bayesgp_mf.likelihoods.optional import of_one_case, parameters
+from bayesgp_mf.notebook import as_html
 from bayesgp_mf.processes.correctable import correctable
 from bayesgp_mf.processes.corrected import CorrectedProba, together
 from bayesgp_mf.processes.several_classes import Process
-from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.types import Array
 
 SHOWN = 6
@@ -53,6 +53,19 @@ class Mixture:
     weights: Array
 
     def __repr__(self) -> str:
+        return "\n  ".join([self._title, *(f"{name}: {said}" for name, said in self._ranges())])
+
+    def _repr_html_(self) -> str:
+        kernel, likelihood = self.parts[0].kernel, of_one_case(self.problem.likelihood)
+        first = [("kernel of the first", repr(kernel)), ("likelihood of the first", repr(likelihood))]
+        return as_html(self._title, [*first, *self._ranges()])
+
+    @property
+    def _title(self) -> str:
+        return f"Mixture of {len(self.parts)} x {type(self.parts[0]).__name__}, {self.problem.n} cases"
+
+    def _ranges(self) -> list[tuple[str, str]]:
+        """Return the smallest and largest weight, hyperparameters and log evidence."""
         ranges = {"weights": self.weights}
         for name in list(self.parts[0].kernel.params)[:SHOWN]:
             ranges[name] = np.array([part.kernel.params[name] for part in self.parts])
@@ -62,9 +75,7 @@ class Mixture:
                 ranges[f"likelihood {name}"] = np.array([parameters(likelihood)[name] for likelihood in likelihoods])
         if all(part.solution.has_variance for part in self.parts):
             ranges["log evidence"] = self.log_evidences
-        lines = [f"{name}: {np.min(values):.4g} to {np.max(values):.4g}" for name, values in ranges.items()]
-        first = f"Mixture of {len(self.parts)} x {type(self.parts[0]).__name__}, {self.problem.n} cases"
-        return "\n  ".join([first, *lines])
+        return [(name, f"{np.min(values):.4g} to {np.max(values):.4g}") for name, values in ranges.items()]
 
     @property
     def problem(self) -> Problem:
@@ -210,9 +221,3 @@ class Mixture:
                 mean = mean + (weight / total) * change
                 spread = spread + weight * (variance + change * (here - mean))
         return mean, spread / total
-
-
-def with_corrections(process: Process | Mixture) -> Posterior | Mixture:
-    """Return a process whose predictions can be corrected, or raise a ValueError that says what to do."""
-    found = correctable(process.parts)
-    return process if isinstance(process, Mixture) else found[0]

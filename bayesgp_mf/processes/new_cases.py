@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import overload
 
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import asked_of_new_cases, of_new_cases
 from bayesgp_mf.processes.mixture import Mixture
+from bayesgp_mf.processes.one_vs_rest import OneVsRestPosterior
 from bayesgp_mf.processes.several_classes import Process
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.types import Array
@@ -18,7 +20,17 @@ _ADVICE = {
 }
 
 
-def with_new_cases(process: Process | Mixture, given: Mapping[str, Array]) -> Process | Mixture:
+@overload
+def with_new_cases(process: Process | Mixture, given: Mapping[str, Array]) -> Process | Mixture: ...
+
+
+@overload
+def with_new_cases(process: OneVsRestPosterior, given: Mapping[str, Array]) -> OneVsRestPosterior: ...
+
+
+def with_new_cases(
+    process: Process | Mixture | OneVsRestPosterior, given: Mapping[str, Array]
+) -> Process | Mixture | OneVsRestPosterior:
     """Return a process that is to be asked of new cases with these offsets and trials ``(m,)``, by name.
 
     Raises
@@ -26,7 +38,7 @@ def with_new_cases(process: Process | Mixture, given: Mapping[str, Array]) -> Pr
     ValueError
         If the fit has not what is given, or has what is not given and must be.
     """
-    check_new_cases(process.problem.likelihood, given)
+    check_new_cases(process.parts[0].problem.likelihood, given)
     if not given:
         return process
     parts = [replace(part, new_cases=dict(given)) for part in process.parts if isinstance(part, Posterior)]

@@ -21,7 +21,7 @@ from bayesgp_mf.methods import check_cavities, get_method
 from bayesgp_mf.multiclass.class_gram import ClassGram, case_covariances, class_gram
 from bayesgp_mf.multiclass.correction import ClassCorrection
 from bayesgp_mf.multiclass.response import class_correction, class_likelihood_of
-from bayesgp_mf.processes.described import described
+from bayesgp_mf.processes.described import described, described_html
 from bayesgp_mf.processes.single import LARGEST_JOINT, Draws, Marginals, NotJointlyError, Posterior
 from bayesgp_mf.types import Array, Derivs
 
@@ -74,6 +74,9 @@ class MulticlassPosterior:
 
     def __repr__(self) -> str:
         return described(self)
+
+    def _repr_html_(self) -> str:
+        return described_html(self)
 
     @property
     def parts(self) -> tuple[MulticlassPosterior, ...]:

@@ -26,7 +26,7 @@ from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.matrices.posterior_covariance import PosteriorCovariance
 from bayesgp_mf.methods import METHODS, check_cavities, check_marginals, get_method
 from bayesgp_mf.processes.corrected import Corrected, CorrectedProba, gaussian_density, nothing_to_correct
-from bayesgp_mf.processes.described import described
+from bayesgp_mf.processes.described import described, described_html
 from bayesgp_mf.processes.paths import TooRoughError, cover, draw_weights, training_basis, values
 from bayesgp_mf.processes.probed import NewCases, asks_for_covariance, probability_shift
 from bayesgp_mf.processes.tilted import tilted_values
@@ -133,6 +133,9 @@ class Posterior:
 
     def __repr__(self) -> str:
         return described(self)
+
+    def _repr_html_(self) -> str:
+        return described_html(self)
 
     @property
     def parts(self) -> tuple[Posterior, ...]:

@@ -90,6 +90,21 @@ def sample_latent(
     ----------
     .. [1] Vehtari, A., Mononen, T., Tolvanen, V., Sivula, T., & Winther, O. (2016). Bayesian leave-one-out
        cross-validation approximations for Gaussian latent variable models. JMLR 17(103), 1-38.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc as pm
+    >>> import bayesgp_mf as bgp
+    >>> toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 4.0), n=40, random_seed=1)
+    >>> with pm.Model():
+    ...     lengthscale = pm.LogNormal("lengthscale", 0.0, 0.5)
+    ...     gp = bgp.pymc.Marginal(4.0 * pm.gp.cov.ExpQuad(toy.X.shape[1], ls=lengthscale))
+    ...     y = gp.marginal_likelihood("y", toy.X, toy.y)
+    ...     idata = pm.sample(5, tune=5, chains=1, random_seed=1, progressbar=False, compute_convergence_checks=False)
+    >>> idata = bgp.pymc.sample_latent(idata, gp, toy.X[:3], random_seed=2)
+    >>> dict(idata["predictions"]["f"].sizes)
+    {'chain': 1, 'draw': 5, 'obs_id': 3}
     """
     if pointwise not in ("latent", "leave_one_out", None):
         raise ValueError(f"pointwise must be 'latent', 'leave_one_out' or None, got {pointwise!r}.")

@@ -9,11 +9,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pytensor.gradient import disconnected_grad
 from pytensor.graph.basic import Variable
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inputs import as_inputs, as_pandas, check_same_cases, encode_targets, row_labels
 from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood, Probit
+from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.likelihoods.optional import log_prob_graph, with_parameters
 from bayesgp_mf.pymc.covariance import as_cov_func
 from bayesgp_mf.pymc.graph import interpreted
@@ -43,14 +45,16 @@ def latent_model(
     X : (n, d) array_like
         Inputs.
     y : (n,) array_like
-        Labels, any two distinct values, or the counts or real numbers that the likelihood has as targets.
+        Labels, any two distinct values or, where the likelihood has several classes, labels of those; or the counts or
+        real numbers that it has as targets.
     cov_func : pymc.gp.cov.BaseCovariance or Kernel
         Prior covariance, as for `Marginal`.
     likelihood : Likelihood
         `Probit` with noise, `Logit`, or one of ``likelihoods`` with a name: ``Gaussian``, ``StudentT``, ``Poisson``,
-        ``NegativeBinomial``, ``Binomial``.
+        ``NegativeBinomial``, ``Binomial``, ``Softmax``, ``MultinomialProbit``.
     mean_func : pymc.gp.mean.Mean or callable, optional
-        Prior mean, as for `Marginal`; zero if left out.
+        Prior mean, as for `Marginal`; zero if left out. Not with several classes: it would be that of all of them, and
+        cancel.
     jitter : float
         Added to the diagonal of the covariance of the latent values, since PyMC factorises it: noise in the prior.
     **parameters : float or random variable
@@ -60,7 +64,15 @@ def latent_model(
     -------
     pymc.Model
         The model in context, in which random variables of ``cov_func`` must be, or a new one. With ``f`` ``(n,)``, the
-        latent values, made from white ones, and ``y`` ``(n,)``, labels observed as 0/1.
+        latent values, made from white ones, and ``y`` ``(n,)``, labels observed as 0/1. With several classes ``f``
+        ``(n, C)`` has a dimension ``class``, and ``y`` the numbers of the classes, from 0.
+
+    Raises
+    ------
+    ValueError
+        If an argument is malformed, or there is a ``mean_func`` for several classes.
+    UndefinedQuantityError
+        If the likelihood is a step, or one that is not known in terms of PyTensor.
 
     See Also
     --------
@@ -81,13 +93,25 @@ def latent_model(
     check_same_cases(X, y)
     labels = row_labels("X", as_pandas("X", X))
     X = as_inputs("X", X, copy=True)
-    targets, _ = encode_targets(y, X.shape[0], likelihood)
+    targets, class_names = encode_targets(y, X.shape[0], likelihood)
+    if isinstance(likelihood, ClassLikelihood) and mean_func is not None:
+        raise ValueError(
+            "mean_func must be None with several classes, got one: what is added to the latent values of all classes "
+            "cancels. Leave it out."
+        )
     model = pm.Model.get_context(error_if_none=False)
     model = pm.Model() if model is None else model
     with model:
         model.add_coord("obs_id", np.arange(X.shape[0]) if labels is None else labels)
         mean = pm.gp.mean.Zero() if mean_func is None else Mean(mean_func)
-        f = pm.gp.Latent(mean_func=mean, cov_func=cov_func).prior("f", X, jitter=jitter, dims="obs_id")
+        if isinstance(likelihood, ClassLikelihood):
+            model.add_coord("class", list(class_names))
+            root = pt.linalg.cholesky(cov_func(X) + jitter * pt.eye(X.shape[0]))
+            white = pm.Normal("f_rotated_", shape=(X.shape[0], len(class_names)))
+            f = pm.Deterministic("f", root @ white, dims=("obs_id", "class"))
+            likelihood = likelihood.with_classes(class_names)
+        else:
+            f = pm.gp.Latent(mean_func=mean, cov_func=cov_func).prior("f", X, jitter=jitter, dims="obs_id")
         observe("y", f, targets, likelihood, dims="obs_id", **parameters)
     _processes[model] = _Process(X, cov_func, mean)
     return model
@@ -116,12 +140,13 @@ def latent_conditional(name: str, X_new: Any, *, jitter: float = JITTER, **kwarg
     jitter : float
         Added to the diagonals of covariances that are factorised: that which `latent_model` had.
     **kwargs
-        For ``pm.MvNormal``, such as ``dims``.
+        For ``pm.MvNormal``, such as ``dims``; with several classes for ``pm.Deterministic``.
 
     Returns
     -------
     TensorVariable
-        (m,), Gaussian: the prior at X_new given the latent values ``f`` of the training cases.
+        (m,), or (m, C) with several classes, Gaussian: the prior at X_new given the latent values ``f`` of the training
+        cases.
 
     Raises
     ------
@@ -151,13 +176,16 @@ def latent_conditional(name: str, X_new: Any, *, jitter: float = JITTER, **kwarg
     root = pt.linalg.cholesky(cov_func(X) + jitter * pt.eye(X.shape[0]))
     white, cross = (
         pt.linalg.solve_triangular(root, value, lower=True, b_ndim=value.type.ndim)
-        for value in (f - mean_func(X), cov_func(X, X_new))
+        for value in ((f.T - mean_func(X)).T, cov_func(X, X_new))
     )
-    mean = mean_func(X_new) + cross.T @ white
+    mean = (mean_func(X_new) + (cross.T @ white).T).T  # of each class, where there are several
     covariance = cov_func(X_new) - cross.T @ cross
     covariance = 0.5 * (covariance + covariance.T) + jitter * pt.eye(covariance.shape[0])
-    mean, covariance = interpreted([mean, covariance], known=[f])
-    return pm.MvNormal(name, mu=mean, cov=covariance, **kwargs)
+    if f.type.ndim == 1:
+        mean, covariance = interpreted([mean, covariance], known=[f])
+        return pm.MvNormal(name, mu=mean, cov=covariance, **kwargs)
+    mean, root = interpreted([mean, pt.linalg.cholesky(covariance)], known=[f])
+    return pm.Deterministic(name, mean + root @ pm.Normal(f"{name}_rotated_", shape=mean.shape), **kwargs)
 
 
 def observe(
@@ -170,9 +198,9 @@ def observe(
     name : str
         Of the variable.
     f : (n,) tensor
-        Latent values.
+        Latent values; ``(n, C)`` with several classes.
     t : (n,) array
-        Labels -1/+1, observed as 0/1, or counts or real numbers.
+        Labels -1/+1, observed as 0/1, numbers of classes, counts or real numbers.
     likelihood : Likelihood
         `Probit` with noise, `Logit`, or one of ``likelihoods`` with a name.
     dims : str, optional
@@ -184,10 +212,20 @@ def observe(
     ------
     UndefinedQuantityError
         If the likelihood is a step, or one that is not known in terms of PyTensor.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import bayesgp_mf as bgp
+    >>> with pm.Model() as model:
+    ...     f = pm.Normal("f", shape=3)
+    ...     y = bgp.pymc.observe("y", f, [1, -1, 1], bgp.Probit(1.0))
+    >>> float(model.compile_logp()({"f": [0.0, 0.0, 0.0]}).round(3))
+    -4.836
     """
     fixed, tensors = split_parameters(likelihood, parameters)
-    log_prob(fixed, 0.0, f, tensors)  # what it refuses, it refuses now
-    binary = fixed.targets == "binary"
+    log_prob(fixed, pt.zeros(f.shape[0]), f, tensors)  # what it refuses, it refuses now
+    binary, several = fixed.targets == "binary", fixed.targets == "classes"
 
     def logp(value: Variable, f: Variable, *values: Variable) -> Variable:
         return log_prob(fixed, value, f, dict(zip(tensors, values, strict=True)))
@@ -195,8 +233,10 @@ def observe(
     def random(f: Any, *values: Any, rng: np.random.Generator, size: Any = None) -> Any:
         # PyMC gives them as many axes as f has
         at = with_parameters(fixed, {name: np.asarray(v).item() for name, v in zip(tensors, values, strict=True)})
-        drawn = at.sample(np.broadcast_to(f, size) if size is not None else f, rng)
-        return (drawn > 0).astype(np.int64) if binary else drawn
+        if size is not None:
+            f = np.broadcast_to(f, (*size, f.shape[-1]) if several else size)
+        drawn = at.sample(f, rng)
+        return (drawn > 0).astype(np.int64) if binary else drawn.astype(np.int64) if several else drawn
 
     return pm.CustomDist(
         name,
@@ -204,9 +244,10 @@ def observe(
         *tensors.values(),
         logp=logp,
         random=random,
-        dtype="int64" if binary else "float64",
-        observed=(np.asarray(t) > 0).astype(np.int64) if binary else t,
+        dtype="int64" if binary or several else "float64",
+        observed=(np.asarray(t) > 0).astype(np.int64) if binary else np.asarray(t, np.int64) if several else t,
         dims=dims,
+        **({"signature": "(c)->()"} if several else {}),
     )
 
 
@@ -220,19 +261,33 @@ class _Functions:
 
     exp, log, log1p, sqrt = _double(pt.exp), _double(pt.log), _double(pt.log1p), _double(pt.sqrt)
     logaddexp, softplus, gammaln = _double(pt.logaddexp), _double(pt.softplus), _double(pt.gammaln)
+    constant = staticmethod(disconnected_grad)
+
+    @staticmethod
+    def of_class(f: Variable, t: Variable) -> Variable:
+        """Return the latent value of class t of each case ``(n,)``, for ``f (n, C)``."""
+        return f[pt.arange(f.shape[0]), pt.cast(t, "int64")]
+
+    @staticmethod
+    def log_sum_exp(x: Variable) -> Variable:
+        """Return log of the sum of exponentials along the last axis."""
+        return pt.logsumexp(x, axis=-1)
 
     @staticmethod
     def log_ndtr(z: Variable) -> Variable:
-        """Return log of the normal distribution function.
+        """Return log of the normal distribution function, whose derivative is finite however large z is.
 
-        PyMC's is good far into the lower tail; its sqrt(2) has single precision, which makes a relative error of 1e-8
-        in the argument.
+        Each side has an argument that stays on it: the other side's overflow would be NaN in a derivative as it stands,
+        before PyTensor rewrites it.
         """
-        return pm.logcdf(pm.Normal.dist(), z)
+        z = pt.cast(z, "float64")
+        lower, upper = pt.minimum(z, -1.0), pt.maximum(z, -1.0)
+        tail = pt.log(0.5 * pt.erfcx(-lower * np.sqrt(0.5))) - 0.5 * lower**2
+        return pt.switch(pt.lt(z, -1.0), tail, pt.log1p(-0.5 * pt.erfc(upper * np.sqrt(0.5))))
 
 
 def log_prob(likelihood: Likelihood, y: Any, f: Variable, parameters: dict[str, Variable]) -> Variable:
-    """Return log p(y | f) elementwise as a graph, for labels 0/1, counts or real targets y."""
+    """Return log p(y | f) of each case as a graph, for labels 0/1, numbers of classes, counts or real targets y."""
     t = 2.0 * y - 1.0 if likelihood.targets == "binary" else y
     graph: Variable | None = log_prob_graph(likelihood, _Functions, t, f, parameters)
     if graph is None:

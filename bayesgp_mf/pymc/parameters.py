@@ -27,7 +27,7 @@ from bayesgp_mf.methods import METHODS
 
 def split_parameters(likelihood: Likelihood, given: Mapping[str, Any]) -> tuple[Likelihood, dict[str, Variable]]:
     """Put numbers into a likelihood, and return it with the parameters that are random variables or other tensors."""
-    check_single_latent(likelihood)
+    check_likelihood(likelihood)
     check_parameters(likelihood, tuple(given))
     tensors = {name: value for name, value in given.items() if isinstance(value, Variable)}
     for name, tensor in tensors.items():
@@ -45,8 +45,9 @@ def check_single_latent(likelihood: Likelihood) -> None:
     check_likelihood(likelihood)
     if likelihood.targets == "classes":
         raise ValueError(
-            f"models of PyMC here have one latent value for each case, and {type(likelihood).__name__} has one for "
-            "each class. Use bayesgp_mf.fit(..., hyper='nuts'), which samples the hyperparameters with PyMC."
+            f"Marginal and LogEvidence have one latent value for each case, and {type(likelihood).__name__} has one "
+            "for each class. Use bayesgp_mf.fit(..., hyper='nuts'), which samples the hyperparameters with PyMC, or "
+            "pymc.latent_model, which samples the latent values too."
         )
 
 

@@ -244,6 +244,20 @@ def fit(
         If the equations were not solved.
     RuntimeError
         If processes or workers end again and again or stay paused, as for want of memory, or the client is closed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> rng = np.random.default_rng(1)
+    >>> X = rng.normal(size=(600, 2))
+    >>> y = np.where(X[:, 0] + 0.5 * rng.normal(size=600) > 0, "late", "on time")
+    >>> table = bgp.sharded.from_arrays([(X[:200], y[:200]), (X[200:], y[200:])])
+    >>> found = bgp.sharded.fit(table, bgp.kernels.Gaussian(2.0), inducing=20, positive="late", random_seed=1)
+    >>> found.stream.n_seen, found.stream.classes
+    (600, ('on time', 'late'))
+    >>> found.stream.predict_proba([[1.0, 0.0], [-1.0, 0.0]]).round(2)
+    array([0.96, 0.05])
     """
     if not isinstance(table, Table):
         raise ValueError(

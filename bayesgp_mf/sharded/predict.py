@@ -42,6 +42,20 @@ def predict(stream: Stream | ShardedFit | Posterior | Mixture | Container, frame
     ------
     ValueError
         If ``stream`` is no such posterior, or the frame lacks inputs of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import bayesgp_mf as bgp
+    >>> rng = np.random.default_rng(1)
+    >>> frame = pd.DataFrame(rng.normal(size=(600, 2)), columns=["distance", "wind"])
+    >>> frame["label"] = np.where(frame["wind"] > 0, "late", "on time")
+    >>> import dask.dataframe as dd
+    >>> ddf = dd.from_pandas(frame, npartitions=3)
+    >>> idata = bgp.fit(ddf, "label", bgp.kernels.Gaussian(2.0), inducing=20, positive="late", random_seed=1)
+    >>> bgp.sharded.predict(idata, ddf[["distance", "wind"]]).head(2).columns.tolist()
+    ['latent_mean', 'latent_sd', 'p']
     """
     if not hasattr(frame, "map_partitions"):
         raise ValueError(

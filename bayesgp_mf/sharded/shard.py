@@ -1,4 +1,4 @@
-r"""A part of the cases, with their sites: what it does in a round of TAP on inducing cases (THEORY, section 12).
+r"""A part of the cases, with their sites: what it does in a round of TAP on inducing cases.
 
 Sites and roots live where the rows live. A round has two messages. The first says how to mix the last steps into the
 next state, and the answer is what the sites of these cases say of the inducing values, :math:`L^T W' L` and

@@ -171,6 +171,16 @@ def from_arrays(parts: Sequence[tuple[Any, Any]]) -> Table:
     ------
     ValueError
         If there is no part.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> rng = np.random.default_rng(1)
+    >>> X = rng.normal(size=(600, 2))
+    >>> y = np.where(X[:, 0] + 0.5 * rng.normal(size=600) > 0, "late", "on time")
+    >>> len(bgp.sharded.from_arrays([(X[:200], y[:200]), (X[200:], y[200:])]).parts)
+    2
     """
     pairs = list(parts) if isinstance(parts, Iterable) else []
     if not pairs or not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
@@ -205,6 +215,23 @@ def from_parquet(pattern: str | os.PathLike[str], *, target: str, columns: Seque
     ------
     ValueError
         If it is no path, no file matches, the first has no such columns, or the folders of files say different columns.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import bayesgp_mf as bgp
+    >>> rng = np.random.default_rng(1)
+    >>> frame = pd.DataFrame(rng.normal(size=(600, 2)), columns=["distance", "wind"])
+    >>> frame["label"] = np.where(frame["wind"] > 0, "late", "on time")
+    >>> with TemporaryDirectory() as folder:
+    ...     for month in (1, 2):
+    ...         frame[300 * (month - 1) : 300 * month].to_parquet(Path(folder) / f"{month}.parquet")
+    ...     table = bgp.sharded.from_parquet(folder, target="label")
+    >>> len(table.parts), table.columns
+    (2, ('distance', 'wind'))
     """
     try:
         import pyarrow.parquet
@@ -299,6 +326,19 @@ def from_dask(X: Any, y: Any, columns: Sequence[str] | None = None) -> Table:
     ------
     ValueError
         If there are no such columns, or the blocks are not of the same rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import bayesgp_mf as bgp
+    >>> rng = np.random.default_rng(1)
+    >>> frame = pd.DataFrame(rng.normal(size=(600, 2)), columns=["distance", "wind"])
+    >>> frame["label"] = np.where(frame["wind"] > 0, "late", "on time")
+    >>> import dask.dataframe as dd
+    >>> table = bgp.sharded.from_dask(dd.from_pandas(frame, npartitions=3), "label")
+    >>> len(table.parts), table.columns
+    (3, ('distance', 'wind'))
     """
     if not hasattr(X, "to_delayed"):
         raise ValueError(f"X must be a Dask frame or array, got {type(X).__name__}; arrays go to from_arrays.")

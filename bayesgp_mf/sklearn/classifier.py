@@ -19,11 +19,13 @@ from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import check_no_missing
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import AnyLikelihood, Probit, Softmax
+from bayesgp_mf.likelihoods.one_vs_rest import OneVsRest
+from bayesgp_mf.likelihoods.optional import is_of_each_class
 from bayesgp_mf.methods import MethodName
-from bayesgp_mf.one_vs_rest import OneVsRest
+from bayesgp_mf.processes.one_vs_rest import OneVsRestPosterior
 from bayesgp_mf.sklearn.defaults import VARIANCE, default_kernel
 from bayesgp_mf.sklearn.estimator import GPEstimator, rows, where_streamed
-from bayesgp_mf.sklearn.fitted import EachClass, Streamed, Whole
+from bayesgp_mf.sklearn.fitted import EachClass, Streamed, Whole, each_class
 from bayesgp_mf.types import Array
 
 MultiClass: TypeAlias = Literal["one_vs_rest", "softmax"]
@@ -42,10 +44,12 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         Prior covariance. By default a `Gaussian` kernel with a length scale for each input, which suits standardised
         inputs, and log-normal priors of its parameters.
     likelihood : Likelihood, optional
-        Of two classes; `Probit` by default, or `Softmax` if ``multi_class="softmax"``.
+        Of two classes; `Probit` by default, or `Softmax` if ``multi_class="softmax"``. `OneVsRest` has a classifier for
+        each class, also where there are two.
     multi_class : {"one_vs_rest", "softmax"}
-        How more than two classes are told apart. "one_vs_rest" has a classifier for each class, whose probabilities are
-        divided by their sum: fast, but no joint model. "softmax" has one, with an evidence, a leave-one-out and draws.
+        How more than two classes are told apart, where the likelihood does not say it. "one_vs_rest" has a classifier
+        for each class, whose probabilities are divided by their sum: fast, but no joint model. "softmax" has one, with
+        an evidence.
     method : str or Solver, optional
         As for `fit`; "tap" by default.
     hyper, priors, bounds, fixed, starts, inducing, control : optional
@@ -63,16 +67,16 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         The labels, sorted.
     n_features_in_, feature_names_in_
         Number of the inputs, and their names if they have names.
-    posterior_ : Posterior, MulticlassPosterior, Mixture, OneVsRest or Stream
+    posterior_ : Posterior, MulticlassPosterior, Mixture, OneVsRestPosterior or Stream
         The posterior process.
     kernel_ : Kernel
         With the parameters that were chosen; of one against the rest a `PerClass`.
     log_evidence_ : float
         In nats. Not of one against the rest, and not of an average, where ``posterior_`` has several.
     idata_ : InferenceData or DataTree
-        The fit for ArviZ. Not of one against the rest.
+        The fit for ArviZ.
     loo_ : ELPDData
-        Its leave-one-out estimate. Not of one against the rest.
+        Its leave-one-out estimate. Not of a stream.
 
     Examples
     --------
@@ -89,7 +93,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
     def __init__(
         self,
         kernel: Any = None,
-        likelihood: AnyLikelihood | None = None,
+        likelihood: AnyLikelihood | OneVsRest | None = None,
         *,
         multi_class: MultiClass = ONE_VS_REST,
         method: MethodName | Solver | None = None,
@@ -149,12 +153,10 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
                 "weight is not 0. There is nothing to tell apart."
             )
         likelihood = self._likelihood()
-        if self._is_joint():
-            options = {"positive": self.classes_[1]} if self.classes_.size == 2 else {}
-            self._keep(self._solved(X, y, likelihood, weights, **options))
-        else:
-            each = tuple(self._solved(X, y == c, likelihood, weights) for c in self.classes_)
-            self._keep(self._together(each))
+        one_each = is_of_each_class(likelihood)
+        options = {"positive": self.classes_[1]} if self.classes_.size == 2 and not one_each else {}
+        found = self._solved(X, y, likelihood, weights, **options)
+        self._keep(each_class(found) if one_each else found)
         return self
 
     @where_streamed
@@ -187,7 +189,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         if unknown := sorted({str(label) for label in y} - {str(label) for label in self.classes_}):
             raise ValueError(f"y has labels that are none of the classes {self.classes_.tolist()}: {unknown[:5]}.")
         X, y = rows(X, some), y[some]
-        binary = self.classes_.size == 2
+        binary = self.classes_.size == 2 and not is_of_each_class(self.likelihood)
         if isinstance(known, Whole) and not binary:
             raise ValueError(
                 "partial_fit tells several classes apart one against the rest, and this fit is of all of them "
@@ -195,10 +197,11 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
             )
         positives = self.classes_[1:] if binary else self.classes_
         before = known.each if isinstance(known, EachClass) else (known,) * len(positives)
-        likelihood = Probit() if self.likelihood is None else self.likelihood
+        given: Any = Probit() if self.likelihood is None else self.likelihood
+        several = given.of_each_class(len(positives)) if is_of_each_class(given) else (given,) * len(positives)
         each = tuple(
             self._streamed(one, X, y == label, weights, likelihood)
-            for one, label in zip(before, positives, strict=True)
+            for one, label, likelihood in zip(before, positives, several, strict=True)
         )
         self._keep(each[0] if binary else self._together(each))
         return self
@@ -230,22 +233,23 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
     def _default_kernel(self) -> Kernel:
         return default_kernel(self.n_features_in_, self.bounds, VARIANCE)
 
-    def _is_joint(self) -> bool:
-        """Tell whether one model has all classes."""
+    def _likelihood(self) -> Any:
+        """Return the likelihood, or what has one for each class."""
         if self.multi_class not in (ONE_VS_REST, SOFTMAX):
             raise ValueError(f"multi_class must be {ONE_VS_REST!r} or {SOFTMAX!r}, got {self.multi_class!r}.")
-        return self.classes_.size == 2 or self.multi_class == SOFTMAX
+        given: Any = self.likelihood
+        joint = self.classes_.size == 2 or self.multi_class == SOFTMAX
+        if given is None and joint:
+            return Probit() if self.classes_.size == 2 else Softmax()
+        targets = getattr(given, "targets", "binary")
+        if targets == "real":
+            raise ValueError(
+                f"GPClassifier is for labels, and {given!r} has counts, levels or measurements. Use GPRegressor."
+            )
+        if joint or targets == "classes" or is_of_each_class(given):
+            return given
+        return OneVsRest(Probit() if given is None else given)
 
-    def _likelihood(self) -> Any:
-        if self.likelihood is not None:
-            if getattr(self.likelihood, "targets", "binary") == "real":
-                raise ValueError(
-                    f"GPClassifier is for labels, and {self.likelihood!r} has counts, levels or measurements. Use "
-                    "GPRegressor."
-                )
-            return self.likelihood
-        return Softmax() if self._is_joint() and self.classes_.size > 2 else Probit()
-
-    def _together(self, each: tuple[Whole, ...] | tuple[Streamed, ...]) -> EachClass:
+    def _together(self, each: tuple[Streamed, ...]) -> EachClass:
         posteriors: tuple[Any, ...] = tuple(one.posterior for one in each)
-        return EachClass(OneVsRest(tuple(str(label) for label in self.classes_), posteriors), each)
+        return EachClass(OneVsRestPosterior(tuple(str(label) for label in self.classes_), posteriors), each)

@@ -15,8 +15,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
-from bayesgp_mf.container.held import describe_kernel, describe_likelihood, describe_method
-from bayesgp_mf.fitting import fit, posterior
+from bayesgp_mf.container.groups import get_group
+from bayesgp_mf.container.held import not_held
+from bayesgp_mf.fitting import posterior
+from bayesgp_mf.front import fit
 from bayesgp_mf.hyper import Prior, Strategy, get_strategy
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.registry import SEARCHES, HyperName
@@ -38,6 +40,7 @@ from bayesgp_mf.inputs import (
 )
 from bayesgp_mf.kernels import Gaussian, Kernel
 from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood
+from bayesgp_mf.likelihoods.one_vs_rest import OneVsRest
 from bayesgp_mf.methods import MethodName, get_method
 from bayesgp_mf.sklearn.defaults import default_priors
 from bayesgp_mf.sklearn.fitted import CHAINS, Fitted, Learned, Streamed, Whole
@@ -61,7 +64,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
     def __init__(
         self,
         kernel: Any = None,
-        likelihood: AnyLikelihood | None = None,
+        likelihood: AnyLikelihood | OneVsRest | None = None,
         *,
         method: MethodName | Solver | None = None,
         hyper: HyperName | Strategy | None = "evidence",
@@ -107,7 +110,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
 
     @property
     def posterior_(self) -> Learned:
-        """The posterior process; after ``partial_fit`` the stream; of one against the rest, an `OneVsRest`."""
+        """The posterior process; after ``partial_fit`` the stream; of one against the rest, an `OneVsRestPosterior`."""
         return self._learned("posterior_").posterior
 
     @property
@@ -256,13 +259,13 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         starts = self.starts
         if starts is None and isinstance(self.hyper, str) and isinstance(strategy, Restartable):
             starts = 1
-        solver = get_method("tap" if self.method is None else self.method, likelihood)
+        method = "tap" if self.method is None else self.method
         idata = fit(
             X,
             y,
             kernel,
             likelihood,
-            method=solver,
+            method=method,
             hyper=self.hyper,
             priors=self._priors(kernel, likelihood),
             bounds=self.bounds,
@@ -274,14 +277,10 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
             progress=False,
             **options,
         )
-        said = {
-            "kernel": describe_kernel(as_kernel(kernel, tuned=strategy is not None)),
-            "likelihood": describe_likelihood(likelihood),
-            "method": describe_method(solver, likelihood),
-        }
-        known = {"kernel": kernel, "likelihood": likelihood, "method": solver}
-        given: dict[str, Any] = {name: known[name] for name in known if "program" in said[name]}
-        return Whole(idata, posterior(idata, **given), given, weights)
+        known = {"kernel": kernel, "likelihood": likelihood, "method": method}
+        given = not_held(get_group(idata, "fit"), known)
+        learned: Any = posterior(idata, **given)
+        return Whole(idata, learned, given, weights)
 
     def _priors(self, kernel: Kernel, likelihood: Likelihood) -> Any:
         """Return the priors that are given, and of a default kernel those of all that nothing else is said of."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesgp_mf.container.classifiers import classifiers, side_by_side
 from bayesgp_mf.container.draws import draw_latent, draw_targets, targets_of_nodes
 from bayesgp_mf.container.loo import loo
 from bayesgp_mf.container.redraw import with_draws
@@ -18,8 +19,8 @@ from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import predictive_moments
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.factors import psd_root
-from bayesgp_mf.one_vs_rest import OneVsRest, shares
 from bayesgp_mf.processes.mixture import Mixture
+from bayesgp_mf.processes.one_vs_rest import OneVsRestPosterior, draw_codes, shares
 from bayesgp_mf.processes.several_classes import Process
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.streams import Stream
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 CHAINS = 4
 
-Learned: TypeAlias = Process | Mixture | Stream | OneVsRest
+Learned: TypeAlias = Process | Mixture | Stream | OneVsRestPosterior
 """What users hold."""
 
 
@@ -120,9 +121,13 @@ class Whole:
 
     def container(self, draws: int, seed: int) -> Container:
         """Return the container of the fit, with more draws."""
+        return self.drawn(draws, np.random.default_rng(seed))
+
+    def drawn(self, draws: int, rng: np.random.Generator) -> Container:
+        """Return the container of the fit with so many draws for each chain; an average has them already."""
         if isinstance(self.posterior, Mixture):
             return self.idata
-        return with_draws(self.idata, self.posterior, CHAINS, draws, np.random.default_rng(seed))
+        return with_draws(self.idata, self.posterior, CHAINS, draws, rng)
 
     def predict_proba(self, X: Array) -> Array:
         """Return the probabilities of the posterior process."""
@@ -229,14 +234,20 @@ class EachClass:
 
     Attributes
     ----------
-    posterior : OneVsRest
+    posterior : OneVsRestPosterior
         Theirs together.
     each : tuple of Whole or of Streamed
         In the order of the classes.
+    idata : InferenceData or DataTree or None
+        What `fit` returned; None of streams.
+    given : dict
+        What `loo` asks for beside the container, as it does not hold it.
     """
 
-    posterior: OneVsRest
+    posterior: OneVsRestPosterior
     each: tuple[Whole, ...] | tuple[Streamed, ...]
+    idata: Container | None = None
+    given: dict[str, Any] = field(default_factory=dict)
 
     @property
     def kernel(self) -> Kernel:
@@ -246,19 +257,25 @@ class EachClass:
     @property
     def log_evidence(self) -> float:
         """An error to read: there is no joint model."""
-        raise self._separate("log_evidence_", "[p.log_evidence for p in posterior_.posteriors]")
+        raise self._separate("log_evidence_", "[c.log_evidence for c in posterior_.classifiers]")
 
     def new_inputs(self, X: Any) -> Array:
         """Return new inputs with the codes of the groups, which all classes have in common."""
         return self.each[0].new_inputs(X)
 
     def loo(self) -> LooEstimate:
-        """Raise: there is no joint model."""
-        raise self._separate("loo_", "posterior_.loo_proba")
+        """Return the leave-one-out estimate; of streams raise, since their cases are gone."""
+        return self.each[0].loo() if self.idata is None else loo(self.idata, **self.given)
 
     def container(self, draws: int, seed: int) -> Container:
-        """Raise: there is no joint model."""
-        raise self._separate("idata_", "posterior_.posteriors")
+        """Return the container of the fit, with more draws; of streams raise, since there is no joint model."""
+        if self.idata is None:
+            raise self._separate("idata_", "[c.to_container() for c in posterior_.classifiers]")
+        if any(isinstance(one.posterior, Mixture) for one in self.each):
+            return self.idata
+        rng = np.random.default_rng(seed)
+        each = [one.drawn(draws, rng) for one in self.each if isinstance(one, Whole)]
+        return side_by_side(each, self.posterior, rng)
 
     def predict_proba(self, X: Array) -> Array:
         """Return what each classifier says of its class, divided by the sum."""
@@ -274,14 +291,21 @@ class EachClass:
 
     def sample(self, X: Array, draws: int, rng: np.random.Generator) -> NDArray[Any]:
         """Draw each label by itself: there is no joint model to draw from."""
-        ends = np.cumsum(self.predict_proba(X), axis=1)
-        return np.asarray(np.sum(rng.random((draws, X.shape[0], 1)) > ends[:, :-1], axis=2))
+        return draw_codes(self.predict_proba(X), (draws,), rng)
 
     def _separate(self, name: str, instead: str) -> NotThereError:
         return NotThereError(
             f"{name} is of a joint model, and one-vs-rest has a model for each class: use {instead}, or "
             "multi_class='softmax'."
         )
+
+
+def each_class(found: Whole) -> EachClass:
+    """Return a fit of one class against the rest with the fit of each class by itself."""
+    posterior: Any = found.posterior
+    each = zip(classifiers(found.idata), posterior.classifiers, strict=True)
+    wholes = tuple(Whole(idata, classifier, {}, found.weights) for idata, classifier in each)
+    return EachClass(posterior, wholes, found.idata, found.given)
 
 
 def target_moments(likelihood: Likelihood, mean: Array, variance: Array) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""One batch of a stream: TAP on it, given all that the past says, and what it adds to that (THEORY, section 11)."""
+"""One batch of a stream: TAP on it, given all that the past says, and what it adds to that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""What past cases say of a function, kept at a few inputs: the state of a stream with a budget (THEORY, section 11).
+r"""What past cases say of a function, kept at a few inputs: the state of a stream with a budget.
 
 The past is a Gaussian factor on :math:`u = f(Z)` at M basis inputs Z. With :math:`K_{mm} = L L^T` and
 :math:`v = L^{-1} u`, whose prior is N(0, I), the posterior of v is kept as

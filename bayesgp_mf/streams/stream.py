@@ -36,6 +36,7 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood, Probit
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.notebook import as_html
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.streams import batch as batches
@@ -82,9 +83,9 @@ def _alone(method: Callable[Concatenate[Stream, P], R]) -> Callable[Concatenate[
 class Stream:
     r"""A Gaussian process that learns from batches of cases and keeps what they say at few inputs.
 
-    Each batch is solved by TAP with what the past says as prior; what it adds is kept at no more than ``budget`` basis
-    inputs, those whose loss would change the posterior least. Time is the same for each batch, and memory does not grow
-    with the cases.
+    TAP solves each batch, with the posterior so far as its prior. The result is kept at no more than ``budget`` basis
+    inputs; those that matter least are dropped. Every batch takes the same time, and memory does not grow with the
+    number of cases.
 
     Parameters
     ----------
@@ -135,8 +136,8 @@ class Stream:
 
     Notes
     -----
-    The equations are those of THEORY, section 11 (Csato & Opper, 2002; Bui, Nguyen & Turner, 2017). Without a budget,
-    and with batches of one, it is `online.update`; with all cases in one batch, `fit` with ``inducing``.
+    The equations are those of Csato & Opper (2002) and Bui, Nguyen & Turner (2017). Without a budget, and with batches
+    of one case, it is `online.update`; with all cases in one batch, `fit` with ``inducing``.
 
     Several threads may update one stream: they take turns, in no order that is promised. Predictions go on meanwhile,
     from the state after the last whole batch.
@@ -519,6 +520,19 @@ class Stream:
             If there is no such file.
         ValueError
             If it is no stream, or damaged.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> import bayesgp_mf as bgp
+        >>> toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 4.0), n=40, random_seed=1)
+        >>> stream = bgp.streams.Stream(bgp.kernels.Gaussian(1.0, 4.0), budget=20, random_seed=1).update(toy.X, toy.y)
+        >>> with TemporaryDirectory() as folder:
+        ...     stream.save(Path(folder) / "stream.npz")
+        ...     resumed = bgp.streams.load(Path(folder) / "stream.npz")
+        >>> resumed.n_seen, bool((resumed.predict_proba(toy.X) == stream.predict_proba(toy.X)).all())
+        (40, True)
         """
         saved = read(Path(path))
         settings, arrays = saved.settings, saved.arrays
@@ -546,6 +560,10 @@ class Stream:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._lock = threading.RLock()
+
+    def _repr_html_(self) -> str:
+        model, *rest = repr(self).splitlines()
+        return as_html("Stream", [("model", model), ("learned", rest[0].strip()), ("basis", rest[1].strip())])
 
     def __repr__(self) -> str:
         state, score = self._state, self.log_score

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import fields
+from pathlib import Path
 from types import ModuleType
 from typing import ClassVar
 
@@ -154,17 +155,18 @@ def _solve(solver: Solver, likelihood: likelihoods.Likelihood):
 
 
 def check_reference(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Raise if the page with the reference leaves out a public name; each stands on a line of its own."""
+    """Raise if the two pages of the reference leave out a public name; each stands on a line of its own."""
     if docname != "api":
         return
-    listed = {line.strip() for line in source[0].splitlines()}
+    developers = (Path(app.srcdir) / "api_developers.md").read_text(encoding="utf-8")
+    listed = {line.strip() for line in (source[0] + developers).splitlines()}
     subpackages = {name: module for name in bgp.__all__ if isinstance(module := getattr(bgp, name), ModuleType)}
     subpackages["hyper"] = hyper
     missing = [name for name in bgp.__all__ if name not in listed and name not in subpackages]
     for prefix, module in subpackages.items():
         missing += [f"{prefix}.{name}" for name in module.__all__ if not listed & {name, f"{prefix}.{name}"}]
     if missing:
-        raise ExtensionError(f"api.md must list every public name, but leaves out {missing}")
+        raise ExtensionError(f"api.md or api_developers.md must list every public name, but they leave out {missing}")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -36,6 +36,13 @@ def test_no_file_without_a_sum():
     assert {entry.name for entry in FOLDER.iterdir() if entry.name.endswith(".csv")} == set(SHA256)
 
 
+def test_the_licence_of_each_file_is_stated():
+    rows = FOLDER.joinpath("LICENCES.md").read_text(encoding="utf-8").splitlines()
+    stated = {row.split("|")[1].strip(" `"): row.split("|")[3].strip() for row in rows if row.startswith("| `")}
+    assert set(stated) == set(SHA256)
+    assert all(stated.values())
+
+
 @pytest.mark.parametrize("file", sorted(SHA256))
 def test_values_equal_reference(file, reference):
     bundled, expected = read_columns(file), reference(REFERENCE_FILES[file])

@@ -27,7 +27,6 @@ from bayesgp_mf.hyper import (
 )
 from bayesgp_mf.hyper.strategy import Restartable, averages, records
 from bayesgp_mf.methods import METHODS
-from bayesgp_mf.one_vs_rest import fit_one_vs_rest
 from tests.hyper.known import ignore
 
 TOY = bgp.datasets.make_toy(bgp.kernels.Gaussian(0.8, 4.0), n=25, random_seed=4)
@@ -165,9 +164,10 @@ def test_a_search_of_ones_own_is_held_against_the_solution():
     quick(hyper=wrong, evidence_of="naive")  # there is another one to be had by another method
 
 
-def test_one_against_the_rest_asks_what_a_strategy_ends_in():
+def test_one_against_the_rest_takes_what_a_strategy_ends_in():
     y = np.array(["p", "q", "r"])[np.arange(25) % 3]
-    result = fit_one_vs_rest(TOY.X, y, bgp.kernels.Gaussian(1.0, 2.0), hyper=Halved())
-    assert {float(posterior.kernel.params["lengthscale"]) for posterior in result.posteriors} == {0.5}
-    with pytest.raises(ValueError, match=r"hyper='around' averages over many\. Use 'evidence'"):
-        fit_one_vs_rest(TOY.X, y, bgp.kernels.Gaussian(1.0, 2.0), hyper=Around())
+    options = {"likelihood": bgp.OneVsRest(), "draws": 5, "random_seed": 1}
+    idata = bgp.fit(TOY.X, y, bgp.kernels.Gaussian(1.0, 2.0), hyper=Halved(), **options)
+    assert idata["fit"]["lengthscale"].values.tolist() == [0.5, 0.5, 0.5]
+    averaged = bgp.fit(TOY.X, y, bgp.kernels.Gaussian(1.0, 2.0), hyper=Around(), **options)
+    assert [len(one.parts) > 1 for one in bgp.posterior(averaged).classifiers] == [True] * 3

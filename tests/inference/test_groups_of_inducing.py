@@ -8,7 +8,6 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.kernels import Bias, Categorical, Gaussian, Linear, White
-from bayesgp_mf.one_vs_rest import fit_one_vs_rest
 
 RNG = np.random.default_rng(1)
 SIZES = np.array([1, 1, 1, 2, 2, 3, 80, 110])
@@ -81,7 +80,7 @@ def test_groups_without_one_are_named():
     ):
         fit(KERNELS["crossed"][0], X[WARD == 0])
     with pytest.warns(UserWarning, match="2 of the 8 groups that column 0 tells"):
-        fit_one_vs_rest(X, LABELS, CLINICS + DOSE, inducing=6, progress=False)
+        bgp.fit(X, LABELS, CLINICS + DOSE, bgp.OneVsRest(), inducing=6, **OPTIONS)
 
 
 class TestDoubled:

@@ -13,8 +13,7 @@ from scipy import sparse
 import bayesgp_mf as bgp
 from bayesgp_mf.inputs import encode_targets
 from bayesgp_mf.likelihoods import Gaussian
-from bayesgp_mf.one_vs_rest import fit_one_vs_rest
-from tests.inputs.cases import KERNEL, SOFTMAX, X, Y, class_names, quick
+from tests.inputs.cases import SOFTMAX, X, Y, class_names, quick
 
 
 class Bare:
@@ -71,10 +70,10 @@ def test_unused_categories_are_classes_of_softmax_only():
 
 
 def test_one_against_the_rest_keeps_the_order_of_categories():
-    result = fit_one_vs_rest(X, categorical(["present", "absent"]), KERNEL)
-    assert result.class_names == ("present", "absent")
+    idata = quick(y=categorical(["present", "absent"]), likelihood=bgp.OneVsRest())
+    assert class_names(idata) == ["present", "absent"]
     with pytest.raises(ValueError, match=r"there is none of \['unknown'\]"):
-        fit_one_vs_rest(X, categorical(["present", "absent", "unknown"]), KERNEL)
+        quick(y=categorical(["present", "absent", "unknown"]), likelihood=bgp.OneVsRest())
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import bayesgp_mf as bgp
 from bayesgp_mf.diagnostics import log_orthant_probability, sample_orthant, sample_orthant_chains
 from bayesgp_mf.hyper import Evidence, HybridMonteCarlo, Scan
 from bayesgp_mf.likelihoods import Gaussian
-from bayesgp_mf.one_vs_rest import fit_one_vs_rest
 from bayesgp_mf.solvers.exact import Exact
 from tests.inputs.cases import KERNEL, X, Y, quick
 
@@ -24,7 +23,7 @@ HUGE = 10**30
         lambda seed: quick(random_seed=seed),
         lambda seed: bgp.predict(quick(), X, random_seed=seed),
         lambda seed: bgp.predict(quick(), X, draws=False, random_seed=seed),
-        lambda seed: fit_one_vs_rest(X, Y, KERNEL, random_seed=seed),
+        lambda seed: quick(likelihood=bgp.OneVsRest(), random_seed=seed),
         lambda seed: bgp.datasets.make_toy(KERNEL, random_seed=seed),
         lambda seed: sample_orthant(GRAM, T, draws=2, random_seed=seed),
         lambda seed: sample_orthant_chains(GRAM, T, random_seed=seed),
@@ -61,7 +60,7 @@ def test_a_control_that_is_none_is_named(control):
     for run in (
         lambda: quick(control=control),
         lambda: quick(control=control, hyper="evidence"),
-        lambda: fit_one_vs_rest(X, Y, KERNEL, control=control),
+        lambda: quick(likelihood=bgp.OneVsRest(), control=control),
         lambda: bgp.solve(GRAM, T, bgp.Probit(), control=control),
     ):
         with pytest.raises(ValueError, match=message):
@@ -100,7 +99,7 @@ def test_predict_draws_or_does_not(draws):
 
 @pytest.mark.parametrize("progress", ["no", None, 1])
 def test_progress_is_shown_or_is_not(progress):
-    for run in (quick, lambda **options: fit_one_vs_rest(X, Y, KERNEL, **options)):
+    for run in (quick, lambda **options: quick(likelihood=bgp.OneVsRest(), **options)):
         with pytest.raises(ValueError, match=f"progress must be True or False, got {progress!r}"):
             run(progress=progress)
 

@@ -10,10 +10,9 @@ from scipy import sparse
 import bayesgp_mf as bgp
 from bayesgp_mf.hyper import Integrate, LogNormal
 from bayesgp_mf.inputs import as_inputs
-from bayesgp_mf.one_vs_rest import fit_one_vs_rest
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import MulticlassPosterior
-from tests.inputs.cases import FRAME, KERNEL, SOFTMAX, X, Y, quick
+from tests.inputs.cases import FRAME, SOFTMAX, X, Y, quick
 
 LETTERS = list("uv") * 6
 
@@ -140,7 +139,7 @@ def test_without_names_at_the_fit_any_are_taken():
 
 
 def test_classifiers_against_the_rest_know_the_names():
-    result = fit_one_vs_rest(FRAME, THREE, KERNEL)
+    result = bgp.posterior(quick(X=FRAME, y=THREE, likelihood=bgp.OneVsRest()))
     with pytest.raises(ValueError, match=r"X_new has columns .* but the model was fitted to"):
         result.predict_proba(FRAME[["weight", "height"]])
 
@@ -165,7 +164,7 @@ def test_rows_in_another_order_are_refused(table, y):
     with pytest.raises(ValueError, match=aligned):
         quick(X=table, y=y)
     with pytest.raises(ValueError, match=aligned):
-        fit_one_vs_rest(table, y, KERNEL)
+        quick(X=table, y=y, likelihood=bgp.OneVsRest())
     if isinstance(y, pd.Series):
         idata, reference = quick(X=table, y=y.loc[table.index]), quick(X=table, y=y.loc[table.index].to_numpy())
         np.testing.assert_array_equal(idata["observed_data"]["y"], reference["observed_data"]["y"])

@@ -25,7 +25,6 @@ from bayesgp_mf.kernels import (
     RationalQuadratic,
     from_dict,
 )
-from bayesgp_mf.one_vs_rest import fit_one_vs_rest
 
 X = np.random.default_rng(0).standard_normal((24, 3))
 FRAME = pd.DataFrame(X, columns=["age", "bmi", "dose"])
@@ -150,8 +149,10 @@ def test_names_are_found_for_several_classes_and_by_one_vs_rest():
     options = {"likelihood": bgp.Softmax(), "draws": 5, "random_seed": 1}
     evidence = [float(bgp.fit(X, y, k, **options)["fit"]["log_evidence"]) for X, k in ((FRAME, named), (FRAME, placed))]
     assert evidence[0] == evidence[1]
-    one = fit_one_vs_rest(FRAME, y, Gaussian(columns="dose")).predict_proba(FRAME)
-    np.testing.assert_array_equal(one, fit_one_vs_rest(X, y, Gaussian(columns=2)).predict_proba(X))
+    options["likelihood"] = bgp.OneVsRest()
+    one = bgp.posterior(bgp.fit(FRAME, y, Gaussian(columns="dose"), **options)).predict_proba(FRAME)
+    other = bgp.posterior(bgp.fit(X, y, Gaussian(columns=2), **options)).predict_proba(X)
+    np.testing.assert_array_equal(one, other)
 
 
 def test_a_stream_finds_names_at_its_first_update(tmp_path):

@@ -194,6 +194,6 @@ def test_the_grid_is_around_the_mode(s):
 
 
 def test_many_classes_are_refused():
-    with pytest.raises(ValueError, match=r"beyond 10 classes, and there are 11.*laplace.*fit_one_vs_rest"):
+    with pytest.raises(ValueError, match=r"beyond 10 classes, and there are 11.*laplace.*OneVsRest"):
         check_number_of_classes(11)
     check_number_of_classes(10)

@@ -113,6 +113,10 @@ class BlockCorrection:
                 result[:, c, d] = result[:, d, c] = np.einsum("ij,ij->j", whitened[c], whitened[d])
         return result
 
+    def own_blocks(self) -> Array:
+        """Return what `blocks` does of the training cases."""
+        return self.blocks(self._gram)
+
     def quadratic(self, cross: Array) -> Array:
         """Return k_c' R_cd k_d ``(C, m, C, m)`` for ``cross (n, m)`` or ``(C, n, m)``: for few cases, as in tests."""
         whitened = np.stack(self._whitened(cross))

@@ -12,7 +12,6 @@ import bayesgp_mf as bgp
 from bayesgp_mf.errors import BoundWarning, UndefinedQuantityError
 from bayesgp_mf.kernels import Gaussian, White
 from bayesgp_mf.likelihoods import Gaussian as Noise
-from bayesgp_mf.one_vs_rest import fit_one_vs_rest
 from bayesgp_mf.processes.mixture import Mixture
 
 GPClassifier, GPRegressor = bgp.sklearn.GPClassifier, bgp.sklearn.GPRegressor
@@ -112,14 +111,23 @@ def test_several_classes_one_against_the_rest(cases):
     X, _, _, new = cases
     y = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
     model = GPClassifier(KERNEL, hyper=None).fit(X, y)
-    other = fit_one_vs_rest(X, y, KERNEL, bgp.Probit())
+    idata = bgp.fit(X, y, KERNEL, bgp.OneVsRest(bgp.Probit()), draws=20, random_seed=1)
+    other = bgp.posterior(idata)
     np.testing.assert_allclose(model.predict_proba(new), other.predict_proba(new), rtol=1e-9)
-    np.testing.assert_allclose(model.posterior_.loo_proba, other.loo_proba, rtol=1e-6)
+    np.testing.assert_allclose(model.posterior_.loo.probability, other.loo.probability, rtol=1e-6)
     assert model.kernel_ == bgp.kernels.PerClass(KERNEL, KERNEL, KERNEL)
-    for name in ("log_evidence_", "idata_", "loo_"):
-        assert not hasattr(model, name)
-        with pytest.raises(UndefinedQuantityError, match=rf"{name} is of a joint model.*multi_class='softmax'"):
-            getattr(model, name)
+    assert not hasattr(model, "log_evidence_")
+    with pytest.raises(UndefinedQuantityError, match=r"log_evidence_ is of a joint model.*multi_class='softmax'"):
+        _ = model.log_evidence_
+    pointwise = model.loo_.elpd_i if hasattr(model.loo_, "elpd_i") else model.loo_["loo_i"]
+    np.testing.assert_array_equal(pointwise, idata["fit"]["loo_i"])
+    assert model.idata_["posterior"]["f"].dims == idata["posterior"]["f"].dims
+    np.testing.assert_array_equal(model.idata_["fit"]["alpha"], idata["fit"]["alpha"])
+    given = GPClassifier(KERNEL, bgp.OneVsRest(bgp.Probit()), hyper=None).fit(X, y)
+    np.testing.assert_array_equal(given.predict_proba(new), model.predict_proba(new))
+    two = GPClassifier(KERNEL, bgp.OneVsRest(bgp.Probit()), hyper=None).fit(X, y == "a")
+    alone = GPClassifier(KERNEL, hyper=None).fit(X, y == "a")
+    np.testing.assert_allclose(two.predict_proba(new), alone.predict_proba(new), atol=1e-7)
     drawn = model.sample_y(new, 4000, random_state=1)
     frequencies = (drawn[:, :, None] == model.classes_).mean(axis=1)
     np.testing.assert_allclose(frequencies, model.predict_proba(new), atol=0.035)

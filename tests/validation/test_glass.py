@@ -10,15 +10,15 @@ from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.multiclass.laplace import multiclass_laplace
 from bayesgp_mf.multiclass.star_tap import StarTap
 from validation.glass.compare import compare
-from validation.glass.recorded_softmax import PATH, read
-from validation.glass.setting import KERNEL, load
+from validation.glass.setting import KERNEL, RECORD, load
+from validation.sampling.recorded_classes import read
 from validation.tables.confusion import confusion, plot_confusion
 from validation.tables.glass_1996_table_2 import load_fold, most_probable, priors, probabilities, start, target_at
 
 
 @pytest.fixture(scope="module")
 def recorded():
-    return read()
+    return read(RECORD)
 
 
 def test_setting_is_all_cases_with_one_fold_last():
@@ -52,7 +52,7 @@ def test_record_is_of_this_setting(recorded):
 
 
 def test_a_record_that_cannot_be_is_refused(tmp_path):
-    broken = xr.load_dataset(PATH, engine="h5netcdf")
+    broken = xr.load_dataset(RECORD, engine="h5netcdf")
     broken["p_mean"][3, 2] += 0.1
     broken.to_netcdf(tmp_path / "broken.nc", engine="h5netcdf")
     with pytest.raises(ValueError, match="case 3"):

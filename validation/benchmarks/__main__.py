@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from bayesgp_mf.progress import progress_bar
 from validation.benchmarks import (
     ard,
+    classes,
     counts,
     estimators,
     evidences,
@@ -51,8 +52,9 @@ SECTIONS: dict[str, Section] = {
     "hyperposterior": hyperposterior.benchmarks,
     "inducing": inducing.benchmarks,
     "sklearn": estimators.benchmarks,
+    "classes": classes.benchmarks,
 }
-ON_REQUEST = ("inla", "hyperposterior", "inducing", "sklearn")
+ON_REQUEST = ("inla", "hyperposterior", "inducing", "sklearn", "classes")
 """Run when they are named: models in PyMC, most of whose time is sampling and compilation, and an hour of peers."""
 OUTPUT = Path("reports/bench.json")
 ABOUT = "Measure times, memory and scores beside other packages."

@@ -101,10 +101,10 @@ def compete(name: str, data: Data, limit: int) -> Outcome:
         environment = os.environ | ONE_THREAD | QUIET
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
     curve = tuple(Checkpoint(**json.loads(line)) for line in done.stdout.splitlines() if line.startswith('{"seconds"'))
-    return Outcome(name, curve, _failure(done, limit))
+    return Outcome(name, curve, failure_of(done, limit))
 
 
-def _failure(done: subprocess.CompletedProcess[str], limit: int) -> str:
+def failure_of(done: subprocess.CompletedProcess[str], limit: int) -> str:
     """Return why a process did not come to its end, in words; nothing where it did."""
     if done.returncode == 0:
         return ""

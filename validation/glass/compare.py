@@ -15,8 +15,8 @@ from bayesgp_mf.methods import Solver
 from bayesgp_mf.multiclass.nearest import nearest_case_probabilities
 from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.types import Array
-from validation.glass.recorded_softmax import RecordedSoftmax
 from validation.glass.setting import KERNEL, Setting
+from validation.sampling.recorded_classes import RecordedClasses
 
 
 class Compared(NamedTuple):
@@ -43,7 +43,7 @@ class Compared(NamedTuple):
 
 
 def compare(
-    setting: Setting, recorded: RecordedSoftmax, solver: Solver, control: Control = Control(), points: int | None = None
+    setting: Setting, recorded: RecordedClasses, solver: Solver, control: Control = Control(), points: int | None = None
 ) -> Compared:
     """Solve by a method of several classes, and hold the probabilities of all classes of all cases against the sample.
 

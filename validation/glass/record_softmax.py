@@ -20,15 +20,14 @@ from scipy.special import softmax
 
 from bayesgp_mf.matrices.factors import psd_root
 from validation.command import Command, made_from
-from validation.glass.recorded_softmax import PATH
-from validation.glass.setting import Setting, load
+from validation.glass.setting import RECORD, Setting, load
 from validation.sampling.chain import NutsSettings, default_sampler, run_chain
 from validation.sampling.recording import all_chains, joined, keep, recorded_statistics, sampling_attributes, to_dataset
 
 COMMAND = Command(
     "validation.glass.record_softmax",
     "Sample the softmax process of forensic glass with NUTS, and keep what is compared.",
-    PATH,
+    RECORD,
     {
         "sampler": default_sampler(),
         "draws": 1000,

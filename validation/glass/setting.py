@@ -9,7 +9,10 @@ from numpy.typing import NDArray
 
 import bayesgp_mf as bgp
 from bayesgp_mf.types import Array
+from validation.sampling.recorded import FOLDER
 
+RECORD = FOLDER / "glass_softmax_nuts.nc"
+"""What `record_softmax` writes."""
 TEST_FOLD = 8
 """Its 28 cases are predicted; the other 186 are observed."""
 KERNEL = bgp.kernels.Gaussian(np.array([2.06, 6.50, 2.07, 5.78, 5.16, 1.07, 1.47, 9.94, 6.59]), variance=95.0)

@@ -20,6 +20,7 @@ from validation.stress import study as stress
 from validation.studies import (
     averages,
     calibration,
+    class_searches,
     evidence_map,
     exact_posterior,
     flips,
@@ -51,6 +52,7 @@ STUDIES: tuple[Study, ...] = (
     streams.STUDY,
     against_nuts.STUDY,
     robust.STUDY,
+    class_searches.STUDY,
     stress.STUDY,
 )
 """In the order of the page; a new one is added here."""

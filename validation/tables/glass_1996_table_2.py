@@ -21,13 +21,12 @@ from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.kernels import Gaussian, Kernel, PerClass
 from bayesgp_mf.likelihoods.softmax_tilted import tilted_probabilities
 from bayesgp_mf.methods import MULTICLASS, get_method
-from bayesgp_mf.one_vs_rest import fit_one_vs_rest
 from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.seam import backend
 from bayesgp_mf.types import Array
 from validation.glass.compare import Compared, compare
-from validation.glass.recorded_softmax import RecordedSoftmax, read
-from validation.glass.setting import load
+from validation.glass.setting import RECORD, load
+from validation.sampling.recorded_classes import RecordedClasses, read
 from validation.tables.confusion import confusion, plot_confusion
 from validation.tables.crabs_and_pima import LAPLACE_START, PRIOR_MEAN, PRIOR_SD
 from validation.tables.making import main
@@ -119,10 +118,9 @@ def sampled_probabilities(fold: Fold, kernel: Kernel, seed: int) -> tuple[Array,
 def one_vs_rest(fold: Fold) -> Array:
     """Return what binary TAP says, a classifier with hyperparameters of its own for each class."""
     kernel = start(fold, shared=True)
-    result = fit_one_vs_rest(
-        fold.X, fold.y, kernel, hyper=Evidence(1), priors=priors(kernel), random_seed=0, progress=False
-    )
-    return result.predict_proba(fold.X_test)
+    search = {"hyper": Evidence(1), "priors": priors(kernel), "random_seed": 0}
+    idata = bgp.fit(fold.X, fold.y, kernel, bgp.OneVsRest(), draws=1, chains=1, progress=False, **search)
+    return bgp.posterior(idata).predict_proba(fold.X_test)
 
 
 class AllFolds(NamedTuple):
@@ -216,7 +214,7 @@ def _one_fold(_: None, number: int) -> OneFold:
 def make(advance: Callable[[str], None]) -> PaperTable:
     """Regenerate the row on Gaussian processes, and what stands beside it."""
     study = run(advance)
-    setting, recorded = load(), read()
+    setting, recorded = load(), read(RECORD)
     compared = {}
     for name, solver in MULTICLASS.items():
         compared[name] = compare(setting, recorded, solver)
@@ -262,7 +260,7 @@ def _error_entries(study: AllFolds) -> Iterator[Entry]:
         )
 
 
-def _nuts_entries(compared: Mapping[str, Compared], recorded: RecordedSoftmax) -> Iterator[Entry]:
+def _nuts_entries(compared: Mapping[str, Compared], recorded: RecordedClasses) -> Iterator[Entry]:
     for method, name in (("tap", TAP), ("laplace", "Laplace")):
         found = compared[method]
         yield Entry(
@@ -294,7 +292,7 @@ def _nuts_entries(compared: Mapping[str, Compared], recorded: RecordedSoftmax) -
     )
 
 
-def _remarks(recorded: RecordedSoftmax) -> tuple[str, ...]:
+def _remarks(recorded: RecordedClasses) -> tuple[str, ...]:
     settings = recorded.settings
     kept = f"{1.0 - DROPPED:.0%}"
     return (

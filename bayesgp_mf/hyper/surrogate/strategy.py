@@ -46,11 +46,11 @@ FIRST_TRAJECTORIES, TRAJECTORIES = 20, 10
 class Surrogate:
     r"""A weighted average over draws from a Gaussian process that has learned the log of evidence times prior.
 
-    First the process learns, from values and gradients along a search for the mode, and then at draws from what was
-    learned so far [1]_. Then nodes are drawn from the density :math:`\pi^*` learned, by hybrid Monte Carlo on the
-    process, which costs next to nothing. One solution at each node gives its weight :math:`\pi/\pi^*`, the tail of
-    which is smoothed [2]_. Weighted averages are those under :math:`\pi`, evidence times prior, however rough
-    :math:`\pi^*`; the better it is, the more nodes are effective.
+    Let :math:`\pi` be evidence times prior. A Gaussian process learns its logarithm, from values and gradients along a
+    search for the mode, then at draws from what it has learned so far [1]_. Hybrid Monte Carlo on this surrogate
+    :math:`\pi^*` costs next to nothing, and draws the nodes. One solution at each node gives its importance weight
+    :math:`\pi/\pi^*`, Pareto-smoothed [2]_. So the averages are those under :math:`\pi`, even if :math:`\pi^*` is
+    rough; a better one only makes more of the nodes effective.
 
     Parameters
     ----------

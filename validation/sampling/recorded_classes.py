@@ -1,4 +1,4 @@
-"""The recorded sample of the softmax process: what it holds, and reading it."""
+"""A recorded sample of latent values with one for each class: what it holds, and reading it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ from typing import Any
 import numpy as np
 
 from bayesgp_mf.types import Array
-from validation.sampling.recorded import FOLDER, load_record, provenance, statistics_in
+from validation.sampling.recorded import load_record, provenance, statistics_in
 from validation.sampling.statistics import Statistics
-
-PATH = FOLDER / "glass_softmax_nuts.nc"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RecordedSoftmax:
-    """What is kept of a long run of NUTS on the latent values of six classes.
+class RecordedClasses:
+    """What is kept of a long run of NUTS on the latent values of several classes.
 
     Attributes
     ----------
     probabilities, latent : Statistics
-        Of the softmax probabilities, and of the latent values less their mean over the classes; ``(214, 6)`` each.
+        Of the probabilities of the classes given the latent values, and of the latent values less their mean over the
+        classes; ``(n, C)`` each.
     observed : int
         How many of the first cases were observed; the others are predicted.
     settings : dict
@@ -44,8 +43,8 @@ class RecordedSoftmax:
     versions: dict[str, str]
 
 
-def read(path: Path = PATH) -> RecordedSoftmax:
-    """Read a record that `record_softmax.main` wrote.
+def read(path: Path) -> RecordedClasses:
+    """Read a record.
 
     Raises
     ------
@@ -53,7 +52,7 @@ def read(path: Path = PATH) -> RecordedSoftmax:
         If a number is not finite, or the probabilities of a case do not sum to one.
     """
     found = load_record(path)
-    recorded = RecordedSoftmax(
+    recorded = RecordedClasses(
         probabilities=statistics_in(found, "p"),
         latent=statistics_in(found, "f"),
         observed=int(found.attrs["observed"]),

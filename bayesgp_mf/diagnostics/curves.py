@@ -1,0 +1,182 @@
+"""What a fit says along one of its inputs: at fixed others, and on average over its cases (partial dependence)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from scipy.special import ndtri
+
+from bayesgp_mf.container.groups import Container
+from bayesgp_mf.diagnostics.fitted import Fitted, expected_given, fitted
+from bayesgp_mf.diagnostics.settings import some_settings, weighted_quantiles
+from bayesgp_mf.inference.solver import Solver
+from bayesgp_mf.inputs import as_probabilities, check_positive_integers
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.processes.mixture import Mixture
+from bayesgp_mf.processes.several_classes import Process
+from bayesgp_mf.types import Array
+
+Scale: TypeAlias = Literal["latent", "target"]
+SCORES = 64
+"""Points of a standard normal, each as probable as the next, that stand for a latent value in an average."""
+CASES, DRAWS, SEED = 100, 200, 0
+"""Cases that are averaged over, draws of the function, and the seed of both: the same fit has the same curves."""
+
+
+class Curve(NamedTuple):
+    """What a fit says along an input.
+
+    Attributes
+    ----------
+    feature : str
+        Name of the input.
+    x : (m,) array
+        Its values; of groups their codes.
+    mean : (m,) or (m, C) array
+        Posterior mean of the latent value, or probability, or mean of the target; with several classes one for each.
+    quantiles : (q, m) or (q, m, C) array
+        Of the same in the posterior; without rows where the fit does not know them.
+    levels : tuple of str
+        Names of the groups, if it is an input that tells groups apart.
+    """
+
+    feature: str
+    x: Array
+    mean: Array
+    quantiles: Array
+    levels: tuple[str, ...] = ()
+
+
+def check_scale(scale: str) -> None:
+    """Raise a ValueError if there is no such scale."""
+    if scale not in ("latent", "target"):
+        raise ValueError(
+            f"scale must be 'latent' (the function f) or 'target' (probability, or mean of the target), got {scale!r}."
+        )
+
+
+def curve(fit: Fitted, column: int, *, scale: Scale, probabilities: Sequence[float], points: int = 200) -> Curve:
+    """Return what a fit says along an input, at the median of each other one.
+
+    On the scale "latent" mean and quantiles are those of f; on the scale "target" the mean is the predicted probability
+    or the mean of a target, and the quantiles those of the same given f. With several classes there are none of these.
+    """
+    check_scale(scale)
+    at = fit.grid(column, points)
+    X = np.tile(fit.middle(), (at.size, 1))
+    X[:, column] = at
+    levels = np.asarray(probabilities, dtype=np.float64)
+    mean = fit.latent(X)[0] if scale == "latent" else fit.expected(X)
+    none = np.empty((0, *mean.shape))
+    if not fit.has_variance or (scale == "target" and mean.ndim > 1):
+        return Curve(fit.names[column], at, mean, none, fit.levels.get(column, ()))
+    return Curve(
+        fit.names[column], at, mean, _quantiles(fit.asked(at.size), X, scale, levels), fit.levels.get(column, ())
+    )
+
+
+def _quantiles(process: Process | Mixture, X: Array, scale: Scale, levels: Array) -> Array:
+    """Return quantiles ``(q, m, ...)`` of f, or of the mean of a target given f, which rises with f."""
+    scores = ndtri(levels) if len(process.parts) == 1 else ndtri((np.arange(SCORES) + 0.5) / SCORES)
+    each = []
+    for part in process.parts:
+        mean, variance = part.latent_at(X)
+        f = mean + np.multiply.outer(scores, np.sqrt(variance))
+        each.append(f if scale == "latent" else expected_given(part, f))
+    if not isinstance(process, Mixture):
+        return each[0]
+    return weighted_quantiles(np.concatenate(each), np.repeat(process.weights, SCORES), levels)
+
+
+def partial_dependence(
+    idata: Container,
+    features: Sequence[Any] | None = None,
+    *,
+    scale: Scale = "target",
+    probabilities: Sequence[float] = (0.05, 0.95),
+    points: int = 25,
+    kernel: Any = None,
+    likelihood: Likelihood | None = None,
+    method: Solver | None = None,
+) -> list[Curve]:
+    r"""Return what a fit predicts along each input, averaged over its cases: partial dependence.
+
+    .. math:: F_j(x) = \frac1n \sum_i g\bigl(f(x_{i1}, \dots, x_{ij} = x, \dots, x_{id})\bigr)
+
+    where g is the probability or the mean of a target given its latent value, or, on the latent scale, nothing
+    (Friedman 2001, Annals of Statistics 29, section 8.2). f is random here, and so is the average.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+        What `fit` returned, or the same loaded from a file.
+    features : sequence of str or int, optional
+        Names or positions of inputs; all by default.
+    scale : {"target", "latent"}
+        Whether to average probabilities and means of targets, or latent values.
+    probabilities : sequence of float
+        Of which quantiles of the average to return.
+    points : int
+        At how many values of an input; of groups there is one for each.
+    kernel, likelihood, method : optional
+        As for `predict`: those of the fit, if the container does not hold them.
+
+    Returns
+    -------
+    list of Curve
+        One for each input. The quantiles are of 200 draws of f at up to 100 cases, of several classes of half as many
+        of both, with a fixed seed.
+
+    Raises
+    ------
+    ValueError
+        If there is no such input, or the fit has no probabilities or means on the scale of the target.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import bayesgp_mf as bgp
+    >>> X = pd.DataFrame({"dose": [0.0, 1.0, 2.0, 3.0], "age": [4.0, 1.0, 2.0, 3.0]})
+    >>> idata = bgp.fit(X, [0, 0, 1, 1], bgp.kernels.Gaussian([1.0, 9.0], 4.0), draws=10, random_seed=1)
+    >>> dose, age = bgp.diagnostics.partial_dependence(idata, points=3)
+    >>> dose.mean.round(1), age.mean.round(1)
+    (array([0.2, 0.5, 0.8]), array([0.5, 0.5, 0.5]))
+    """
+    check_scale(scale)
+    check_positive_integers(points=points)
+    levels = as_probabilities("probabilities", probabilities)
+    fit = fitted(idata, kernel, likelihood, method)
+    columns = range(len(fit.names)) if features is None else [fit.column(each) for each in features]
+    if scale == "target":
+        fit.check_has_probabilities()
+    return [_averaged(fit, column, scale, np.empty(0) if levels is None else levels, points) for column in columns]
+
+
+def _averaged(fit: Fitted, column: int, scale: Scale, levels: Array, points: int) -> Curve:
+    rng = np.random.default_rng(SEED)
+    share = 2 if fit.likelihood.targets == "classes" else 1  # whose probabilities take longer
+    chosen = np.sort(rng.permutation(len(fit.X))[: CASES // share])
+    at, cases = fit.grid(column, points), fit.X[chosen]
+    parts, weights = some_settings(fit.asked(len(cases)))
+    some = replace(fit, process=parts[0] if len(parts) == 1 else Mixture(tuple(parts), weights))
+    counts = np.ceil(DRAWS // share * weights).astype(int)
+    means, quantiles = [], []
+    for value in at:
+        cases[:, column] = value
+        drawn = np.empty(0)
+        if fit.has_variance:
+            rng = np.random.default_rng(SEED)
+            f = [(part, part.draw_at(cases, count, rng)) for part, count in zip(parts, counts, strict=True) if count]
+            given = [each if scale == "latent" else expected_given(part, each) for part, each in f]
+            drawn = np.concatenate(given).mean(axis=1)
+            quantiles.append(np.quantile(drawn, levels, axis=0))
+        if drawn.ndim > 1:  # probabilities of several classes, which take long one by one
+            means.append(drawn.mean(axis=0))
+        else:
+            means.append((some.latent(cases)[0] if scale == "latent" else some.expected(cases)).mean(axis=0))
+    none = np.empty((0, at.size, *np.shape(means[0])))
+    each = np.stack(quantiles, axis=1) if quantiles else none
+    return Curve(fit.names[column], at, np.array(means), each, fit.levels.get(column, ()))

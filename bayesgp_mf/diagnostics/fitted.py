@@ -1,0 +1,211 @@
+"""A fit as figures see it: its cases by the names of their inputs, and what it says at inputs of one's choice."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesgp_mf.container.groups import Container, get_group
+from bayesgp_mf.container.parts import is_in_parts
+from bayesgp_mf.container.predictions import moments_at
+from bayesgp_mf.container.read import fit_group, from_container
+from bayesgp_mf.inference.solver import Solver
+from bayesgp_mf.inputs import levels_of
+from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.optional import (
+    asked_of_new_cases,
+    latent_noise,
+    of_one_case,
+    predictive_moments,
+    whole_targets,
+)
+from bayesgp_mf.processes.mixture import Mixture
+from bayesgp_mf.processes.new_cases import with_new_cases
+from bayesgp_mf.processes.several_classes import Process
+from bayesgp_mf.types import Array
+
+NEUTRAL = {"offset": 0.0, "trials": 1.0}
+"""What stands for the offset and the trials of cases that nobody observed: an exposure of one, and one trial."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A fit with its cases, and the names that its users gave.
+
+    Attributes
+    ----------
+    process : Posterior, MulticlassPosterior or Mixture
+        What it says anywhere.
+    X : (n, d) array
+        Inputs of its cases, groups by their codes; of a table in parts its inducing inputs.
+    y : (n,) array or None
+        Targets as in ``observed_data``; None of a table in parts.
+    offset : (n,) array
+        Offset of each case, 0 where there is none.
+    trials : (n,) array
+        Of counts among trials, how many each case had; else 1.
+    names : tuple of str
+        Of the inputs.
+    classes : tuple of str
+        Of the labels, or of ordered levels; empty for other numbers.
+    """
+
+    process: Process | Mixture
+    X: Array
+    y: NDArray[Any] | None
+    offset: Array
+    trials: Array
+    names: tuple[str, ...]
+    classes: tuple[str, ...]
+
+    @property
+    def likelihood(self) -> Likelihood:
+        """That of the cases; of an average over several, of the first."""
+        return self.process.problem.likelihood
+
+    @property
+    def _kernel(self) -> Kernel:
+        return self.process.parts[0].kernel
+
+    @property
+    def has_variance(self) -> bool:
+        """Whether it says how sure it is, as a support-vector machine does not."""
+        return self.process.parts[0].solution.has_variance
+
+    @property
+    def levels(self) -> dict[int, tuple[str, ...]]:
+        """Names of the groups that a column tells apart, by position of the column; codes where these have no names."""
+        kernel = self._kernel
+        texts = levels_of(kernel)
+        columns = sorted({column for columns in kernel.groupings(self.X.shape[1]) for column in columns})
+        codes = {column: tuple(f"{code:g}" for code in np.unique(self.X[:, column])) for column in columns}
+        return {column: tuple(texts.get(column, codes[column])) for column in columns}
+
+    @property
+    def is_location(self) -> bool:
+        """Whether a target is its latent value plus noise, so that both have one axis."""
+        if self.likelihood.targets != "real":
+            return False
+        if latent_noise(of_one_case(self.likelihood)) is not None:
+            return True
+        at = np.array([0.0, 1.0])
+        moments = predictive_moments(self.asked(2).new_likelihood, at, np.zeros(2))
+        return moments is not None and bool(np.array_equal(moments[0], at))
+
+    @property
+    def is_share(self) -> bool:
+        """Whether targets are successes among trials."""
+        return "trials" in asked_of_new_cases(self.likelihood)
+
+    @property
+    def is_rate(self) -> bool:
+        """Whether targets are counts without an end, whose mean is multiplied by the exponential of the offset."""
+        return whole_targets(of_one_case(self.likelihood)) and not self.is_share
+
+    def column(self, feature: Any) -> int:
+        """Return the position of an input, given by its name or its position, or raise a ValueError."""
+        if isinstance(feature, str) and feature in self.names:
+            return self.names.index(feature)
+        if isinstance(feature, int | np.integer) and not isinstance(feature, bool) and 0 <= feature < len(self.names):
+            return int(feature)
+        raise ValueError(f"feature must be one of the inputs {list(self.names)} or its position, got {feature!r}.")
+
+    def value_in_words(self, column: int, value: float) -> str:
+        """Return a value of an input with three digits, of groups its name."""
+        if column not in self.levels:
+            return f"{value:.3g}"
+        place = int(np.searchsorted(np.unique(self.X[:, column]), value))
+        return self.levels[column][int(value)] if column in levels_of(self._kernel) else self.levels[column][place]
+
+    def middle(self) -> Array:
+        """Return one case ``(d,)`` with the median of each input, and of groups the most frequent one."""
+        found = np.median(self.X, axis=0)
+        for column in self.levels:
+            codes, counts = np.unique(self.X[:, column], return_counts=True)
+            found[column] = codes[np.argmax(counts)]
+        return found
+
+    def grid(self, column: int, points: int) -> Array:
+        """Return values of an input from its smallest to its largest, or the codes of all its groups."""
+        values = self.X[:, column]
+        if column in self.levels:
+            return np.unique(values)
+        low, high = float(values.min()), float(values.max())
+        return np.linspace(low, high, points) if high > low else np.array([low - 0.5, low, low + 0.5])
+
+    def asked(self, m: int) -> Process | Mixture:
+        """Return the process, to be asked of m cases of an exposure of one, and one trial."""
+        asked = asked_of_new_cases(self.likelihood)
+        return with_new_cases(self.process, {name: np.full(m, NEUTRAL[name]) for name in asked})
+
+    def latent(self, X: Array) -> tuple[Array, Array | None]:
+        """Return mean and standard deviation ``(m,)`` or ``(m, C)`` of the latent values; None where it has none."""
+        if not self.has_variance:
+            return self.process.latent_mean_at(X), None
+        mean, variance = self.process.latent_at(X)
+        return mean, np.sqrt(variance)
+
+    def expected(self, X: Array) -> Array:
+        """Return the probability of class 1 ``(m,)``, of each class ``(m, C)``, or the mean of a new number ``(m,)``.
+
+        Raises
+        ------
+        ValueError
+            If it has none: a support-vector machine has no probabilities, heavy tails may have no mean.
+        """
+        self.check_has_probabilities()
+        values = moments_at(self.asked(len(X)), X)
+        found = values["p"] if self.likelihood.targets != "real" else values.get("y_mean")
+        if found is None or not np.all(np.isfinite(found)):
+            raise ValueError(
+                f"{type(self.likelihood).__name__} has no finite mean of a new target: its tails are too heavy. Use "
+                "scale='latent'."
+            )
+        return np.asarray(found)
+
+    def check_has_probabilities(self) -> None:
+        """Raise a ValueError if there are no predicted probabilities."""
+        if not self.has_variance:
+            raise ValueError(
+                f"method {self.process.parts[0].method.name!r} has neither probabilities nor variances, only the sign "
+                "of a function. Use scale='latent', or fit by another method."
+            )
+
+
+def expected_given(part: Process, f: Array) -> Array:
+    """Return the probability or the mean of a target given its latent value, in the shape of ``f (..., m)``.
+
+    Of several classes ``f (..., m, C)`` has a latent value for each, and there is a probability of each.
+    """
+    likelihood = part.new_likelihood
+    if likelihood.targets == "classes":
+        rows = f.reshape(-1, f.shape[-1])
+        logs = [likelihood.log_prob(np.full(len(rows), float(code)), rows).value for code in range(rows.shape[1])]
+        return np.exp(np.stack(logs, axis=-1)).reshape(f.shape)
+    if likelihood.targets == "binary":
+        return np.asarray(likelihood.predict_proba(f, np.zeros_like(f)))
+    moments = predictive_moments(likelihood, f, np.zeros_like(f))
+    if moments is None:
+        raise ValueError(f"{type(likelihood).__name__} does not state the mean of a target. Use scale='latent'.")
+    return np.asarray(moments[0])
+
+
+def fitted(
+    idata: Container, kernel: Any = None, likelihood: Likelihood | None = None, method: Solver | None = None
+) -> Fitted:
+    """Return a fit as figures see it; kernel, likelihood and method as for `predict`."""
+    fit = fit_group(idata)
+    process = from_container(idata, kernel, likelihood, method)
+    data = get_group(idata, "constant_data")
+    X, n = np.asarray(data["X"].values, dtype=np.float64), len(data["X"])
+    y = None if is_in_parts(fit) else get_group(idata, "observed_data")["y"].values
+    offset = np.asarray(data["offset"].values) if "offset" in data else np.zeros(n)
+    own = getattr(of_one_case(process.problem.likelihood), "trials", 1.0)
+    names = tuple(str(name) for name in data["feature"].values)
+    classes = tuple(json.loads(fit.attrs["class_names"]))
+    return Fitted(process, X, y, offset, np.broadcast_to(np.asarray(own, dtype=np.float64), (n,)), names, classes)

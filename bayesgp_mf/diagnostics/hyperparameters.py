@@ -1,0 +1,118 @@
+"""The hyperparameters of a fit by the names of its inputs, with how sure they are and what the prior said."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesgp_mf.container.groups import Container, get_group, group_names
+from bayesgp_mf.container.layout import is_parameter
+from bayesgp_mf.container.read import fit_group, has_random_kernels
+from bayesgp_mf.diagnostics.settings import weighted_quantiles
+from bayesgp_mf.types import Array
+
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+class Hyperparameters(NamedTuple):
+    """Hyperparameters, an entry of a vector each.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Such as ``lengthscale[age]``.
+    quantiles : (5, p) array
+        5, 25, 50, 75 and 95 % quantiles in the units of the parameters; the value five times, if there is one.
+    prior : (5, p) array
+        The same of the prior; NaN without one.
+    values, weights : (k, p) and (k,) array
+        The settings themselves: draws, nodes of a rule, or the one that was chosen.
+    kind : {"draws", "nodes", "chosen"}
+        Which of these.
+    tuned : (p,) bool array
+        Whether it was chosen or averaged over; else it is as it was given.
+    """
+
+    names: tuple[str, ...]
+    quantiles: Array
+    prior: Array
+    values: Array
+    weights: Array
+    kind: str
+    tuned: NDArray[np.bool_]
+
+
+def hyperparameters(idata: Container) -> Hyperparameters:
+    """Return the hyperparameters of a fit, as draws, as nodes with weights, or as they were chosen.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+        What `fit` returned, or the same loaded from a file.
+
+    Returns
+    -------
+    Hyperparameters
+        With those of the kernel and of the likelihood that were tuned, and those of the kernel that were kept.
+
+    Raises
+    ------
+    ValueError
+        If ``idata`` is not ours, or has no parameters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> X, priors = np.linspace(-2, 2, 20)[:, None], {"lengthscale": bgp.hyper.LogNormal(0.0, 1.0)}
+    >>> options = {"hyper": "evidence", "priors": priors, "fixed": ["variance"], "draws": 5, "random_seed": 1}
+    >>> idata = bgp.fit(X, X[:, 0] > 0, bgp.kernels.Gaussian(), **options)
+    >>> found = bgp.diagnostics.hyperparameters(idata)
+    >>> found.names, found.prior[2].round(2)
+    (('lengthscale', 'variance'), array([ 1., nan]))
+    """
+    fit = fit_group(idata)
+    random = has_random_kernels(fit) and "posterior" in group_names(idata)
+    source = get_group(idata, "posterior") if random else fit
+    dims = ("chain", "draw") if random else ("node",) if "node_weight" in fit else ()
+    tuned = [str(name) for name in fit["hyper"].values] if "hyper" in fit.coords else []
+    columns: dict[str, Array] = {}
+    keys: dict[str, str] = {}
+    for name in _parameters(fit):
+        if name not in source:
+            continue
+        for key, said, values in _entries(name, source[name], dims):
+            columns[said], keys[said] = values, key
+    if not columns:
+        raise ValueError("this container has no parameters of a kernel. Pass what bayesgp_mf.fit returned.")
+    names, values = tuple(columns), np.stack(list(columns.values()), axis=1)
+    weights = fit["node_weight"].values if dims == ("node",) else np.full(len(values), 1.0 / len(values))
+    quantiles = weighted_quantiles(values, weights, np.array(LEVELS))
+    if random:
+        quantiles = np.quantile(values, LEVELS, axis=0)
+    prior = np.full(quantiles.shape, np.nan)
+    if "hyper_prior_quantile" in fit:
+        known = np.exp(fit["hyper_prior_quantile"].values)
+        for k, name in enumerate(names):
+            if keys[name] in tuned:
+                prior[:, k] = known[:, tuned.index(keys[name])]
+    kind = "draws" if random else "nodes" if dims else "chosen"
+    return Hyperparameters(names, quantiles, prior, values, weights, kind, np.array([keys[n] in tuned for n in names]))
+
+
+def _parameters(fit: xr.Dataset) -> list[str]:
+    """Return the variables of the group ``fit`` that are parameters: all but those that have a meaning of their own."""
+    return [str(name) for name in fit.data_vars if is_parameter(str(name))]
+
+
+def _entries(name: str, variable: xr.DataArray, dims: tuple[str, ...]) -> list[tuple[str, str, Array]]:
+    """Return each entry of a parameter: its name among hyperparameters, its name for a reader, its values ``(k,)``."""
+    own = [dim for dim in variable.dims if dim not in dims]
+    flat = variable.transpose(*dims, *own).values.reshape(-1, *(variable.sizes[dim] for dim in own))
+    if not own:
+        return [(name, name, flat)]
+    labels = variable[own[0]].values if own[0] in variable.coords else np.arange(flat.shape[1])
+    return [(f"{name}[{k}]", f"{name}[{label}]", flat[:, k]) for k, label in enumerate(labels)]

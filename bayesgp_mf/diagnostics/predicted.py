@@ -1,0 +1,214 @@
+"""What a fit predicts for cases whose targets are known: its own, each left out, or new ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bayesgp_mf.container.groups import Container, get_group, group_names
+from bayesgp_mf.container.layout import LOO_OMITTED
+from bayesgp_mf.container.parts import check_has_cases
+from bayesgp_mf.container.read import fit_group, from_container
+from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.inference.solution import ClassLeaveOneOut
+from bayesgp_mf.inference.solver import Solver
+from bayesgp_mf.inputs import encode_labels, encode_targets
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.optional import (
+    asked_of_new_cases,
+    is_discrete,
+    level_probabilities,
+    n_levels,
+    of_one_case,
+    predictive_below,
+    stored_by_case,
+)
+from bayesgp_mf.processes.mixture import Mixture
+from bayesgp_mf.processes.new_cases import with_new_cases
+from bayesgp_mf.processes.several_classes import Process
+from bayesgp_mf.types import Array
+
+
+class _Setting(NamedTuple):
+    """What is predicted at one setting of the hyperparameters, and its weight for each case."""
+
+    weight: Array
+    likelihood: Likelihood
+    mean: Array
+    variance: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """Predictions for cases, and what came.
+
+    Attributes
+    ----------
+    targets : (m,) array
+        What came: codes of labels and of levels, positions in ``classes``; else numbers.
+    classes : tuple of str
+        Names of the labels or the levels; empty for other numbers.
+    probability : (m, C) array or None
+        Of each class or level, where there are probabilities of such.
+    score : (m,) array or None
+        Of two classes what ranks the cases: the probability of the second, or the latent value of a support-vector
+        machine.
+    left_out : bool
+        Whether the cases are those of the fit, each predicted from the others; else new ones.
+    """
+
+    targets: NDArray[Any]
+    classes: tuple[str, ...]
+    probability: Array | None
+    score: Array | None
+    left_out: bool
+    settings: Sequence[_Setting] = ()
+
+    @property
+    def said(self) -> str:
+        """Which cases they are, for a title or a message."""
+        return "each case predicted from the others" if self.left_out else "new cases"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether targets are whole numbers that are no labels: counts, and ordered levels."""
+        return bool(self.settings) and is_discrete(self.settings[0].likelihood)
+
+    def below(self, t: Array) -> Array:
+        """Return how likely the target of each case was to be at most t, ``(m,)``."""
+        found = np.zeros(len(self.targets))
+        for weight, likelihood, mean, variance in self.settings:
+            each = predictive_below(likelihood, t, mean, variance)
+            if each is None:
+                raise UndefinedQuantityError(
+                    f"{type(likelihood).__name__} does not say how likely a target is to be below a number "
+                    "(predictive_below)."
+                )
+            found += weight * each
+        return found
+
+
+def predicted(
+    idata: Container,
+    y_new: ArrayLike | None = None,
+    *,
+    kernel: Any = None,
+    likelihood: Likelihood | None = None,
+    method: Solver | None = None,
+) -> Predicted:
+    """Return what a fit predicts for its own cases, each from the others, or for the new ones of `predict`.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+        What `fit` or `predict` returned, or the same loaded from a file.
+    y_new : (m,) array_like, optional
+        Targets of the cases in the group ``predictions``; without them the cases of the fit are
+        judged by leave-one-out.
+    kernel, likelihood, method : optional
+        As for `predict`: those of the fit, if the container does not hold them.
+
+    Returns
+    -------
+    Predicted
+        Targets and probabilities; of numbers, ``below(t)``.
+
+    Raises
+    ------
+    ValueError
+        If ``idata`` is not ours, or there are no predictions, or not as many as ``y_new``.
+    UndefinedQuantityError
+        If the container has nothing of each case, or no posterior without some case.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> X = [[0.0], [1.0], [2.0], [3.0]]
+    >>> idata = bgp.fit(X, ["no", "no", "yes", "yes"], bgp.kernels.Gaussian(1.0, 4.0), draws=10, random_seed=1)
+    >>> found = bgp.diagnostics.predicted(idata)
+    >>> found.targets, found.probability[:, 1].round(2)
+    (array([0, 0, 1, 1]), array([0.32, 0.49, 0.51, 0.68]))
+    """
+    fit = fit_group(idata)
+    process = from_container(idata, kernel, likelihood, method)
+    classes = tuple(json.loads(fit.attrs["class_names"]))
+    levels = n_levels(of_one_case(process.problem.likelihood))
+    if levels is not None and not classes:
+        classes = tuple(str(level) for level in range(levels))
+    if y_new is None:
+        check_has_cases(fit, "leave-one-out prediction")
+        if LOO_OMITTED in fit.attrs:
+            raise UndefinedQuantityError(str(fit.attrs[LOO_OMITTED]))
+        return _left_out(process, get_group(idata, "observed_data")["y"].values, classes)
+    if "predictions" not in group_names(idata):
+        raise ValueError("y_new are the targets of predictions, and there are none. First predict(idata, X_new).")
+    return _of_new(idata, process, y_new, classes)
+
+
+def _left_out(process: Process | Mixture, y: NDArray[Any], classes: tuple[str, ...]) -> Predicted:
+    """Return the leave-one-out predictions of the cases of a fit."""
+    targets = process.problem.likelihood.targets
+    if not process.parts[0].solution.has_variance:
+        return Predicted(y, classes, None, process.loo.mean, True)
+    loo = process.loo
+    if isinstance(loo, ClassLeaveOneOut):
+        return Predicted(y, classes, loo.probability, None, True)
+    if targets == "binary" and "weights" not in stored_by_case(process.problem.likelihood):
+        own = np.exp(loo.log_density)
+        second = np.where(y == 1, own, 1.0 - own)
+        return Predicted(y, classes, np.stack([1.0 - second, second], axis=1), second, True)
+    weights = process.loo_weights if isinstance(process, Mixture) else np.ones((1, len(y)))
+    settings = []
+    for part, weight in zip(process.parts, weights, strict=True):
+        problem = part.problem
+        offset = stored_by_case(problem.likelihood).get("offset", 0.0)
+        settings.append(_Setting(weight, of_one_case(problem.likelihood), part.loo.mean + offset, part.loo.variance))
+    return _with_probabilities(y, classes, settings, left_out=True)
+
+
+def _of_new(idata: Container, process: Process | Mixture, y_new: ArrayLike, classes: tuple[str, ...]) -> Predicted:
+    """Return the predictions of new cases."""
+    predictions, data = get_group(idata, "predictions"), get_group(idata, "predictions_constant_data")
+    X = np.asarray(data["X"].values, dtype=np.float64)
+    if np.shape(y_new) != (len(X),):
+        raise ValueError(
+            f"y_new must have a target for each of the {len(X)} cases that were predicted, got shape {np.shape(y_new)}."
+        )
+    if process.problem.likelihood.targets != "real":
+        y = encode_labels(y_new, classes, "the classes of the fit").astype(np.int64)
+        if "p" not in predictions:
+            return Predicted(y, classes, None, predictions["latent_mean"].values, False)
+        p = predictions["p"].values
+        both = np.stack([1.0 - p, p], axis=1) if p.ndim == 1 else p
+        return Predicted(y, classes, both, p if p.ndim == 1 else None, False)
+    likelihood = process.problem.likelihood
+    given = {name: data[name].values for name in asked_of_new_cases(likelihood) if name in data}
+    asked = with_new_cases(process, given)
+    t, _ = encode_targets(y_new, len(X), asked.parts[0].new_likelihood)
+    weights = asked.weights if isinstance(asked, Mixture) else np.ones(1)
+    settings = [
+        _Setting(np.full(len(X), weight), part.new_likelihood, *part.latent_at(X))
+        for part, weight in zip(asked.parts, weights, strict=True)
+    ]
+    return _with_probabilities(t, classes, settings, left_out=False)
+
+
+def _with_probabilities(
+    y: NDArray[Any], classes: tuple[str, ...], settings: Sequence[_Setting], *, left_out: bool
+) -> Predicted:
+    """Return predictions of settings, with the probabilities of classes or levels where targets are such."""
+    likelihood = settings[0].likelihood
+    if likelihood.targets == "binary":
+        second = sum(one.weight * one.likelihood.predict_proba(one.mean, one.variance) for one in settings)
+        second = np.asarray(second)
+        return Predicted(y, classes, np.stack([1.0 - second, second], axis=1), second, left_out)
+    if n_levels(likelihood) is None:
+        return Predicted(y, classes, None, None, left_out, settings)
+    each = [(one.weight, level_probabilities(one.likelihood, one.mean, one.variance)) for one in settings]
+    p = np.asarray(sum(weight[:, None] * found for weight, found in each if found is not None))
+    return Predicted(y.astype(np.int64), classes, p, None, left_out, settings)

@@ -1,0 +1,74 @@
+"""Which classes are taken for which."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bayesgp_mf.diagnostics.predicted import predicted
+from bayesgp_mf.diagnostics.tables import confusion_table
+from bayesgp_mf.plots._axes import axes_or_new
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from bayesgp_mf.container.groups import Container
+
+LONG = 6
+"""Letters of a name, or classes, from which on the names below the axis are turned."""
+
+
+def plot_confusion(idata: Container, *, ax: Axes | None = None, y_new: ArrayLike | None = None, **held: Any) -> Axes:
+    """Plot how many cases of each class were predicted to be of each, with a stronger colour for a larger share.
+
+    Each case of the fit is predicted from the others; with ``y_new`` it is the cases of `predict`. The prediction is
+    the most probable class. Colours are shares of a row, so that a rare class is seen too.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+        What `fit` or `predict` returned, or the same loaded from a file.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default a new figure outside pyplot, ``ax.figure``.
+    y_new : (m,) array_like, optional
+        Labels of the cases that were predicted.
+    **held
+        ``kernel``, ``likelihood`` and ``method`` as for `predict`, where the container does not hold them.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With a number in each field.
+
+    Raises
+    ------
+    ValueError
+        If targets are neither labels nor levels, or `diagnostics.predicted` would refuse the arguments.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> X = [[0.0], [1.0], [2.0], [3.0]]
+    >>> idata = bgp.fit(X, ["no", "no", "yes", "yes"], bgp.kernels.Gaussian(1.0, 4.0), draws=10, random_seed=1)
+    >>> [text.get_text() for text in bgp.plots.plot_confusion(idata).texts]
+    ['2', '0', '0', '2']
+    """
+    found = predicted(idata, y_new, **held)
+    table = confusion_table(found)
+    ax = axes_or_new(ax)
+    share = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
+    ax.imshow(share, cmap="Blues", vmin=0.0, vmax=1.0)
+    for (row, column), count in np.ndenumerate(table):
+        ax.text(
+            column, row, f"{count}", ha="center", va="center", color="white" if share[row, column] > 0.55 else "black",
+            fontsize=9 if len(table) < 8 else 7,
+        )  # fmt: skip
+    turned = len(table) > LONG or max(len(name) for name in found.classes) > LONG
+    ax.set_xticks(range(len(table)), found.classes, rotation=45 if turned else 0, ha="right" if turned else "center")
+    ax.set_yticks(range(len(table)), found.classes)
+    right = int(np.trace(table))
+    ax.set(xlabel="Predicted", ylabel="Observed")
+    ax.set_title(f"{right} of {table.sum()} right, {found.said}", fontsize=9)
+    return ax

@@ -1,0 +1,112 @@
+"""Hyperparameters with how sure they are, beside their priors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesgp_mf.diagnostics.hyperparameters import Hyperparameters, hyperparameters
+from bayesgp_mf.plots._axes import LINE, POINT, axes_or_new, legend_above
+from bayesgp_mf.types import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from bayesgp_mf.container.groups import Container
+
+APART = 0.22
+"""By how much the prior stands below the posterior, in rows."""
+
+
+def plot_hyperparameters(idata: Container, *, ax: Axes | None = None, most: int = 25) -> Axes:
+    """Plot each hyperparameter with its 50 and 90 % interval, and those of its prior below it, as a forest.
+
+    The axis is logarithmic. Hyperparameters that are averaged over have intervals, of draws or of the nodes of a rule
+    with their weights, nodes as dots too; those that were chosen have a point, and those that were kept as they were
+    given a hollow one.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+        What `fit` returned, or the same loaded from a file.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default a new figure outside pyplot, ``ax.figure``.
+    most : int
+        How many to draw; of the others the number is stated.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With a row for each, in the units of the parameters.
+
+    Raises
+    ------
+    ValueError
+        If ``idata`` is not ours, or ``most`` is less than one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> X = np.linspace(-2, 2, 20)[:, None]
+    >>> idata = bgp.fit(X, np.sin(3 * X[:, 0]) > 0.5, bgp.kernels.Gaussian(), draws=5, random_seed=1)
+    >>> [text.get_text() for text in bgp.plots.plot_hyperparameters(idata).get_yticklabels()]
+    ['lengthscale', 'variance']
+    """
+    if most < 1:
+        raise ValueError(f"most must be the number of hyperparameters to draw, at least 1, got {most}.")
+    found = hyperparameters(idata)
+    shown = np.flatnonzero(np.all(found.values > 0, axis=0))[:most]  # one that is zero is switched off
+    rows = np.arange(shown.size, dtype=np.float64)
+    ax = axes_or_new(ax)
+    _draw_intervals(ax, found.prior[:, shown], rows + APART, LINE, "prior")
+    if found.kind == "chosen":
+        tuned = found.tuned[shown]
+        for here, style, label in ((tuned, "full", "chosen"), (~tuned, "none", "as given")):
+            if here.any():
+                ax.plot(found.values[0, shown][here], rows[here], "o", color=POINT, fillstyle=style, label=label)
+    else:
+        _draw_intervals(ax, found.quantiles[:, shown], rows, POINT, found.kind)
+    if found.kind == "nodes":
+        _draw_nodes(ax, found, shown, rows)
+    ax.set_xscale("log")
+    _plain_ticks(ax)
+    ax.set_yticks(rows, [found.names[k] for k in shown], fontsize=8)
+    ax.set_ylim(shown.size - 0.5, -0.5)
+    left_out = len(found.names) - shown.size
+    ax.set_xlabel("Value (logarithmic axis)")
+    ax.set_ylabel(f"Hyperparameter ({left_out} not shown)" if left_out else "Hyperparameter")
+    ax.grid(axis="x", color="#e4e4e4", linewidth=0.6)
+    ax.set_axisbelow(True)
+    legend_above(ax, right=True)
+    return ax
+
+
+def _plain_ticks(ax: Axes) -> None:
+    """Write 0.1, 1, 10 on a logarithmic axis, and also 2 and 5 times these where it is short."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = ax.get_xlim()
+    ax.xaxis.set_major_locator(LogLocator(subs=(1.0,) if high > 50.0 * low else (1.0, 2.0, 5.0)))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _draw_intervals(ax: Axes, quantiles: Array, rows: Array, shade: str, label: str) -> None:
+    """Draw the 90 % interval thin, the 50 % one thick, and the median of each row that has them."""
+    known = np.all(np.isfinite(quantiles), axis=0)
+    if known.any():
+        low, lower, middle, upper, high = quantiles[:, known]
+        ax.hlines(rows[known], low, high, color=shade, linewidth=1.2)
+        ax.hlines(rows[known], lower, upper, color=shade, linewidth=3.5, label=f"{label}: 50 and 90 %")
+        ax.plot(middle, rows[known], "o", color=shade, markeredgecolor="white", markersize=6, label=f"{label}: median")
+
+
+def _draw_nodes(ax: Axes, found: Hyperparameters, shown: NDArray[np.intp], rows: Array) -> None:
+    """Draw the nodes above the interval, larger with a larger weight."""
+    size = 30.0 * found.weights / found.weights.max()
+    for row, k in zip(rows, shown, strict=True):
+        label = "a node, by its weight" if row == 0 else ""
+        ax.scatter(found.values[:, k], np.full(size.size, row - APART), s=size, color=POINT, alpha=0.5, label=label)

@@ -1,0 +1,110 @@
+"""What a fit predicts along each input, averaged over its cases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayesgp_mf.diagnostics.curves import Scale, partial_dependence
+from bayesgp_mf.diagnostics.fitted import fitted
+from bayesgp_mf.diagnostics.relevance import relevance
+from bayesgp_mf.plots._axes import LINE, legend_above, panels
+from bayesgp_mf.plots._curves import band_levels, draw_curve, name_groups, target_label
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from bayesgp_mf.container.groups import Container
+
+MOST = 6
+"""Panels, if nobody says which inputs to draw."""
+
+
+def plot_partial_dependence(
+    idata: Container,
+    *,
+    ax: Sequence[Axes] | Axes | None = None,
+    features: Sequence[Any] | None = None,
+    scale: Scale = "target",
+    levels: Sequence[float] = (0.9,),
+    points: int = 25,
+    **held: Any,
+) -> list[Axes]:
+    """Plot what a fit predicts along each input, averaged over its cases, with bands, the most relevant input first.
+
+    One panel for each input, all with one vertical scale, and marks below at the deciles of the cases. A flat curve is
+    an input that does nothing, at least not by itself. `diagnostics.partial_dependence` has the numbers.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+        What `fit` returned, or the same loaded from a file.
+    ax : sequence of matplotlib.axes.Axes, optional
+        Where to draw, one for each input; by default a new figure outside pyplot.
+    features : sequence of str or int, optional
+        Which inputs, in this order; by default the six that do most, sorted by `diagnostics.relevance`.
+    scale : {"target", "latent"}
+        Whether to average probabilities and means of targets, or latent values.
+    levels : sequence of float
+        Which bands to draw, by the posterior probability that they hold the average with.
+    points : int
+        Values of each input.
+    **held
+        ``kernel``, ``likelihood`` and ``method`` as for `predict`, where the container does not hold them.
+
+    Returns
+    -------
+    list of matplotlib.axes.Axes
+        One for each input.
+
+    Raises
+    ------
+    ValueError
+        If there is no such input, the fit has no probabilities, or ``ax`` are not as many as inputs.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import bayesgp_mf as bgp
+    >>> X = pd.DataFrame({"age": [4.0, 1.0, 2.0, 3.0], "dose": [0.0, 1.0, 2.0, 3.0]})
+    >>> idata = bgp.fit(X, [0, 0, 1, 1], bgp.kernels.Gaussian([9.0, 1.0], 4.0), draws=10, random_seed=1)
+    >>> [ax.get_xlabel() for ax in bgp.plots.plot_partial_dependence(idata, points=5)]
+    ['dose', 'age']
+    """
+    fit = fitted(idata, **held)
+    if features is None:
+        order = np.argsort(-relevance(idata, **held).effect, kind="stable") if len(fit.names) > 1 else [0]
+        features = [int(column) for column in order[:MOST]]
+    probabilities = band_levels(levels)
+    curves = partial_dependence(
+        idata, features, scale=scale, probabilities=probabilities, points=points, **held
+    )  # fmt: skip
+    axes = panels(ax, len(curves))
+    sides = [np.concatenate([each.mean.ravel(), each.quantiles.ravel()]) for each in curves]
+    low, high = min(each.min() for each in sides), max(each.max() for each in sides)
+    margin = 0.06 * (high - low) or 0.5
+    for place, (each, one) in enumerate(zip(curves, axes, strict=True)):
+        draw_curve(one, each, levels, fit.classes if each.mean.ndim > 1 else (), label="average")
+        column = fit.names.index(each.feature)
+        if not each.levels:
+            deciles = np.quantile(fit.X[:, column], np.linspace(0.0, 1.0, 11))
+            one.plot(
+                deciles, np.full(11, 0.02), "|", color=LINE, transform=one.get_xaxis_transform(),
+                label="deciles of the cases",
+            )  # fmt: skip
+        one.set(xlabel=each.feature, ylim=(low - margin, high + margin))
+        one.set_ylabel(target_label(fit, scale) if place == 0 or len(curves) == 1 or _is_left(one) else "", fontsize=8)
+        name_groups(one, each)
+    if len(axes) == 1:
+        legend_above(axes[0])
+    else:
+        axes[0].legend(loc="best", frameon=False, fontsize=7)
+    return axes
+
+
+def _is_left(ax: Axes) -> bool:
+    """Tell whether there are no other axes to the left, which state what is drawn upwards."""
+    where = ax.get_subplotspec()
+    return where is None or where.is_first_col()

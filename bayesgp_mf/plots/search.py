@@ -1,0 +1,132 @@
+"""How the choice of hyperparameters went."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xarray as xr
+
+from bayesgp_mf.container.read import fit_group
+from bayesgp_mf.plots._axes import ACCENT, LINE, POINT, axes_or_new, colour, legend_above
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from bayesgp_mf.container.groups import Container
+
+RANGE = 30.0
+"""Nats below the best that are drawn by default: a start may be hundreds below."""
+
+
+def plot_search(idata: Container, *, ax: Axes | None = None) -> Axes:
+    """Plot the evidence, or the leave-one-out density, along the search for hyperparameters.
+
+    After ``hyper="evidence"``, ``"loo"`` and ``"integrate"`` it is the path of the best descent, with the ends of the
+    other starts; after ``"scan"`` the points of the grid, after ``"surrogate"`` and ``"nuts"`` the points that the
+    surrogate learned from, after ``"hmc"`` the chains; on inducing cases the end of each round.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+        What `fit` returned, or the same loaded from a file.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default a new figure outside pyplot, ``ax.figure``.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The vertical axis is in nats; with priors their log density is in it.
+
+    Raises
+    ------
+    ValueError
+        If hyperparameters were kept, or there is no record of how they were chosen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> X = np.linspace(-2, 2, 20)[:, None]
+    >>> options = {"hyper": "evidence", "fixed": ["variance"], "draws": 5, "random_seed": 1}
+    >>> idata = bgp.fit(X, np.sin(3 * X[:, 0]) > 0, bgp.kernels.Gaussian(), **options)
+    >>> bgp.plots.plot_search(idata).get_xlabel()
+    'Iteration of the best search'
+    """
+    fit = fit_group(idata)
+    what = "Leave-one-out log density" if fit.attrs.get("hyper") in ("loo", "scan") else "Log evidence"
+    drawers = {
+        "hyper_trace": _draw_trace,
+        "hyper_path_lp": _draw_chains,
+        "hyper_training_lp": _draw_training,
+        "hyper_loo": _draw_scan,
+        "hyper_loo_errors": _draw_scan,
+    }
+    name = next((name for name in drawers if name in fit), None)
+    if name is None:
+        raise ValueError(
+            f"this fit has no record of a search (hyper={fit.attrs.get('hyper', 'none')!r}): its hyperparameters are "
+            "those that it was given. Fit with hyper='evidence', or another strategy."
+        )
+    ax = axes_or_new(ax)
+    prior = " + log prior" if name in ("hyper_path_lp", "hyper_training_lp") or "hyper_log_prior" in fit else ""
+    ax.set_ylabel(f"{what}{prior} (nats)")
+    drawers[name](ax, fit)
+    legend_above(ax)
+    return ax
+
+
+def _draw_trace(ax: Axes, fit: xr.Dataset) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    trace = fit["hyper_trace"].values
+    ax.plot(np.arange(trace.size), trace, "o-", color=POINT, markersize=3, label="best search")
+    score = next((name for name in ("hyper_log_evidence", "hyper_loo") if name in fit), None)
+    ends = np.empty(0)
+    if score is not None and fit[score].size > 1:
+        ends = fit[score].values + (fit["hyper_log_prior"].values if "hyper_log_prior" in fit else 0.0)
+        ends = ends[np.isfinite(ends)]
+        at = np.full(ends.size, trace.size - 1)
+        ax.plot(at, ends, "D", color=ACCENT, markersize=4, fillstyle="none", label="end of each start", zorder=3)
+    top = float(max(trace.max(), *ends.tolist(), -np.inf))
+    bottom = float(min(trace.min(), *ends.tolist(), np.inf))
+    if top - bottom > RANGE:
+        ax.set_ylim(top - RANGE, top + 0.06 * RANGE)
+    ax.set_xlabel("Iteration of the best search")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _draw_chains(ax: Axes, fit: xr.Dataset) -> None:
+    path = fit["hyper_path_lp"].values
+    for chain, values in enumerate(path):
+        ax.plot(np.arange(values.size), values, color=colour(chain), linewidth=0.8, label=f"chain {chain}")
+    ax.set_xlabel("Iteration (the beginning is not kept)")
+
+
+def _draw_training(ax: Axes, fit: xr.Dataset) -> None:
+    values = fit["hyper_training_lp"].values
+    ax.plot(np.arange(values.size), values, "o", color=POINT, markersize=3, alpha=0.6, label="one point")
+    best = np.maximum.accumulate(np.where(np.isfinite(values), values, -np.inf))
+    ax.plot(np.arange(values.size), best, color=ACCENT, label="best so far")
+    top = float(np.max(values[np.isfinite(values)]))
+    if top - float(np.min(values[np.isfinite(values)])) > RANGE:
+        ax.set_ylim(top - RANGE, top + 0.06 * RANGE)
+    ax.set_xlabel("Point that the surrogate learned from (number)")
+
+
+def _draw_scan(ax: Axes, fit: xr.Dataset) -> None:
+    name = "hyper_loo" if "hyper_loo" in fit else "hyper_loo_errors"
+    points, values = np.exp(fit["hyper_scan"].values), fit[name].values
+    names = [str(each) for each in fit["hyper"].values]
+    if name == "hyper_loo_errors":
+        ax.set_ylabel("Leave-one-out errors (cases)")
+    if len(names) == 1:
+        order = np.argsort(points[:, 0])
+        ax.plot(points[order, 0], values[order], "o-", color=POINT, markersize=3, label="point of the grid")
+        ax.set(xlabel=names[0], xscale="log")
+        return
+    best = int(np.argmin(values) if name == "hyper_loo_errors" else np.argmax(values))
+    ax.plot(np.arange(values.size), values, "o", color=LINE, markersize=3, label="point of the grid")
+    said = ", ".join(f"{each} {value:.3g}" for each, value in zip(names, points[best], strict=True))
+    ax.plot([best], [values[best]], "D", color=ACCENT, label=f"best: {said}")
+    ax.set_xlabel("Point of the grid (number)")

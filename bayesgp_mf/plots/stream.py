@@ -1,0 +1,84 @@
+"""How well a stream predicted each batch before it learned from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayesgp_mf.container.groups import get_group, group_names
+from bayesgp_mf.plots._axes import ACCENT, LINE, POINT, axes_or_new, legend_above
+from bayesgp_mf.streams.state import LogScore
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from bayesgp_mf.container.groups import Container
+    from bayesgp_mf.streams import Stream
+
+
+def plot_stream(stream: Stream | Container, *, ax: Axes | None = None, window: int = 5) -> Axes:
+    """Plot the log score of each batch of a stream before it was learned from, its moving mean, and that of all.
+
+    A fall says that the data have changed; a rise that the stream has learned. For labels a line has the score of a
+    coin, log 1/2.
+
+    Parameters
+    ----------
+    stream : Stream, InferenceData or DataTree
+        A stream, or what its ``to_container`` returned, also from a file.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default a new figure outside pyplot, ``ax.figure``.
+    window : int
+        Batches in a moving mean, which weighs them by their cases.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The horizontal axis counts cases, the vertical one is in nats for each case.
+
+    Raises
+    ------
+    ValueError
+        If it is no stream, or one that has learned from nothing, or ``window`` is less than one.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> stream = bgp.streams.Stream(bgp.kernels.Gaussian(), bgp.Probit(), random_seed=1)
+    >>> for x in (0.0, 1.0, 2.0):
+    ...     stream = stream.update([[x], [x - 3.0]], [True, False])
+    >>> bgp.plots.plot_stream(stream).get_ylabel()
+    'Log score before learning (nats a case)'
+    """
+    score, has_labels = _score(stream)
+    if window < 1:
+        raise ValueError(f"window must be the number of batches in a moving mean, at least 1, got {window}.")
+    if not score.batches.size:
+        raise ValueError("this stream has learned from no batch yet. First stream.update(X, y).")
+    seen = np.cumsum(score.cases)
+    total, cases = (np.concatenate([[0.0], np.cumsum(each)]) for each in (score.batches, score.cases))
+    first = np.maximum(np.arange(1, seen.size + 1) - window, 0)
+    moving = (total[1:] - total[first]) / (cases[1:] - cases[first])
+    ax = axes_or_new(ax)
+    ax.plot(seen, score.batches / score.cases, "o", color=POINT, markersize=3, alpha=0.5, label="one batch")
+    if window > 1:
+        ax.plot(seen, moving, color=POINT, label=f"mean of {window} batches")
+    ax.plot(seen, total[1:] / cases[1:], color=ACCENT, linestyle="-.", label="mean of all so far")
+    if has_labels:
+        ax.axhline(np.log(0.5), color=LINE, linewidth=1, linestyle="--", label="a coin, log(1/2)")
+    ax.set(xlabel="Cases seen", ylabel="Log score before learning (nats a case)")
+    legend_above(ax)
+    return ax
+
+
+def _score(stream: Any) -> tuple[LogScore, bool]:
+    """Return the scores of a stream, and whether its targets are labels."""
+    if isinstance(getattr(stream, "log_score", None), LogScore):
+        return stream.log_score, stream.classes is not None or stream.likelihood.targets == "binary"
+    fit = get_group(stream, "fit") if hasattr(stream, "groups") and "fit" in group_names(stream) else None
+    if fit is None or fit.attrs.get("method") != "stream":
+        raise ValueError(
+            "stream must be a streams.Stream, or what its to_container returned. The search of a fit has plot_search."
+        )
+    return LogScore.of(fit["log_score"].values.tolist(), fit["n_cases"].values.tolist()), "class_names" in fit.attrs

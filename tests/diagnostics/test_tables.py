@@ -1,0 +1,150 @@
+"""Predictions against what came: counts of them obey what they are counts of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import mannwhitneyu, norm, poisson
+
+import bayesgp_mf as bgp
+from bayesgp_mf.diagnostics import confusion_table, count_table, pit_curve, predicted, roc_curve
+from tests.plots.fits import TRIALS, X1, X2, F, Z, made
+
+
+def test_the_area_under_the_curve_is_mann_and_whitneys():
+    rng = np.random.default_rng(1)
+    labels, scores = rng.random(60) < 0.4, np.round(rng.standard_normal(60), 1)  # with ties
+    curve = roc_curve(labels, scores)
+    u = mannwhitneyu(scores[labels], scores[~labels]).statistic
+    np.testing.assert_allclose(curve.area, u / (labels.sum() * (~labels).sum()))
+    np.testing.assert_allclose(roc_curve(labels, -scores).area, 1.0 - curve.area)
+    for k, threshold in enumerate(curve.threshold):
+        assert curve.true_positive[k] == np.mean(scores[labels] >= threshold)
+        assert curve.false_positive[k] == np.mean(scores[~labels] >= threshold)
+
+
+@pytest.mark.parametrize(
+    ("labels", "scores", "message"),
+    [
+        ([0, 1], [0.1], "labels and scores must be"),
+        ([0, 2], [0.1, 0.2], "labels must be 0/1"),
+        ([0, 1], [0.1, np.nan], "scores finite"),
+        ([1, 1], [0.1, 0.2], "cases of both classes"),
+    ],
+)
+def test_no_curve_without_two_classes(labels, scores, message):
+    with pytest.raises(ValueError, match=message):
+        roc_curve(labels, scores)
+
+
+@pytest.mark.parametrize("kind", ["binary", "classes", "inducing", "nodes", "draws"])
+def test_the_probability_of_the_own_label_is_the_leave_one_out_density(kind):
+    found = predicted(made(kind))
+    np.testing.assert_allclose(found.probability.sum(axis=1), 1.0)
+    own = found.probability[np.arange(24), found.targets]
+    np.testing.assert_allclose(np.log(own), made(kind)["fit"]["loo_i"].values, rtol=1e-6)
+
+
+def test_levels_have_the_probability_of_their_leave_one_out_density():
+    found = predicted(made("levels"))
+    np.testing.assert_allclose(found.probability.sum(axis=1), 1.0)
+    own = found.probability[np.arange(24), found.targets]
+    np.testing.assert_allclose(np.log(own), made("levels")["fit"]["loo_i"].values, rtol=1e-6)
+
+
+def test_weights_do_not_change_what_a_case_would_be_predicted_as():
+    """The leave-one-out density of a weighted case is of a power; its probability is of the label."""
+    found = predicted(made("weighted"))
+    loo = bgp.posterior(made("weighted")).loo
+    np.testing.assert_allclose(found.score, bgp.Probit().predict_proba(loo.mean, loo.variance))
+    np.testing.assert_allclose(found.probability.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("kind", ["binary", "classes", "svm"])
+def test_what_is_off_the_diagonal_are_the_errors(kind):
+    table, loo = confusion_table(predicted(made(kind))), bgp.posterior(made(kind)).loo
+    y = made(kind)["observed_data"]["y"].values
+    assert table.sum() - np.trace(table) == loo.error_count(y if kind == "classes" else 2.0 * y - 1.0)
+    np.testing.assert_array_equal(table.sum(axis=1), np.bincount(y))
+
+
+def test_new_cases_are_counted_by_their_predictions():
+    idata = bgp.predict(bgp.fit(X2, Z > 0, bgp.kernels.Gaussian(1.0, 4.0), draws=5, random_seed=1), X2, random_seed=2)
+    p = idata["predictions"]["p"].values
+    found = predicted(idata, Z > 0)
+    assert not found.left_out
+    np.testing.assert_array_equal(found.score, p)
+    table = confusion_table(found)
+    assert np.trace(table) == 24 - bgp.diagnostics.error_count(Z > 0, p)
+
+
+def test_counts_and_what_is_expected_beyond_are_all_cases():
+    for kind in ("counts", "proportions", "groups"):
+        table = count_table(predicted(made(kind)))
+        np.testing.assert_allclose(table.expected.sum() + table.beyond, 24.0)
+        assert table.observed.sum() == 24
+    assert count_table(predicted(made("proportions"))).counts[-1] <= TRIALS.max()
+
+
+@pytest.mark.parametrize("kind", ["counts", "groups", "proportions", "regression", "student"])
+def test_what_is_predicted_below_a_target_steps_by_its_leave_one_out_density(kind):
+    """At the offset and the trials of the case itself."""
+    found, loo = predicted(made(kind)), made(kind)["fit"]["loo_i"].values
+    t = found.targets.astype(float)
+    if found.is_whole:
+        density = found.below(t) - found.below(t - 1.0)
+    else:
+        density = (found.below(t + 1e-5) - found.below(t - 1e-5)) / 2e-5
+    np.testing.assert_allclose(np.log(density), loo, rtol=1e-4, atol=1e-6)
+
+
+def test_expected_counts_of_new_cases_are_those_of_their_distribution():
+    y = np.round(np.exp(0.5 * F))
+    idata = bgp.fit(X1, y, bgp.kernels.Gaussian(1.0, 1e-8), bgp.Poisson(), draws=5, random_seed=1)  # f is zero
+    idata = bgp.predict(idata, X1, random_seed=1)
+    table = count_table(predicted(idata, y))
+    np.testing.assert_allclose(table.expected, 24.0 * poisson.pmf(table.counts, 1.0), rtol=1e-5)
+
+
+def test_levels_of_quantiles_of_new_measurements_are_those_of_the_gaussian():
+    idata = bgp.predict(made("regression"), X1, random_seed=1)
+    y = np.linspace(-2.0, 2.0, 24)
+    predictions = idata["predictions"]
+    u = norm.cdf(y, predictions["y_mean"].values, predictions["y_sd"].values)
+    levels = np.linspace(0.05, 0.95, 7)
+    found = pit_curve(predicted(idata, y), levels)
+    np.testing.assert_allclose(found.observed, np.mean(u[:, None] <= levels, axis=0))
+
+
+def test_targets_drawn_from_the_prediction_are_calibrated_also_whole_numbers():
+    """The randomised transform of counts is uniform; averaged over ties its mean is, without Monte-Carlo error."""
+    rng = np.random.default_rng(2)
+    X = np.linspace(0.0, 1.0, 4000)[:, None]
+    idata = bgp.fit(X[::400], np.ones(10), bgp.kernels.Gaussian(1.0, 1e-8), bgp.Poisson(), draws=5, random_seed=1)
+    idata = bgp.predict(idata, X, draws=False)
+    levels = np.linspace(0.1, 0.9, 9)
+    found = pit_curve(predicted(idata, rng.poisson(1.0, 4000)), levels)
+    np.testing.assert_allclose(found.observed, levels, atol=4.0 * 0.5 / np.sqrt(4000))
+    off = pit_curve(predicted(idata, rng.poisson(2.0, 4000)), levels)
+    assert np.max(np.abs(off.observed - levels)) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: count_table(predicted(made("regression"))), "whole numbers, as under Poisson"),
+        (lambda: count_table(predicted(made("levels"))), "whole numbers, as under Poisson"),
+        (lambda: confusion_table(predicted(made("counts"))), "neither right nor wrong"),
+        (lambda: pit_curve(predicted(made("binary")), [0.5]), "labels, which have no quantiles"),
+        (lambda: predicted(made("binary"), [0, 1]), "there are none. First predict"),
+    ],
+)
+def test_what_is_not_there_is_said(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_as_many_targets_as_predictions():
+    idata = bgp.predict(made("regression"), X1, draws=False)
+    with pytest.raises(ValueError, match="y_new"):
+        predicted(idata, [0.0, 1.0])

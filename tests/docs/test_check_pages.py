@@ -1,0 +1,69 @@
+"""The check of the built pages finds what it looks for, and nothing else."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+PATH = Path(__file__).resolve().parents[2] / "docs" / "_ext" / "check_pages.py"
+SPEC = importlib.util.spec_from_file_location("check_pages", PATH)
+check_pages = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(check_pages)
+
+
+@pytest.mark.parametrize(
+    ("text", "suffix"),
+    [
+        ('<script src="https://somewhere.example/a.js"></script>', ".html"),
+        ('<script src="//somewhere.example/a.js"></script>', ".html"),
+        ('<img alt="a curve" src="http://somewhere.example/a.png">', ".html"),
+        ('<img alt="a curve" srcset="https://somewhere.example/a.png 2x">', ".html"),
+        ('<link rel="stylesheet" href="https://somewhere.example/a.css">', ".html"),
+        ("<style>@import url(https://somewhere.example/a.css);</style>", ".html"),
+        ('<p style="background: url(https://somewhere.example/a.png)">', ".html"),
+        ("<script>fetch('https://somewhere.example/a')</script>", ".html"),
+        ('<script type="module">import "https://somewhere.example/a.mjs"</script>', ".html"),
+        ('<img src="a.png">', ".html"),
+        ('<img src="a.png" alt=" ">', ".html"),
+        (r"<p>\(x^2\)</p>", ".html"),
+        ("body { background: url('//somewhere.example/a.png') }", ".css"),
+        ('importScripts("https://somewhere.example/a.js")', ".js"),
+    ],
+)
+def test_what_is_wrong_is_found(text, suffix):
+    assert len(check_pages.wrong_with(text, suffix)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "suffix"),
+    [
+        ('<a href="https://somewhere.example">a link is followed by the reader</a>', ".html"),
+        ('<img alt="a curve" src="_images/a.png"><script src="_static/a.js"></script>', ".html"),
+        (
+            '<link rel="stylesheet" href="_static/a.css"><link rel="canonical" href="https://somewhere.example">',
+            ".html",
+        ),
+        (r"<pre>print('\(x\)')</pre><code>\[</code>", ".html"),
+        ("a { background: url(a.png) } /* https://somewhere.example */", ".css"),
+        ("// see https://somewhere.example", ".js"),
+    ],
+)
+def test_what_is_right_is_left_alone(text, suffix):
+    assert check_pages.wrong_with(text, suffix) == []
+
+
+def test_a_folder_without_pages_fails(tmp_path):
+    with pytest.raises(SystemExit):
+        check_pages.main(tmp_path)
+
+
+def test_a_folder_is_searched_to_its_end(tmp_path, capsys):
+    (tmp_path / "below").mkdir()
+    (tmp_path / "index.html").write_text("<p>well</p>")
+    check_pages.main(tmp_path)
+    assert "1 pages load nothing" in capsys.readouterr().out
+    (tmp_path / "below" / "a.html").write_text('<img src="a.png">')
+    with pytest.raises(SystemExit, match="1 things are wrong on 2 pages"):
+        check_pages.main(tmp_path)

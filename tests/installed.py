@@ -1,0 +1,64 @@
+"""Check a built wheel as its users have it: installed in an empty environment, outside the checkout.
+
+It is imported, loads its data, prints what the README says, and draws the figures of the examples that need no extra.
+
+``make dist`` runs it: ``python tests/installed.py dist/bayesgp_mf-0.2.0-py3-none-any.whl``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ROOT = Path(__file__).resolve().parents[1]
+WHERE = "import bayesgp_mf; print(bayesgp_mf.__file__)"
+EVERYTHING = """
+import importlib, pkgutil
+import bayesgp_mf as bgp
+skipped = {"bayesgp_mf.sklearn"}  # an extra, like what it imports
+for found in pkgutil.walk_packages(bgp.__path__, "bayesgp_mf."):
+    if not any(found.name == name or found.name.startswith(name + ".") for name in skipped):
+        importlib.import_module(found.name)
+for name in ("pima", "sonar", "crabs", "forensic_glass"):
+    getattr(bgp.datasets, "load_" + name)()
+"""
+
+
+EXAMPLES = ("01_one_input", "02_probability_map", "03_which_inputs", "05_averaging", "08_robust", "11_stream")
+
+
+def main(wheel: Path) -> None:
+    """Install the wheel, import all of it, load its data, and run the README's example and some of the gallery."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
+    expected = readme.split(example)[1].split("```text\n")[1].split("```")[0]
+    with TemporaryDirectory() as folder:
+        venv.create(folder, with_pip=True)
+        python = Path(folder, "Scripts" if sys.platform == "win32" else "bin", "python")
+
+        def run(*arguments: str) -> str:
+            environment = os.environ | {"MPLBACKEND": "Agg"}
+            return subprocess.run(
+                [python, *arguments], cwd=folder, env=environment, check=True, stdout=subprocess.PIPE, text=True
+            ).stdout
+
+        run("-m", "pip", "install", "--quiet", str(wheel.resolve()))
+        where = Path(run("-c", WHERE).strip())
+        if not where.is_relative_to(Path(folder).resolve()):
+            raise SystemExit(f"expected the package of the wheel, got that of {where}; leave out PYTHONPATH")
+        run("-W", "ignore", "-c", EVERYTHING)
+        said = run("-c", example)
+        if said.strip() != expected.strip():
+            raise SystemExit(f"expected that the README's example prints\n{expected}\ngot\n{said}")
+        for name in EXAMPLES:
+            run("-W", "ignore", str(ROOT / "docs" / "gallery" / f"{name}.py"))
+    print(f"{wheel.name}: installs, imports, runs the README's example and {len(EXAMPLES)} of the gallery")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

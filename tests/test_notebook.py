@@ -1,0 +1,108 @@
+"""What a notebook shows: well-formed, escaped, short, and nothing that is loaded from elsewhere."""
+
+from __future__ import annotations
+
+import inspect
+from html import escape
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayesgp_mf as bgp
+from bayesgp_mf.notebook import LONGEST, as_html, in_words
+from tests.plots.fits import made, streamed
+
+MANY = 500
+LIKELIHOODS = {
+    "Probit": lambda: bgp.Probit(flip=0.125),
+    "Logit": bgp.Logit,
+    "Softmax": bgp.Softmax,
+    "Poisson": bgp.Poisson,
+    "NegativeBinomial": lambda: bgp.NegativeBinomial(2.5),
+    "Binomial": lambda: bgp.likelihoods.Binomial(np.arange(1, MANY)),
+    "StudentT": lambda: bgp.StudentT(0.5, 3.0),
+    "Ordinal": lambda: bgp.Ordinal([-1.0, 1.0]),
+    "Gaussian": lambda: bgp.likelihoods.Gaussian(np.linspace(0.1, 1.0, MANY)),
+    "Quadrature": lambda: bgp.likelihoods.Quadrature(_log_density),
+    "MultinomialProbit": lambda: bgp.likelihoods.MultinomialProbit(),
+}
+SHOWN = {
+    **LIKELIHOODS,
+    "pima": bgp.datasets.load_pima,
+    "sonar": bgp.datasets.load_sonar,
+    "frames": lambda: bgp.datasets.load_pima(as_frame=True),
+    "kernel": lambda: bgp.kernels.Gaussian(np.ones(60)) + 2.0 * bgp.kernels.Periodic() * bgp.kernels.Bias(),
+    "groups": lambda: bgp.kernels.Categorical(columns=["<ward>"]),
+    "solution": lambda: bgp.posterior(made("binary")).solution,
+    "svm": lambda: bgp.posterior(made("svm")).solution,
+    "posterior": lambda: bgp.posterior(made("weighted")),
+    "classes": lambda: bgp.posterior(made("classes")),
+    "mixture": lambda: bgp.posterior(made("draws")),
+    "stream": streamed,
+}
+
+
+def _log_density(t, f):
+    return -0.5 * (t - f) ** 2 - 0.5 * np.log(2.0 * np.pi)
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_notebook_shows_a_small_table_that_is_its_own(name):
+    thing = SHOWN[name]()
+    html = thing._repr_html_()
+    tree = ElementTree.fromstring(html)  # well-formed
+    assert {each.tag for each in tree.iter()} <= {"div", "strong", "table", "tr", "th", "td"}
+    assert {key for each in tree.iter() for key in each.attrib} <= {"style", "scope"}
+    assert "url(" not in html
+    assert len(html) < 4000
+    assert len(repr(thing)) < 1200
+    assert "0x" not in html
+
+
+def test_every_likelihood_is_shown():
+    public = {
+        name
+        for name in bgp.likelihoods.__all__
+        if inspect.isclass(getattr(bgp.likelihoods, name)) and name != "Likelihood"
+    }
+    assert public - {"Step"} == set(LIKELIHOODS)
+
+
+def test_names_of_users_are_escaped():
+    X = pd.DataFrame({"<b>dose</b>": [0.0, 1.0, 2.0], 'age & "sex"': [1.0, 0.0, 1.0]})
+    idata = bgp.fit(X, [0, 1, 1], bgp.kernels.Gaussian([1.0, 2.0]), draws=5, random_seed=1)
+    html = bgp.posterior(idata)._repr_html_()
+    assert "<b>" not in html
+    said = "".join(ElementTree.fromstring(html).itertext())
+    assert '<b>dose</b> 1, age & "sex" 2' in said
+
+
+def test_title_names_and_values_are_escaped():
+    tree = ElementTree.fromstring(as_html("<i>t</i>", [("<i>n</i>", "<i>v</i>")]))
+    assert "".join(tree.itertext()) == "<i>t</i><i>n</i><i>v</i>"
+    assert "i" not in {each.tag for each in tree.iter()}
+
+
+def test_the_numbers_that_matter_are_there():
+    posterior = bgp.posterior(made("weighted"))
+    for text in (posterior._repr_html_(), repr(posterior.solution), posterior.solution._repr_html_()):
+        assert escape(str(posterior.solution.evidence)) in text
+    assert f"{posterior.solution.info.n_iterations} steps" in repr(posterior.solution)
+    assert "24 cases" in repr(posterior.solution)
+    assert f"{streamed().log_score.mean:.4f}" in streamed()._repr_html_()
+    assert "none: a single function" in repr(bgp.posterior(made("svm")).solution)
+
+
+def test_long_text_is_cut_and_short_text_is_not():
+    short, long = ("".join(ElementTree.fromstring(as_html("", [("", "a" * k)])).itertext()) for k in (LONGEST, 999))
+    assert short == "a" * LONGEST
+    assert len(long) == LONGEST
+    assert as_html("title", []).count("<") == 4
+
+
+def test_numbers_in_words():
+    assert in_words(np.array([1.0, 2.0])) == "1, 2"
+    assert in_words([1.0], ["only"]) == "1"
+    assert in_words(np.arange(60.0)) == "60 values, 0 to 59"

@@ -1,0 +1,257 @@
+"""Who competes on tables of several classes: each trains on one part of a table, and predicts the other.
+
+``python -m validation.benchmarks.class_competitors NAME TABLE SECONDS`` runs one on all parts of a table, and prints a
+line of JSON for each. All Gaussian processes have one Gaussian kernel with one length scale, and tune both of its
+parameters from `Split.start`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import bayesgp_mf as bgp
+from bayesgp_mf.likelihoods import AnyLikelihood
+from bayesgp_mf.types import Array
+from validation.benchmarks.contest import failure_of
+from validation.benchmarks.machine import ONE_THREAD
+from validation.benchmarks.peak import ROOT, resident
+from validation.benchmarks.peers import SKLEARN, Peer
+from validation.benchmarks.problems import SEED
+from validation.multinomial.tables import DRAWN, TABLES, Split, drawn
+
+Train = Callable[[Split], Callable[[Array], Array]]
+"""From cases to a function from inputs ``(m, d)`` to probabilities ``(m, C)``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassCompetitor:
+    """Someone who can be trained on several classes.
+
+    Attributes
+    ----------
+    train : callable
+        From a part of a table to a function that predicts.
+    module : str
+        What it imports, which is not counted as training.
+    most_classes : int or None
+        How many classes it takes in a time that is worth waiting for.
+    peer : Peer, optional
+        The package that has to be installed.
+    """
+
+    train: Train
+    module: str
+    most_classes: int | None = None
+    peer: Peer | None = None
+
+
+class Scored(NamedTuple):
+    """A competitor on one part of a table.
+
+    Attributes
+    ----------
+    seconds, predict : float
+        Of the processor, for training, without imports, and for the predictions.
+    bytes : int
+        Largest resident memory of the process so far, the interpreter and all libraries in it.
+    log_density : list of float
+        Log probability of each held-out label, in nats.
+    errors : int
+        Held-out labels that are not the most probable class.
+    """
+
+    seconds: float
+    predict: float
+    bytes: int
+    log_density: list[float]
+    errors: int
+
+
+class Reached(NamedTuple):
+    """A competitor on a table: all parts that it came to the end of, and why it ended early if it did."""
+
+    name: str
+    parts: tuple[Scored, ...]
+    failure: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """Of the processor, for training on all parts."""
+        return sum(part.seconds for part in self.parts)
+
+    @property
+    def bytes(self) -> int:
+        """Largest resident memory."""
+        return max(part.bytes for part in self.parts)
+
+    @property
+    def score(self) -> float:
+        """Mean log probability of the held-out labels of all parts, in nats."""
+        return float(np.mean([value for part in self.parts for value in part.log_density]))
+
+    @property
+    def errors(self) -> float:
+        """Share of the held-out labels of all parts that are not the most probable class."""
+        cases = sum(len(part.log_density) for part in self.parts)
+        return sum(part.errors for part in self.parts) / cases
+
+
+def ours(split: Split, likelihood: AnyLikelihood, method: str, **options: Any) -> Callable[[Array], Array]:
+    """Fit by the user's door, with a single draw."""
+    given = {"hyper": bgp.hyper.Evidence(starts=1), **options}
+    with warnings.catch_warnings():  # a table whose classes separate
+        warnings.simplefilter("ignore", bgp.BoundWarning)
+        idata = bgp.fit(
+            split.X,
+            split.codes,
+            split.start,
+            likelihood,
+            method=method,
+            **given,
+            draws=1,
+            chains=1,
+            random_seed=SEED,
+            progress=False,
+        )
+    return lambda X: np.asarray(bgp.posterior(idata).predict_proba(X))
+
+
+def one_vs_rest(split: Split) -> Callable[[Array], Array]:
+    """Fit a binary classifier for each class."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bgp.BoundWarning)
+        search = bgp.hyper.Evidence(starts=1)
+        idata = bgp.fit(
+            split.X,
+            split.codes,
+            split.start,
+            bgp.OneVsRest(bgp.Logit()),
+            hyper=search,
+            draws=1,
+            chains=1,
+            random_seed=SEED,
+            progress=False,
+        )
+    return lambda X: np.asarray(bgp.posterior(idata).predict_proba(X))
+
+
+def logistic(split: Split) -> Callable[[Array], Array]:
+    """Fit scikit-learn's logistic regression as it is."""
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(max_iter=5000).fit(split.X, split.codes)
+    return lambda X: np.asarray(model.predict_proba(X))
+
+
+def sklearn_gpc(split: Split) -> Callable[[Array], Array]:
+    """Fit scikit-learn's Gaussian process classifier, one against the rest by Laplace's approximation."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.gaussian_process import GaussianProcessClassifier
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+    lengthscale, variance = (float(split.start.params[name]) for name in ("lengthscale", "variance"))
+    kernel = ConstantKernel(variance) * RBF(lengthscale)
+    with warnings.catch_warnings():  # parameters at their bounds
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = GaussianProcessClassifier(kernel, random_state=SEED).fit(split.X, split.codes)
+    return lambda X: np.asarray(model.predict_proba(X))
+
+
+def fixed(split: Split, **options: Any) -> Callable[[Array], Array]:
+    """Fit at the kernel from which the cases were drawn."""
+    idata = bgp.fit(
+        split.X,
+        split.codes,
+        DRAWN,
+        bgp.MultinomialProbit(),
+        method="tap",
+        **options,
+        draws=1,
+        chains=1,
+        random_seed=SEED,
+        progress=False,
+    )
+    return lambda X: np.asarray(bgp.posterior(idata).predict_proba(X))
+
+
+PROBIT, LAPLACE, REST, LOGISTIC = (
+    "multinomial probit, tap",
+    "softmax, laplace",
+    "one vs rest, tap",
+    "logistic regression",
+)
+LARGE, INDUCING = "n = 2000, C = 6", "n = 20000, C = 10, 300 inducing cases"
+_FITTING = "bayesgp_mf.fitting"
+COMPETITORS = {
+    PROBIT: ClassCompetitor(partial(ours, likelihood=bgp.MultinomialProbit(), method="tap"), _FITTING),
+    "softmax, tap": ClassCompetitor(partial(ours, likelihood=bgp.Softmax(), method="tap"), _FITTING, 4),
+    LAPLACE: ClassCompetitor(partial(ours, likelihood=bgp.Softmax(), method="laplace"), _FITTING),
+    REST: ClassCompetitor(one_vs_rest, "bayesgp_mf.one_vs_rest"),
+    LOGISTIC: ClassCompetitor(logistic, "sklearn.linear_model", peer=SKLEARN),
+    "scikit-learn's GP": ClassCompetitor(sklearn_gpc, "sklearn.gaussian_process", peer=SKLEARN),
+}
+"""By the name that stands in tables."""
+FIXED = {
+    LARGE: (fixed, partial(drawn, 2000, 6)),
+    INDUCING: (partial(fixed, inducing=300), partial(drawn, 20_000, 10)),
+}
+"""At fixed hyperparameters: who is trained, and on what."""
+
+
+def compete(name: str, table: str, limit: int) -> Reached:
+    """Run a competitor on all parts of a table in a new process, for at most ``limit`` seconds of the processor."""
+    command = [sys.executable, "-m", "validation.benchmarks.class_competitors", name, table, str(limit)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=os.environ | ONE_THREAD)
+    lines = [line for line in done.stdout.splitlines() if line.startswith('{"seconds"')]
+    return Reached(name, tuple(Scored(**json.loads(line)) for line in lines), failure_of(done, limit))
+
+
+def scored(train: Train, split: Split) -> Scored:
+    """Train on a part of a table, and score the predictions of what is held out.
+
+    Raises
+    ------
+    ValueError
+        If what is predicted are no probabilities.
+    """
+    began = time.process_time()
+    predict = train(split)
+    trained = time.process_time()
+    probabilities = predict(split.X_test)
+    predicted = time.process_time()
+    if np.any(probabilities < 0) or np.any(np.abs(probabilities.sum(axis=1) - 1.0) > 1e-6):
+        raise ValueError("probabilities must be at least 0 and sum to one.")
+    own = np.log(probabilities[np.arange(split.codes_test.size), split.codes_test])
+    errors = int(np.sum(probabilities.argmax(axis=1) != split.codes_test))
+    _, largest = resident()
+    return Scored(trained - began, predicted - trained, largest, own.tolist(), errors)
+
+
+def main(name: str, table: str, limit: str) -> None:
+    """Train a competitor on all parts of a table, and print a line of JSON for each."""
+    resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit) + 60))
+    if name in FIXED:
+        train, make = FIXED[name]
+        parts, module = [make()], _FITTING
+    else:
+        train, parts, module = COMPETITORS[name].train, list(TABLES[table]()), COMPETITORS[name].module
+    import_module(module)
+    for split in parts:
+        print(json.dumps(scored(train, split)._asdict()), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
