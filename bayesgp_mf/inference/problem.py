@@ -207,7 +207,7 @@ def check_likelihood(likelihood: object) -> None:
         raise ValueError(
             f"likelihood must be that of one model, got {type(likelihood).__name__}, which has a model for each class: "
             "bgp.fit takes it, of data that are here. Give the likelihood of one classifier, such as Probit(), with "
-            "labels of one class against the rest, y == label; or Softmax()."
+            "labels of one class against the rest, y == label; or MultinomialProbit()."
         )
     missing = [name for name in _MEMBERS if not hasattr(likelihood, name)]
     if missing:

@@ -233,7 +233,7 @@ def test_labels_of_any_type():
         ({"likelihood": bgp.Softmax(("ash", "birch"))}, r"none of the classes \['ash', 'birch'\]: \['cedar'\]"),
         ({"method": "naive"}, r"method 'naive' has one latent value .* Use one of \['laplace', 'tap'\]"),
         ({"method": "laplas"}, "method must be one of"),
-        ({"likelihood": bgp.Probit(), "method": "tap"}, r"exactly two classes .*likelihood=bgp.Softmax\(\)"),
+        ({"likelihood": bgp.Probit(), "method": "tap"}, r"exactly two classes .*likelihood=bgp.MultinomialProbit\(\)"),
         ({"likelihood": bgp.Softmax}, r"write it with \(\)"),
         ({"marginals": "tilted"}, "method 'laplace' has none"),
         ({"kernel": PerClass(KERNEL, KERNEL)}, r"as many kernels as there are classes"),
