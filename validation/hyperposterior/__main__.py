@@ -17,7 +17,7 @@ from validation.hyperposterior.comparison import JointComparison, run
 from validation.hyperposterior.joint_page import joint_page, lead, sections
 from validation.hyperposterior.recorded_joint import PATH, read
 from validation.reporting.files import write_figure, write_json, write_text
-from validation.reporting.page import Figures
+from bayesgp_mf.reports.page import Figures
 
 COMMAND = Command(
     "validation.hyperposterior",

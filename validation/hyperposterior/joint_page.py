@@ -13,7 +13,7 @@ from validation.hyperposterior.comparison import LATENT_DRAWS, JointComparison
 from validation.hyperposterior.figures import plot_marginals, plot_probabilities
 from validation.hyperposterior.setting import load
 from validation.reporting.checks import count, verdict, verdict_table
-from validation.reporting.page import Figures, Section, Table, render
+from bayesgp_mf.reports.page import Figures, Section, Table, render
 from validation.sampling.statistics import Apart
 
 TITLE = "Pima: hyperparameters by NUTS on an evidence, against NUTS on everything"

@@ -13,7 +13,7 @@ from bayesgp_mf.plots import plot_agreement, plot_calibration, plot_loo
 from bayesgp_mf.types import Array
 from validation.pima.run import Run
 from validation.reporting.checks import count, verdict, verdict_table
-from validation.reporting.page import Figures, Section, Table, render
+from bayesgp_mf.reports.page import Figures, Section, Table, render
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ import numpy as np
 import bayesgp_mf as bgp
 from validation.multinomial.tables import TABLES, Split
 from validation.reporting.checks import Check, at_most
-from validation.reporting.page import Block, Table
+from bayesgp_mf.reports.page import Block, Table
 from validation.studies.study import Findings, Study, Task
 
 STARTS = 20

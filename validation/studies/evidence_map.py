@@ -25,7 +25,7 @@ from bayesgp_mf.solvers.exact import Exact
 from bayesgp_mf.types import Array
 from validation.reporting.checks import Check, at_least, at_most
 from validation.reporting.drawing import FIRST
-from validation.reporting.page import Figures, Table
+from bayesgp_mf.reports.page import Figures, Table
 from validation.studies.study import Findings, Study, Task
 from validation.tables.selection import Split
 

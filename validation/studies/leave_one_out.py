@@ -21,7 +21,7 @@ from bayesgp_mf.methods import get_method
 from bayesgp_mf.types import Array
 from validation.reporting.checks import Check, at_least, at_most
 from validation.reporting.drawing import FIRST, QUIET, SECOND, THIRD
-from validation.reporting.page import Figures, Table
+from bayesgp_mf.reports.page import Figures, Table
 from validation.sampling import latent
 from validation.sampling.arviz_calls import convergence, elpd, psis_loo
 from validation.studies.study import Findings, Study, Task

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from validation.reporting.checks import Check
-from validation.reporting.page import Block
+from bayesgp_mf.reports.page import Block
 
 
 @dataclass(frozen=True, slots=True)

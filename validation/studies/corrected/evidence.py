@@ -21,7 +21,7 @@ from bayesgp_mf.solvers.second_order import second_order
 from bayesgp_mf.types import Array
 from validation.reporting.checks import Check, at_least, at_most
 from validation.reporting.drawing import FIRST, QUIET, SECOND
-from validation.reporting.page import Figures, Table
+from bayesgp_mf.reports.page import Figures, Table
 from validation.studies.study import Findings, Study, Task
 
 SEED = 18
