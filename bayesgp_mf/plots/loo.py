@@ -124,7 +124,9 @@ def plot_loo(
             offset, side, height = (5, 0), "left", "center"
         ax.annotate(str(labels[i]), (x[i], y[i]), offset, textcoords="offset points", ha=side, va=height, fontsize=8)
     if fit is not None and inputs and lowest.size:
-        said = _in_lines(worst_cases(cast(Any, loo_i), int(lowest.size), inputs=inputs, **held), [labels[i] for i in lowest])
+        said = _in_lines(
+            worst_cases(cast(Any, loo_i), int(lowest.size), inputs=inputs, **held), [labels[i] for i in lowest]
+        )
         ax.set_title(said, fontsize=7, loc="left", pad=34, linespacing=1.4)
     legend_above(ax)
     return ax

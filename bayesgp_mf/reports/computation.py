@@ -69,7 +69,9 @@ def reference(about: Subject, other: Container) -> Section:
     """Return the section that holds the fit against another posterior of the same model, such as NUTS."""
     found = agreement(about.idata, other)
     rows = [_row(name, compared) for name, compared in _pairs(found)]
-    rows.append(("Wasserstein distance", number(np.max(found.w1)), number(np.mean(found.w1)), number(found.w1_error.max())))
+    rows.append(
+        ("Wasserstein distance", number(np.max(found.w1)), number(np.mean(found.w1)), number(found.w1_error.max()))
+    )
     head = ("Difference of", "Largest", "Mean", "Largest Monte-Carlo error")
     names = ("reference", "this fit")
     drawn = [
@@ -78,7 +80,10 @@ def reference(about: Subject, other: Container) -> Section:
     ]
     if found.probability is not None:
         drawn.append(
-            (plot_agreement(other, about.idata, quantity="probability", names=names), "Predicted probabilities of both.")
+            (
+                plot_agreement(other, about.idata, quantity="probability", names=names),
+                "Predicted probabilities of both.",
+            )
         )
     table = Table("Absolute differences between the fit and the reference, in latent units.", head, rows)
     return Section("Against the reference", [str(found), table, Figures(drawn)])

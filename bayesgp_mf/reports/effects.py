@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from bayesgp_mf.container.groups import Container
@@ -27,11 +29,13 @@ def effects(about: Subject) -> Section:
         fit = fitted(model, **about.held)
         prefix = f"{name}, against the rest: " if name else ""
         blocks += or_words(
-            lambda model=model, fit=fit, prefix=prefix: _curves(model, fit, prefix, about),
-            lambda model=model, fit=fit, prefix=prefix: _relevance(model, fit, prefix, about),
+            partial(_curves, model, fit, prefix, about),
+            partial(_relevance, model, fit, prefix, about),
         )
     if len(about.models) > MOST_MODELS:
-        blocks.append(f"{len(about.models) - MOST_MODELS} more classes are not drawn: bgp.classifier(idata, name) has them.")
+        blocks.append(
+            f"{len(about.models) - MOST_MODELS} more classes are not drawn: bgp.classifier(idata, name) has them."
+        )
     return Section("What the inputs do", blocks)
 
 

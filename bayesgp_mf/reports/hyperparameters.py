@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import numpy as np
 
@@ -36,7 +37,7 @@ def hyperparameters(about: Subject) -> Section:
     blocks: list[Block] = []
     names: list[str] = []
     for name, model in about.models.items():
-        blocks += or_words(lambda model=model, name=name: _table(model, name, names))
+        blocks += or_words(partial(_table, model, name, names))
     if about.is_joint:
         caption = "Hyperparameters with how sure they are, and what the prior said."
         blocks += or_words(lambda: Figures([(plot_hyperparameters(about.idata), caption)]))
@@ -58,6 +59,7 @@ def _table(model: Container, name: str, names: list[str]) -> list[Block]:
     shown = range(min(MOST, len(found.names)))
     left = len(found.names) - len(shown)
     more = f" {left} more are not listed." if left else ""
+    rows: list[tuple[str, ...]]
     if found.kind == "chosen":
         rows = [(found.names[k], number(found.values[0, k]), _how(found, k), _prior(found, k)) for k in shown]
         caption = f"{whose}values of the hyperparameters.{more}"

@@ -1,9 +1,10 @@
-"""What was fitted to what: the model in words and as formulas, and the data in a glance."""
+"""What was fitted to what: the model in words and as formulas, and the data at a glance."""
 
 from __future__ import annotations
 
 import inspect
 import re
+
 import numpy as np
 
 from bayesgp_mf.container.groups import get_group
@@ -47,7 +48,11 @@ def _model(about: Subject) -> list[Block]:
         f"Likelihood: {_short(likelihood)}. {_first_sentence(likelihood)}",
         *_formulas(likelihood),
         f"Kernel: {_short(part.kernel)}."
-        + (" Its hyperparameters are of one setting among those averaged over." if len(about.first.process.parts) > 1 else ""),
+        + (
+            " Its hyperparameters are of one setting among those averaged over."
+            if len(about.first.process.parts) > 1
+            else ""
+        ),
     ]
     for leaf in _leaf_of_each_class(part.kernel):
         formulas = _formulas(leaf)
@@ -114,7 +119,7 @@ def _targets(about: Subject) -> Block:
 def _inputs(about: Subject) -> Block:
     fit = about.first
     X, names = fit.X, fit.names
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for j, name in enumerate(names[:MOST_INPUTS]):
         if j in fit.levels:
             groups = len(np.unique(X[:, j]))
@@ -145,7 +150,7 @@ def glance(about: Subject) -> Table:
         rows.append(("Inducing cases", f"{len(inducing)}"))
     if "log_evidence" in fit and fit["log_evidence"].ndim == 0:
         rows.append(("Log evidence", f"{float(fit['log_evidence']):.2f} nats"))
-    return Table("In a glance.", ("", "This fit"), rows)
+    return Table("At a glance.", ("", "This fit"), rows)
 
 
 def _how_chosen(hyper: str) -> str:

@@ -76,7 +76,9 @@ class Figures:
     figures: Sequence[tuple[Axes | Sequence[Axes], str]]
 
 
+BACKSPACE = r"\!"
 HINT = '<p class="hint">This table scrolls sideways.</p>'
+
 
 @dataclass(frozen=True, slots=True)
 class Formula:
@@ -209,7 +211,7 @@ def _formula(latex: str) -> str:
     from matplotlib.mathtext import MathTextParser
 
     braced = re.sub(r"(\\sqrt) ?([0-9A-Za-z])", r"\1{\2}", latex)  # as matplotlib wants it
-    drawn = f"${braced}$"
+    drawn = f"${braced.replace(BACKSPACE, '')}$"  # a negative space, which it draws too large
     try:
         width, height, depth, _, _ = MathTextParser("path").parse(drawn, dpi=72)
     except ValueError:

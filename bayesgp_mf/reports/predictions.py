@@ -75,7 +75,7 @@ def worst(about: Subject) -> Section:
     """Return the section on the cases that are predicted worst."""
     makes = [lambda: _worst_table(about)]
     if about.is_joint:
-        makes.append(lambda: Figures([(plot_loo(about.idata, inputs=0, **about.held), _LOO)]))  # type: ignore[arg-type,return-value]
+        makes.append(lambda: Figures([(plot_loo(about.idata, inputs=0, **about.held), _LOO)]))
     return Section("Worst cases", or_words(*makes))
 
 
@@ -91,7 +91,9 @@ def _worst_table(about: Subject) -> Block:
         )
     ]
     left = len(about.first.names) - len(found.features)
-    more = f" The {len(found.features)} inputs that do most are stated, of {left + len(found.features)}." if left else ""
+    more = (
+        f" The {len(found.features)} inputs that do most are stated, of {left + len(found.features)}." if left else ""
+    )
     caption = (
         "The cases that the others predict worst: look for mistakes in the data, and for what the model does not know."
         f"{more}"
@@ -150,7 +152,9 @@ def _new_score(about: Subject, y_test: ArrayLike, X_test: ArrayLike | None) -> B
         wrong = error_count(labels, predictions["decision"].values.astype(np.float64))
         return f"{wrong} of {len(labels)} new cases are on the wrong side of the decision."
     data = get_group(about.idata, "predictions_constant_data")
-    asked = {name: data[name].values for name in asked_of_new_cases(about.first.likelihood) if name in data}
+    asked: dict[str, Any] = {
+        name: data[name].values for name in asked_of_new_cases(about.first.likelihood) if name in data
+    }
     X = data["X"].values if X_test is None else X_test
     each = log_predictive_density(about.idata, X, y_test, **about.held, **asked)
     rows = [

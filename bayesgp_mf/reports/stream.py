@@ -40,4 +40,4 @@ def stream_page(idata: Container) -> str:
         Section("Scores along the stream", [Figures([(plot_stream(idata), caption)])]),
         Section("What is not shown", [left]),
     ]
-    return render("Report of a stream", lead, Table("In a glance.", ("", "This stream"), rows), sections)
+    return render("Report of a stream", lead, Table("At a glance.", ("", "This stream"), rows), sections)

@@ -86,7 +86,7 @@ def test_unused_inputs_are_named(tmp_path):
 
 
 def test_names_of_users_are_escaped(tmp_path):
-    nasty = "<u onclick=\"x\">&'dose"
+    nasty = '<u onclick="x">&\'dose'
     X = pd.DataFrame({nasty: X1.iloc[:, 0], "<script>": np.arange(24.0)})
     y = np.where(F > 0, "<i>ill", "well & fine")
     html, page = page_of(bgp.fit(X, y, ONE, **SMALL), tmp_path)

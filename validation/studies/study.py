@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from validation.reporting.checks import Check
 from bayesgp_mf.reports.page import Block
+from validation.reporting.checks import Check
 
 
 @dataclass(frozen=True, slots=True)
