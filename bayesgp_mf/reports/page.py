@@ -76,7 +76,7 @@ class Figures:
     figures: Sequence[tuple[Axes | Sequence[Axes], str]]
 
 
-BACKSPACE = r"\!"
+NEGATIVE_SPACE = r"\!"
 HINT = '<p class="hint">This table scrolls sideways.</p>'
 
 
@@ -211,7 +211,7 @@ def _formula(latex: str) -> str:
     from matplotlib.mathtext import MathTextParser
 
     braced = re.sub(r"(\\sqrt) ?([0-9A-Za-z])", r"\1{\2}", latex)  # as matplotlib wants it
-    drawn = f"${braced.replace(BACKSPACE, '')}$"  # a negative space, which it draws too large
+    drawn = f"${braced.replace(NEGATIVE_SPACE, '')}$"  # a negative space, which it draws too large
     try:
         width, height, depth, _, _ = MathTextParser("path").parse(drawn, dpi=72)
     except ValueError:
