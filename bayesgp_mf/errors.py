@@ -42,12 +42,12 @@ class Status(enum.Enum):
         """Return the sentence for a model that allows noise in other ways too: ``noise`` names all of them."""
         return str(self.value).replace("kernels.White(...)", noise)
 
-    def for_classes(self, method: str) -> str:
-        """Return the sentence where there are several classes, whose likelihood has no noise to add."""
+    def for_classes(self, other_method: str | None) -> str:
+        """Return the sentence where there are several classes, and perhaps another method that takes them."""
         sentence = str(self.value)
         if self is Status.CONVERGED:
             return sentence
-        other = "" if method == "laplace" else "method='laplace', "
+        other = "" if other_method is None else f"method={other_method!r}, "
         what = sentence.partition(". ")[0]
         return f"{what}. Use {other}a larger Control(tolerance=...), or a kernel of less variance."
 

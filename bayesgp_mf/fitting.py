@@ -126,8 +126,8 @@ def fit(
         such a one, nor a class of your own: `predict` wants it again. The same is true of ``likelihood`` and
         ``method``.
     likelihood : Likelihood
-        `Probit` (default, noise variance 1), `Logit`, `Step`, `Softmax` for more than two classes (with
-        ``method="tap"`` or "laplace"), ``likelihoods.Gaussian`` for real targets, or one of your own that can be
+        `Probit` (default, noise variance 1), `Logit`, `Step`; `MultinomialProbit` (by "tap") or `Softmax` (by "tap" or
+        "laplace") for more than two classes; ``likelihoods.Gaussian`` for real targets; or one of your own that can be
         saved. Or `OneVsRest` of one of two classes: a classifier for each class, by any method with probabilities.
         ``kernel``, ``priors``, ``bounds`` and ``fixed`` are then of each of them, or of one, by names such as
         ``class0_lengthscale``.
@@ -531,7 +531,7 @@ def _check_model(
     if kernel.per_class and likelihood.targets != "classes":
         raise ValueError(
             f"kernels.PerClass has a kernel for each class, and {type(likelihood).__name__} one latent value for each "
-            "case. Use likelihood=bgp.Softmax(), or one kernel."
+            "case. Use likelihood=bgp.MultinomialProbit() or Softmax(), or one kernel."
         )
     check_parameter_names(Model.of(kernel, likelihood).params, _recorded(strategy, recorded))
     for solver in solvers:

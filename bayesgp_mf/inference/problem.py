@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
 from bayesgp_mf.errors import InconsistentDataError, NotPositiveDefiniteError, Status
-from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods import Likelihood, Softmax
 from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.likelihoods.optional import check_targets, is_of_each_class, of_cases, ways_to_noise
 from bayesgp_mf.matrices.dense import DenseGram
@@ -195,7 +195,7 @@ def check_scale(name: str, value: Array, largest: float = LARGEST_TARGET) -> Non
 def status_in_words(status: Status, likelihood: Likelihood, method: str) -> str:
     """Return the sentence of a status, with advice that goes with the likelihood and the name of the method."""
     if likelihood.targets == "classes":
-        return status.for_classes(method)
+        return status.for_classes("laplace" if isinstance(likelihood, Softmax) and method != "laplace" else None)
     return status.advising(ways_to_noise(likelihood))
 
 
@@ -207,7 +207,7 @@ def check_likelihood(likelihood: object) -> None:
         raise ValueError(
             f"likelihood must be that of one model, got {type(likelihood).__name__}, which has a model for each class: "
             "bgp.fit takes it, of data that are here. Give the likelihood of one classifier, such as Probit(), with "
-            "labels of one class against the rest, y == label; or Softmax()."
+            "labels of one class against the rest, y == label; or MultinomialProbit()."
         )
     missing = [name for name in _MEMBERS if not hasattr(likelihood, name)]
     if missing:

@@ -308,5 +308,5 @@ def _not_two_classes(classes: Sequence[Any], likelihood: Likelihood) -> str:
     first = classes[0].item() if isinstance(classes[0], np.generic) else classes[0]
     return (
         f"y must hold exactly two classes for {name}, got {len(classes)}: {shown}. Use "
-        f"likelihood=bgp.Softmax(), or tell one from the rest: y == {first!r}."
+        f"likelihood=bgp.MultinomialProbit(), or tell one from the rest: y == {first!r}."
     )

@@ -128,8 +128,8 @@ def check_number_of_classes(n_classes: int) -> None:
     if n_classes > MOST_CLASSES:
         raise ValueError(
             f"TAP integrates over C - 1 latent values of each case, which takes too long beyond {MOST_CLASSES} "
-            f"classes, and there are {n_classes}. Use method='laplace', or one class against the rest: "
-            "bgp.OneVsRest()."
+            f"classes under a softmax, and there are {n_classes}. Use bgp.MultinomialProbit(), for any number of them, or "
+            "method='laplace'."
         )
 
 

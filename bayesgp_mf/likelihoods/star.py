@@ -54,6 +54,16 @@ def star_precision(weight: Array) -> Array:
     return np.asarray(weight[:, :, None] * np.eye(weight.shape[1]) - outer)
 
 
+def star_root(weight: Array) -> Array:
+    """Return F ``(n, C, C)`` with F F' = W, of rank C - 1, from ``w (n, C)``.
+
+    With p the root of w/sum(w), a unit vector, W is S (I - p p') S for S = diag(w)^(1/2), and I - p p' its own square.
+    """
+    unit = np.sqrt(weight / np.sum(weight, axis=1, keepdims=True))
+    projector = np.eye(weight.shape[1]) - unit[:, :, None] * unit[:, None, :]
+    return np.asarray(np.sqrt(weight)[:, :, None] * projector)
+
+
 def star_weights(diagonal: Array) -> Array:
     """Return w ``(n, C)`` such that diag(w) - w w'/sum(w) has a given diagonal.
 

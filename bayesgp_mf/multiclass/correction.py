@@ -35,7 +35,7 @@ from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from bayesgp_mf.likelihoods.star import star_precision
+from bayesgp_mf.likelihoods.star import star_precision, star_root
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.corrections import Correction
 from bayesgp_mf.matrices.factors import blas_routine, cholesky, triangular_inverse
@@ -72,6 +72,9 @@ class ClassCorrection(Correction, Protocol):
 
     def site_precision(self) -> Array:
         """Return W ``(n, C, C)``."""
+
+    def precision_root(self) -> Array:
+        """Return F ``(n, C, k)`` with W = F F' and columns that sum to zero."""
 
 
 @runtime_checkable
@@ -235,3 +238,7 @@ class SoftmaxCorrection:
     def site_precision(self) -> Array:
         """Return W ``(n, C, C)``."""
         return star_precision(self.site_weight)
+
+    def precision_root(self) -> Array:
+        """Return F ``(n, C, C)`` with W = F F'."""
+        return star_root(self.site_weight)

@@ -35,7 +35,7 @@ from scipy.linalg import blas
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
-from bayesgp_mf.likelihoods.star import star_precision
+from bayesgp_mf.likelihoods.star import star_precision, star_root
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.factors import cholesky, gram_of_lower, symmetric, triangular_inverse
 from bayesgp_mf.types import Array
@@ -310,6 +310,10 @@ class LowRankClassCorrection:
     def site_precision(self) -> Array:
         """Return W ``(n, C, C)``."""
         return star_precision(self.site_weight)
+
+    def precision_root(self) -> Array:
+        """Return F ``(n, C, C)`` with W = F F'."""
+        return star_root(self.site_weight)
 
 
 class _Factorised(NamedTuple):

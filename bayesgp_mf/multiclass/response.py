@@ -10,7 +10,6 @@ from bayesgp_mf.errors import NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import ClassLeaveOneOut, Solution
 from bayesgp_mf.likelihoods.base import ClassLikelihood
-from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.multiclass.class_gram import class_gram
 from bayesgp_mf.multiclass.correction import ClassCorrection
 from bayesgp_mf.types import Array
@@ -76,12 +75,9 @@ class OwnSites(NamedTuple):
 def own_sites(problem: Problem, correction: ClassCorrection) -> OwnSites:
     """Return what is needed to take each case's own site out of the posterior, and to know how much that changes."""
     sigma = class_gram(problem).covariances(correction)
-    basis = contrast_basis(problem.n_classes)
-    values, vectors = np.linalg.eigh(basis.T @ correction.site_precision() @ basis)
-    # rounding: sites are positive semi-definite
-    factor = (basis @ vectors) * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+    factor = correction.precision_root()
     through = sigma @ factor
-    return OwnSites(sigma, through, np.eye(problem.n_classes - 1) - np.swapaxes(factor, 1, 2) @ through)
+    return OwnSites(sigma, through, np.eye(factor.shape[2]) - np.swapaxes(factor, 1, 2) @ through)
 
 
 def without_own_site(sigma: Array, through: Array, remaining: Array) -> Array:

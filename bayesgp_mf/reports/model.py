@@ -58,7 +58,7 @@ def _model(about: Subject) -> list[Block]:
         formulas = _formulas(leaf)
         blocks.append(f"{type(leaf).__name__}: {_first_sentence(leaf)}")
         blocks += formulas
-    if any("r" in each.latex for each in blocks[3:] if isinstance(each, Formula)):
+    if any(re.search(r"(?<![A-Za-z])r(?![A-Za-z])", each.latex) for each in blocks if isinstance(each, Formula)):
         blocks.append("In a kernel, r is the distance of two cases in length scales; in a likelihood, t is the target.")
     if by_case:
         blocks.append(f"Each case has its own {' and '.join(by_case)}.")

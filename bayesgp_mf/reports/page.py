@@ -44,8 +44,10 @@ th:first-child, td:first-child { text-align: left; padding-left: 0; white-space:
 thead th { border-bottom: 2px solid #888; vertical-align: bottom; white-space: normal; }
 .hint { display: none; font-size: .85rem; color: #444; margin: .2rem 0; }
 @media (max-width: 45rem) { .hint { display: block; } }
-@media print { body { max-width: none; padding: 0; } nav, .hint { display: none; } .scroll { overflow: visible; }
-  figure, tr { break-inside: avoid; } h2 { break-after: avoid; } th, td { white-space: normal; padding: .15rem .4rem; } }
+@media print { body { max-width: none; padding: 0; } nav, .hint { display: none; }
+  .scroll { overflow: visible; }
+  figure, tr { break-inside: avoid; } h2 { break-after: avoid; }
+  th, td { white-space: normal; padding: .15rem .4rem; } }
 .PASS { color: #136b2f; font-weight: 700; }
 .FAIL { color: #b00020; font-weight: 700; }
 """

@@ -27,8 +27,8 @@ MOST_CLASSES = 6
 def calibration(about: Subject) -> Section:
     """Return the section on predictions of the cases of the fit, each from the others."""
     intro = (
-        "Each case of the fit is predicted from all others, at the same hyperparameters. These were chosen with the case "
-        "among them, so that new cases may be predicted somewhat worse."
+        "Each case of the fit is predicted from all others, at the same hyperparameters. These were chosen with the "
+        "case among them, so that new cases may be predicted somewhat worse."
     )
     return Section("Predicting each case from the others", [intro, *or_words(lambda: _score(about)), *_figures(about)])
 

@@ -80,8 +80,8 @@ def report(
     if is_stream(idata):
         if X_test is not None or y_test is not None or reference is not None:
             raise ValueError(
-                "X_test, y_test and reference go with a fit, and this is the container of a stream. Leave them out, and "
-                "score new cases with the stream itself, stream.update."
+                "X_test, y_test and reference go with a fit, and this is the container of a stream. Leave them out, "
+                "and score new cases with the stream itself, stream.update."
             )
         return _write(Path(path), stream_page(idata))
     about = subject(idata, held)

@@ -23,7 +23,7 @@ def stream_page(idata: Container) -> str:
     lead = [
         "unknown: a stream does not say what its approximation leaves out. To know, fit some hundred of its cases by "
         "bgp.fit, and compare the predictions.",
-        f"It predicted each of {cases} cases before it learned from it, with a mean log score of {score / cases:.4f} nats.",
+        f"It predicted each of {cases} cases before it learned from it. Mean log score: {score / cases:.4f} nats.",
     ]
     rows = [
         ("Cases seen", f"{int(fit.attrs['n_seen'])}"),
@@ -33,8 +33,8 @@ def stream_page(idata: Container) -> str:
     ]
     caption = "The log score of each batch before the stream learned from it. A fall says that the data have changed."
     left = (
-        "Effects, calibration and worst cases are not shown: the container of a stream has draws at its basis inputs and "
-        "no cases. Keep the stream itself by stream.save(path), and predict with it."
+        "Effects, calibration and worst cases are not shown: the container of a stream has draws at its basis inputs "
+        "and no cases. Keep the stream itself by stream.save(path), and predict with it."
     )
     sections = [
         Section("Scores along the stream", [Figures([(plot_stream(idata), caption)])]),

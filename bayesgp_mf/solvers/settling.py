@@ -96,7 +96,8 @@ class Gaussians(NamedTuple):
     def part(self, some: NDArray[np.intp], dw: Array) -> Array:
         """Return how much of a step may be taken: no precision loses more than nine tenths of what it has."""
         precision = self.precision[some]
-        ratio = np.where(precision > 0, -dw, 0.0) / np.where(precision > 0, precision, 1.0)
+        with np.errstate(over="ignore"):  # of a precision that is nearly none: no step is taken then
+            ratio = np.where(precision > 0, -dw, 0.0) / np.where(precision > 0, precision, 1.0)
         return np.asarray(np.minimum(1.0, 0.9 / np.maximum(np.max(ratio, axis=1, initial=0.0), 0.1)))
 
 

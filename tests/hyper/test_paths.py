@@ -23,8 +23,9 @@ from bayesgp_mf.hyper.forecast import warn_if_long
 from bayesgp_mf.hyper.optimise import descend, maximise
 from bayesgp_mf.hyper.scores import KNOWN_IN_SEARCH
 from bayesgp_mf.likelihoods.softmax_tilted import tilted
+from bayesgp_mf.likelihoods.star import star_weights
 from bayesgp_mf.methods import METHODS
-from bayesgp_mf.multiclass.star_tap import StarTap, star_weights
+from bayesgp_mf.multiclass.star_tap import StarTap
 from bayesgp_mf.tuning import tune
 from tests.hyper.known import Quadratic, ignore, known_target
 

@@ -155,6 +155,10 @@ class BlockCorrection:
         flat = white.reshape(*white.shape[:-2], self._rows)
         return self._from_white((flat @ self.inverse_factor.T) @ self.inverse_factor)
 
+    def precision_root(self) -> Array:
+        """Return F ``(n, C, C - 1)`` with W = F F'."""
+        return self._root
+
     def site_precision(self) -> Array:
         """Return W ``(n, C, C)``."""
         return np.asarray(self._root @ np.swapaxes(self._root, 1, 2))

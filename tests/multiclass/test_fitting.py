@@ -233,7 +233,7 @@ def test_labels_of_any_type():
         ({"likelihood": bgp.Softmax(("ash", "birch"))}, r"none of the classes \['ash', 'birch'\]: \['cedar'\]"),
         ({"method": "naive"}, r"method 'naive' has one latent value .* Use one of \['laplace', 'tap'\]"),
         ({"method": "laplas"}, "method must be one of"),
-        ({"likelihood": bgp.Probit(), "method": "tap"}, r"exactly two classes .*likelihood=bgp.Softmax\(\)"),
+        ({"likelihood": bgp.Probit(), "method": "tap"}, r"exactly two classes .*likelihood=bgp.MultinomialProbit\(\)"),
         ({"likelihood": bgp.Softmax}, r"write it with \(\)"),
         ({"marginals": "tilted"}, "method 'laplace' has none"),
         ({"kernel": PerClass(KERNEL, KERNEL)}, r"as many kernels as there are classes"),
@@ -270,13 +270,11 @@ def test_an_edited_container_is_noticed():
 
 def test_pymc_models_say_what_they_do_not_take():
     pm = pytest.importorskip("pymc")
-    from bayesgp_mf.pymc import Marginal, latent_model
+    from bayesgp_mf.pymc import Marginal
 
     covariance = pm.gp.cov.ExpQuad(2, ls=1.0)
     with pytest.raises(ValueError, match="one latent value for each case, and Softmax has one for each"):
         Marginal(covariance, bgp.Softmax(), method="laplace")
-    with pytest.raises(ValueError, match="one latent value for each case"):
-        latent_model(X, Y, covariance, bgp.Softmax())
 
 
 def test_memory_counts_classes():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
+from bayesgp_mf.likelihoods.star import star_precision, star_root
 from bayesgp_mf.matrices.inducing import inducing_gram
 from bayesgp_mf.matrices.low_rank import LowRankGram
 from bayesgp_mf.multiclass.class_gram import case_covariances
@@ -108,3 +109,11 @@ def test_sites_that_overflow_are_named():
     gram, weight, _ = problem(3, 1e4)
     with pytest.raises(bgp.NotPositiveDefiniteError, match="too strong to be added up"):
         LowRankClassCorrection(LowRankGram(gram.root * 1e150, np.arange(RANK), 0.0), weight * 1e20).log_det  # noqa: B018
+
+
+def test_a_site_is_the_square_of_its_root():
+    _, weight, _ = problem(5, weights=(-12.0, 3.0))
+    root = star_root(weight)
+    scale = np.sqrt(weight[:, :, None] * weight[:, None, :])
+    np.testing.assert_allclose(root @ np.swapaxes(root, 1, 2) / scale, star_precision(weight) / scale, atol=1e-14)
+    np.testing.assert_allclose(root.sum(axis=1) / np.sqrt(weight.max(axis=1))[:, None], 0.0, atol=1e-14)
