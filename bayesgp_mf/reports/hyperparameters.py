@@ -25,6 +25,8 @@ MEANINGS = {
     "scale": "the scale of the noise on each target, in the unit of the target",
     "df": "degrees of freedom of the noise: a small number allows targets that are far off",
     "dispersion": "how much more counts vary than Poisson's: the smaller it is, the more",
+    "bias": "how large the constant input is, which moves the thresholds of a network",
+    "offset": "the constant that is added to the products of the inputs",
     "weight": "how much a linear input, or an input of a network, does: zero is nothing",
 }
 """By the last part of a name: a term of a sum puts its own name before it."""
