@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from bayesgp_mf.likelihoods.one_vs_rest import OneVsRest
     from bayesgp_mf.methods import solve
     from bayesgp_mf.processes.single import Posterior
+    from bayesgp_mf.reports.report import report
 
 __version__ = "0.2.0"
 
@@ -97,6 +98,7 @@ __all__ = [
     "posterior",
     "predict",
     "pymc",
+    "report",
     "sharded",
     "sklearn",
     "solve",
@@ -148,6 +150,7 @@ _HOMES = {
     "likelihoods.one_vs_rest": ("OneVsRest",),
     "methods": ("solve",),
     "processes.single": ("Posterior",),
+    "reports.report": ("report",),
     "inference.inducing": ("Inducing",),
     "inference.problem": ("Problem",),
     "inference.solution": ("Control", "Solution"),

@@ -204,10 +204,14 @@ class Quality:
         return "" if self.kind == "ep" else "fit with method='tap' at these hyperparameters, or "
 
     def __str__(self) -> str:
-        rows = [(name, value, unit) for name, value, unit in self._rows() if value]
+        rows = self.rows()
         width, wide = (max(len(row[k]) for row in rows) for k in (0, 1))
         lines = [f"{name:{width}}  {value:>{wide}}  {unit}".rstrip() for name, value, unit in rows]
         return "\n".join([*lines, self.sentence])
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Return what is known as names, numbers and units in words."""
+        return [row for row in self._rows() if row[1]]
 
     def _rows(self) -> Iterator[tuple[str, str, str]]:
         if self.log_evidence is not None and self.kind != "none":

@@ -6,16 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bayesgp_mf.container.groups import Container
-from bayesgp_mf.container.layout import LOO_OMITTED
-from bayesgp_mf.container.loo import pointwise_loo
-from bayesgp_mf.container.parts import check_has_cases
-from bayesgp_mf.container.read import fit_group
-from bayesgp_mf.diagnostics.fitted import Fitted, fitted
-from bayesgp_mf.diagnostics.relevance import relevance
-from bayesgp_mf.inference.undefined import undefined
+from bayesgp_mf.diagnostics.fitted import fitted
+from bayesgp_mf.diagnostics.worst_cases import WorstCases, log_densities, worst_cases
 from bayesgp_mf.plots._axes import LINE, POINT, axes_or_new, legend_above, vector
 
 if TYPE_CHECKING:
@@ -80,7 +75,7 @@ def plot_loo(
     >>> [text.get_text() for text in ax.texts]
     ['1']
     """
-    of_fit = _of_container(loo_i) if hasattr(loo_i, "groups") else None
+    of_fit = log_densities(cast(Any, loo_i)) if hasattr(loo_i, "groups") else None
     if of_fit is None and (held or feature is not None):
         raise ValueError("feature, kernel, likelihood and method go with a fit. Leave them out with an array.")
     given: Any = loo_i if of_fit is None else of_fit.values
@@ -129,32 +124,17 @@ def plot_loo(
             offset, side, height = (5, 0), "left", "center"
         ax.annotate(str(labels[i]), (x[i], y[i]), offset, textcoords="offset points", ha=side, va=height, fontsize=8)
     if fit is not None and inputs and lowest.size:
-        said = _worst_cases(cast(Any, loo_i), fit, lowest, labels, inputs, held)
+        said = _in_lines(
+            worst_cases(cast(Any, loo_i), int(lowest.size), inputs=inputs, **held), [labels[i] for i in lowest]
+        )
         ax.set_title(said, fontsize=7, loc="left", pad=34, linespacing=1.4)
     legend_above(ax)
     return ax
 
 
-def _of_container(idata: Any) -> Any:
-    fit = fit_group(idata)
-    check_has_cases(fit, "leave-one-out prediction")
-    found = pointwise_loo(fit) if "loo_i" in fit or LOO_OMITTED in fit.attrs else None
-    if found is None:
-        raise undefined(str(fit.attrs["method"]), "predictive density, whose leave-one-out estimate this is")
-    return found
-
-
-def _worst_cases(
-    idata: Any, fit: Fitted, lowest: NDArray[np.intp], labels: list[Any], inputs: int, held: dict[str, Any]
-) -> str:
-    """Return a line for each of some cases: its label, its target, and its inputs that do most."""
-    columns = np.arange(len(fit.names))
-    if columns.size > inputs:
-        columns = np.argsort(-relevance(idata, **held).effect, kind="stable")[:inputs]
-    lines = []
-    for i in lowest:
-        assert fit.y is not None
-        target = fit.classes[int(fit.y[i])] if fit.classes else f"{fit.y[i]:.3g}"
-        values = [f"{fit.names[j]} {fit.value_in_words(int(j), fit.X[i, j])}" for j in columns]
-        lines.append(f"{labels[i]}: {target}; {', '.join(values)}")
-    return "\n".join(lines)
+def _in_lines(found: WorstCases, labels: list[Any]) -> str:
+    """Return a line for each case: its label, its target, and its inputs."""
+    values = [
+        ", ".join(f"{name} {value}" for name, value in zip(found.features, each, strict=True)) for each in found.values
+    ]
+    return "\n".join(f"{label}: {t}; {said}" for label, t, said in zip(labels, found.targets, values, strict=True))

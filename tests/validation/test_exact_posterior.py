@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
-from validation.reporting.page import Figures
+from bayesgp_mf.reports.page import Figures
 from validation.studies import exact_posterior
 from validation.studies.exact_posterior import checks_of, differences, setting
 

@@ -14,7 +14,7 @@ import xarray as xr
 from pytensor import config
 
 import bayesgp_mf as bgp
-from tests.validation.page_parser import check_self_contained
+from tests.reports.page_parser import check_self_contained
 from validation.benchmarks import hyperposterior as benchmark
 from validation.hyperposterior import __main__ as command
 from validation.hyperposterior import importance, record_joint, recorded_joint

@@ -12,7 +12,7 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group, make_container
 from bayesgp_mf.datasets import load_pima
-from tests.validation.page_parser import check_self_contained
+from tests.reports.page_parser import check_self_contained
 from validation.command import conclude
 from validation.pima import __main__ as report
 from validation.pima.compare import Tolerances, compare

@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from tests.validation.page_parser import check_self_contained
+from bayesgp_mf.reports.page import Table
+from tests.reports.page_parser import check_self_contained
 from validation.reporting.checks import Check
-from validation.reporting.page import Table
 from validation.studies import perceptron
 from validation.studies.__main__ import main
 from validation.studies.store import Store, code_digest

@@ -7,7 +7,7 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.hyper import HybridMonteCarlo
-from validation.reporting.page import Table
+from bayesgp_mf.reports.page import Table
 from validation.studies import averages
 from validation.studies.__main__ import STUDIES
 

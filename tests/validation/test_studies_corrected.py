@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from validation.reporting.page import Figures, Table
+from bayesgp_mf.reports.page import Figures, Table
 from validation.studies.__main__ import STUDIES
 from validation.studies.corrected.evidence import STUDY, checks_of, errors_of, evidences, random_problem
 

@@ -9,7 +9,7 @@ from scipy.special import expit
 import bayesgp_mf as bgp
 from bayesgp_mf.diagnostics import log_orthant_probability
 from bayesgp_mf.likelihoods import Logit
-from validation.reporting.page import Figures, Table
+from bayesgp_mf.reports.page import Figures, Table
 from validation.studies.__main__ import STUDIES
 from validation.studies.corrected.predictions import LEFT_OUT, SETTINGS, STUDY, TABLES, largest, left_out, small, table
 from validation.studies.corrected.small_problems import FIXED, Setting, problem_of, random_setting, solved

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from validation.reporting.page import Figures, Table
+from bayesgp_mf.reports.page import Figures, Table
 from validation.studies.__main__ import STUDIES
 from validation.studies.corrected.small_problems import Setting
 from validation.studies.corrected.verdicts import SETTINGS, STUDY, judged, random_setting

@@ -7,7 +7,7 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.diagnostics import log_orthant_probability
-from validation.reporting.page import Figures, Table
+from bayesgp_mf.reports.page import Figures, Table
 from validation.studies import evidence_map
 from validation.studies.evidence_map import STUDY, cases, column, kernel_at, map_of
 

@@ -7,7 +7,7 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.methods import get_method
-from validation.reporting.page import Figures, Table
+from bayesgp_mf.reports.page import Figures, Table
 from validation.studies import leave_one_out
 from validation.studies.leave_one_out import (
     KERNELS,

@@ -9,7 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from tests.validation.page_parser import check_self_contained
+from tests.reports.page_parser import check_self_contained
 from validation import tables as package
 from validation.reporting.drawing import axes_or_new
 from validation.tables import making

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.pymc import Nuts
+from bayesgp_mf.reports.page import Figures
 from validation.command import Command, conclude, made_from
 from validation.hyperposterior.comparison import JointComparison, run
 from validation.hyperposterior.joint_page import joint_page, lead, sections
 from validation.hyperposterior.recorded_joint import PATH, read
 from validation.reporting.files import write_figure, write_json, write_text
-from validation.reporting.page import Figures
 
 COMMAND = Command(
     "validation.hyperposterior",

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.diagnostics import error_count, mean_log_score
+from bayesgp_mf.reports.page import Figures, Section, Table, render
 from bayesgp_mf.types import Array
 from validation.hyperposterior.comparison import LATENT_DRAWS, JointComparison
 from validation.hyperposterior.figures import plot_marginals, plot_probabilities
 from validation.hyperposterior.setting import load
 from validation.reporting.checks import count, verdict, verdict_table
-from validation.reporting.page import Figures, Section, Table, render
 from validation.sampling.statistics import Apart
 
 TITLE = "Pima: hyperparameters by NUTS on an evidence, against NUTS on everything"

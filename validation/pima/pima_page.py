@@ -10,10 +10,10 @@ from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.container.quality import evidence_of_fit
 from bayesgp_mf.diagnostics import error_count, mean_log_score, quality
 from bayesgp_mf.plots import plot_agreement, plot_calibration, plot_loo
+from bayesgp_mf.reports.page import Figures, Section, Table, render
 from bayesgp_mf.types import Array
 from validation.pima.run import Run
 from validation.reporting.checks import count, verdict, verdict_table
-from validation.reporting.page import Figures, Section, Table, render
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, SupportsFloat
 
-from validation.reporting.page import Table
+from bayesgp_mf.reports.page import Table
 
 HEADER = ("Check", "Verdict", "Value", "Tolerance", "Unit")
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from bayesgp_mf.reports.page import Block, Table
 from validation.reporting.checks import Check
-from validation.reporting.page import Block, Table
 from validation.stress.check import ALLOWED, Outcome, examine
 from validation.stress.models import draw_model
 from validation.stress.problems import draw

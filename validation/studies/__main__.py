@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from bayesgp_mf.progress import progress_bar
+from bayesgp_mf.reports.page import Section, Table, render
 from validation.command import INTERRUPTED, Command, complain, say, written
 from validation.reporting.checks import count, passed, verdict, verdict_table
 from validation.reporting.files import write_json, write_text
-from validation.reporting.page import Section, Table, render
 from validation.stress import study as stress
 from validation.studies import (
     averages,

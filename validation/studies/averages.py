@@ -18,9 +18,9 @@ from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.container.layout import SAMPLE_DIMS
 from bayesgp_mf.diagnostics.monte_carlo import mean_and_error
 from bayesgp_mf.hyper import HybridMonteCarlo, Integrate, LogNormal, Strategy, Surrogate
+from bayesgp_mf.reports.page import Table
 from bayesgp_mf.types import Array
 from validation.reporting.checks import Check, at_least, at_most
-from validation.reporting.page import Table
 from validation.studies.study import Findings, Study, Task
 
 SEEDS, RULE_SEEDS = 40, 4

@@ -23,10 +23,10 @@ from bayesgp_mf.container.groups import make_container
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.processes.single import Marginals
+from bayesgp_mf.reports.page import Block, Figures, Table
 from bayesgp_mf.types import Array
 from validation.reporting.checks import at_least, at_most
 from validation.reporting.drawing import BAND, FIRST, QUIET, SECOND, axes_or_new, legend_above
-from validation.reporting.page import Block, Figures, Table
 from validation.studies.study import Findings, Study, Task
 from validation.studies.uniformity import UniformRanks
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 import bayesgp_mf as bgp
+from bayesgp_mf.reports.page import Block, Table
 from validation.multinomial.tables import TABLES, Split
 from validation.reporting.checks import Check, at_most
-from validation.reporting.page import Block, Table
 from validation.studies.study import Findings, Study, Task
 
 STARTS = 20

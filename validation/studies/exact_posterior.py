@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 import bayesgp_mf as bgp
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.processes.single import Posterior
+from bayesgp_mf.reports.page import Figures, Table
 from bayesgp_mf.solvers.exact import Exact
 from validation.reporting.checks import Check, at_least, at_most
 from validation.reporting.drawing import FIRST, QUIET, SECOND
-from validation.reporting.page import Figures, Table
 from validation.studies.corrected.truth import average
 from validation.studies.study import Findings, Study, Task
 from validation.tables.selection import Split

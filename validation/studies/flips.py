@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 import bayesgp_mf as bgp
+from bayesgp_mf.reports.page import Block, Table
 from validation.reporting.checks import at_most
-from validation.reporting.page import Block, Table
 from validation.studies.study import Findings, Study, Task
 
 N, DRAWS = 400, 20

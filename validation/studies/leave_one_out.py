@@ -18,10 +18,10 @@ from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.diagnostics import exact_loo
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.methods import get_method
+from bayesgp_mf.reports.page import Figures, Table
 from bayesgp_mf.types import Array
 from validation.reporting.checks import Check, at_least, at_most
 from validation.reporting.drawing import FIRST, QUIET, SECOND, THIRD
-from validation.reporting.page import Figures, Table
 from validation.sampling import latent
 from validation.sampling.arviz_calls import convergence, elpd, psis_loo
 from validation.studies.study import Findings, Study, Task

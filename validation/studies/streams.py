@@ -15,11 +15,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import bayesgp_mf as bgp
+from bayesgp_mf.reports.page import Figures, Table
 from bayesgp_mf.streams import Stream
 from bayesgp_mf.types import Array
 from validation.reporting.checks import Check, at_least, at_most
 from validation.reporting.drawing import FIRST, QUIET, SECOND, THIRD
-from validation.reporting.page import Figures, Table
 from validation.studies.study import Findings, Study, Task
 
 KERNEL = bgp.kernels.Matern32(lengthscale=[1.5, 1.5], variance=4.0)

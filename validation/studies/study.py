@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bayesgp_mf.reports.page import Block
 from validation.reporting.checks import Check
-from validation.reporting.page import Block
 
 
 @dataclass(frozen=True, slots=True)

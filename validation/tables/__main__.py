@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from types import ModuleType
 
+from bayesgp_mf.reports.page import Block, Figures, Section, Table, render
 from validation.command import Command, each, say, written
 from validation.reporting.files import write_text
-from validation.reporting.page import Block, Figures, Section, Table, render
 from validation.tables import (
     crabs_2000_table_2,
     glass_1996_table_2,

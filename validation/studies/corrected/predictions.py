@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike
 import bayesgp_mf as bgp
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.processes.single import Posterior
+from bayesgp_mf.reports.page import Figures, Table
 from bayesgp_mf.types import Array
 from validation.reporting.checks import Check, at_least, at_most
-from validation.reporting.page import Figures, Table
 from validation.studies.corrected import prediction_figures
 from validation.studies.corrected.small_problems import FIXED, NEW, Setting, problem_of, random_setting, solved
 from validation.studies.corrected.truth import true_leave_one_out, true_probabilities

@@ -13,11 +13,11 @@ import numpy as np
 
 import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods import Likelihood, Logit
+from bayesgp_mf.reports.page import Figures, Table
 from bayesgp_mf.solvers.exact import Exact
 from bayesgp_mf.types import Array
 from validation.reporting.checks import Check, at_least, at_most
 from validation.reporting.drawing import FIRST, QUIET, SECOND, THIRD, axes_or_new, legend_above
-from validation.reporting.page import Figures, Table
 from validation.studies.corrected.evidence import TIMES, approximations, checks_of, errors_of, row_of
 from validation.studies.leave_one_out import LOAD, cases
 from validation.studies.study import Findings, Study, Task

@@ -16,9 +16,9 @@ import numpy as np
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.likelihoods import StudentT
+from bayesgp_mf.reports.page import Table
 from bayesgp_mf.types import Array
 from validation.reporting.checks import Check, at_least, at_most
-from validation.reporting.page import Table
 from validation.sampling.statistics import apart
 from validation.studies.models.problems import COUNTS, LIKELIHOODS, NAMES, Model
 from validation.studies.models.recorded import digest_of, path_of, read

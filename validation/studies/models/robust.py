@@ -17,9 +17,9 @@ import numpy as np
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.likelihoods import Gaussian, Likelihood, StudentT, optional
+from bayesgp_mf.reports.page import Table
 from bayesgp_mf.types import Array
 from validation.reporting.checks import Check, at_least, at_most
-from validation.reporting.page import Table
 from validation.studies.study import Findings, Study, Task
 
 SHARES = (0.1, 0.3)

@@ -44,7 +44,7 @@ def check_self_contained(html):
     assert len(set(page.ids)) == len(page.ids)
     assert page.links
     assert all(link.startswith("#") and link[1:] in page.ids for link in page.links)
-    assert all(source.startswith("data:image/svg+xml;base64,") for source in page.sources)
+    assert all(source.startswith(("data:image/svg+xml;base64,", "data:image/png;base64,")) for source in page.sources)
     assert not {"script", "link", "iframe", "object", "base"} & set(page.tags)
     assert "url(" not in html
     assert "@import" not in html

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from matplotlib import rc_context
+import numpy as np
+
+from bayesgp_mf.plots.alt_text import alt_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,11 +36,18 @@ figure { margin: 1rem 0; min-width: 0; }
 figcaption { max-width: 46rem; font-size: .9rem; color: #444; margin-bottom: .4rem; }
 .figures { display: grid; gap: 1rem 2rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); }
 .figures img { display: block; width: 100%; height: auto; }
+.formula img { max-width: 100%; height: auto; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .7rem; text-align: right; border-bottom: 1px solid #e2e2e2; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; white-space: normal; min-width: 9rem; }
 thead th { border-bottom: 2px solid #888; vertical-align: bottom; white-space: normal; }
+.hint { display: none; font-size: .85rem; color: #444; margin: .2rem 0; }
+@media (max-width: 45rem) { .hint { display: block; } }
+@media print { body { max-width: none; padding: 0; } nav, .hint { display: none; }
+  .scroll { overflow: visible; }
+  figure, tr { break-inside: avoid; } h2 { break-after: avoid; }
+  th, td { white-space: normal; padding: .15rem .4rem; } }
 .PASS { color: #136b2f; font-weight: 700; }
 .FAIL { color: #b00020; font-weight: 700; }
 """
@@ -46,6 +55,11 @@ thead th { border-bottom: 2px solid #888; vertical-align: bottom; white-space: n
 
 REM_PER_INCH = 6.0
 """How large figures are shown: a rem is the height of the text."""
+LARGEST_SVG = 150_000
+"""Bytes of a drawing, beyond which it goes into the page as pixels: one of thousands of points would fill it."""
+DOTS_PER_INCH = 200
+WIDE = 3
+"""Columns of a table, beyond which a narrow screen may not show all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +73,23 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Figures side by side where there is room: axes, each with its caption."""
+    """Figures side by side where there is room: axes, or all axes of a figure, each with its caption."""
 
-    figures: Sequence[tuple[Axes, str]]
+    figures: Sequence[tuple[Axes | Sequence[Axes], str]]
 
 
-Block: TypeAlias = str | Table | Figures
+NEGATIVE_SPACE = r"\!"
+HINT = '<p class="hint">This table scrolls sideways.</p>'
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A formula, as LaTeX that matplotlib can draw; what it cannot stands as it is."""
+
+    latex: str
+
+
+Block: TypeAlias = str | Table | Figures | Formula
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +166,8 @@ def _block(block: Block, tables: _Numbering, figures: _Numbering) -> str:
         case Figures():
             drawn = (f"<figure>{_image(ax, text)}{figures.caption(text)}</figure>" for ax, text in block.figures)
             return f'<div class="figures">{"".join(drawn)}</div>'
+        case Formula():
+            return f'<p class="formula">{_formula(block.latex)}</p>'
     return f"<p>{escape(block)}</p>"
 
 
@@ -150,6 +177,7 @@ def _table(table: Table, numbering: _Numbering) -> str:
     label = escape(_first_sentence(table.caption))
     return (
         f"<figure>{numbering.caption(table.caption)}"
+        f"{HINT if len(table.header) > WIDE else ''}"
         f'<div class="scroll" role="region" tabindex="0" aria-label="{label}">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></figure>"
     )
@@ -161,15 +189,42 @@ def _cells(row: Iterable[str]) -> str:
     )
 
 
-def _image(ax: Axes, caption: str) -> str:
-    """The figure of an axes as an image inside the page; its text becomes outlines, so no font is needed."""
-    file = io.BytesIO()
+def _image(axes: Axes | Sequence[Axes], caption: str) -> str:
+    """Return a figure as an image inside the page; its text becomes outlines, so no font is needed."""
+    from matplotlib import rc_context  # not with the package, but when something is drawn
+
+    figure = cast("Figure", np.asarray(axes, dtype=object).ravel()[0].figure)
+    file, kind = io.BytesIO(), "svg+xml"
     with rc_context({"svg.hashsalt": "bayesgp_mf"}):  # or the names within it are drawn at random
-        cast("Figure", ax.figure).savefig(file, format="svg", metadata={"Date": None})
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    if len(file.getvalue()) > LARGEST_SVG:
+        file, kind = io.BytesIO(), "png"
+        figure.savefig(file, format="png", dpi=DOTS_PER_INCH)
     data = base64.b64encode(file.getvalue()).decode("ascii")
-    alt = escape(_first_sentence(caption))
-    width = max(30.0, REM_PER_INCH * float(cast("Figure", ax.figure).get_figwidth()))  # of several panels: a wide one
-    return f'<img alt="{alt}" style="max-width: {width:.0f}rem" src="data:image/svg+xml;base64,{data}">'
+    alt = escape(f"{_first_sentence(caption)}. {alt_text(axes)}")
+    width = max(30.0, REM_PER_INCH * float(figure.get_figwidth()))  # of several panels: a wide one
+    return f'<img alt="{alt}" style="max-width: {width:.0f}rem" src="data:image/{kind};base64,{data}">'
+
+
+def _formula(latex: str) -> str:
+    """Return a formula as an image inside the page, or as it is written where it cannot be drawn."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+    from matplotlib.mathtext import MathTextParser
+
+    braced = re.sub(r"(\\sqrt) ?([0-9A-Za-z])", r"\1{\2}", latex)  # as matplotlib wants it
+    drawn = f"${braced.replace(NEGATIVE_SPACE, '')}$"  # a negative space, which it draws too large
+    try:
+        width, height, depth, _, _ = MathTextParser("path").parse(drawn, dpi=72)
+    except ValueError:
+        return f"<code>{escape(latex)}</code>"
+    figure, file = Figure(figsize=(width / 72 + 0.03, height / 72 + 0.06)), io.BytesIO()
+    figure.text(0.0, (depth + 2.0) / (height + 4.0), drawn)
+    with rc_context({"svg.hashsalt": "bayesgp_mf"}):
+        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+    data = base64.b64encode(file.getvalue()).decode("ascii")
+    style = f"width: {width / 9:.1f}rem"
+    return f'<img alt="{escape(latex)}" style="{style}" src="data:image/svg+xml;base64,{data}">'
 
 
 def _first_sentence(text: str) -> str:

@@ -8,8 +8,8 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from bayesgp_mf.plots import plot_loo
-from tests.validation.page_parser import check_self_contained
-from validation.reporting.page import Figures, Section, Table, render
+from bayesgp_mf.reports.page import Figures, Section, Table, render
+from tests.reports.page_parser import check_self_contained
 
 NASTY = "a < b & \"c\" <script>alert('x')</script>"
 SUMMARY = Table("All checks.", ("Check", "Verdict"), [("one", "PASS"), ("two", "FAIL")])

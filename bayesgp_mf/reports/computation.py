@@ -1,0 +1,101 @@
+"""How good the approximation is, and how it was computed."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from bayesgp_mf.container.groups import Container
+from bayesgp_mf.container.quality import Quality, QualityOfEach
+from bayesgp_mf.diagnostics.agreement import Agreement, Compared, agreement
+from bayesgp_mf.plots import plot_agreement, plot_search
+from bayesgp_mf.reports.page import Block, Figures, Section, Table
+from bayesgp_mf.reports.subject import Subject, number, or_words
+
+MEANS = {
+    "exact": "nothing is approximated",
+    "good": "the log evidence is within 0.1 nats of the truth, and probabilities within 0.02",
+    "fair": "between good and off",
+    "off": "the log evidence is off by more than 0.25 nats, probabilities by more than 0.05, or the equations are not "
+    "solved well",
+    "unsolved": "the equations were not solved",
+    "unknown": "this method, or this kind of fit, cannot tell",
+}
+
+
+def quality(found: Quality | QualityOfEach) -> Section:
+    """Return the section with the numbers behind the verdict."""
+    said = f"The verdict {found.verdict!r} means: {MEANS[found.verdict]}. These are estimates, and no bounds."
+    if isinstance(found, QualityOfEach):
+        rows = [
+            (name, one.verdict, number_or_none(one.probability_error), number_or_none(one.log_evidence),
+             number_or_none(one.left_out))
+            for name, one in found.each.items()
+        ]  # fmt: skip
+        head = ("Class", "Verdict", "Errors of probabilities", "Log evidence (nats)", "Left out of it (nats)")
+        return Section("How good the approximation is", [said, Table("Each classifier by itself.", head, rows)])
+    table = Table("The numbers behind the verdict.", ("Number", "Value", ""), list(found.rows()))
+    return Section("How good the approximation is", [said, table])
+
+
+def number_or_none(value: float | None) -> str:
+    """Return a number with four digits, or a dash."""
+    return number(np.nan if value is None else value)
+
+
+def computed(about: Subject) -> Section:
+    """Return the section on how the fit was computed."""
+    attrs, fit = about.fit.attrs, about.fit
+    rows = [
+        ("Method", str(attrs["method"])),
+        ("Status", str(attrs["status_message"])),
+        ("Hyperparameters", f"hyper={str(attrs.get('hyper', 'none'))!r}"),
+    ]
+    for name, said in (("n_iterations", "Iterations"), ("residual", "Residual of the equations")):
+        if name in fit:
+            largest = float(fit[name].max())
+            several = ", the most of all solutions" if fit[name].size > 1 else ""
+            rows.append((said, f"{largest:.3g}{several}"))
+    rows += [(f"Version of {name}", str(version)) for name, version in json.loads(attrs["versions"]).items()]
+    blocks: list[Block] = [Table("How this fit was computed.", ("", "Value"), rows)]
+    if about.is_joint and str(attrs.get("hyper", "none")) != "none":
+        caption = "The search for hyperparameters."
+        blocks += or_words(lambda: Figures([(plot_search(about.idata), caption)]))
+    return Section("How it was computed", blocks)
+
+
+def reference(about: Subject, other: Container) -> Section:
+    """Return the section that holds the fit against another posterior of the same model, such as NUTS."""
+    found = agreement(about.idata, other)
+    rows = [_row(name, compared) for name, compared in _pairs(found)]
+    rows.append(
+        ("Wasserstein distance", number(np.max(found.w1)), number(np.mean(found.w1)), number(found.w1_error.max()))
+    )
+    head = ("Difference of", "Largest", "Mean", "Largest Monte-Carlo error")
+    names = ("reference", "this fit")
+    drawn = [
+        (plot_agreement(other, about.idata, quantity=quantity, names=names), f"{said} of both; each point is a case.")
+        for quantity, said in (("mean", "Posterior means"), ("sd", "Posterior standard deviations"))
+    ]
+    if found.probability is not None:
+        drawn.append(
+            (
+                plot_agreement(other, about.idata, quantity="probability", names=names),
+                "Predicted probabilities of both.",
+            )
+        )
+    table = Table("Absolute differences between the fit and the reference, in latent units.", head, rows)
+    return Section("Against the reference", [str(found), table, Figures(drawn)])
+
+
+def _pairs(found: Agreement) -> list[tuple[str, Compared]]:
+    pairs = [("Means", found.mean), ("Standard deviations", found.sd), ("Quantiles", found.quantiles)]
+    if found.probability is not None:
+        pairs.append(("Probabilities", found.probability))
+    return pairs
+
+
+def _row(name: str, compared: Compared) -> tuple[str, str, str, str]:
+    off = np.abs(compared.difference)
+    return name, number(off.max()), number(off.mean()), number(compared.error.max())

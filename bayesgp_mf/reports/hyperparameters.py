@@ -1,0 +1,96 @@
+"""The hyperparameters of a fit, and what they mean."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+
+import numpy as np
+
+from bayesgp_mf.container.groups import Container
+from bayesgp_mf.diagnostics.hyperparameters import Hyperparameters
+from bayesgp_mf.diagnostics.hyperparameters import hyperparameters as values_of
+from bayesgp_mf.plots import plot_hyperparameters
+from bayesgp_mf.reports.page import Block, Figures, Section, Table
+from bayesgp_mf.reports.subject import Subject, number, or_words
+
+MEANINGS = {
+    "lengthscale": "the distance, in the unit of the input, over which the function changes much; where it is far "
+    "longer than the range of the input, that input does nothing",
+    "variance": "how large the function is, in squared latent units",
+    "noise_variance": "the variance of the noise on each target, in squared latent units",
+    "flip": "the probability that a label was recorded as the other one",
+    "period": "the distance, in the unit of the input, after which the function repeats",
+    "shape": "how many scales of length the function has: a small one mixes many, a large one is the Gaussian kernel",
+    "scale": "the scale of the noise on each target, in the unit of the target",
+    "df": "degrees of freedom of the noise: a small number allows targets that are far off",
+    "dispersion": "how much more counts vary than Poisson's: the smaller it is, the more",
+    "bias": "how large the constant input is, which moves the thresholds of a network",
+    "offset": "the constant that is added to the products of the inputs",
+    "weight": "how much a linear input, or an input of a network, does: zero is nothing",
+}
+"""By the last part of a name: a term of a sum puts its own name before it."""
+MOST = 200
+"""Hyperparameters that are listed."""
+
+
+def hyperparameters(about: Subject) -> Section:
+    """Return the section on the hyperparameters."""
+    blocks: list[Block] = []
+    names: list[str] = []
+    for name, model in about.models.items():
+        blocks += or_words(partial(_table, model, name, names))
+    if about.is_joint:
+        caption = "Hyperparameters with how sure they are, and what the prior said."
+        blocks += or_words(lambda: Figures([(plot_hyperparameters(about.idata), caption)]))
+    return Section("Hyperparameters", [*_meanings(names), *blocks])
+
+
+def _meanings(names: list[str]) -> list[Block]:
+    """Return a sentence for each kind of hyperparameter that is there."""
+    plain = [re.sub(r"\[.*\]$", "", name, flags=re.DOTALL) for name in names]
+    longest = sorted(MEANINGS, key=len, reverse=True)
+    found = {next((key for key in longest if each == key or each.endswith("_" + key)), None) for each in plain}
+    return [f"{key}: {meaning}." for key, meaning in MEANINGS.items() if key in found]
+
+
+def _table(model: Container, name: str, names: list[str]) -> list[Block]:
+    found = values_of(model)
+    names.extend(found.names)
+    whose = f"{name}, against the rest: " if name else ""
+    shown = range(min(MOST, len(found.names)))
+    left = len(found.names) - len(shown)
+    more = f" {left} more are not listed." if left else ""
+    rows: list[tuple[str, ...]]
+    if found.kind == "chosen":
+        rows = [(found.names[k], number(found.values[0, k]), _how(found, k), _prior(found, k)) for k in shown]
+        caption = f"{whose}values of the hyperparameters.{more}"
+        return [Table(_capital(caption, whose), ("Hyperparameter", "Value", "How", "Prior, 5 to 95 %"), rows)]
+    rows = [
+        (
+            found.names[k],
+            *(number(value) for value in found.quantiles[[2, 0, 4], k]),
+            _how(found, k),
+            _prior(found, k),
+        )
+        for k in shown
+    ]
+    caption = f"{whose}hyperparameters, averaged over {len(found.values)} {found.kind}.{more}"
+    head = ("Hyperparameter", "Median", "5 %", "95 %", "How", "Prior, 5 to 95 %")
+    return [Table(_capital(caption, whose), head, rows)]
+
+
+def _how(found: Hyperparameters, k: int) -> str:
+    if not found.tuned[k]:
+        return "as given"
+    return "tuned" if found.kind == "chosen" else "averaged"
+
+
+def _prior(found: Hyperparameters, k: int) -> str:
+    if not np.isfinite(found.prior[2, k]):
+        return "none"
+    return f"{number(found.prior[0, k])} to {number(found.prior[4, k])}"
+
+
+def _capital(text: str, whose: str) -> str:
+    return text if whose else text[0].upper() + text[1:]

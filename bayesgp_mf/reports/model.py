@@ -1,0 +1,157 @@
+"""What was fitted to what: the model in words and as formulas, and the data at a glance."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import numpy as np
+
+from bayesgp_mf.container.groups import get_group
+from bayesgp_mf.kernels import Kernel, leaves
+from bayesgp_mf.likelihoods.optional import of_one_case, stored_by_case
+from bayesgp_mf.reports.page import Block, Formula, Section, Table
+from bayesgp_mf.reports.subject import Subject, number, or_words
+
+MOST_INPUTS = 100
+"""Inputs that are listed one by one."""
+MOST_CLASSES = 30
+"""Classes that are listed."""
+LONGEST = 300
+"""Letters of a kernel or a likelihood as code."""
+
+
+def model(about: Subject) -> Section:
+    """Return the section on the model."""
+    return Section("The model", or_words(lambda: _model(about)))
+
+
+def _model(about: Subject) -> list[Block]:
+    part = about.first.process.parts[0]
+    likelihood = of_one_case(part.problem.likelihood)
+    by_case = [name for name in stored_by_case(part.problem.likelihood)]
+    several = likelihood.targets == "classes"
+    function = "a latent function for each class" if several or not about.is_joint else "a latent function"
+    whole = (
+        "A Gaussian process is a prior of functions: the kernel says how alike the values of the function are at two "
+        f"cases. Here it is the prior of {function}, f. A target is {about.target}, and the likelihood says how "
+        "likely it is given f."
+    )
+    blocks: list[Block] = [whole]
+    if not about.is_joint:
+        blocks.append(
+            f"There are {len(about.models)} models of two classes side by side, each of one class against the rest. "
+            f"What follows is that of {next(iter(about.models))!r}; others may have other hyperparameters."
+        )
+    blocks += [
+        Formula(r"t_i \,|\, f \;\sim\; p(t_i \,|\, f(x_i)), \qquad f \;\sim\; \mathrm{GP}(0,\, k)"),
+        f"Likelihood: {_short(likelihood)}. {_first_sentence(likelihood)}",
+        *_formulas(likelihood),
+        f"Kernel: {_short(part.kernel)}."
+        + (
+            " Its hyperparameters are of one setting among those averaged over."
+            if len(about.first.process.parts) > 1
+            else ""
+        ),
+    ]
+    for leaf in _leaf_of_each_class(part.kernel):
+        formulas = _formulas(leaf)
+        blocks.append(f"{type(leaf).__name__}: {_first_sentence(leaf)}")
+        blocks += formulas
+    if any(re.search(r"(?<![A-Za-z])r(?![A-Za-z])", each.latex) for each in blocks if isinstance(each, Formula)):
+        blocks.append("In a kernel, r is the distance of two cases in length scales; in a likelihood, t is the target.")
+    if by_case:
+        blocks.append(f"Each case has its own {' and '.join(by_case)}.")
+    return blocks
+
+
+def _leaf_of_each_class(kernel: Kernel) -> list[Kernel]:
+    seen: dict[type, Kernel] = {}
+    for leaf in leaves(kernel):
+        seen.setdefault(type(leaf), leaf)
+    return list(seen.values())
+
+
+def _short(thing: object) -> str:
+    """Return the code that makes something, with numbers of four digits, and cut where it is long."""
+    text = re.sub(r"\d+\.\d{4,}(?:e[+-]?\d+)?", lambda found: f"{float(found[0]):.4g}", repr(thing))
+    return text if len(text) <= LONGEST else f"{text[:LONGEST].rstrip()} \N{HORIZONTAL ELLIPSIS}"
+
+
+def _first_sentence(thing: object) -> str:
+    """Return how the documentation of a class begins, without formulas and citations."""
+    text = " ".join((inspect.getdoc(type(thing)) or "").split("\n\n")[0].split())
+    text = re.sub(r"\s*\((?:[^()]|\([^()]*\))*(?:19|20)\d\d(?:[^()]|\([^()]*\))*\)", "", text)
+    text = re.sub(r",?\s*:math:`[^`]*`", "", text).replace("`", "")
+    return text
+
+
+def _formulas(thing: object) -> list[Formula]:
+    """Return the formula in the documentation of a class: that of its first sentence, or the first one displayed."""
+    text = inspect.getdoc(type(thing)) or ""
+    found = re.findall(r":math:`([^`]*)`", text.split("\n\n")[0])
+    found = found or [" ".join(each.split()) for each in re.findall(r"\.\. math::(.*?)(?:\n\s*\n|\Z)", text, re.DOTALL)]
+    return [Formula(each) for each in found[:1]]
+
+
+def data(about: Subject) -> Section:
+    """Return the section on the cases."""
+    return Section("The data", or_words(lambda: _targets(about), lambda: _inputs(about)))
+
+
+def _targets(about: Subject) -> Block:
+    y = about.y
+    if y is None:
+        return f"{about.n} cases in parts, which are elsewhere: here are the inducing inputs alone."
+    if about.classes:
+        counts = np.bincount(y.astype(np.int64), minlength=len(about.classes))
+        order = np.argsort(-counts, kind="stable")[:MOST_CLASSES]
+        left = len(about.classes) - order.size
+        more = f" {left} more are not listed." if left else ""
+        rows = [(about.classes[c], f"{counts[c]}", f"{counts[c] / len(y):.1%}") for c in order]
+        return Table(f"Cases of each class: {len(y)} in all.{more}", ("Class", "Cases", "Share"), rows)
+    numbers = np.quantile(y, [0.0, 0.25, 0.5, 0.75, 1.0])
+    row = ("target", *(number(value) for value in numbers), number(np.mean(y)))
+    head = ("", "Smallest", "25 %", "Median", "75 %", "Largest", "Mean")
+    return Table(f"Targets of {len(y)} cases.", head, [row])
+
+
+def _inputs(about: Subject) -> Block:
+    fit = about.first
+    X, names = fit.X, fit.names
+    rows: list[tuple[str, ...]] = []
+    for j, name in enumerate(names[:MOST_INPUTS]):
+        if j in fit.levels:
+            groups = len(np.unique(X[:, j]))
+            rows.append((name, f"{groups} groups", *("\N{EN DASH}",) * 4))
+        else:
+            low, middle, high = np.quantile(X[:, j], [0.0, 0.5, 1.0])
+            different = len(np.unique(X[:, j]))
+            rows.append((name, *(number(value) for value in (low, middle, high, np.std(X[:, j]))), f"{different}"))
+    left = len(names) - len(rows)
+    more = f" {left} more are not listed." if left else ""
+    inducing = "inducing_input" in about.fit and about.y is None
+    said = f"{'Inducing inputs' if inducing else 'Inputs'}: {len(names)}, in the units they were given in.{more}"
+    return Table(said, ("Input", "Smallest", "Median", "Largest", "Standard deviation", "Different values"), rows)
+
+
+def glance(about: Subject) -> Table:
+    """Return what the page is about, in a few rows."""
+    fit = about.fit
+    rows = [
+        ("Cases", f"{about.n}"),
+        ("Inputs", f"{len(about.first.names)}"),
+        ("Target", about.target),
+        ("Method", str(fit.attrs["method"])),
+        ("Hyperparameters", _how_chosen(str(fit.attrs.get("hyper", "none")))),
+    ]
+    inducing = get_group(about.idata, "fit").get("inducing_input")
+    if inducing is not None:
+        rows.append(("Inducing cases", f"{len(inducing)}"))
+    if "log_evidence" in fit and fit["log_evidence"].ndim == 0:
+        rows.append(("Log evidence", f"{float(fit['log_evidence']):.2f} nats"))
+    return Table("At a glance.", ("", "This fit"), rows)
+
+
+def _how_chosen(hyper: str) -> str:
+    return "as they were given" if hyper == "none" else f"hyper={hyper!r}"

@@ -1,0 +1,118 @@
+"""One page about any fit."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from bayesgp_mf.container.groups import Container, get_group, group_names, make_container
+from bayesgp_mf.diagnostics.quality import quality
+from bayesgp_mf.files import whole
+from bayesgp_mf.fitting import predict
+from bayesgp_mf.reports import computation, hyperparameters, model, predictions
+from bayesgp_mf.reports.effects import effects
+from bayesgp_mf.reports.page import render
+from bayesgp_mf.reports.stream import is_stream, stream_page
+from bayesgp_mf.reports.subject import Subject, subject
+
+
+def report(
+    idata: Container,
+    path: str | PathLike[str],
+    *,
+    X_test: ArrayLike | None = None,
+    y_test: ArrayLike | None = None,
+    reference: Container | None = None,
+    kernel: Any = None,
+    likelihood: Any = None,
+    method: Any = None,
+) -> Path:
+    """Write a page about a fit: how good it is, what it says, which cases it does not understand.
+
+    It is one HTML file that loads nothing from elsewhere, so that it can be sent by mail, and printed. What a fit does
+    not have, such as the probabilities of a support-vector machine, is said in its place.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+        What `fit` or `predict` returned, or the same loaded from a file; or what ``to_container`` of a stream returned.
+        It is not changed.
+    path : str or path
+        Where to write. A file that is there is replaced when the new one is whole; folders are made.
+    X_test : (m, d) array_like, optional
+        New inputs, to be predicted. Without it the page has the predictions that `predict` has made, if there are some:
+        use that for new cases with offsets or trials.
+    y_test : (m,) array_like, optional
+        Targets of the new cases, by which the predictions are scored.
+    reference : InferenceData or DataTree, optional
+        Another posterior of the same model at the same cases, such as samples by `pymc.sample_latent`, which the fit is
+        held against by `diagnostics.agreement`.
+    kernel, likelihood, method : optional
+        As for `predict`: those of the fit, if the container does not hold them.
+
+    Returns
+    -------
+    pathlib.Path
+        Where it was written.
+
+    Raises
+    ------
+    ValueError
+        If ``idata`` is no fit, ``X_test`` or ``y_test`` does not fit it, or ``reference`` is of other cases.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import pandas as pd
+    >>> import bayesgp_mf as bgp
+    >>> X = pd.DataFrame({"dose": [0.0, 1.0, 2.0, 3.0], "age": [4.0, 1.0, 2.0, 3.0]})
+    >>> idata = bgp.fit(X, [0, 0, 1, 1], bgp.kernels.Gaussian(1.0, 4.0), draws=10, random_seed=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = bgp.report(idata, Path(folder) / "fit.html")
+    ...     page.read_text()[:15]
+    '<!DOCTYPE html>'
+    """
+    held = {"kernel": kernel, "likelihood": likelihood, "method": method}
+    if is_stream(idata):
+        if X_test is not None or y_test is not None or reference is not None:
+            raise ValueError(
+                "X_test, y_test and reference go with a fit, and this is the container of a stream. Leave them out, "
+                "and score new cases with the stream itself, stream.update."
+            )
+        return _write(Path(path), stream_page(idata))
+    about = subject(idata, held)
+    if X_test is not None:
+        copy = make_container({name: get_group(idata, name) for name in group_names(idata)})
+        about = subject(predict(copy, X_test, draws=False, **held), held)
+    if y_test is not None and not about.has_predictions:
+        raise ValueError("y_test are the targets of new cases, and there are none. Pass X_test, or predict first.")
+    return _write(Path(path), _page(about, X_test, y_test, reference))
+
+
+def _page(about: Subject, X_test: ArrayLike | None, y_test: ArrayLike | None, reference: Container | None) -> str:
+    found = quality(about.idata)
+    sections = [
+        model.model(about),
+        model.data(about),
+        effects(about),
+        predictions.calibration(about),
+        predictions.worst(about),
+    ]
+    if about.has_predictions:
+        sections.append(predictions.new_cases(about, y_test, X_test))
+    sections.append(hyperparameters.hyperparameters(about))
+    sections.append(computation.quality(found))
+    if reference is not None:
+        sections.append(computation.reference(about, reference))
+    sections.append(computation.computed(about))
+    return render("Report of a fit", [found.sentence], model.glance(about), sections)
+
+
+def _write(path: Path, html: str) -> Path:
+    with whole(path) as part:
+        part.write_text(html, encoding="utf-8")
+    return path

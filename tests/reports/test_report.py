@@ -1,0 +1,159 @@
+"""A page about every kind of fit: self-contained, small, with its verdict first, and what it cannot show said."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from html import unescape
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayesgp_mf as bgp
+from bayesgp_mf.container.groups import get_group, group_names
+from bayesgp_mf.diagnostics.worst_cases import worst_cases
+from tests.plots.fits import MAKERS, ONE, SMALL, X1, X2, F, Z, made, streamed
+from tests.reports.page_parser import check_self_contained
+
+LETTERS = np.array(list("abcdef"))[np.argsort(np.argsort(Z)) // 4]
+KINDS = {
+    **{kind: lambda kind=kind: made(kind) for kind in MAKERS},
+    "six classes, softmax": lambda: bgp.fit(X2[["age"]], LETTERS, ONE, bgp.Softmax(), **SMALL),
+    "six classes, probit": lambda: bgp.fit(X2[["age", "weight"]], LETTERS, ONE, bgp.MultinomialProbit(), **SMALL),
+    "six classes, one against the rest": lambda: bgp.fit(X2, LETTERS, ONE, bgp.OneVsRest(bgp.Probit()), **SMALL),
+    "sixty inputs": lambda: bgp.fit(
+        np.random.default_rng(1).standard_normal((24, 60)), Z > 0, bgp.kernels.Gaussian(8.0, 4.0), **SMALL
+    ),
+    "constant": lambda: bgp.fit(X2, Z > 0, bgp.kernels.Bias(1.0), **SMALL),
+    "one case": lambda: bgp.fit([[0.0, 1.0]], [1.5], ONE, bgp.likelihoods.Gaussian(0.1), **SMALL),
+    "stream": lambda: streamed().to_container(draws=5, chains=1, random_seed=1),
+}
+
+
+def page_of(idata, folder, **options):
+    html = bgp.report(idata, folder / "fit.html", **options).read_text(encoding="utf-8")
+    return html, check_self_contained(html)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_fit_has_a_page(kind, tmp_path):
+    idata = KINDS[kind]()
+    html, page = page_of(idata, tmp_path)
+    assert len(html) < 3e6
+    assert page.tags.count("img") >= 1
+    alts = re.findall(r'<img alt="([^"]*)"', html)
+    assert len(alts) == page.tags.count("img")
+    assert all(alts)
+    lead = unescape(re.search(r'<p class="lead">(.*?)</p>', html)[1])
+    assert lead.startswith("unknown" if kind == "stream" else bgp.diagnostics.quality(idata).sentence)
+    assert page.text.index(lead) < page.text.index("Table 1")
+
+
+@pytest.mark.parametrize(("kind", "said"), [("svm", "no predictive density"), ("one case", "this fit has one")])
+def test_what_cannot_be_shown_is_said(kind, said, tmp_path):
+    _, page = page_of(KINDS[kind](), tmp_path)
+    assert re.search(rf"Not shown: [^.]*{said}", page.text)
+
+
+def test_what_can_be_shown_is_shown(tmp_path):
+    for kind in ("binary", "regression", "counts", "groups", "nodes"):
+        _, page = page_of(made(kind), tmp_path)
+        assert "Not shown" not in page.text
+
+
+def test_the_worst_cases_are_listed_with_their_inputs(tmp_path):
+    _, page = page_of(made("weighted"), tmp_path)
+    found = worst_cases(made("weighted"), 3)
+    loo = made("weighted")["fit"]["loo_i"].values
+    np.testing.assert_array_equal(found.log_density, np.sort(loo)[:3])
+    for label, density in zip(found.labels, found.log_density, strict=True):
+        assert f"{label}{bool(Z[int(label)] > 0)}{density:.3f}" in page.text
+    assert set(found.features) == set(X2.columns)
+
+
+def test_the_worst_cases_of_one_against_the_rest_have_their_classes():
+    idata = KINDS["six classes, one against the rest"]()
+    found = worst_cases(idata, 4)
+    assert list(found.targets) == [LETTERS[int(label)] for label in found.labels]
+    np.testing.assert_array_equal(found.log_density, np.sort(idata["fit"]["loo_i"].values)[:4])
+
+
+def test_unused_inputs_are_named(tmp_path):
+    _, page = page_of(made("weighted"), tmp_path)
+    assert re.search(r"1 of 3 inputs do nothing[^:]*: idle\.", page.text)
+
+
+def test_names_of_users_are_escaped(tmp_path):
+    nasty = '<u onclick="x">&\'dose'
+    X = pd.DataFrame({nasty: X1.iloc[:, 0], "<script>": np.arange(24.0)})
+    y = np.where(F > 0, "<i>ill", "well & fine")
+    html, page = page_of(bgp.fit(X, y, ONE, **SMALL), tmp_path)
+    assert nasty in page.text
+    assert "<i>ill" in page.text
+    assert not {"u", "i", "script"} & set(page.tags)
+    assert "<script" not in html
+
+
+def test_new_cases_are_predicted_and_scored(tmp_path):
+    fit = bgp.fit(X2, Z > 0, ONE, **SMALL)
+    before = list(group_names(fit))
+    _, page = page_of(fit, tmp_path, X_test=X2, y_test=Z > 0)
+    assert list(group_names(fit)) == before
+    p = get_group(bgp.predict(bgp.fit(X2, Z > 0, ONE, **SMALL), X2, draws=False), "predictions")["p"].values
+    score = np.mean(np.log(np.where(Z > 0, p, 1.0 - p)))
+    assert f"Mean log score{score:.4f}" in page.text
+    assert "with y_test they would be scored" in page_of(fit, tmp_path, X_test=X2)[1].text
+
+
+def test_new_numbers_are_scored_by_their_density(tmp_path):
+    fit = made("regression")
+    _, page = page_of(fit, tmp_path, X_test=X1, y_test=F)
+    each = bgp.diagnostics.log_predictive_density(fit, X1, F)
+    assert f"Mean log predictive density{np.mean(each):.4f}nats a case" in page.text
+
+
+def test_predictions_that_were_made_are_in_the_page(tmp_path):
+    six = bgp.predict(KINDS["six classes, one against the rest"](), X2, draws=False)
+    _, page = page_of(six, tmp_path, y_test=LETTERS)
+    found = bgp.diagnostics.class_scores(LETTERS, six["predictions"]["p"], six["predictions"]["class"])
+    assert f"Mean log score{found.log_score:.4f}" in page.text
+    svm = bgp.predict(bgp.fit(X1, F > 0, ONE, bgp.Step(), method="svm"), X1)
+    assert "new cases are on the wrong side" in page_of(svm, tmp_path, y_test=F > 0)[1].text
+
+
+def test_a_reference_is_held_against_the_fit(tmp_path):
+    laplace = bgp.fit(X2, Z > 0, ONE, method="laplace", **SMALL)
+    tap = bgp.fit(X2, Z > 0, ONE, **SMALL)
+    _, page = page_of(tap, tmp_path, reference=laplace)
+    assert str(bgp.diagnostics.agreement(tap, laplace)) in page.text
+    _, itself = page_of(tap, tmp_path, reference=tap)
+    assert "Means00" in itself.text
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda path: bgp.report([0.1], path), "expected an ArviZ container, got list"),
+        (lambda path: bgp.report(made("weighted"), path, y_test=[1]), "there are none. Pass X_test"),
+        (lambda path: bgp.report(made("weighted"), path, X_test=[[1.0]]), "X_new"),
+        (lambda path: bgp.report(made("weighted"), path, X_test=X2, y_test=[True]), "y_test|y_new"),
+        (lambda path: bgp.report(made("weighted"), path, reference=made("binary")), "."),
+        (lambda path: bgp.report(KINDS["stream"](), path, X_test=X1), "stream.update"),
+    ],
+)
+def test_bad_arguments_are_refused_and_nothing_is_written(call, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        call(tmp_path / "fit.html")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_same_fit_has_the_same_page(tmp_path):
+    assert page_of(made("groups"), tmp_path)[0] == page_of(made("groups"), tmp_path)[0]
+
+
+def test_nothing_heavy_is_imported_before_it_is_called():
+    code = "import sys, bayesgp_mf as bgp; bgp.report; print('matplotlib.figure' in sys.modules, 'pymc' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["False", "False"]
