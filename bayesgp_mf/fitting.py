@@ -552,8 +552,8 @@ def _check_marginals(marginals: Marginals, solver: Solver, likelihood: Likelihoo
         return control
     if likelihood.targets == "classes":
         raise ValueError(
-            "marginals='tilted' are of one latent value for each case, and Softmax has one for each class. Use "
-            "marginals='gaussian'; the probabilities p of predict have the shape that TAP knows all the same."
+            "marginals='tilted' are of one latent value for each case, and there is one for each class. Use "
+            "marginals='gaussian'."
         )
     if control.gram == "low_rank":  # values changed one by one leave the span of a root of low rank
         raise ValueError("marginals='tilted' needs the dense Gram matrix. Use Control(gram='dense'), or 'auto'.")

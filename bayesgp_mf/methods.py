@@ -64,12 +64,20 @@ def get_method(method: str | Solver, likelihood: Likelihood | None = None) -> So
     return solver
 
 
+def _takes(solver: Solver, likelihood: Likelihood) -> bool:
+    try:
+        (traits_of(solver).check or (lambda _: None))(likelihood)
+    except ValueError:
+        return False
+    return True
+
+
 def _refuse_targets(solver: Solver, likelihood: Likelihood) -> None:
     name = type(likelihood).__name__
     if likelihood.targets == "classes":
         raise ValueError(
             f"method {solver.name!r} has one latent value for each case, and {name} one for each class. "
-            f"Use one of {sorted(MULTICLASS)}."
+            f"Use {' or '.join(repr(n) for n, each in sorted(MULTICLASS.items()) if _takes(each, likelihood))}."
         )
     raise ValueError(f"method {solver.name!r} does not take the {likelihood.targets} targets of {name}.")
 

@@ -19,7 +19,7 @@ from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import check_targets, n_levels
 from bayesgp_mf.types import Array
 
-NAME_ALL = "Correct the labels, drop those cases, or name all classes at the fit: Softmax(classes=...)."
+NAME_ALL = "Correct the labels, drop those cases, or name all classes at the fit: classes=... of the likelihood."
 
 
 def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood, positive: Any = None) -> tuple[Array, tuple[str, ...]]:
@@ -260,7 +260,7 @@ def _check_some_classes(classes: Sequence[Any], likelihood: str) -> None:
     if len(classes) < 2:
         raise ValueError(
             f"y must hold two or more classes, got only {[str(c) for c in classes]}. There is nothing to tell apart; "
-            "if others may come, name them: Softmax(classes=...)."
+            "if others may come, name them: classes=... of a likelihood such as MultinomialProbit."
         )
     if len(classes) > 10 and _are_real(classes):
         raise ValueError(

@@ -40,6 +40,8 @@ from bayesgp_mf.types import Array, Derivs
 
 SWEEPS = 200
 """Over the factors of a case; all but a few need some ten."""
+AFRESH = 4
+"""Sweeps after which means and covariances are computed anew: changes one by one gather rounding."""
 TOLERANCE = 1e-11
 """Largest change of a factor's site by a sweep, in units of what is known of its variable without the label."""
 _ROUGH = 1e-6  # of log Z alone, which is stationary in the sites: their error counts squared
@@ -226,7 +228,10 @@ def _of_two(mean: Array, covariance: Array, noise_variance: float) -> Moments:
     for a in range(2):
         own = -h[:, a] / sd[:, a] * slope[:, a] - spread[:, 0, 1] / spread[:, a, a] * both
         curvature[:, a, a] = own - slope[:, a] ** 2
-    site = -np.linalg.solve(np.eye(2) + curvature @ covariance, curvature)
+    try:
+        site = -np.linalg.solve(np.eye(2) + curvature @ covariance, curvature)
+    except np.linalg.LinAlgError as error:
+        raise NotPositiveDefiniteError("a label says all that is known of its case, but for rounding") from error
     return Moments(value, slope, curvature, _star_of_two(np.asarray(site)))
 
 
@@ -277,14 +282,19 @@ def _propagated(mean: Array, covariance: Array, noise_variance: float, tolerance
     """
     precision, shift = np.zeros_like(mean), np.zeros_like(mean)
     open_, (m, c) = np.arange(mean.shape[0]), (mean, covariance)
-    for _ in range(SWEEPS):
+    now, left = mean.copy(), covariance.copy()
+    for sweep in range(1, SWEEPS + 1):
         tau, b = precision[open_], shift[open_]
-        moved = _sweep(tau, b, *_posterior(tau, b, m, c), np.diagonal(c, axis1=1, axis2=2), noise_variance)
+        moved = _sweep(tau, b, now, left, np.diagonal(c, axis1=1, axis2=2), noise_variance)
         precision[open_], shift[open_] = tau, b
         going = moved > tolerance
         if not np.any(going):
             break
         open_, m, c = open_[going], m[going], c[going]
+        if sweep % AFRESH == 0:
+            now, left = _posterior(tau[going], b[going], m, c)
+        else:
+            now, left = now[going], left[going]
     else:
         raise NotPositiveDefiniteError("the factors of a label of several classes have no fixed point that was found")
     centre, spread = _posterior(precision, shift, mean, covariance)
@@ -320,7 +330,7 @@ def _posterior(precision: Array, shift: Array, mean: Array, covariance: Array) -
 
 
 def _sweep(precision: Array, shift: Array, mean: Array, spread: Array, prior: Array, noise_variance: float) -> Array:
-    """Put each site right in turn, in place, and return the largest change of any ``(n,)``."""
+    """Put each site right in turn, in place with mean and covariance; return the largest change of any ``(n,)``."""
     moved = np.zeros(mean.shape[0])
     for j in range(mean.shape[1]):
         column, variance = spread[:, :, j], spread[:, j, j]

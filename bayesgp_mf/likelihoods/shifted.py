@@ -70,7 +70,7 @@ class Shifted:
             )
         if self.targets == "classes":
             raise UndefinedQuantityError(
-                "an offset goes with one latent value for each case, and Softmax has one for each class. Leave it out."
+                "an offset goes with one latent value for each case, and there is one for each class. Leave it out."
             )
 
     @property

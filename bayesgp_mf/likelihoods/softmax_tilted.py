@@ -128,7 +128,7 @@ def check_number_of_classes(n_classes: int) -> None:
     if n_classes > MOST_CLASSES:
         raise ValueError(
             f"TAP integrates over C - 1 latent values of each case, which takes too long beyond {MOST_CLASSES} "
-            f"classes under a softmax, and there are {n_classes}. Use bgp.MultinomialProbit(), for any number of them, or "
+            f"classes under a softmax, and there are {n_classes}. Use bgp.MultinomialProbit(), for any number, or "
             "method='laplace'."
         )
 

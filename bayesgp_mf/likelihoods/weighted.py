@@ -83,7 +83,7 @@ class Weighted:
     def __post_init__(self) -> None:
         if self.likelihood.targets == "classes":
             raise UndefinedQuantityError(
-                "weights go with one latent value for each case, and Softmax has one for each class. Leave them out, "
+                "weights go with one latent value for each case, and there is one for each class. Leave them out, "
                 "or tell one class from the rest: y == label."
             )
         largest = float(np.max(self.weights, initial=0.0))

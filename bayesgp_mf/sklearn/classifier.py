@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
@@ -146,7 +147,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         check_classification_targets(y)
         some, weights = self._begin(X, sample_weight)
         X, y = rows(X, some), y[some]
-        self.classes_ = np.unique(y)
+        self.classes_ = _all_classes(y, getattr(self.likelihood, "classes", None))
         if self.classes_.size < 2:
             raise ValueError(
                 f"y must hold two or more classes, got one class, {self.classes_.tolist()}, among the cases whose "
@@ -154,7 +155,8 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
             )
         likelihood = self._likelihood()
         one_each = is_of_each_class(likelihood)
-        options = {"positive": self.classes_[1]} if self.classes_.size == 2 and not one_each else {}
+        binary = not one_each and likelihood.targets == "binary"
+        options = {"positive": self.classes_[1]} if self.classes_.size == 2 and binary else {}
         found = self._solved(X, y, likelihood, weights, **options)
         self._keep(each_class(found) if one_each else found)
         return self
@@ -246,10 +248,32 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
             raise ValueError(
                 f"GPClassifier is for labels, and {given!r} has counts, levels or measurements. Use GPRegressor."
             )
-        if joint or targets == "classes" or is_of_each_class(given):
+        if targets == "classes" or is_of_each_class(given):
+            return _in_order(given, self.classes_)
+        if joint:
             return given
         return OneVsRest(Probit() if given is None else given)
 
     def _together(self, each: tuple[Streamed, ...]) -> EachClass:
         posteriors: tuple[Any, ...] = tuple(one.posterior for one in each)
         return EachClass(OneVsRestPosterior(tuple(str(label) for label in self.classes_), posteriors), each)
+
+
+def _all_classes(y: NDArray[Any], named: Sequence[Any] | None) -> NDArray[Any]:
+    """Return the labels that occur and those that a likelihood names besides, sorted, as scikit-learn has them."""
+    found = np.unique(y)
+    known = {str(label) for label in found}
+    more = [label for label in named or () if str(label) not in known]
+    return np.unique(np.array([*found.tolist(), *more])) if more else found
+
+
+def _in_order(likelihood: Any, classes: NDArray[Any]) -> Any:
+    """Return a likelihood of several classes that names them in the order of ``classes_``, if it names any."""
+    if getattr(likelihood, "classes", None) is None:
+        return likelihood
+    ordered = replace(likelihood, classes=tuple(classes.tolist()))
+    each = getattr(likelihood, "likelihood", None)
+    if isinstance(each, tuple):  # one for each class
+        place = {str(label): c for c, label in enumerate(likelihood.classes)}
+        ordered = replace(ordered, likelihood=tuple(each[place[str(label)]] for label in classes))
+    return ordered

@@ -1,0 +1,43 @@
+"""Which classes an estimator knows, and in which order, whatever its likelihood names."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import log_loss
+
+import bayesgp_mf as bgp
+from bayesgp_mf.sklearn import GPClassifier
+
+X = np.array([[-3.0], [-2.9], [0.0], [0.1], [3.0], [3.1]])
+Y = np.array(list("aabbcc"))
+KERNEL = bgp.kernels.Gaussian(1.0, 9.0)
+JOINT = [bgp.MultinomialProbit, bgp.Softmax]
+
+
+@pytest.mark.parametrize("likelihood", [*JOINT, lambda classes: bgp.OneVsRest(classes=classes)])
+def test_columns_go_with_the_sorted_classes_in_whatever_order_they_are_named(likelihood):
+    model = GPClassifier(KERNEL, likelihood(classes=("c", "b", "a")), hyper=None).fit(X, Y)
+    plain = GPClassifier(KERNEL, likelihood(classes=None), hyper=None).fit(X, Y)
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    assert model.score(X, Y) == 1.0
+    np.testing.assert_allclose(model.predict_proba(X), plain.predict_proba(X), atol=1e-7)
+
+
+@pytest.mark.parametrize("likelihood", JOINT)
+def test_a_class_without_a_case_has_a_column(likelihood):
+    model = GPClassifier(KERNEL, likelihood(classes=("Z", "a", "b", "c")), hyper=None).fit(X, Y)
+    proba = model.predict_proba(X)
+    assert model.classes_.tolist() == ["Z", "a", "b", "c"]
+    assert proba.shape == (6, 4)
+    assert model.predict(X).tolist() == Y.tolist()
+    assert log_loss(Y, proba, labels=model.classes_) < 0.7
+
+
+@pytest.mark.parametrize("likelihood", JOINT)
+def test_two_classes_may_have_a_function_each(likelihood):
+    joint = GPClassifier(KERNEL, likelihood(), hyper=None).fit(X[:4], Y[:4])
+    assert joint.predict_proba(X).shape == (6, 2)
+    assert joint.score(X[:4], Y[:4]) == 1.0
+    some = GPClassifier(KERNEL, likelihood(classes=("a", "b", "c")), hyper=None).fit(X[:4], Y[:4])
+    assert some.predict_proba(X).shape == (6, 3)
