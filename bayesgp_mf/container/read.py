@@ -77,7 +77,7 @@ def check_joint(fit: xr.Dataset, what: str) -> None:
         raise UndefinedQuantityError(
             f"one-vs-rest has a classifier for each class and no joint model, and {what} "
             f"would be that of one. Ask one of them, bgp.classifier(idata, {first!r}), or fit with "
-            "likelihood=bgp.Softmax()."
+            "likelihood=bgp.MultinomialProbit()."
         )
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.container.groups import Container, get_group, group_names
 from bayesgp_mf.container.layout import is_parameter
-from bayesgp_mf.container.read import fit_group, has_random_kernels
+from bayesgp_mf.container.read import check_joint, fit_group, has_random_kernels
 from bayesgp_mf.diagnostics.settings import weighted_quantiles
 from bayesgp_mf.types import Array
 
@@ -62,6 +62,8 @@ def hyperparameters(idata: Container) -> Hyperparameters:
     ------
     ValueError
         If ``idata`` is not ours, or has no parameters.
+    UndefinedQuantityError
+        If it has a classifier for each class, with parameters of its own: ask `classifier`.
 
     Examples
     --------
@@ -75,6 +77,7 @@ def hyperparameters(idata: Container) -> Hyperparameters:
     (('lengthscale', 'variance'), array([ 1., nan]))
     """
     fit = fit_group(idata)
+    check_joint(fit, "a picture of hyperparameters")
     random = has_random_kernels(fit) and "posterior" in group_names(idata)
     source = get_group(idata, "posterior") if random else fit
     dims = ("chain", "draw") if random else ("node",) if "node_weight" in fit else ()

@@ -51,22 +51,7 @@ AnyLikelihood: TypeAlias = (
 )
 """What users give: each is a `Likelihood`, but pyright takes no class variable for a property of a protocol."""
 
-_BY_NAME: dict[str, Callable[..., Likelihood]] = {
-    likelihood.__name__: likelihood
-    for likelihood in (
-        Probit,
-        Gaussian,
-        Logit,
-        Softmax,
-        MultinomialProbit,
-        Poisson,
-        NegativeBinomial,
-        Binomial,
-        StudentT,
-        Ordinal,
-    )
-} | {"Quadrature": Quadrature.from_dict}
-_TYPES = {
+_OWN: tuple[Callable[..., Likelihood], ...] = (
     Probit,
     Gaussian,
     Logit,
@@ -77,8 +62,9 @@ _TYPES = {
     Binomial,
     StudentT,
     Ordinal,
-    Quadrature,
-}
+)
+_BY_NAME = {likelihood.__name__: likelihood for likelihood in _OWN} | {"Quadrature": Quadrature.from_dict}
+_TYPES = {*_OWN, Quadrature}
 
 
 def is_built_in(likelihood: Likelihood) -> bool:
