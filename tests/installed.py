@@ -1,6 +1,6 @@
 """Check a built wheel as its users have it: installed in an empty environment, outside the checkout.
 
-It is imported, loads its data, prints what the README says, and draws the figures of the examples that need no extra.
+It is imported, loads its data, prints what the README says, draws every plot and four reports, and runs the examples that need no extra.
 
 ``make dist`` runs it: ``python tests/installed.py dist/bayesgp_mf-0.2.0-py3-none-any.whl``.
 """
@@ -29,6 +29,39 @@ for name in ("pima", "sonar", "crabs", "forensic_glass"):
 """
 
 
+FIGURES = """
+import sys
+import warnings
+import numpy as np
+import bayesgp_mf as bgp
+
+warnings.simplefilter("ignore")
+rng = np.random.default_rng(1)
+X = rng.standard_normal((40, 2))
+kernel, quick = bgp.kernels.Gaussian(1.0, 3.0), dict(draws=20, random_seed=1, progress=False)
+two = bgp.fit(X, np.where(X[:, 0] > 0, "yes", "no"), kernel, hyper="evidence", **quick)
+laplace = bgp.fit(X, np.where(X[:, 0] > 0, "yes", "no"), kernel, method="laplace", **quick)
+three = bgp.fit(X, np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])], kernel, bgp.MultinomialProbit(), **quick)
+line = bgp.fit(X[:, :1], np.sin(X[:, 0]), kernel, bgp.likelihoods.Gaussian(0.1), **quick)
+counts = bgp.fit(X, rng.poisson(3.0, 40), kernel, bgp.Poisson(), **quick)
+stream = bgp.streams.Stream(kernel, bgp.Probit(), budget=10)
+for part in range(4):
+    rows = slice(10 * part, 10 * part + 10)
+    stream = stream.update(X[rows], np.where(X[rows, 0] > 0, 1, -1))
+fits = {
+    "plot_latent": line, "plot_surface": three, "plot_partial_dependence": two, "plot_relevance": two,
+    "plot_hyperparameters": two, "plot_search": two, "plot_calibration": two, "plot_roc": two, "plot_loo": two,
+    "plot_confusion": three, "plot_counts": counts, "plot_stream": stream,
+}
+for name in bgp.plots.__all__:
+    if name == "plot_agreement":
+        bgp.plots.plot_agreement(two, laplace)
+    elif name != "alt_text":
+        getattr(bgp.plots, name)(fits.pop(name))
+assert not fits, fits
+for name, idata in (("two", two), ("three", three), ("line", line), ("counts", counts)):
+    bgp.report(idata, f"{name}.html")
+"""
 EXAMPLES = ("01_one_input", "02_probability_map", "03_which_inputs", "05_averaging", "08_robust", "11_stream")
 
 
@@ -55,9 +88,12 @@ def main(wheel: Path) -> None:
         said = run("-c", example)
         if said.strip() != expected.strip():
             raise SystemExit(f"expected that the README's example prints\n{expected}\ngot\n{said}")
+        run("-c", FIGURES)
         for name in EXAMPLES:
             run("-W", "ignore", str(ROOT / "docs" / "gallery" / f"{name}.py"))
-    print(f"{wheel.name}: installs, imports, runs the README's example and {len(EXAMPLES)} of the gallery")
+    print(
+        f"{wheel.name}: installs, imports, runs the README's example, every plot, four reports, {len(EXAMPLES)} of the gallery"
+    )
 
 
 if __name__ == "__main__":
