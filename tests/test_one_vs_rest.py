@@ -546,7 +546,7 @@ def test_the_old_way_says_what_is_the_new_one():
 
 def test_hyperparameters_are_drawn_of_one_classifier():
     idata = bgp.fit(X, Y, KERNEL, bgp.OneVsRest(), draws=2, random_seed=1, progress=False)
-    with pytest.raises(bgp.UndefinedQuantityError, match="a classifier for each class.*bgp.classifier"):
+    with pytest.raises(bgp.UndefinedQuantityError, match=r"a classifier for each class.*bgp\.classifier"):
         bgp.plots.plot_hyperparameters(idata)
     one = bgp.classifier(idata, str(np.unique(Y)[0]))
     assert len(bgp.plots.plot_hyperparameters(one).get_yticklabels()) == 2
