@@ -58,6 +58,7 @@ _BETTER = (
     "marginals='tilted' for draws with exact tails of each case, diagnostics.importance if its k-hat allows, "
     "method='exact' for some hundred labels under Probit or Step, or NUTS by bgp.pymc"
 )
+_BETTER_OF_CLASSES = "diagnostics.importance if its k-hat allows, or NUTS by bgp.pymc.latent_model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,8 @@ class Quality:
         Of the draws weighed by the exact posterior; None where it was not computed.
     labels : bool
         Whether targets are labels, whose probabilities can be corrected.
+    joint_classes : bool
+        Whether each case has a latent value for each of several classes.
     """
 
     method: str
@@ -111,6 +114,7 @@ class Quality:
     pareto_k: float | None = None
     in_parts: bool = False
     labels: bool = True
+    joint_classes: bool = False
 
     @property
     def left_out(self) -> float | None:
@@ -152,6 +156,10 @@ class Quality:
     def _limited_by_equations(self) -> bool:
         return (self.mean_error or 0.0) > LARGEST_MEAN_ERROR or (self.rounding or 0.0) > LARGEST_ROUNDING
 
+    @property
+    def _better(self) -> str:
+        return _BETTER_OF_CLASSES if self.joint_classes else _BETTER
+
     def _said(self) -> str:
         verdict = self.verdict
         if verdict == "unsolved":
@@ -169,7 +177,7 @@ class Quality:
                 "cases of it that are here, at these hyperparameters: fit(X, y, posterior(idata).kernel, inducing=...)."
             )
         if verdict == "unknown":
-            return f"{self._why_unknown()}. To know, {self._how_to_know()}use {_BETTER}."
+            return f"{self._why_unknown()}. To know, {self._how_to_know()}use {self._better}."
         assert self.left_out is not None
         assert self.remaining is not None
         assert self.correction is not None
@@ -189,7 +197,11 @@ class Quality:
             else ""
         )
         corrected = "corrected=True for probabilities, " if self.labels and self.probability_shift is not None else ""
-        return known + approximate + ("" if verdict == "good" else f" Where that is not enough: {corrected}{_BETTER}.")
+        return (
+            known
+            + approximate
+            + ("" if verdict == "good" else f" Where that is not enough: {corrected}{self._better}.")
+        )
 
     def _why_unknown(self) -> str:
         if self.averaged:
@@ -325,6 +337,7 @@ def quality_of_fit(fit: xr.Dataset, n: int, in_parts: bool = False) -> Quality:
         averaged=averaged,
         in_parts=in_parts,
         labels=bool(json.loads(fit.attrs["class_names"])),
+        joint_classes="class" in fit.dims,
     )
 
 

@@ -340,3 +340,10 @@ def test_very_many_new_cases_are_drawn_in_blocks():
     assert f.shape == (5002, 3)
     np.testing.assert_allclose(f[[0, 2501]], f[[2500, 5001]], atol=1e-5)
     assert np.all(np.abs(f[0] - f[2501]) > 1e-3)
+
+
+def test_the_verdict_advises_what_takes_several_classes():
+    advice = bgp.diagnostics.quality(fit()).sentence
+    assert "latent_model" in advice
+    assert "exact" not in advice
+    assert "tilted" not in advice
