@@ -51,8 +51,9 @@ from bayesgp_mf.solvers.driver import fixed_point, require_solved
 from bayesgp_mf.solvers.refinement import in_deviations
 from bayesgp_mf.types import Array
 
-MEAN_STEPS = 2
-"""Of the means between two factorisations. With none, whole steps of all cases at once may overshoot for ever."""
+MEAN_STEPS, MEAN_GAIN = 6, 0.1
+"""Of the means between two factorisations, at most, until they lack that part of what they lacked. With none, whole
+steps of all cases at once may overshoot for ever; of 12 000 cases of ten classes they did so with two, too."""
 ROUGH = 1e-3
 """Tolerance of the first steps, which have the fewest nodes."""
 NEAR = 0.03
@@ -310,6 +311,7 @@ def _iterate(problem: Problem, first: State, control: Control, points: int | Non
         found = _sites_at(problem, mean, covariance, points)
         sd = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
         lack = np.linalg.norm(sd * (found.gradient - alpha))
+        enough = MEAN_GAIN * lack
         for _ in range(MEAN_STEPS):
             # towards alpha = grad log Z by sites of the old precision with the new mean and slope: factors and cavity
             # covariances stay, and nothing costs more than a product of K with C columns
@@ -320,6 +322,8 @@ def _iterate(problem: Problem, first: State, control: Control, points: int | Non
             if not left < lack:
                 break
             mean, found, lack = further, nearer, left
+            if lack <= enough:
+                break
         return pack(State(found.weight, _shift(found.weight, mean, covariance, found)))
 
     x, info = fixed_point(update, pack(first), control, stages=WAYS, patience=PATIENCE)

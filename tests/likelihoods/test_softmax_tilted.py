@@ -194,6 +194,8 @@ def test_the_grid_is_around_the_mode(s):
 
 
 def test_many_classes_are_refused():
-    with pytest.raises(ValueError, match=r"beyond 10 classes, and there are 11.*laplace.*OneVsRest"):
+    with pytest.raises(
+        ValueError, match=r"beyond 10 classes under a softmax, and there are 11.*MultinomialProbit.*laplace"
+    ):
         check_number_of_classes(11)
     check_number_of_classes(10)

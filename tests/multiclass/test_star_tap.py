@@ -127,7 +127,9 @@ def test_a_single_case_has_the_evidence_of_a_guess(n_classes, tolerance, varianc
 
 def test_many_classes_are_refused_before_memory_runs_out():
     likelihood = bgp.Softmax(tuple(range(30)))
-    with pytest.raises(ValueError, match=r"beyond 10 classes, and there are 30.*laplace.*OneVsRest"):
+    with pytest.raises(
+        ValueError, match=r"beyond 10 classes under a softmax, and there are 30.*MultinomialProbit.*laplace"
+    ):
         bgp.solve(2.0 * np.eye(30), np.arange(30.0), likelihood)
     kernel, X = bgp.kernels.Gaussian(), np.arange(30.0)[:, None]
     for options in ({"hyper": "evidence"}, {"method": "laplace", "hyper": "evidence", "evidence_of": "tap"}):
