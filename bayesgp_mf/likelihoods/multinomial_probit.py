@@ -64,7 +64,7 @@ class MultinomialProbit:
     >>> from bayesgp_mf.likelihoods import MultinomialProbit
     >>> mean, covariance = np.array([[1.0, 0.0, 0.0]]), 4.0 * np.eye(3)[None]
     >>> MultinomialProbit().predict_proba(mean, covariance).round(3)
-    array([[0.469, 0.266, 0.266]])
+    array([[0.466, 0.267, 0.267]])
     """
 
     classes: tuple[Any, ...] | None = None

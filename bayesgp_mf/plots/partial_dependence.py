@@ -99,6 +99,9 @@ def plot_partial_dependence(
         name_groups(one, each)
     if len(axes) == 1:
         legend_above(axes[0])
+    elif ax is None:  # above all panels of a figure of our own
+        handles, names = axes[0].get_legend_handles_labels()
+        axes[0].figure.legend(handles, names, loc="outside upper left", ncols=4, frameon=False, fontsize=7)
     else:
         axes[0].legend(loc="best", frameon=False, fontsize=7)
     return axes
