@@ -31,7 +31,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from bayesgp_mf.errors import NotPositiveDefiniteError, Status
+from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, ClassLeaveOneOut, Control, Evidence, Info, Solution
 from bayesgp_mf.inference.solver import GramGradient, Traits
@@ -56,8 +56,6 @@ MEAN_STEPS, MEAN_GAIN = 6, 0.1
 steps of all cases at once may overshoot for ever; of 12 000 cases of ten classes they did so with two, too."""
 ROUGH = 1e-3
 """Tolerance of the first steps, which have the fewest nodes."""
-NEAR = 0.03
-"""Tolerance on a part of the inducing cases, whose solution is no nearer than that to that on all."""
 WAYS = ((True, 1.0), (True, 0.5), (False, 0.5), (True, 0.25))
 """Whole steps first, whose solution takes half as many as with half steps where there are many cases to a latent value;
 of all cases at once they may overshoot for ever. Below a quarter no length has led further."""
@@ -118,8 +116,7 @@ class StarTap:
         check_variances(problem)
         iterate = partial(_iterate, problem)
         if start is None:
-            first = self._on_coarser(problem, control, points) or self._first(problem)
-            state, info = rough_then_fine(iterate, first, control, points)
+            state, info = rough_then_fine(iterate, self._first(problem), control, points)
         else:
             start.check_start(problem.n, problem.n_classes)
             state, info = iterate(_sites_of(problem, start), control, points)
@@ -163,20 +160,6 @@ class StarTap:
         mean, covariance = np.zeros_like(prior), prior[:, :, None] * np.eye(problem.n_classes)
         found = _sites_at(problem, mean, covariance, FEWEST)
         return State(found.weight, _shift(found.weight, mean, covariance, found))
-
-    def _on_coarser(self, problem: Problem, control: Control, points: int | None) -> State | None:
-        """Return sites near the solution, by steps on a part of the inducing cases; None where there are no such."""
-        # of a root of low rank no column is left out, and of a dense matrix a part saves one step in twelve
-        fewer = None if problem.matrix.rank is None else problem.matrix.coarser(lambda: 0.0, 1.0, started=False)
-        if fewer is None:
-            return None
-        rough = replace(control, tolerance=max(NEAR, control.tolerance), progress=False)
-        nearby = Problem(fewer, problem.t, problem.likelihood)
-        try:
-            state, info = rough_then_fine(partial(_iterate, nearby), self._first(nearby), rough, points)
-        except NotPositiveDefiniteError:
-            return None
-        return state if info.status is Status.CONVERGED else None
 
     def _finish(self, problem: Problem, state: State, info: Info, points: int | None) -> Solution:
         alpha, correction, (mean, covariance, sigma, log_det_own) = _posterior(problem, state)

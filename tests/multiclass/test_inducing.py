@@ -251,18 +251,3 @@ def test_a_kernel_for_each_class_is_refused():
         bgp.fit(X, y, kernel, bgp.Softmax(), inducing=8, **FEW)
     with pytest.raises(LowRankError, match="each class has a kernel of its own"):
         bgp.fit(X, y, kernel, bgp.Softmax(), control=bgp.Control(gram="low_rank"), **FEW)
-
-
-def test_a_start_on_a_part_of_the_inducing_cases_changes_no_answer():
-    likelihood = bgp.MultinomialProbit(tuple("abc"))
-    some = RNG.uniform(-1, 1, (300, 2))
-    angle = 2.0 * np.pi * np.arange(3) / 3.0
-    t = np.argmax(some @ np.array([np.cos(angle), np.sin(angle)]) + RNG.standard_normal((300, 3)), axis=1)
-    problem = assemble_inducing(KERNEL, some, t.astype(np.float64), likelihood, inducing=some[:120])
-    assert problem.matrix.coarser(lambda: 0.0, 1.0, started=False).rank == 30
-    solver = get_method("tap", likelihood)
-    found = solver.solve(problem, TIGHT)
-    dense = solver.solve(bgp.Problem(problem.matrix.dense(), problem.t, likelihood), TIGHT)
-    assert abs(found.evidence.value - dense.evidence.value) < 1e-8
-    same(found.alpha, dense.alpha)
-    assert found.info.n_iterations < dense.info.n_iterations
