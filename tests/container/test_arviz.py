@@ -43,7 +43,7 @@ def figures():
 @pytest.fixture(scope="module")
 def fits():
     nodes = {"hyper": "integrate", "priors": {"lengthscale": ON_LENGTHSCALE}, "fixed": ("variance",)}
-    average = {"hyper": hyper.Surrogate(nodes=40), "priors": {"lengthscale": ON_LENGTHSCALE}}
+    average = {"hyper": hyper.Surrogate(nodes=200), "priors": {"lengthscale": ON_LENGTHSCALE}}
     chains = {
         "hyper": hyper.HybridMonteCarlo(iterations=60, leapfrog_steps=2, chains=2, step_size=0.1),
         "priors": {"noise_variance": hyper.LogNormal(-3.0, 1.0), **OF_PYMC},
