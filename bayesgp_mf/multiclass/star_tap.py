@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -96,7 +96,7 @@ class StarTap:
 
     @property
     def traits(self) -> Traits:
-        """It knows more of the observed cases than its Gaussian posterior says; its integrals are for few classes."""
+        """Under a softmax it knows more of the observed cases than its Gaussian posterior says."""
         return Traits(
             matrices=FORMS,
             targets=frozenset({"classes"}),
@@ -108,8 +108,8 @@ class StarTap:
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
         """Solve the equations of a problem, from the prior or from a solution of this method or Laplace's.
 
-        The Gram matrix is ``(n, n)`` or ``(C, n, n)``, targets are codes of at most ten classes. There is a
-        NotPositiveDefiniteError if a case has no prior variance.
+        The Gram matrix is ``(n, n)``, a root, or ``(C, n, n)``; targets are codes of classes, under a softmax of at
+        most ten. There is a NotPositiveDefiniteError if a case has no prior variance.
         """
         control.check_scheme(self.name)
         points = self._points(problem)
@@ -126,7 +126,8 @@ class StarTap:
     def gram_gradient(self, problem: Problem, solution: Solution) -> GramGradient:
         """Return (alpha_c alpha_c' - R_cc)/2, summed over the classes where they share a kernel.
 
-        It is the derivative of the log evidence as far as sites of this form can match covariances.
+        It is the derivative of the log evidence where sites match covariances: under a multinomial probit, and a
+        softmax of two or three classes. Under a softmax of more it is as far as sites of this form can.
         """
         return class_gram(problem).gradient(_sites(solution), 0.5 * solution.alpha, solution.alpha)
 
@@ -212,7 +213,7 @@ def check_variances(problem: Problem) -> None:
 def star_of(problem: Problem) -> StarLikelihood:
     """Return the likelihood of a problem, or raise a ValueError if it makes no sites of star form."""
     _check_likelihood(problem.likelihood)
-    return problem.likelihood  # type: ignore[return-value]
+    return cast("StarLikelihood", problem.likelihood)
 
 
 def _check_likelihood(likelihood: Likelihood) -> None:
@@ -233,7 +234,13 @@ def _shift(weight: Array, mean: Array, covariance: Array, found: StarSites) -> A
 
 
 def _sites_at(problem: Problem, mean: Array, covariance: Array, points: int | None) -> StarSites:
-    return star_of(problem).star_sites(problem.t, mean, covariance, points)
+    """Return the sites at cavities, of a likelihood that was checked when the number of its nodes was asked for."""
+    return cast("StarLikelihood", problem.likelihood).star_sites(problem.t, mean, covariance, points)
+
+
+def _cavity_mean(problem: Problem, covariance: Array, alpha: Array) -> Array:
+    """Return K alpha - V alpha ``(n, C)``."""
+    return np.asarray(class_gram(problem).times(alpha) - np.einsum("icd,id->ic", covariance, alpha))
 
 
 class _Cavities(NamedTuple):
@@ -257,7 +264,7 @@ def _posterior(problem: Problem, state: State) -> tuple[Array, StarCorrection, _
 def _cavities(problem: Problem, correction: StarCorrection, alpha: Array) -> _Cavities:
     own = own_sites(problem, correction)
     covariance = without_own_site(*own)
-    mean = class_gram(problem).times(alpha) - np.einsum("icd,id->ic", covariance, alpha)
+    mean = _cavity_mean(problem, covariance, alpha)
     return _Cavities(mean, covariance, own.sigma, -float(np.sum(np.linalg.slogdet(own.remaining)[1])))
 
 
@@ -299,7 +306,7 @@ def _iterate(problem: Problem, first: State, control: Control, points: int | Non
             # towards alpha = grad log Z by sites of the old precision with the new mean and slope: factors and cavity
             # covariances stay, and nothing costs more than a product of K with C columns
             alpha = correction.weights(_shift(state.weight, mean, covariance, found))
-            further = class_gram(problem).times(alpha) - np.einsum("icd,id->ic", covariance, alpha)
+            further = _cavity_mean(problem, covariance, alpha)
             nearer = _sites_at(problem, further, covariance, points)
             left = np.linalg.norm(sd * (nearer.gradient - alpha))
             if not left < lack:

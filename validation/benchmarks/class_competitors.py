@@ -109,7 +109,9 @@ class Reached(NamedTuple):
         return sum(part.errors for part in self.parts) / cases
 
 
-def ours(split: Split, likelihood: AnyLikelihood, method: str, **options: Any) -> Callable[[Array], Array]:
+def ours(
+    split: Split, likelihood: AnyLikelihood | bgp.OneVsRest, method: str, **options: Any
+) -> Callable[[Array], Array]:
     """Fit by the user's door, with a single draw."""
     given = {"hyper": bgp.hyper.Evidence(starts=1), **options}
     with warnings.catch_warnings():  # a table whose classes separate
@@ -121,25 +123,6 @@ def ours(split: Split, likelihood: AnyLikelihood, method: str, **options: Any) -
             likelihood,
             method=method,
             **given,
-            draws=1,
-            chains=1,
-            random_seed=SEED,
-            progress=False,
-        )
-    return lambda X: np.asarray(bgp.posterior(idata).predict_proba(X))
-
-
-def one_vs_rest(split: Split) -> Callable[[Array], Array]:
-    """Fit a binary classifier for each class."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", bgp.BoundWarning)
-        search = bgp.hyper.Evidence(starts=1)
-        idata = bgp.fit(
-            split.X,
-            split.codes,
-            split.start,
-            bgp.OneVsRest(bgp.Logit()),
-            hyper=search,
             draws=1,
             chains=1,
             random_seed=SEED,
@@ -201,7 +184,7 @@ COMPETITORS = {
     PROBIT: ClassCompetitor(partial(ours, likelihood=bgp.MultinomialProbit(), method="tap"), _FITTING),
     "softmax, tap": ClassCompetitor(partial(ours, likelihood=bgp.Softmax(), method="tap"), _FITTING, 4),
     LAPLACE: ClassCompetitor(partial(ours, likelihood=bgp.Softmax(), method="laplace"), _FITTING),
-    REST: ClassCompetitor(one_vs_rest, "bayesgp_mf.one_vs_rest"),
+    REST: ClassCompetitor(partial(ours, likelihood=bgp.OneVsRest(bgp.Logit()), method="tap"), "bayesgp_mf.one_vs_rest"),
     LOGISTIC: ClassCompetitor(logistic, "sklearn.linear_model", peer=SKLEARN),
     "scikit-learn's GP": ClassCompetitor(sklearn_gpc, "sklearn.gaussian_process", peer=SKLEARN),
 }
