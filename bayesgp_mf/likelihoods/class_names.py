@@ -1,9 +1,10 @@
-"""The classes of a likelihood of several, as users name them."""
+"""The classes of a likelihood of several, as users name them, and the part of it that holds them."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Set
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -26,3 +27,29 @@ def checked_classes(classes: Any) -> tuple[Any, ...]:
 def described_classes(classes: tuple[Any, ...] | None) -> dict[str, Any]:
     """Return the names of the classes as a file holds them, where they are known."""
     return {} if classes is None else {"classes": [str(label) for label in classes]}
+
+
+@dataclass(frozen=True, slots=True)
+class NamedClasses:
+    """What a likelihood with a latent value for each class knows of its classes.
+
+    Attributes
+    ----------
+    classes : tuple or None
+        All classes there are, in order; None where the labels decide.
+    """
+
+    classes: tuple[Any, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.classes is not None:
+            object.__setattr__(self, "classes", checked_classes(self.classes))
+
+    @property
+    def n_classes(self) -> int | None:
+        """Number of classes C, or None where the labels decide."""
+        return None if self.classes is None else len(self.classes)
+
+    def with_classes(self, classes: tuple[str, ...]) -> Self:
+        """Return the likelihood with its classes named."""
+        return replace(self, classes=classes)

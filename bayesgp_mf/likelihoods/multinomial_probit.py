@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from bayesgp_mf.likelihoods import probit_tilted
 from bayesgp_mf.likelihoods.base import check_variance
-from bayesgp_mf.likelihoods.class_names import checked_classes, described_classes
+from bayesgp_mf.likelihoods.class_names import NamedClasses, described_classes
 from bayesgp_mf.likelihoods.probit_graph import log_probability
 from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.likelihoods.star import StarSites
@@ -17,7 +17,7 @@ from bayesgp_mf.types import Array, Derivs
 
 
 @dataclass(frozen=True, slots=True)
-class MultinomialProbit:
+class MultinomialProbit(NamedClasses):
     r"""Multinomial probit likelihood of C classes.
 
     .. math:: p(t = c|f) = P(f_c + e_c > f_d + e_d \text{ for all } d \ne c), \qquad e_d \sim N(0, v)
@@ -67,7 +67,6 @@ class MultinomialProbit:
     array([[0.466, 0.267, 0.267]])
     """
 
-    classes: tuple[Any, ...] | None = None
     noise_variance: float = 1.0
     targets: ClassVar[Literal["classes"]] = "classes"
     forbids: ClassVar[bool] = False
@@ -75,19 +74,9 @@ class MultinomialProbit:
     _repr_html_ = likelihood_html
 
     def __post_init__(self) -> None:
-        if self.classes is not None:
-            object.__setattr__(self, "classes", checked_classes(self.classes))
+        NamedClasses.__post_init__(self)  # super() does not know a class that was made anew for its slots
         noise_variance = check_variance("noise_variance", self.noise_variance, zero_allowed=False)
         object.__setattr__(self, "noise_variance", noise_variance)
-
-    @property
-    def n_classes(self) -> int | None:
-        """Number of classes C, or None where the labels decide."""
-        return None if self.classes is None else len(self.classes)
-
-    def with_classes(self, classes: tuple[str, ...]) -> MultinomialProbit:
-        """Return the likelihood with its classes named."""
-        return replace(self, classes=classes)
 
     def log_density(self, t: Array, f: Array) -> Array:
         """Return log p(t|f) ``(..., n)`` in nats, for codes ``t (n,)`` and latent values ``f (..., n, C)``."""

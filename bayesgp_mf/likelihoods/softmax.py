@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import log_softmax, softmax
 
-from bayesgp_mf.likelihoods.class_names import checked_classes, described_classes
+from bayesgp_mf.likelihoods.class_names import NamedClasses, described_classes
 from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.likelihoods.softmax_integral import (
     class_predictions,
@@ -31,7 +31,7 @@ _BLOCK = 2**18  # cases drawn together, so that memory stays bounded
 
 
 @dataclass(frozen=True, slots=True)
-class Softmax:
+class Softmax(NamedClasses):
     r"""Softmax likelihood of C classes.
 
     .. math:: p(t = c|f) = \pi_c = e^{f_c} / \sum_d e^{f_d}
@@ -76,24 +76,10 @@ class Softmax:
     array([[0.458, 0.271, 0.271]])
     """
 
-    classes: tuple[Any, ...] | None = None
     targets: ClassVar[Literal["classes"]] = "classes"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
     _repr_html_ = likelihood_html
-
-    def __post_init__(self) -> None:
-        if self.classes is not None:
-            object.__setattr__(self, "classes", checked_classes(self.classes))
-
-    @property
-    def n_classes(self) -> int | None:
-        """Number of classes C, or None where the labels decide."""
-        return None if self.classes is None else len(self.classes)
-
-    def with_classes(self, classes: tuple[str, ...]) -> Softmax:
-        """Return the likelihood with its classes named."""
-        return replace(self, classes=classes)
 
     def log_density(self, t: Array, f: Array) -> Array:
         """Return log p(t|f) ``(..., n)`` in nats, for codes ``t (n,)`` and latent values ``f (..., n, C)``."""
