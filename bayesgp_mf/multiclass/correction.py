@@ -34,6 +34,7 @@ from functools import cached_property
 from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesgp_mf.likelihoods.star import star_precision, star_root
 from bayesgp_mf.matrices.blocks import blocks
@@ -95,6 +96,13 @@ class _Blocks(NamedTuple):
     inverse_factor: Array  # L^-1 (n, n), where L L' = M
     log_det: float  # of I + K W
     rounding: float  # of that
+
+
+class Halves(NamedTuple):
+    """E_c k_c and L^-1 E_c k_c ``(C, n, m)`` of some cases: k_c' R_cd k_d is made of products with these."""
+
+    product: Array
+    common: Array
 
 
 class SoftmaxCorrection:
@@ -162,6 +170,34 @@ class SoftmaxCorrection:
         """Return k_c' R_cd k_d ``(m, C, C)`` of each new case, for ``cross (n, m)`` or ``(C, n, m)``."""
         each = (of_class(cross, c) for c in range(self.site_weight.shape[1]))
         return self._between([(k, block @ k) for k, block in zip(each, self._blocks.each, strict=True)])
+
+    def halves(self, cross: Array) -> Halves:
+        """Return what `blocks` is made of, for ``cross (n, m)`` or ``(C, n, m)``."""
+        product = np.stack([block @ of_class(cross, c) for c, block in enumerate(self._blocks.each)])
+        return Halves(product, np.stack([self._common(each) for each in product]))
+
+    def _common(self, product: Array) -> Array:
+        inverse_factor = self._blocks.inverse_factor
+        multiply = blas_routine("trmm", inverse_factor)  # half the work of a product
+        return np.asarray(multiply(1.0, inverse_factor, np.asfortranarray(product), lower=1))
+
+    def own_product(self, c: int, which: NDArray[np.intp]) -> Array:
+        r"""Return E_c K_c ``(n, k)`` of some training cases.
+
+        It is :math:`I - E_c D_c^{-1}` where their sites say anything of the class.
+        """
+        block, weight = self._blocks.each[c], self.site_weight[which, c]
+        product = block[:, which] / -np.where(weight > 0, weight, 1.0)
+        product[which, np.arange(which.size)] += 1.0
+        if not np.all(weight > 0):
+            product[:, weight == 0] = block @ of_class(self._gram, c)[:, which[weight == 0]]
+        return np.asarray(product)
+
+    @cached_property
+    def own_commons(self) -> Array:
+        """L^-1 E_c K_c ``(C, n, n)`` of the training cases: as much memory as the factors."""
+        every = np.arange(self.site_weight.shape[0])
+        return np.stack([self._common(self.own_product(c, every)) for c in range(self.site_weight.shape[1])])
 
     def own_blocks(self) -> Array:
         r"""Return what `blocks` does of the training cases, ``(n, C, C)``, at two fifths of the work.

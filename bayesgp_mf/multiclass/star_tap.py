@@ -34,12 +34,13 @@ import numpy as np
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, ClassLeaveOneOut, Control, Evidence, Info, Solution
-from bayesgp_mf.inference.solver import GramGradient, Traits
+from bayesgp_mf.inference.solver import GramGradient, KnownClasses, Traits
 from bayesgp_mf.likelihoods import Likelihood, Softmax
 from bayesgp_mf.likelihoods.softmax_tilted import FEWEST
 from bayesgp_mf.likelihoods.star import StarLikelihood, StarSites, star_precision
 from bayesgp_mf.multiclass.class_gram import FORMS, class_gram
 from bayesgp_mf.multiclass.correction import StarCorrection
+from bayesgp_mf.multiclass.joint import JointCases
 from bayesgp_mf.multiclass.nearest import NearestCases
 from bayesgp_mf.multiclass.response import (
     own_sites,
@@ -142,14 +143,21 @@ class StarTap:
         found = _cavities(problem, _sites(solution), solution.alpha)
         return Cavity(found.mean, found.covariance)
 
-    def _known_classes(self, problem: Problem, solution: Solution) -> NearestCases | None:
-        """Return what is known of observed cases under a softmax, of which the formulas are.
+    def _known_classes(self, problem: Problem, solution: Solution) -> KnownClasses | None:
+        """Return what is known beyond the Gaussian posterior.
 
-        On a root that would cost n^2 for each new case, and there is nothing.
+        Two classes have none of it, as binary TAP, nor has a root, on which it would cost n^2 for each new case. Where
+        sites need quadrature, matching some anew for each new case would take too long.
         """
-        if problem.matrix.rank is not None or not isinstance(problem.likelihood, Softmax):
+        likelihood, n_classes = star_of(problem), problem.n_classes
+        if problem.matrix.rank is not None:
             return None
-        return NearestCases(problem, replace(solution, cavity=self.cavity(problem, solution)))
+        with_cavity = replace(solution, cavity=self.cavity(problem, solution))
+        if isinstance(likelihood, Softmax):
+            return NearestCases(problem, with_cavity)
+        if n_classes == 2 or likelihood.star_points(n_classes) is not None:
+            return None
+        return JointCases(problem, with_cavity)
 
     def _points(self, problem: Problem) -> int | None:
         by_default = star_of(problem).star_points(problem.n_classes)
