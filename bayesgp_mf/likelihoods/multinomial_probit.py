@@ -7,9 +7,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods import probit_tilted
 from bayesgp_mf.likelihoods.base import check_variance
 from bayesgp_mf.likelihoods.class_names import NamedClasses, described_classes
+from bayesgp_mf.likelihoods.matrix_sites import MatrixSites
 from bayesgp_mf.likelihoods.probit_graph import log_probability
 from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.likelihoods.star import StarSites
@@ -35,14 +37,14 @@ class MultinomialProbit(NamedClasses):
         predicted from its prior. By default the classes are those that occur, sorted, or the categories of a pandas
         Categorical.
     noise_variance : float
-        v > 0, in squared latent units. A kernel with ``kernels.White(s)`` added and noise v is one without it and
-        noise v + s.
+        v >= 0, in squared latent units; with v = 0 the class of the largest latent value is the label. A kernel with
+        ``kernels.White(s)`` added and noise v is one without it and noise v + s.
 
     Raises
     ------
     ValueError
         If the classes are fewer than two, or not distinct, one is missing (None, NaN), or they have no order (a set);
-        if the noise variance is not a finite number > 0.
+        if the noise variance is negative or not finite.
 
     Notes
     -----
@@ -68,15 +70,30 @@ class MultinomialProbit(NamedClasses):
     """
 
     noise_variance: float = 1.0
+    allows_noise: ClassVar[str] = "MultinomialProbit(noise_variance=...)"
     targets: ClassVar[Literal["classes"]] = "classes"
-    forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
     _repr_html_ = likelihood_html
 
     def __post_init__(self) -> None:
         NamedClasses.__post_init__(self)  # super() does not know a class that was made anew for its slots
-        noise_variance = check_variance("noise_variance", self.noise_variance, zero_allowed=False)
+        noise_variance = check_variance("noise_variance", self.noise_variance, zero_allowed=True)
         object.__setattr__(self, "noise_variance", noise_variance)
+
+    @property
+    def forbids(self) -> bool:
+        """Whether latent values of which another one is the largest have probability zero."""
+        return self.noise_variance == 0.0
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether p(t|f) is constant but for jumps."""
+        return self.noise_variance == 0.0
+
+    @property
+    def star_shaped(self) -> bool:
+        """Whether sites are of star form, which asks for noise."""
+        return self.noise_variance > 0.0
 
     def log_density(self, t: Array, f: Array) -> Array:
         """Return log p(t|f) ``(..., n)`` in nats, for codes ``t (n,)`` and latent values ``f (..., n, C)``."""
@@ -107,8 +124,17 @@ class MultinomialProbit(NamedClasses):
         """Return None: nothing is integrated by quadrature, however many classes there are."""
 
     def star_sites(self, t: Array, mean: Array, covariance: Array, points: int | None = None) -> StarSites:
-        """Return the sites of cases at Gaussians ``(n, C)`` and ``(n, C, C)`` (`likelihoods.star`)."""
+        """Return the sites of cases at Gaussians ``(n, C)`` and ``(n, C, C)`` (`likelihoods.star`).
+
+        There is a ValueError without noise, where they are no stars.
+        """
+        if not self.star_shaped:
+            raise ValueError(f"sites of {self!r} have no star form: use matrix_sites.")
         return probit_tilted.star_sites(t, mean, covariance, self.noise_variance)
+
+    def matrix_sites(self, t: Array, mean: Array, covariance: Array) -> MatrixSites:
+        """Return the sites of cases at Gaussians ``(n, C)`` and ``(n, C, C)`` (`likelihoods.matrix_sites`)."""
+        return probit_tilted.matrix_sites(t, mean, covariance, self.noise_variance)
 
     def star_predictions(
         self, t: Array, mean: Array, covariance: Array, points: int | None = None
@@ -131,7 +157,18 @@ class MultinomialProbit(NamedClasses):
         return np.asarray(np.argmax(noisy, axis=-1), dtype=np.float64)
 
     def log_prob_graph(self, functions: Any, t: Any, f: Any) -> Any:
-        """Return log p(t|f) ``(n,)`` in terms of PyTensor, for codes and latent values ``(n, C)`` of named classes."""
+        """Return log p(t|f) ``(n,)`` in terms of PyTensor, for codes and latent values ``(n, C)`` of named classes.
+
+        Raises
+        ------
+        UndefinedQuantityError
+            If there is no noise.
+        """
+        if self.is_flat:
+            raise UndefinedQuantityError(
+                "without noise the likelihood jumps, and samplers that follow gradients cannot see it. Give it noise: "
+                "MultinomialProbit(noise_variance=1.0)."
+            )
         assert self.n_classes is not None
         return log_probability(functions, t, f / np.sqrt(self.noise_variance), self.n_classes)
 
