@@ -28,6 +28,10 @@ class MatrixSiteLikelihood(Protocol):
     def star_shaped(self) -> bool:
         """Whether all of them are."""
 
+    @property
+    def log_concave(self) -> bool:
+        """Whether none of them makes a case less certain."""
+
     def matrix_sites(self, t: Array, mean: Array, covariance: Array) -> MatrixSites:
         """Return the sites of cases with classes ``t (n,)`` at Gaussians ``(n, C)`` and ``(n, C, C)``."""
 

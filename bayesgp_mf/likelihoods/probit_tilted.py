@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, logsumexp, ndtr, owens_t
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
+from bayesgp_mf.likelihoods.class_flips import flipped
 from bayesgp_mf.likelihoods.matrix_sites import MatrixSites
 from bayesgp_mf.likelihoods.one_factor import each_rule, log_all_positive
 from bayesgp_mf.likelihoods.probit import hazard
@@ -202,20 +203,22 @@ def star_sites(t: Array, mean: Array, covariance: Array, noise_variance: float) 
     return StarSites(found.log_partition, in_classes(t, found.gradient), _in_order(t, weight))
 
 
-def matrix_sites(t: Array, mean: Array, covariance: Array, noise_variance: float) -> MatrixSites:
-    """Return the sites of cases with classes ``t (n,)`` as whole matrices, which may have no noise.
+def matrix_sites(t: Array, mean: Array, covariance: Array, noise_variance: float, flip: float = 0.0) -> MatrixSites:
+    """Return the sites of cases with classes ``t (n,)`` as whole matrices: without noise, or of labels with flips.
 
-    Of two and three classes they are those of matching all moments. Of more they are a star, whose middle is the latent
-    value of class t with its noise: without any, what is left of it is a site for each difference.
+    They match all moments of the tilted distribution; with four classes or more, those of the mixture of the Gaussian
+    and of what expectation propagation finds of a label that is not flipped. Without flips that is a star, whose middle
+    is the latent value of class t with its noise: where there is none, a site is left for each difference.
     """
     turn, _, spread = _in_differences(t, mean, covariance)
-    found = tilted(t, mean, covariance, noise_variance)
-    if found.precision is None:
-        site = _site(found.curvature, spread)
+    unflipped = tilted(t, mean, covariance, noise_variance)
+    found = flipped(Derivs(*unflipped[:3]), flip, mean.shape[1])
+    if unflipped.precision is not None and flip == 0.0:
+        site = _of_differences(unflipped.precision, noise_variance)
     else:
-        site = _of_differences(found.precision, noise_variance)
+        site = _site(found.d2, spread)
     precision = np.swapaxes(turn, 1, 2) @ site @ turn
-    return MatrixSites(found.log_partition, in_classes(t, found.gradient), precision)
+    return MatrixSites(found.value, in_classes(t, found.d1), precision)
 
 
 def _site(curvature: Array, covariance: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -24,6 +24,10 @@ class Told(NamedTuple):
 
 class SiteForm(Protocol):
     """A form of sites."""
+
+    @property
+    def log_concave(self) -> bool:
+        """Whether all labels make their cases more certain."""
 
     def told(self, problem: Problem, mean: Array, covariance: Array, points: int | None) -> Told:
         """Return what the labels make of Gaussians ``(n, C)`` and ``(n, C, C)``."""
@@ -57,6 +61,8 @@ class StarForm:
     array([[[ 0.5, -0.5],
             [-0.5,  0.5]]])
     """
+
+    log_concave: ClassVar[bool] = True
 
     def __init__(self, likelihood: StarLikelihood) -> None:
         self._likelihood = likelihood
@@ -97,6 +103,11 @@ class MatrixForm:
 
     def __init__(self, likelihood: MatrixSiteLikelihood) -> None:
         self._likelihood = likelihood
+
+    @property
+    def log_concave(self) -> bool:
+        """Whether no label can be flipped."""
+        return self._likelihood.log_concave
 
     def told(self, problem: Problem, mean: Array, covariance: Array, points: int | None) -> Told:
         """Return what the labels make of Gaussians."""

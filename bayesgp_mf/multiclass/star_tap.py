@@ -34,7 +34,7 @@ import numpy as np
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, ClassLeaveOneOut, Control, Evidence, Info, Solution
-from bayesgp_mf.inference.solver import GramGradient, Traits
+from bayesgp_mf.inference.solver import GramGradient, Traits, gradient_at_cavities
 from bayesgp_mf.likelihoods import Likelihood, Softmax
 from bayesgp_mf.likelihoods.softmax_tilted import FEWEST
 from bayesgp_mf.likelihoods.star import StarLikelihood
@@ -63,6 +63,9 @@ WAYS = ((True, 1.0), (True, 0.5), (False, 0.5), (True, 0.25))
 of all cases at once they may overshoot for ever. Below a quarter no length has led further."""
 PATIENCE = 8
 """Steps without progress before the next of these ways."""
+LONG_WAYS = (*WAYS, (True, 0.125), (False, 0.25), (False, 0.125))
+LONG_PATIENCE = 25
+"""Where labels may be flipped, they look so and not so by turns before it is settled which are."""
 
 
 class State(NamedTuple):
@@ -105,6 +108,7 @@ class StarTap:
             cavities=True,
             check=_check_likelihood,
             known_classes=self._known_classes,
+            parameter_gradient=gradient_at_cavities,
         )
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
@@ -322,7 +326,8 @@ def _iterate(problem: Problem, first: State, control: Control, points: int | Non
                 break
         return pack(State(found.site, _shift(form.precision(found.site), mean, covariance, found)))
 
-    x, info = fixed_point(update, pack(first), control, stages=WAYS, patience=PATIENCE)
+    stages, patience = (WAYS, PATIENCE) if form.log_concave else (LONG_WAYS, LONG_PATIENCE)
+    x, info = fixed_point(update, pack(first), control, stages=stages, patience=patience)
     return unpack(x), info
 
 
