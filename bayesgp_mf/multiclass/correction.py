@@ -68,18 +68,39 @@ class ClassCorrection(Correction, Protocol):
     def blocks(self, cross: Array) -> Array:
         """Return k_c' R_cd k_d ``(m, C, C)`` of each new case, for ``cross (n, m)`` or ``(C, n, m)``."""
 
-    def noise(self, scores: Array) -> Array:
-        """Return R e ``(..., n, C)`` for standard normal ``scores``, where e has the covariance of the sites."""
-
     def site_precision(self) -> Array:
         """Return W ``(n, C, C)``."""
 
     def precision_root(self) -> Array:
-        """Return F ``(n, C, k)`` with W = F F' and columns that sum to zero."""
+        """Return F ``(n, C, k)`` with W = F diag(J) F', signs J, and columns that sum to zero."""
+
+    def precision_signs(self) -> Array:
+        """Return J ``(n, k)``, each 1 or -1."""
+
+
+class PairedCorrection(ClassCorrection, Protocol):
+    """R that tells of pairs of cases, as what is matched anew with a new case asks."""
+
+    def blocks_between(self, which: NDArray[np.intp], cross: Array) -> Array:
+        """Return k_c' R_cd k_d ``(m, k, C, C)`` of training cases ``which (m, k)`` with each new one.
+
+        ``cross (n, m)`` or ``(C, n, m)`` are prior covariances of the new cases.
+        """
+
+    def blocks_among(self, which: NDArray[np.intp]) -> Array:
+        """Return k_c' R_cd k_d ``(m, k, k, C, C)`` of training cases ``which (m, k)`` with one another."""
 
 
 @runtime_checkable
-class StarCorrection(ClassCorrection, Protocol):
+class NoisyCorrection(ClassCorrection, Protocol):
+    """R of sites that are measurements with noise, as those that are nowhere negative."""
+
+    def noise(self, scores: Array) -> Array:
+        """Return R e ``(..., n, C)`` for standard normal ``scores``, where e has the covariance of the sites."""
+
+
+@runtime_checkable
+class StarCorrection(NoisyCorrection, Protocol):
     """What a method asks of R for sites diag(w_i) - w_i w_i' / sum(w_i)."""
 
     @property
@@ -96,13 +117,6 @@ class _Blocks(NamedTuple):
     inverse_factor: Array  # L^-1 (n, n), where L L' = M
     log_det: float  # of I + K W
     rounding: float  # of that
-
-
-class Halves(NamedTuple):
-    """E_c k_c and L^-1 E_c k_c ``(C, n, m)`` of some cases: k_c' R_cd k_d is made of products with these."""
-
-    product: Array
-    common: Array
 
 
 class SoftmaxCorrection:
@@ -171,21 +185,14 @@ class SoftmaxCorrection:
         each = (of_class(cross, c) for c in range(self.site_weight.shape[1]))
         return self._between([(k, block @ k) for k, block in zip(each, self._blocks.each, strict=True)])
 
-    def halves(self, cross: Array) -> Halves:
-        """Return what `blocks` is made of, for ``cross (n, m)`` or ``(C, n, m)``."""
-        product = np.stack([block @ of_class(cross, c) for c, block in enumerate(self._blocks.each)])
-        return Halves(product, np.stack([self._common(each) for each in product]))
-
     def _common(self, product: Array) -> Array:
+        """Return L^-1 E_c k_c from E_c k_c ``(n, m)``."""
         inverse_factor = self._blocks.inverse_factor
         multiply = blas_routine("trmm", inverse_factor)  # half the work of a product
         return np.asarray(multiply(1.0, inverse_factor, np.asfortranarray(product), lower=1))
 
-    def own_product(self, c: int, which: NDArray[np.intp]) -> Array:
-        r"""Return E_c K_c ``(n, k)`` of some training cases.
-
-        It is :math:`I - E_c D_c^{-1}` where their sites say anything of the class.
-        """
+    def _own_product(self, c: int, which: NDArray[np.intp]) -> Array:
+        """Return E_c k_c ``(n, k)`` of training cases, which is I - E_c/D_c where their sites say anything of c."""
         block, weight = self._blocks.each[c], self.site_weight[which, c]
         product = block[:, which] / -np.where(weight > 0, weight, 1.0)
         product[which, np.arange(which.size)] += 1.0
@@ -194,35 +201,49 @@ class SoftmaxCorrection:
         return np.asarray(product)
 
     @cached_property
-    def own_commons(self) -> Array:
-        """L^-1 E_c K_c ``(C, n, n)`` of the training cases: as much memory as the factors."""
-        every = np.arange(self.site_weight.shape[0])
-        return np.stack([self._common(self.own_product(c, every)) for c in range(self.site_weight.shape[1])])
+    def _own_commons(self) -> Array:
+        """L^-1 E_c K_c ``(C, n, n)``: as much memory as the factors. Cases are along its second axis."""
+        n, n_classes = self.site_weight.shape
+        result = np.empty((n_classes, n, n))
+        for c in range(n_classes):
+            result[c] = self._common(self._own_product(c, np.arange(n))).T
+        return result
+
+    def blocks_between(self, which: NDArray[np.intp], cross: Array) -> Array:
+        """Return k_c' R_cd k_d ``(m, k, C, C)`` of training cases ``which (m, k)`` with each new one."""
+        n_classes = self.site_weight.shape[1]
+        products = [block @ of_class(cross, c) for c, block in enumerate(self._blocks.each)]
+        commons = np.stack([self._common(product).T for product in products], axis=-1)  # (m, n, C)
+        result = np.empty((*which.shape, n_classes, n_classes))
+        for c, product in enumerate(products):
+            result[:, :, c, :] = -(self._own_commons[c][which] @ commons)
+            result[:, :, c, c] += (of_class(self._gram, c)[which] @ product.T[:, :, None])[..., 0]
+        return result
+
+    def blocks_among(self, which: NDArray[np.intp]) -> Array:
+        """Return k_c' R_cd k_d ``(m, k, k, C, C)`` of training cases ``which (m, k)`` with one another."""
+        (m, k), n_classes = which.shape, self.site_weight.shape[1]
+        result, commons = np.empty((m, k, k, n_classes, n_classes)), self._own_commons[:, which]
+        for c in range(n_classes):
+            for d in range(n_classes):
+                result[..., c, d] = -commons[c] @ np.swapaxes(commons[d], 1, 2)
+            product = self._own_product(c, which.ravel()).T.reshape(m, k, -1)
+            result[..., c, c] += of_class(self._gram, c)[which] @ np.swapaxes(product, 1, 2)
+        return result
 
     def own_blocks(self) -> Array:
-        r"""Return what `blocks` does of the training cases, ``(n, C, C)``, at two fifths of the work.
-
-        For these :math:`E_c K_c = I - E_c D_c^{-1}`, where their sites say anything of the class.
-        """
+        """Return what `blocks` does of the training cases, ``(n, C, C)``, at two fifths of the work."""
         n, n_classes = self.site_weight.shape
         result = np.empty((n, n_classes, n_classes))
         for some in blocks(n, _OWN):
-            each = []
-            for c, block in enumerate(self._blocks.each):
-                k, weight = of_class(self._gram, c)[:, some], self.site_weight[some, c]
-                product = block[:, some] / -np.where(weight > 0, weight, 1.0)
-                product[np.arange(some.start, some.start + weight.size), np.arange(weight.size)] += 1.0
-                if not np.all(weight > 0):
-                    product[:, weight == 0] = block @ k[:, weight == 0]
-                each.append((k, product))
+            which = np.arange(some.start, min(some.stop, n))
+            each = [(of_class(self._gram, c)[:, some], self._own_product(c, which)) for c in range(n_classes)]
             result[some] = self._between(each)
         return result
 
     def _between(self, each: Sequence[tuple[Array, Array]]) -> Array:
         """Return k_c' R_cd k_d ``(m, C, C)`` of some cases from k_c and E_c k_c ``(n, m)`` of each class."""
-        inverse_factor = self._blocks.inverse_factor
-        multiply = blas_routine("trmm", inverse_factor)  # half the work of a product
-        common = [multiply(1.0, inverse_factor, np.asfortranarray(product), lower=1) for _, product in each]
+        common = [self._common(product) for _, product in each]
         result = np.empty((common[0].shape[1], len(each), len(each)))
         for c, (k, product) in enumerate(each):
             for d in range(c + 1):
@@ -278,3 +299,7 @@ class SoftmaxCorrection:
     def precision_root(self) -> Array:
         """Return F ``(n, C, C)`` with W = F F'."""
         return star_root(self.site_weight)
+
+    def precision_signs(self) -> Array:
+        """Return ones ``(n, C)``: no site is negative."""
+        return np.ones_like(self.site_weight)

@@ -19,12 +19,13 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.matrices.factors import psd_root
-from bayesgp_mf.matrices.sampling import Drawn
-from bayesgp_mf.multiclass.correction import ClassCorrection
+from bayesgp_mf.matrices.factors import cholesky, psd_root, triangular_inverse
+from bayesgp_mf.matrices.sampling import Drawn, RootSampler
+from bayesgp_mf.multiclass.correction import ClassCorrection, NoisyCorrection
 from bayesgp_mf.multiclass.gram import times_gram
 from bayesgp_mf.multiclass.low_rank import LowRankClassCorrection
 from bayesgp_mf.types import Array
@@ -46,7 +47,7 @@ class ClassSampler(Protocol):
 class DenseClassSampler:
     """Draws by roots of the Gram matrix ``(n, n)``, or of that of each class; see the module."""
 
-    def __init__(self, gram: Array, alpha: Array, correction: ClassCorrection) -> None:
+    def __init__(self, gram: Array, alpha: Array, correction: NoisyCorrection) -> None:
         self._gram, self._alpha, self._correction = gram, alpha, correction
 
     def draw(self, draws: int, rng: np.random.Generator) -> Drawn:
@@ -81,6 +82,43 @@ class DenseClassSampler:
     def _pull(self, prior: Array, rng: np.random.Generator) -> Array:
         """Return R (f + e) ``(draws, n, C)`` for prior draws f and noise e of the sites."""
         return self._correction.multiply(prior) + self._correction.noise(rng.standard_normal(prior.shape))
+
+
+class RootClassSampler:
+    """Draws by roots of the Gram matrices, under sites of any kind: there need be no noise that they are."""
+
+    def __init__(self, gram: Array, alpha: Array, correction: ClassCorrection) -> None:
+        self._gram, self._alpha, self._precision = gram, alpha, correction.site_precision()
+
+    def draw(self, draws: int, rng: np.random.Generator) -> Drawn:
+        """Return some draws."""
+        n, n_classes = self._alpha.shape
+        roots = _stacked(_roots(self._gram), n_classes)
+        found = RootSampler(roots, self._factor(roots), self._alpha.T.ravel()).draw(draws, rng)
+        return found._replace(f=np.moveaxis(found.f.reshape(draws, n_classes, n), 1, 2))
+
+    def at_new(self, features: Array, new: Array) -> NewDraws:
+        """Return what draws new cases: the weights of roots of both kinds of cases together are drawn."""
+        n, n_classes = self._alpha.shape
+        roots, mean = _roots(_joined(self._gram, features, new)), times_gram(self._alpha, features)
+        known, unknown = (_stacked(_rows_of(roots, rows), n_classes) for rows in (slice(n), slice(n, None)))
+        through = unknown @ self._factor(known)
+
+        def draw(draws: int, rng: np.random.Generator) -> Array:
+            f = rng.standard_normal((draws, through.shape[1])) @ through.T
+            return np.asarray(mean + np.moveaxis(f.reshape(draws, n_classes, -1), 1, 2))
+
+        return draw
+
+    def _factor(self, roots: Array) -> Array:
+        """Return the lower triangular C with C C' = (I + A'WA)^-1, the covariance of the weights of ``A (C n, r)``."""
+        n, n_classes = self._alpha.shape
+        by_class = roots.reshape(n_classes, n, -1)
+        told = np.einsum("icd,dir->cir", self._precision, by_class).reshape(roots.shape)
+        precision = roots.T @ told
+        precision.ravel()[:: precision.shape[0] + 1] += 1.0
+        lower = np.asarray(np.linalg.qr(triangular_inverse(cholesky(precision)), mode="r")).T
+        return np.asarray(lower * np.sign(np.diag(lower)))
 
 
 class LowRankClassSampler:
@@ -155,6 +193,16 @@ class LowRankClassSampler:
 def _roots(gram: Array) -> Array | list[Array]:
     """Return A with A A' = K: one for all classes, or one for each."""
     return psd_root(gram) if gram.ndim == 2 else [psd_root(of_one) for of_one in gram]
+
+
+def _rows_of(roots: Array | list[Array], rows: slice) -> Array | list[Array]:
+    """Return some rows of roots."""
+    return [of_one[rows] for of_one in roots] if isinstance(roots, list) else roots[rows]
+
+
+def _stacked(roots: Array | list[Array], n_classes: int) -> Array:
+    """Return the root ``(C n, r)`` of all classes, one after the other."""
+    return np.asarray(block_diag(*[_of_class(roots, c) for c in range(n_classes)]))
 
 
 def _of_class(roots: Array | list[Array], c: int) -> Array:

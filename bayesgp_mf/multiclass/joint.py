@@ -36,11 +36,11 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, Solution
 from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
-from bayesgp_mf.likelihoods.star import StarLikelihood, StarSites, star_precision
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.multiclass.class_gram import case_covariances, class_gram
-from bayesgp_mf.multiclass.correction import SoftmaxCorrection
+from bayesgp_mf.multiclass.correction import PairedCorrection
 from bayesgp_mf.multiclass.gram import of_class, times_gram
+from bayesgp_mf.multiclass.site_form import SiteForm, site_form
 from bayesgp_mf.types import Array
 
 NEAREST = 4
@@ -96,7 +96,7 @@ class JointCases:
     def _of_block(self, cross: Array, prior: Array) -> Array:
         mean, covariance = times_gram(self.solution.alpha, cross), case_covariances(self._correction, prior, cross)
         result = cast("ClassLikelihood", self.problem.likelihood).predict_proba(mean, covariance)
-        near, between = self._nearest(cross, prior)
+        near, between = self._nearest(cross)
         joint = self._joint_covariance(near, between, covariance)
         size = joint.shape[1] * joint.shape[2]
         for c in range(self.problem.n_classes):
@@ -106,9 +106,13 @@ class JointCases:
                 result[j, c] = self._revised(result[j, c], c, near[j], mean[j], joint[j])
         return np.asarray(result / np.sum(result, axis=1, keepdims=True))
 
+    @property
+    def _correction(self) -> PairedCorrection:
+        return cast("PairedCorrection", self.solution.correction)
+
     @cached_property
-    def _correction(self) -> SoftmaxCorrection:
-        return cast("SoftmaxCorrection", self.solution.correction)
+    def _form(self) -> SiteForm:
+        return site_form(self.problem.likelihood)
 
     @cached_property
     def _basis(self) -> Array:
@@ -126,63 +130,39 @@ class JointCases:
     def _sites(self) -> _Sites:
         """Those of the observed cases in the solution."""
         cavity = cast("Cavity", self.solution.cavity)
-        found = self._matched(self.problem.t, *cavity)
-        precision = self._basis.T @ self._correction.site_precision() @ self._basis
+        found = self._form.told(self.problem.t, *cavity)
+        precision = _within(self._basis, self._correction.site_precision())
         shift = self.solution.alpha @ self._basis  # of deviations from the posterior mean
         mean = (cavity.mean - self._latent_mean) @ self._basis
         integral = _log_integral(_within(self._basis, cavity.variance), precision, shift, mean)
         return _Sites(precision, shift, found.log_partition - integral)
 
-    def _matched(self, t: Array, mean: Array, covariance: Array) -> StarSites:
-        return cast("StarLikelihood", self.problem.likelihood).star_sites(t, mean, covariance)
-
-    def _nearest(self, cross: Array, prior: Array) -> tuple[NDArray[np.intp], Array]:
+    def _nearest(self, cross: Array) -> tuple[NDArray[np.intp], Array]:
         """Return for each new case the observed ones that tell most of it ``(m, k)``, and their covariances with it.
 
         These are ``(m, k, q, q)``, in contrasts.
         """
-        n, gram = self.problem.n, self.problem.dense_gram
-        every = cross if cross.ndim == 3 else cross[None]
-        prior_own = np.array([np.diagonal(of_class(gram, c)) for c in range(every.shape[0])])
-        told = np.sum(every**2 / prior_own[:, :, None], axis=0).T
-        candidates = _largest(told, min(CANDIDATES, n))
-        halves = self._correction.halves(cross)
-        between = self._prior_between(cross, candidates)
-        for c in range(self.problem.n_classes):
-            rows = of_class(gram, c)[candidates]
-            between[:, :, c, c] -= np.einsum("mkn,nm->mk", rows, halves.product[c], optimize=True)
-            left = self._correction.own_commons[c].T[candidates]
-            for d in range(self.problem.n_classes):
-                between[:, :, c, d] += np.einsum("mkn,nm->mk", left, halves.common[d], optimize=True)
-        between = self._basis.T @ between @ self._basis
+        every, n_classes = np.broadcast_to(cross, (self.problem.n_classes, *cross.shape[-2:])), self.problem.n_classes
+        told = np.sum(every**2 / class_gram(self.problem).prior.T[:, :, None], axis=0).T
+        candidates = _largest(told, CANDIDATES)
+        between = -self._correction.blocks_between(candidates, cross)
+        for c in range(n_classes):
+            between[:, :, c, c] += np.take_along_axis(every[c].T, candidates, axis=1)
+        between = _within(self._basis, between)
         told = np.einsum("mkab,mkab->mk", np.linalg.solve(self._own_covariance[candidates], between), between)
-        chosen = _largest(told, min(NEAREST, n))
+        chosen = _largest(told, NEAREST)
         found = np.take_along_axis(candidates, chosen, axis=1)
         return found, np.take_along_axis(between, chosen[:, :, None, None], axis=1)
 
-    def _prior_between(self, cross: Array, which: NDArray[np.intp]) -> Array:
-        n_classes, (m, k) = self.problem.n_classes, which.shape
-        result = np.zeros((m, k, n_classes, n_classes))
-        for c in range(n_classes):
-            result[:, :, c, c] = np.take_along_axis(of_class(cross, c).T, which, axis=1)
-        return result
-
     def _joint_covariance(self, near: NDArray[np.intp], between: Array, own: Array) -> Array:
         """Return the posterior covariance ``(m, N, q, N, q)`` of the nearest cases and, last, the new one."""
-        gram, basis, (m, k) = self.problem.dense_gram, self._basis, near.shape
-        n_classes, q = self.problem.n_classes, basis.shape[1]
-        among = np.zeros((m, k, k, n_classes, n_classes))
-        commons = [self._correction.own_commons[c].T[near] for c in range(n_classes)]
-        for c in range(n_classes):
-            of_one = of_class(gram, c)
-            product = self._correction.own_product(c, near.ravel()).reshape(-1, m, k)
-            among[..., c, c] += of_one[near[:, :, None], near[:, None, :]]
-            among[..., c, c] -= np.einsum("mkn,nml->mkl", of_one[near], product, optimize=True)
-            for d in range(n_classes):
-                among[..., c, d] += commons[c] @ np.swapaxes(commons[d], 1, 2)
+        (m, k), q = near.shape, self._basis.shape[1]
+        among = -self._correction.blocks_among(near)
+        for c in range(self.problem.n_classes):
+            among[..., c, c] += of_class(self.problem.dense_gram, c)[near[:, :, None], near[:, None, :]]
         result = np.empty((m, k + 1, q, k + 1, q))
-        result[:, :k, :, :k] = np.moveaxis(basis.T @ among @ basis, 2, 3)
-        result[:, k, :, k] = _within(basis, own)
+        result[:, :k, :, :k] = np.moveaxis(_within(self._basis, among), 2, 3)
+        result[:, k, :, k] = _within(self._basis, own)
         result[:, :k, :, k] = between
         result[:, k, :, :k] = np.transpose(between, (0, 3, 1, 2))
         return result
@@ -225,8 +205,8 @@ class JointCases:
         lack = at - _times(own, sites.shift[:, i])
         told = np.linalg.solve(left, np.concatenate([own, lack[..., None]], axis=2))
         covariance, mean = 0.5 * (told[..., :q] + np.swapaxes(told[..., :q], 1, 2)), told[..., q]
-        found = self._matched(t, centre + mean @ basis.T, basis @ covariance @ basis.T)
-        precision, slope = _within(basis, star_precision(found.weight)), found.gradient @ basis
+        found = self._form.told(t, centre + mean @ basis.T, basis @ covariance @ basis.T)
+        precision, slope = _within(basis, self._form.precision(found.site)), found.gradient @ basis
         shift = slope + _times(precision, mean + _times(covariance, slope))
         more, further = precision - sites.precision[:, i], shift - sites.shift[:, i]
         # the posterior under the new site, from that under the old one

@@ -315,6 +315,10 @@ class LowRankClassCorrection:
         """Return F ``(n, C, C)`` with W = F F'."""
         return star_root(self.site_weight)
 
+    def precision_signs(self) -> Array:
+        """Return ones ``(n, C)``: no site is negative."""
+        return np.ones_like(self.site_weight)
+
 
 class _Factorised(NamedTuple):
     factor: Array

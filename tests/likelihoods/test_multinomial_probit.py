@@ -12,6 +12,7 @@ from scipy.stats import multivariate_normal, norm
 from bayesgp_mf import likelihoods
 from bayesgp_mf.likelihoods import MultinomialProbit, Probit
 from bayesgp_mf.likelihoods.one_factor import log_all_positive
+from bayesgp_mf.likelihoods.star import star_precision
 from tests.likelihoods.test_softmax import gaussians
 
 STEP = 1e-5
@@ -25,7 +26,7 @@ def by_orthant(t: int, mean: np.ndarray, covariance: np.ndarray, noise: float) -
     return float(multivariate_normal.cdf(np.zeros(len(turn)), -turn @ mean, spread, maxpts=10**6, abseps=1e-8))
 
 
-@pytest.mark.parametrize("noise", [0.3, 1.0])
+@pytest.mark.parametrize("noise", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize(("n_classes", "tolerance"), [(2, 1e-7), (3, 1e-7), (4, 2e-3), (6, 2e-3)])
 def test_probabilities_are_those_of_the_largest(n_classes, tolerance, noise):
     mean, covariance = gaussians(n_classes, 1.5)
@@ -142,7 +143,28 @@ def test_it_is_saved_and_made_again():
     assert likelihoods.from_dict(MultinomialProbit().to_dict()) == MultinomialProbit()
 
 
-@pytest.mark.parametrize("noise", [0.0, -1.0, np.nan, "much"])
-def test_noise_must_be_a_variance_above_zero(noise):
+@pytest.mark.parametrize("noise", [-1.0, np.nan, "much"])
+def test_noise_must_be_a_variance(noise):
     with pytest.raises(ValueError, match="noise_variance must be"):
         MultinomialProbit(noise_variance=noise)
+
+
+def test_without_noise_the_largest_value_names_the_label():
+    likelihood, f = MultinomialProbit(noise_variance=0.0), np.array([[1.0, 3.0, 2.0], [2.0, -1.0, 2.0]])
+    found = [np.exp(likelihood.log_density(np.full(2, c), f)) for c in range(3)]
+    np.testing.assert_array_equal(np.transpose(found), [[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]])
+    np.testing.assert_array_equal(likelihood.log_prob(np.zeros(2), f).d1, 0.0)
+    assert likelihood.sample(f[:1], np.random.default_rng(0)) == [1.0]
+    assert likelihood.forbids
+    assert not MultinomialProbit().forbids
+    with pytest.raises(ValueError, match="no star form"):
+        likelihood.star_sites(np.zeros(1), np.zeros((1, 3)), np.eye(3)[None])
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_matrix_sites_of_noise_are_those_of_stars(n_classes):
+    likelihood, (mean, covariance) = MultinomialProbit(noise_variance=0.6), gaussians(n_classes, 1.0)
+    t = np.arange(4.0) % n_classes
+    stars, found = (ask(t, mean, covariance) for ask in (likelihood.star_sites, likelihood.matrix_sites))
+    np.testing.assert_allclose(found.precision, star_precision(stars.weight), atol=1e-9)
+    np.testing.assert_allclose(found.gradient, stars.gradient)
