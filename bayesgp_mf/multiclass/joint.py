@@ -31,7 +31,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgp_mf.errors import ConvergenceError, Status
+from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, Solution
 from bayesgp_mf.likelihoods.base import ClassLikelihood
@@ -52,6 +52,7 @@ UNLIKELY = 1e-4
 TOLERANCE = 1e-5
 """Largest change of a probability, which is stationary in the sites, by a sweep over them."""
 SWEEPS = 40
+_ROUNDING = 1e-9  # of a variance, by which others of the same case may come out below zero
 _ENTRIES = 2**20  # of joint covariances, or of rows gathered, held at once
 
 
@@ -189,7 +190,7 @@ class JointCases:
             log_ratio += _log_integral(prior, change, change_shift)
             before, result = result, plain * np.exp(log_ratio)
             if np.all(np.abs(result - before) < TOLERANCE):
-                return result
+                return np.asarray(result)
         raise ConvergenceError(
             f"the sites of {k} observed cases and a new one have not settled in {SWEEPS} sweeps. Predict with less "
             "variance of the kernel.",
@@ -205,6 +206,7 @@ class JointCases:
         lack = at - _times(own, sites.shift[:, i])
         told = np.linalg.solve(left, np.concatenate([own, lack[..., None]], axis=2))
         covariance, mean = 0.5 * (told[..., :q] + np.swapaxes(told[..., :q], 1, 2)), told[..., q]
+        _require_covariances(covariance)
         found = self._form.told(t, centre + mean @ basis.T, basis @ covariance @ basis.T)
         precision, slope = _within(basis, self._form.precision(found.site)), found.gradient @ basis
         shift = slope + _times(precision, mean + _times(covariance, slope))
@@ -228,6 +230,15 @@ def _within(basis: Array, matrices: Array) -> Array:
 def _times(matrices: Array, vectors: Array) -> Array:
     """Return the product of each matrix ``(b, r, q)`` with its vector ``(b, q)``."""
     return np.asarray((matrices @ vectors[..., None])[..., 0])
+
+
+def _require_covariances(covariance: Array) -> None:
+    lowest = np.linalg.eigvalsh(covariance)[:, 0]
+    if not np.all(lowest >= -_ROUNDING * np.trace(covariance, axis1=1, axis2=2)):
+        raise NotPositiveDefiniteError(
+            "rounding decides: the latent values of a new case, or of an observed one near it, are left without a "
+            "positive-definite covariance. Use a kernel of less variance, or standardise the inputs."
+        )
 
 
 def _largest(values: Array, k: int) -> NDArray[np.intp]:

@@ -26,10 +26,12 @@ class Compared(NamedTuple):
     Attributes
     ----------
     observed, predicted : array
-        Largest difference of a probability, over the classes, of each case that was observed, from its tilted
-        distribution, and of each that was not.
+        Largest difference of a probability, over the classes, of `bgp.predict` at the inputs of each case that was
+        observed, and of each that was not.
     gaussian : array
-        The same as ``observed`` as `bayesgp_mf.predict` has it at the inputs of the observed cases.
+        That of averages over the Gaussian posterior, at the inputs of the observed cases.
+    tilted : array
+        That of averages over cavity times likelihood, of the observed cases.
     log_evidence : float
         In nats.
     """
@@ -37,6 +39,7 @@ class Compared(NamedTuple):
     observed: Array
     predicted: Array
     gaussian: Array
+    tilted: Array
     log_evidence: float
 
 
@@ -54,10 +57,12 @@ def compare(setting: Setting, recorded: RecordedClasses) -> Compared:
         random_seed=1,
         progress=False,
     )
-    p = bgp.posterior(idata).predict_proba(setting.X)
-    observed = tilted(setting, bgp.solve(setting.gram[:n, :n], setting.codes[:n].astype(np.float64), likelihood))
-    off = (_largest(observed - exact[:n]), _largest(p[n:] - exact[n:]), _largest(p[:n] - exact[:n]))
-    return Compared(*off, float(get_group(idata, "fit")["log_evidence"]))
+    posterior = bgp.posterior(idata)
+    p = posterior.predict_proba(setting.X)
+    gaussian = likelihood.predict_proba(*posterior.latent_covariance(setting.X[:n]))
+    solution = bgp.solve(setting.gram[:n, :n], setting.codes[:n].astype(np.float64), likelihood)
+    off = (p[:n] - exact[:n], p[n:] - exact[n:], gaussian - exact[:n], tilted(setting, solution) - exact[:n])
+    return Compared(*(_largest(each) for each in off), float(get_group(idata, "fit")["log_evidence"]))
 
 
 def tilted(setting: Setting, solution: Solution) -> Array:
