@@ -99,7 +99,7 @@ class Importance:
 
 
 def importance(idata: Container) -> Importance:
-    r"""Weigh the draws of a fit by the exact posterior, with Pareto-smoothed importance sampling [1]_.
+    r"""Weight the draws of a fit by the exact posterior, with Pareto-smoothed importance sampling [1]_.
 
     With :math:`w = p(t, f) / q(f)` for draws from q, averages weighted by w are those of the exact posterior, and the
     mean of w is the evidence. The tail of the weights says whether that works with finitely many draws.

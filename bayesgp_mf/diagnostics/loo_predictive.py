@@ -42,9 +42,9 @@ def loo_predictive(
 
     .. math:: y_i \sim \int p(y_i | f_i)\, p(f_i | y_{-i})\, df_i
 
-    The cavity of a case is its leave-one-out posterior (2000, eq. 32 and appendix D), so that no importance weights are
-    needed. ArviZ's own ``loo_pit`` and ``plot_loo_pava`` weigh draws from the posterior instead, and
-    warn where weights do not bear it.
+    The cavity of a case is its leave-one-out posterior (2000, eq. 32 and appendix D), so this needs no importance
+    weights. ArviZ's own ``loo_pit`` and ``plot_loo_pava`` weight draws from the posterior instead, and warn if the
+    weights are unreliable.
 
     Parameters
     ----------

@@ -23,8 +23,8 @@ MOST_VALUES = 10**7
 def quality(idata: Container) -> Quality | QualityOfEach:
     r"""Say how far the numbers of a fit can be trusted, and what to do if that is not enough.
 
-    Three things are looked at: the second-order correction of TAP's log evidence with what it leaves out [1]_, the
-    Pareto k-hat of the draws, and how well the equations are solved.
+    It uses the second-order correction of TAP's log evidence with the size of what that leaves out [1]_, the Pareto
+    k-hat of the draws, and how well the equations are solved.
 
     The error of predictive probabilities is measured at the training inputs where TAP is worst. For labels it is 0.002
     plus 1.25 times what the correction changes there; for counts and levels, 1.25 times the largest change of a

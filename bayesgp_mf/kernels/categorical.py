@@ -17,7 +17,7 @@ from bayesgp_mf.types import Array
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Categorical(FromCross):
-    """Covariance ``variance`` within a group and zero between groups: an offset for each, which are independent.
+    """Covariance ``variance`` within a group and zero between groups: independent offsets of groups.
 
     This is the random intercept of a mixed model. ``Categorical(columns="clinic") * Linear(columns="dose")`` is a
     random slope, and any kernel in place of `Linear` a function for each group. A group without training cases is

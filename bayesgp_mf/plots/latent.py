@@ -32,12 +32,12 @@ def plot_latent(
     points: int = 200,
     **held: Any,
 ) -> Axes:
-    """Plot the latent function along an input: posterior mean, bands that hold it with given probability, and cases.
+    """Plot the latent function along an input: posterior mean, credible bands, and cases.
 
-    On the scale "latent" labels stand at the lower and the upper edge (of several classes, and of counts, at the lower
-    one), and measurements at their values. On the scale "target" the curve is the probability of class 1, of each
-    class, or the mean of a target, and cases stand at their targets: counts for an exposure of one, successes as shares
-    of the trials.
+    On the scale "latent", labels are at the lower and the upper edge (several classes, and counts, at the lower one),
+    and measurements at their values. On the scale "target", the curve is the probability of class 1, or of each class,
+    or the mean of a target. Cases are at their targets: counts for an exposure of one, successes as shares of the
+    trials.
 
     Parameters
     ----------

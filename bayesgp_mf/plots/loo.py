@@ -31,7 +31,7 @@ def plot_loo(
     ax: Axes | None = None,
     **held: Any,
 ) -> Axes:
-    """Plot what the other cases predict for each case, and name the cases that are predicted worst, with their inputs.
+    """Plot the leave-one-out log density of each case, and name the worst cases with their inputs.
 
     Parameters
     ----------

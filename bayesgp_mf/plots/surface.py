@@ -32,10 +32,10 @@ def plot_surface(
     points: int | None = None,
     **held: Any,
 ) -> Axes:
-    """Plot what a fit says over two inputs as a coloured map with contour lines, and the cases on it.
+    """Plot the prediction over two inputs as a coloured map with contour lines, and the cases on it.
 
-    The map has the probability of class 1, or the mean of a target; of several classes the most probable one, in a
-    stronger colour where it is more probable. On the scale "latent", and for a support-vector machine, it has the mean
+    The map shows the probability of class 1, or the mean of a target; with several classes the most probable one, in a
+    stronger colour if it is more probable. On the scale "latent", and for a support-vector machine, it shows the mean
     of the latent function.
 
     Parameters

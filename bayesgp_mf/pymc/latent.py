@@ -37,8 +37,8 @@ def latent_model(
 ) -> pm.Model:
     """Return the PyMC model of labels under a Gaussian process, with nothing integrated out or approximated.
 
-    Its posterior is what `Marginal` approximates; sampling it takes long, since the latent values and the
-    hyperparameters are strongly correlated.
+    `Marginal` approximates its posterior. Sampling it is slow, because latent values and hyperparameters are strongly
+    correlated.
 
     Parameters
     ----------

@@ -61,8 +61,8 @@ class Observed(NamedTuple):
 class Marginal:
     r"""Gaussian process whose latent values are integrated out of a PyMC model by one of the methods of this package.
 
-    The observed labels get the density p(y | hyperparameters), the method's evidence, which samplers and optimisers see
-    with its exact gradient: the latent values are no variables of the model.
+    The observed labels get the density p(y | hyperparameters), the method's evidence, with its exact gradient. The
+    latent values are not variables of the model.
 
     Parameters
     ----------

@@ -80,7 +80,7 @@ class ShardedFit:
     Attributes
     ----------
     stream : Stream
-        The posterior, as a stream that has learned from all cases: it predicts, is saved, and learns from more.
+        The posterior, as a stream that has learned from all cases. It can predict, be saved, and learn from more.
     log_evidence : float
         In nats.
     gradient : dict of str to array
