@@ -68,7 +68,7 @@ def to_frame(idata: Container, group: Literal["predictions", "fit"] | None = Non
     wide = ((ROWS,), *((ROWS, dim) for dim in _SEVERAL))
     there = [str(name) for name, each in dataset.data_vars.items() if each.dims in wide]
     if not there:
-        raise ValueError(f"there is nothing of each case in this group, only {list(dataset.data_vars)}. Pass idata.")
+        raise ValueError(f"this group has nothing about single cases, only {list(dataset.data_vars)}. Pass idata.")
     names = dict.fromkeys([*(name for name in _FIRST if name in there), *there])
     table = dataset[[name for name in names if name not in _INTERNAL]].drop_attrs()
     kind = str(dataset.attrs.get(TABLE, "pandas"))

@@ -102,7 +102,7 @@ def importance(idata: Container) -> Importance:
     r"""Weight the draws of a fit by the exact posterior, with Pareto-smoothed importance sampling [1]_.
 
     With :math:`w = p(t, f) / q(f)` for draws from q, averages weighted by w are those of the exact posterior, and the
-    mean of w is the evidence. The tail of the weights says whether that works with finitely many draws.
+    mean of w is the evidence. The tail of the weights shows whether there are enough draws.
 
     Parameters
     ----------
@@ -124,12 +124,12 @@ def importance(idata: Container) -> Importance:
     Notes
     -----
     At fixed hyperparameters, and at the nodes of ``hyper="integrate"``, the draws of `fit` are independent. After
-    "surrogate" they share kernels, and after "hmc" or "nuts" they follow a chain: then errors are those that ArviZ
-    finds in the order of the weighed draws, and fewer are effective.
+    "surrogate" they share kernels, and after "hmc" or "nuts" they are a chain: then errors are those that ArviZ finds
+    in the order of the weighted draws, and fewer draws are effective.
 
-    k-hat rises with the number of cases even where every marginal is good: it is about all latent values at once.
-    Under a step likelihood most Gaussian draws contradict some label and have no weight; ``marginals="tilted"``
-    makes draws that have one.
+    k-hat is for all latent values at once, and rises with the number of cases even if every marginal is good. Under a
+    step likelihood most Gaussian draws contradict some label and have weight zero; with ``marginals="tilted"`` they do
+    not.
 
     References
     ----------

@@ -70,7 +70,7 @@ def loo_predictive(
     ValueError
         If the container was not made by this package, or one of those is missing, not wanted, or another one.
     UndefinedQuantityError
-        If the method has no predictive density (a support-vector machine), or the container nothing of each case.
+        If the method has no predictive density (a support-vector machine), or the container nothing about single cases.
     MemoryError
         If the draws would not fit into this machine's memory.
 

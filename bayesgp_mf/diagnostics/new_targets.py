@@ -59,7 +59,7 @@ def log_predictive_density(
     Raises
     ------
     ValueError
-        If ``idata`` is not ours, or ``X_new``, ``y_new``, ``offset`` or ``trials`` do not fit it.
+        If ``idata`` is not a fit of this package, or ``X_new``, ``y_new``, ``offset`` or ``trials`` do not fit it.
     UndefinedQuantityError
         If the targets of the fit are labels, or its method has no predictive density.
 

@@ -121,9 +121,9 @@ def predicted(
     Raises
     ------
     ValueError
-        If ``idata`` is not ours, or there are no predictions, or not as many as ``y_new``.
+        If ``idata`` is not a fit of this package, or there are no predictions, or not as many as ``y_new``.
     UndefinedQuantityError
-        If the container has nothing of each case, or no posterior without some case.
+        If the container has nothing about single cases, or no posterior without some case.
 
     Examples
     --------

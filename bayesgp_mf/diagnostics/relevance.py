@@ -45,7 +45,7 @@ class Relevance(NamedTuple):
 def relevance(
     idata: Container, *, kernel: Any = None, likelihood: Likelihood | None = None, method: Solver | None = None
 ) -> Relevance:
-    r"""Return how much each input does to the prediction: its total effect.
+    r"""Return how much each input matters for the prediction: its total effect.
 
     .. math:: S_j = \frac{E (m(x) - m(x'))^2}{2 \,\mathrm{var}\, m(x)}
 
@@ -69,7 +69,7 @@ def relevance(
     Raises
     ------
     ValueError
-        If ``idata`` is not ours, it has fewer than two cases, or the prediction is the same for all cases.
+        If ``idata`` is not a fit of this package, has fewer than two cases, or predicts the same for all cases.
 
     Examples
     --------

@@ -43,7 +43,7 @@ def plot_hyperparameters(idata: Container, *, ax: Axes | None = None, most: int 
     Raises
     ------
     ValueError
-        If ``idata`` is not ours, or ``most`` is less than one.
+        If ``idata`` is not a fit of this package, or ``most`` is less than one.
 
     Examples
     --------

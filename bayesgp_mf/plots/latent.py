@@ -46,13 +46,14 @@ def plot_latent(
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default a new figure outside pyplot, ``ax.figure``.
     feature : str or int, optional
-        Along which input; needed where there are several. The others are at their medians, groups at the most frequent.
+        The input to plot along; required if there are several. The others are at their medians, groups at the most
+        frequent.
     scale : {"latent", "target"}
-        What to draw upwards: the function f, or what it says of targets.
+        What the vertical axis shows: the function f, or probabilities and means of targets.
     levels : sequence of float
-        Which bands to draw, by the posterior probability that they hold the function with.
+        Posterior probabilities of the bands.
     points : int
-        Values of the input at which the function is computed.
+        Number of values of the input.
     **held
         ``kernel``, ``likelihood`` and ``method`` as for `predict`, where the container does not hold them.
 

@@ -45,12 +45,12 @@ def plot_surface(
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default a new figure outside pyplot, ``ax.figure``.
     features : pair of str or int, optional
-        The inputs across and upwards; needed where there are more than two. The others are at their medians, groups at
-        the most frequent.
+        The inputs of the horizontal and the vertical axis; required if there are more than two. The others are at their
+        medians, groups at the most frequent.
     scale : {"target", "latent"}
         What to draw: probabilities and means of targets, or the function f.
     points : int, optional
-        Values of each of the two inputs at which the fit is asked: 80, or 40 of several classes, which take longer.
+        Number of values of each of the two inputs; by default 80, or 40 for several classes, which take longer.
     **held
         ``kernel``, ``likelihood`` and ``method`` as for `predict`, where the container does not hold them.
 

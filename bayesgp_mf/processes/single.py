@@ -102,13 +102,13 @@ class Posterior:
     solver : Solver, optional
         The method that made the solution; by default the one that has the solution's name.
     mean : callable, optional
-        The prior mean ``(m,)`` of inputs ``(m, d)``; zero by default. Then ``problem`` (with a shifted likelihood) and
-        ``solution`` are those of the deviations from it, and all else is of the latent values.
+        The prior mean ``(m,)`` of inputs ``(m, d)``; zero by default. With one, ``problem`` (with a shifted likelihood)
+        and ``solution`` describe the deviations from it, and everything else the latent values.
     feature_names : sequence of str, optional
         The names of the inputs, if they have names. Then a data frame of new cases must have the same columns, in the
         same order.
     new_cases : mapping of str to array, optional
-        What else is known of new cases that it is asked of, ``(m,)`` each, by name: their ``offset``, their ``trials``.
+        Further data of new cases by name, ``(m,)`` each: their ``offset``, their ``trials``.
 
     Examples
     --------

@@ -239,7 +239,7 @@ def fit(
     Raises
     ------
     ValueError
-        If an argument is malformed, or a part cannot be read: the message names the file and the row.
+        If an argument is invalid, or a part cannot be read: the message names the file and the row.
     ConvergenceError
         If the equations were not solved.
     RuntimeError

@@ -142,7 +142,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         Raises
         ------
         ValueError
-            If an argument or a parameter is malformed, or there are fewer than two classes.
+            If an argument or a parameter is invalid, or there are fewer than two classes.
         """
         X, y = self._checked(X, y, sample_weight)
         check_classification_targets(y)

@@ -134,7 +134,7 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         Raises
         ------
         ValueError
-            If an argument or a parameter is malformed.
+            If an argument or a parameter is invalid.
         """
         X, y = self._checked(X, y, sample_weight, y_numeric=True)
         some, weights = self._begin(X, sample_weight)
