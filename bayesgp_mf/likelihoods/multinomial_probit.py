@@ -34,7 +34,7 @@ class MultinomialProbit(NamedClasses):
         All classes, in order. Labels need not contain each of them; a class without an example is predicted from its
         prior. By default the classes are those that occur, sorted, or the categories of a pandas Categorical.
     noise_variance : float
-        v > 0, in squared latent units. A kernel plus ``kernels.White(s)`` with noise v equals the kernel alone with
+        v > 0, in squared latent units. A kernel with ``kernels.White(s)`` added and noise v is one without it and
         noise v + s.
 
     Raises

@@ -132,7 +132,7 @@ class Stream:
     Raises
     ------
     ValueError
-        If an argument is invalid, or the likelihood has several classes or is a step without flips.
+        If an argument is malformed, or the likelihood has several classes or is a step without flips.
 
     Notes
     -----
@@ -466,7 +466,7 @@ class Stream:
         Raises
         ------
         ValueError
-            If an argument is invalid, or nothing was learned yet.
+            If an argument is malformed, or nothing was learned yet.
         NotPositiveDefiniteError
             If under the new kernel all variances at the basis inputs are zero; the stream stays as it was.
         """
