@@ -66,7 +66,7 @@ def compare(fits: Mapping[str, Container] | Container, *more: Container) -> Mode
         What `fit` or `pymc.sample_latent` returned, by names of the models; or several containers as separate
         arguments, which are numbered.
     *more : container
-        The others, if they have no names.
+        The other containers, if they have no names.
 
     Returns
     -------

@@ -29,20 +29,20 @@ _OF_CASES = ("mean", "mean_error", "sd", "sd_error")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Importance:
-    """What importance weights say of an approximation and of the exact posterior; ``str`` of it is a verdict.
+    """What importance weights say about an approximation and about the exact posterior; ``str`` of it is a verdict.
 
     Attributes
     ----------
     pareto_k : float
-        Shape of the tail of the weights. Above 0.7 they do not average out; minus infinity if all are equal, so that
-        there is no tail; infinity if too few draws have a weight to say.
+        Shape of the tail of the weights. Above 0.7 averages are unreliable. It is minus infinity if all weights are
+        equal, and infinity if too few draws have a weight.
     n_draws : int
         How many draws there are.
     ess : float
         How many draws of the exact posterior they are worth.
     mean, sd : (n,) array
-        Of the latent values at the training cases under the exact posterior, in latent units; ``(n, C)`` for several
-        classes.
+        Mean and standard deviation of the latent values at the training cases under the exact posterior, in latent
+        units; ``(n, C)`` for several classes.
     mean_error, sd_error : (n,) array
         Their standard errors.
     log_evidence : float or None

@@ -49,9 +49,9 @@ def loo_predictive(
     Parameters
     ----------
     idata : InferenceData or DataTree
-        What `fit` returned, or the same loaded from a file; it is left as it is.
+        What `fit` returned, or the same loaded from a file; it is not changed.
     draws, chains : int
-        How many of each target; chains are ArviZ's layout, and all draws independent.
+        Number of draws of each target. All draws are independent; chains are only ArviZ's layout.
     random_seed : int, numpy.random.Generator or None
         Source of the draws.
     kernel, likelihood, method : optional
@@ -68,7 +68,8 @@ def loo_predictive(
     Raises
     ------
     ValueError
-        If the container was not made by this package, or one of those is missing, not wanted, or another one.
+        If the container was not made by this package, or ``kernel``, ``likelihood`` or ``method`` is missing, not
+        needed, or another than in the fit.
     UndefinedQuantityError
         If the method has no predictive density (a support-vector machine), or the container nothing about single cases.
     MemoryError
@@ -76,9 +77,8 @@ def loo_predictive(
 
     Notes
     -----
-    Labels of two classes, and of several, are drawn by the leave-one-out probabilities of `loo`. The latent values
-    of other targets are drawn from the Gaussian cavity, in an average over hyperparameters from one of a setting that
-    is chosen by its weight without the case.
+    Labels are drawn by the leave-one-out probabilities of `loo`. The latent values of other targets are drawn from the
+    Gaussian cavity; in an average over hyperparameters, from that of a setting chosen by its weight without the case.
 
     Examples
     --------

@@ -101,7 +101,7 @@ def predicted(
     likelihood: Likelihood | None = None,
     method: Solver | None = None,
 ) -> Predicted:
-    """Return what a fit predicts for its own cases, each from the others, or for the new ones of `predict`.
+    """Return the leave-one-out predictions of a fit for its own cases, or those of `predict` for new ones.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def predicted(
     Returns
     -------
     Predicted
-        Targets and probabilities; of numbers, ``below(t)``.
+        Targets and probabilities; for numbers also ``below(t)``.
 
     Raises
     ------

@@ -99,10 +99,10 @@ class Inducing:
         return int(min(self.number, SEARCH if self.search is None else self.search))
 
     def chosen(self, X: Array, t: Array, kernel: Kernel, rng: np.random.Generator, number: int | None = None) -> Array:
-        """Return the inducing inputs ``(M, d)`` for some cases, in random order but for groups.
+        """Return the inducing inputs ``(M, d)`` for some cases, in random order except for groups.
 
-        Where the kernel tells groups, those come first by which each group has one, as far as M goes: what is chosen
-        by chance, or by variance, leaves out small groups, of which the others say nothing.
+        If the kernel has groups, a case of each comes first, as far as M allows. A random choice, or one by variance,
+        would leave out small groups, about which the others say nothing.
 
         Parameters
         ----------
@@ -111,11 +111,11 @@ class Inducing:
         t : (n,) array
             Targets.
         kernel : Kernel
-            It says which groups there are; and the greedy choice is that of its variances.
+            Its groups, and for the greedy choice its variances, are used.
         rng : numpy.random.Generator
             Source of randomness.
         number : int, optional
-            How many, in place of all.
+            How many, if not M.
         """
         if self.inputs is not None:
             return np.asarray(self.inputs)

@@ -44,13 +44,13 @@ def plot_partial_dependence(
     ax : sequence of matplotlib.axes.Axes, optional
         Where to draw, one for each input; by default a new figure outside pyplot.
     features : sequence of str or int, optional
-        Which inputs, in this order; by default the six that do most, sorted by `diagnostics.relevance`.
+        Which inputs, in this order; by default the six most relevant by `diagnostics.relevance`.
     scale : {"target", "latent"}
         Whether to average probabilities and means of targets, or latent values.
     levels : sequence of float
-        Which bands to draw, by the posterior probability that they hold the average with.
+        Posterior probabilities of the bands.
     points : int
-        Values of each input.
+        Number of values of each input.
     **held
         ``kernel``, ``likelihood`` and ``method`` as for `predict`, where the container does not hold them.
 

@@ -214,7 +214,8 @@ def from_parquet(pattern: str | os.PathLike[str], *, target: str, columns: Seque
     Raises
     ------
     ValueError
-        If it is no path, no file matches, the first has no such columns, or the folders of files say different columns.
+        If it is not a path, no file matches, the first file lacks a column, or the folders of files name different
+        columns.
 
     Examples
     --------
