@@ -48,9 +48,9 @@ def plot_partial_dependence(
     scale : {"target", "latent"}
         Whether to average probabilities and means of targets, or latent values.
     levels : sequence of float
-        Posterior probabilities of the bands.
+        Which bands to draw, by the posterior probability that they hold the average with.
     points : int
-        Number of values of each input.
+        Values of each input.
     **held
         ``kernel``, ``likelihood`` and ``method`` as for `predict`, where the container does not hold them.
 
