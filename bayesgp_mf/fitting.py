@@ -109,95 +109,93 @@ def fit(
     Parameters
     ----------
     X : (n, d) array_like
-        Inputs, finite; a data frame, of pandas, polars, pyarrow or xarray, keeps the names of its columns and the
-        labels of its rows. They are used as they come: scale them to suit the length scales of the kernel. Or a table
-        in parts, with ``inducing``: a Dask frame, with the name of a column as ``y``; a Dask array, with another one;
-        or a `sharded.Table`, which has its labels. It is worked on where its parts are (``client``, a
-        ``distributed.Client``, by default the one that there is; or ``processes`` of this machine; ``refine``, as
-        `sharded.fit` has it), and its container has nothing of each case.
+        Inputs, finite. A data frame of pandas, polars, pyarrow or xarray keeps its column names and row labels. `fit`
+        does not scale inputs: scale them to suit the length scales of the kernel. With ``inducing``, a table in parts:
+        a Dask frame, with the name of a column as ``y``; a Dask array, with another one; or a `sharded.Table`, which
+        has its labels. Workers read its parts where they are (``client``, a ``distributed.Client``, by default the
+        current one; or ``processes`` of this machine; ``refine`` as in `sharded.fit`). The container then has nothing
+        about single cases.
     y : (n,) array_like
-        Labels: any two distinct values. The larger, or later in the alphabet, is class 1; of a pandas Categorical the
-        later category, where categories without a case are left out. With `Softmax` any number of classes, in sorted
-        order or in that of a Categorical, whose categories are all classes, with or without a case. Rows are matched
-        with those of ``X`` by position; where both have labels of rows, these must be the same in the same order.
+        Targets. Labels may be any two distinct values. Class 1 is the larger one, or the later one in the alphabet; of
+        a pandas Categorical it is the later category, and categories without a case are dropped. With `Softmax` there
+        may be any number of classes, in sorted order, or in that of a Categorical, all of whose categories are classes.
+        Rows match those of ``X`` by position; if both have row labels, these must be the same in the same order.
     kernel : Kernel or pymc.gp.cov.BaseCovariance
-        Prior covariance; with ``hyper="evidence"`` its parameters are where the search starts. Of a covariance function
-        of PyMC these are its random variables, which bring their distributions as priors. The container cannot hold
-        such a one, nor a class of your own: `predict` wants it again. The same is true of ``likelihood`` and
-        ``method``.
+        Prior covariance. A search for hyperparameters starts from its parameters. The parameters of a PyMC covariance
+        function are its random variables, and their distributions are the priors. A container cannot hold such a
+        function, nor your own class, so `predict` needs it again; the same is true of ``likelihood`` and ``method``.
     likelihood : Likelihood
         `Probit` (default, noise variance 1), `Logit`, `Step`; `MultinomialProbit` (by "tap") or `Softmax` (by "tap" or
-        "laplace") for more than two classes; ``likelihoods.Gaussian`` for real targets; or one of your own that can be
-        saved. Or `OneVsRest` of one of two classes: a classifier for each class, by any method with probabilities.
-        ``kernel``, ``priors``, ``bounds`` and ``fixed`` are then of each of them, or of one, by names such as
-        ``class0_lengthscale``.
+        "laplace") for more than two classes; ``likelihoods.Gaussian`` for real targets; or your own. `OneVsRest` fits a
+        classifier for each class, by any method with probabilities. ``kernel``, ``priors``, ``bounds`` and ``fixed``
+        then apply to every classifier, or to one by names such as ``class0_lengthscale``.
     positive : label, optional
-        Which of two labels is class 1, whatever their order.
+        The label that is class 1, whatever the order.
     method : str or Solver
-        Name of a method, a key of `methods.METHODS`; or a solver, one with options such as
-        ``Exact(log2_points=16)`` or one of your own.
+        Name of a method, a key of `methods.METHODS`; or a solver with options, such as ``Exact(log2_points=16)``; or
+        your own solver.
     hyper : None, str or Strategy
-        How the parameters of kernel and likelihood are chosen. None keeps them as given; "evidence" and "loo" maximise
-        the log evidence or the leave-one-out log predictive density, "scan" counts leave-one-out errors on a grid,
-        "hmc" draws them by the papers' hybrid Monte Carlo, "nuts" by PyMC's sampler (the strategy is `pymc.Nuts`),
-        "surrogate" averages over draws from a Gaussian process that has learned evidence times prior, corrected by
-        weights, and "integrate" over a few nodes around the mode. A strategy from `hyper`, such as
-        ``hyper.Evidence(starts=5)``, has options. Of the likelihood those are chosen that the data can tell:
-        ``noise_variance`` of ``likelihoods.Gaussian``, ``dispersion``, ``scale``, and a ``flip`` that is not zero;
-        ``noise_variance`` of `Probit`, and ``df``, only if they have a prior or bounds.
+        How to choose the parameters of kernel and likelihood. None keeps them. "evidence" and "loo" maximise the log
+        evidence or the leave-one-out log predictive density. "scan" counts leave-one-out errors on a grid. The others
+        average: "hmc" over draws by the papers' hybrid Monte Carlo, "nuts" over draws by PyMC's sampler (the strategy
+        is `pymc.Nuts`), "surrogate" over weighted draws from a Gaussian process that has learned evidence times prior,
+        "integrate" over a few nodes around the mode. A strategy from `hyper`, such as ``hyper.Evidence(starts=5)``, has
+        options. Tuned parameters of the likelihood are ``noise_variance`` of ``likelihoods.Gaussian``, ``dispersion``,
+        ``scale``, and a ``flip`` that is not zero; ``noise_variance`` of `Probit`, and ``df``, only with a prior or
+        bounds.
     evidence_of : str, optional
-        The method by which hyperparameters are judged, if not ``method``: the papers' hybrid (2000, section 9).
+        The method whose evidence chooses the hyperparameters, if not ``method`` (2000, section 9).
     priors : mapping of str to Prior, optional
-        By name of a parameter of kernel or likelihood, such as ``{"lengthscale": hyper.LogNormal(0.0, 1.0)}``. Where
-        both have one of the same name, that of the likelihood is ``likelihood_...``.
+        By name of a parameter of kernel or likelihood, such as ``{"lengthscale": hyper.LogNormal(0.0, 1.0)}``. If both
+        have a parameter of the same name, that of the likelihood is ``likelihood_...``.
     bounds : mapping of str to (float, float), optional
         By name of a parameter, in its own units.
     fixed : collection of str
-        Names of parameters that stay as given.
+        Names of parameters that keep their values.
     starts : int, optional
-        Descents of "evidence" and "loo" (3 by default); all but the first start at random around ``kernel``.
+        Number of searches of "evidence" and "loo" (3 by default). The first starts at ``kernel``, the others at random
+        around it.
     draws, chains : int
-        Draws of f from the posterior for each chain. They are independent; chains are ArviZ's layout. With "surrogate"
-        those that share hyperparameters stand side by side, so that ArviZ's errors hold. With "hmc" and "nuts" there
-        is one draw of f for each draw of the hyperparameters instead.
+        Draws of f from the posterior for each chain. They are independent; chains are only ArviZ's layout. With
+        "surrogate", draws that share hyperparameters are adjacent, so that ArviZ's errors are right. "hmc" and "nuts"
+        have one draw of f for each draw of the hyperparameters instead.
     marginals : {"gaussian", "tilted"}
-        Whether the draws of single latent values come from the Gaussian approximation, or from cavity times likelihood,
-        whose shape is that of the exact posterior (2000, fig. 1). "tilted" is there for "tap", "naive" and
-        "variational", needs an invertible Gram matrix, and is not for `Softmax`.
+        Whether draws of single latent values come from the Gaussian approximation, or from the tilted distribution,
+        cavity times likelihood, whose shape is closer to the exact posterior (2000, fig. 1). "tilted" works with "tap",
+        "naive" and "variational", not with several classes, and needs an invertible Gram matrix.
     random_seed : int, numpy.random.Generator or None
-        Source of all randomness: draws, and random starts.
+        Source of all randomness: draws and random starts.
     control : Control
         Tolerance of the solver, and whether it raises.
     progress : bool
-        Show a progress bar for what takes longer than a second.
+        Show a progress bar if it takes longer than a second.
     inducing : int, (M, d) array_like or Inducing, optional
-        For very many cases under any kernel: how many cases stand for all in the covariances between them, which
-        (inputs like ``X``), or an `Inducing` with options. What they do not explain of a prior variance is taken for
-        noise of each case's own. Time goes as n M^2 and memory as n M. A search for hyperparameters takes fewer of
-        them, and of more than 20,000 cases a part. With "tap", "naive", "laplace" and, for real targets, "exact".
+        For very many cases under any kernel: the number of inducing cases, through which all cases are related; or
+        inputs like ``X``; or an `Inducing` with options. The part of a prior variance that they do not explain counts
+        as independent noise. Time grows as n M^2, memory as n M. A search for hyperparameters uses fewer of them, and
+        beyond 20,000 cases a part of the cases. With "tap", "naive", "laplace" and, for real targets, "exact".
     offset : (n,) array_like, optional
-        Added to the latent value of each case where its target is concerned, p(y | f + offset): the log of an exposure,
-        say. What is called ``f`` and ``latent`` is without it; `predict` wants that of new cases.
+        Added to the latent value in the likelihood, p(y | f + offset), such as the log of an exposure. Results named
+        ``f`` and ``latent`` do not include it. `predict` needs that of new cases.
     weights : (n,) array_like, optional
-        How often each case counts, p(y | f)^weight: >= 0, and not all 0. `predict` predicts one new case.
+        How often each case counts, p(y | f)^weight: >= 0, and not all 0. New cases count once.
 
     Returns
     -------
     InferenceData or DataTree
-        What the installed ArviZ uses, with groups ``posterior`` (f), ``posterior_predictive`` (y),
-        ``log_likelihood`` (y; left out where the likelihood is piecewise constant, as a step is),
-        ``sample_stats`` (log_p, log_q, converged, n_iterations), ``observed_data``,
-        ``constant_data`` (X) and ``fit`` (alpha, site_variance, latent_mean, latent_sd, cavity_mean, cavity_sd,
-        loo_i, log_evidence, hyperparameters by name; how the search went; method, kernel, likelihood and
-        status as attributes). A support-vector machine has no variance: there are no draws, and in ``fit`` only
-        alpha, latent_mean and cavity_mean, its leave-one-out field. Where hyperparameters are averaged over,
-        ``fit`` has them by ``node``, with ``node_weight``, and ``sample_stats`` says which node a draw is of; those
-        that are random, not the nodes of "integrate", stand in ``posterior`` by draw too.
+        The type of the installed ArviZ, with groups ``posterior`` (f), ``posterior_predictive`` (y), ``log_likelihood``
+        (y; missing if the likelihood is piecewise constant, as a step is), ``sample_stats`` (log_p, log_q, converged,
+        n_iterations), ``observed_data``, ``constant_data`` (X) and ``fit`` (alpha, site_variance, latent_mean,
+        latent_sd, cavity_mean, cavity_sd, loo_i, log_evidence, hyperparameters by name; how the search went; method,
+        kernel, likelihood and status as attributes). A support-vector machine has no variance, so there are no draws,
+        and ``fit`` has only alpha, latent_mean and cavity_mean, its leave-one-out field. An average over
+        hyperparameters has them in ``fit`` by ``node``, with ``node_weight``, and ``sample_stats`` has the node of each
+        draw. Random hyperparameters, but not the nodes of "integrate", are in ``posterior`` by draw too.
 
     Raises
     ------
     ValueError
-        If an argument is malformed; the message says what was expected and what came.
+        If an argument is invalid; the message says what was expected and what came.
     InconsistentDataError
         If the labels have probability zero under a noise-free likelihood.
     ConvergenceError
@@ -205,21 +203,21 @@ def fit(
     NotPositiveDefiniteError
         If the method, or ``marginals="tilted"``, needs an invertible Gram matrix and this one is singular.
     MemoryError
-        If the draws, or the dense matrices of n cases where they are needed (`Control`), would not fit into this
-        machine's memory.
+        If the draws, or dense matrices of n cases (`Control`), would not fit into this machine's memory.
 
     Warns
     -----
     BoundWarning, ConvergenceWarning
-        If a tuned parameter sits at a bound or has none (noise beside weights), or the search did not finish.
+        If a tuned parameter is at a bound, the evidence has no maximum in it (noise beside weights), or the search did
+        not finish.
     UserWarning
-        If the inputs have a scale at which the kernel makes most cases independent of all others, or all cases one.
+        If the scale of the inputs makes most cases independent of all others under the kernel, or all cases alike.
 
     See Also
     --------
     predict : Predictions at new inputs.
     loo : Leave-one-out, to compare models.
-    solve : The same from arrays, without inputs or a kernel.
+    solve : The same for a Gram matrix and targets.
 
     Examples
     --------
@@ -368,70 +366,70 @@ def predict(
     Parameters
     ----------
     idata : InferenceData or DataTree
-        What `fit` returned, or the same loaded from a file. It is changed in place; earlier predictions
-        are replaced.
+        What `fit` returned, or the same loaded from a file. It is changed in place; earlier predictions are replaced.
     X_new : (m, d) array_like
-        New inputs, in the order and scale of the training inputs. Predictions of a data frame have its row labels.
+        New inputs, with the columns and scale of the training inputs. Predictions of a data frame have its row labels.
     kernel : Kernel or pymc.gp.cov.BaseCovariance, optional
-        Only for a fit whose kernel a container cannot hold, a covariance function of PyMC or a class of your own, also
-        within a sum or product: the same again. Its parameters are those of the container.
+        The kernel of the fit again, if a container cannot hold it: a covariance function of PyMC or your own class,
+        also within a sum or product. Its parameters are those of the container.
     likelihood : Likelihood, optional
-        Likewise, for a fit with a likelihood of your own: an equal one.
+        The same for your own likelihood.
     method : Solver, optional
-        Likewise, for a fit by a method of your own.
+        The same for your own method.
     draws : bool
         Also draw latent values and targets, as many as the posterior has. False is much faster, and enough for
-        probabilities, means and quantiles. Beyond 5000 new cases draws may be joint within blocks only; a warning says
+        probabilities, means and quantiles. Beyond 5000 new cases draws may be joint only within blocks; a warning says
         so.
     corrected : bool
-        Correct the probabilities ``p`` for most of TAP's error, for two classes. Each is the ratio of the evidences
-        with and without the new label, both corrected to second order. Draws stay as they are. The attributes of the
-        group say how many were ``corrected``. The two labels are corrected separately: ``largest_sum_error`` is the
-        most by which their probabilities missed a sum of one before they were made to have it.
+        Correct the probabilities ``p`` of two classes for most of TAP's error. Each becomes the ratio of the evidences
+        with and without the new label, both corrected to second order. Draws are not corrected. The attributes of the
+        group say how many were ``corrected``, and by how much the two probabilities of a case missed a sum of one
+        before they were normalised, at most: ``largest_sum_error``.
     random_seed : int, numpy.random.Generator or None
         Source of the draws.
     offset : (m,) array_like, optional
-        Of the new cases, of a fit that has an offset, where it must be given: the log of their exposures.
+        Offsets of the new cases, such as the log of their exposures; required if the fit has offsets.
     trials : int or (m,) array_like, optional
-        Of the new cases, where the likelihood is `likelihoods.Binomial`.
+        Trials of the new cases, under `likelihoods.Binomial`.
     quantiles : (q,) array_like, optional
-        Probabilities such as ``(0.05, 0.95)``: add these quantiles of real targets, without Monte-Carlo error and over
-        all settings of the hyperparameters, as ``y_quantile``. Of counts the smallest that is reached with such a
-        probability. All likelihoods of this package that have numbers as targets know them, but for `Quadrature`.
+        Probabilities such as ``(0.05, 0.95)``. Adds ``y_quantile``, these quantiles of real targets, without
+        Monte-Carlo error and averaged over the hyperparameters. For counts it is the smallest count that is reached
+        with such a probability. All likelihoods of this package with numbers as targets have quantiles, except
+        `Quadrature`.
 
     Returns
     -------
     InferenceData or DataTree
-        ``idata`` with the groups ``predictions`` and ``predictions_constant_data``. In ``predictions``, for
-        each case, ``p``, the probability of class 1 (of each class, along ``class``, if there are several) integrated
-        over the posterior (by TAP with several classes, over more than its Gaussian: `multiclass.nearest`),
-        ``latent_mean`` and ``latent_sd``; and draws ``f`` and ``y`` (chain, draw, obs_id), jointly over the new cases.
-        For real targets there is no ``p``, but ``y_mean``, ``y_sd`` and, if asked for, ``y_quantile`` (obs_id,
-        quantile), all of a new target. A support-vector machine has neither draws nor probabilities, only
-        ``latent_mean`` and its sign, the ``decision`` (0 or 1, the class).
+        ``idata`` with the groups ``predictions`` and ``predictions_constant_data``. ``predictions`` has for each case
+        ``latent_mean``, ``latent_sd`` and ``p``, the probability of class 1 (with several classes, of each along
+        ``class``) integrated over the posterior (by TAP with several classes, more accurately than by its Gaussian:
+        `multiclass.nearest`); and draws ``f`` and ``y`` (chain, draw, obs_id), joint over the new cases. For real
+        targets ``y_mean``, ``y_sd`` and, if asked for, ``y_quantile`` (obs_id, quantile) of a new target take the place
+        of ``p``. A support-vector machine has neither draws nor probabilities, only ``latent_mean`` and its sign, the
+        ``decision`` (0 or 1, the class).
 
     Raises
     ------
     ValueError
-        If ``idata`` is not ours, ``X_new`` does not fit it, ``offset`` or ``trials`` is missing or not wanted,
-        ``kernel``, ``likelihood`` or ``method`` is missing, not wanted, or another one; or if ``corrected``, and the
-        fit is one that it is not for; or if ``quantiles`` are no probabilities.
+        If ``idata`` is not a fit of this package, or ``X_new`` does not match it; if ``offset``, ``trials``,
+        ``kernel``, ``likelihood`` or ``method`` is missing, not needed, or another than in the fit; if ``corrected`` is
+        not possible for this fit; or if ``quantiles`` are not probabilities.
     UndefinedQuantityError
-        If ``quantiles`` are asked for, and targets are labels, or the likelihood does not know them.
+        If you ask for ``quantiles``, and targets are labels, or the likelihood has none.
     MemoryError
         If the draws would not fit into this machine's memory.
 
     Warns
     -----
     UserWarning
-        If there are too many new cases to draw them jointly, so that they are drawn in blocks.
+        If there are too many new cases to draw them jointly, and they are drawn in blocks.
     ConvergenceWarning
         If some of the probabilities could not be corrected.
 
     Notes
     -----
-    New cases are gone through in blocks: without draws the memory beyond that of the training cases does not grow with
-    their number, but for the results. Draws of f and y take 16 bytes each.
+    New cases are processed in blocks. Without draws, memory grows only by the results. Draws of f and y take 16 bytes
+    each.
 
     Examples
     --------
@@ -474,14 +472,15 @@ def posterior(
     Returns
     -------
     Posterior, MulticlassPosterior, Mixture or OneVsRestPosterior
-        With ``latent(X_new)``, ``predict_proba(X_new)`` and ``loo``; for one setting of the hyperparameters also
-        ``log_evidence``, ``kernel`` and ``draw``, for an average over several ``parts`` and ``weights``; of one class
+        All have ``latent(X_new)``, ``predict_proba(X_new)`` and ``loo``. For one setting of the hyperparameters there
+        are also ``log_evidence``, ``kernel`` and ``draw``; for an average ``parts`` and ``weights``; for one class
         against the rest ``classifiers``, one for each class.
 
     Raises
     ------
     ValueError
-        If the container was not made by this package, or one of those is missing, not wanted, or another one.
+        If the container was not made by this package, or one of these arguments is missing, not needed, or another than
+        in the fit.
 
     Examples
     --------

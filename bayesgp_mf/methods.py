@@ -121,11 +121,11 @@ def solve(
     likelihood : Likelihood
         p(t | f) of one case.
     method : str or Solver
-        Name of a method, a key of `METHODS`, or one with options of its own.
+        Name of a method, a key of `METHODS`; or a solver with options.
     control : Control
         Tolerance, largest number of steps, whether to raise.
     start : Solution, optional
-        A solution of a problem nearby with as many cases, to start from.
+        A solution of a similar problem with as many cases, to start from.
 
     Returns
     -------
@@ -135,7 +135,7 @@ def solve(
     Raises
     ------
     ValueError
-        If an argument is malformed; `Problem` lists the checks.
+        If an argument is invalid; `Problem` lists the checks.
     ConvergenceError
         If the equations were not solved and ``control.throw``.
 

@@ -63,7 +63,7 @@ def fit(
     Raises
     ------
     ValueError
-        If an argument is malformed, or a class has no case.
+        If an argument is invalid, or a class has no case.
     UndefinedQuantityError
         If the method has no probabilities, or there is an offset.
     """

@@ -90,7 +90,7 @@ def test_to_frame_is_a_table_of_the_users_kind(fits):
     pd.testing.assert_frame_equal(bgp.to_frame(fits["pandas"]["predictions"]), there)
     with pytest.raises(ValueError, match=r"got 'fit' with a group\. Leave it out"):
         bgp.to_frame(fits["pandas"]["predictions"], "fit")
-    with pytest.raises(ValueError, match=r"nothing of each case in this group, only \['log_p'"):
+    with pytest.raises(ValueError, match=r"this group has nothing about single cases, only \['log_p'"):
         bgp.to_frame(fits["pandas"]["sample_stats"])
     with pytest.raises(ValueError, match="group must be 'predictions' or 'fit', got 'posterior'"):
         bgp.to_frame(fits["pandas"], "posterior")

@@ -96,14 +96,14 @@ def classifier(idata: Container, name: Any) -> Container:
     Returns
     -------
     InferenceData or DataTree
-        What `fit` returns for two classes, of which 1 is the class and 0 the rest, so that all that is made for such
-        works with it: its evidence, `compare`, `diagnostics.importance`. It has no group of labels that are drawn, no
-        log likelihood of draws, and no predictions.
+        What `fit` returns for two classes, where 1 is the class and 0 the rest. Everything for two classes works on it:
+        its evidence, `compare`, `diagnostics.importance`. It has no drawn labels, no log likelihood of draws, and no
+        predictions.
 
     Raises
     ------
     ValueError
-        If ``idata`` is no such fit, has no such class, or was changed since it was written.
+        If ``idata`` is not a fit with `OneVsRest`, has no such class, or was changed since it was written.
 
     Examples
     --------

@@ -24,7 +24,7 @@ _INTERNAL = ("alpha", "site_variance", "site_weight", "site_matrix")  # what `pr
 
 
 def to_frame(idata: Container, group: Literal["predictions", "fit"] | None = None) -> Any:
-    """Return what a fit says of each case as a table, under the labels of the rows that it was given.
+    """Return the results for each case as a table, with the row labels of the input.
 
     Parameters
     ----------
@@ -33,25 +33,25 @@ def to_frame(idata: Container, group: Literal["predictions", "fit"] | None = Non
         ``idata["predictions"]``.
     group : {"predictions", "fit"}, optional
         The new cases, with ``latent_mean``, ``latent_sd`` and ``p`` (or ``y_mean`` and ``y_sd``); or those of the fit,
-        with ``latent_mean``, ``latent_sd``, ``cavity_mean``, ``cavity_sd`` and ``loo_i``. The default is the first
-        where there are predictions.
+        with ``latent_mean``, ``latent_sd``, ``cavity_mean``, ``cavity_sd`` and ``loo_i``. The default is "predictions"
+        if there are any.
 
     Returns
     -------
     pandas.DataFrame, polars.DataFrame, pyarrow.Table or xarray.Dataset
-        Of the kind that the inputs of these cases were given in; of pandas for arrays. There is a row for each case, in
-        their order, and of several classes or quantiles a column for each, such as ``p[setosa]``. Labels of rows are
-        the index, or, in polars, the column ``obs_id``. In xarray the variables keep the dimensions ``class`` and
+        A table of the same kind as the inputs of these cases; of pandas for arrays. It has a row for each case, in
+        their order, and for several classes or quantiles a column for each, such as ``p[setosa]``. Row labels are the
+        index, or, in polars, the column ``obs_id``. In xarray the variables keep the dimensions ``class`` and
         ``quantile``.
 
     Raises
     ------
     ValueError
-        If ``idata`` is not ours, there is no such group, or the group that was given has nothing of each case.
+        If ``idata`` is not a fit of this package, there is no such group, or the group has nothing about single cases.
     UndefinedQuantityError
-        If it is of a fit to a table in parts, and has nothing of each case.
+        If the fit is to a table in parts, which has nothing about single cases.
     ImportError
-        If the library of that kind is not there.
+        If the library of that kind is not installed.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def to_frame(idata: Container, group: Literal["predictions", "fit"] | None = Non
     wide = ((ROWS,), *((ROWS, dim) for dim in _SEVERAL))
     there = [str(name) for name, each in dataset.data_vars.items() if each.dims in wide]
     if not there:
-        raise ValueError(f"there is nothing of each case in this group, only {list(dataset.data_vars)}. Pass idata.")
+        raise ValueError(f"this group has nothing about single cases, only {list(dataset.data_vars)}. Pass idata.")
     names = dict.fromkeys([*(name for name in _FIRST if name in there), *there])
     table = dataset[[name for name in names if name not in _INTERNAL]].drop_attrs()
     kind = str(dataset.attrs.get(TABLE, "pandas"))

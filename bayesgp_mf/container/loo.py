@@ -44,8 +44,8 @@ def loo(
 ) -> LooEstimate:
     """Return the leave-one-out estimate of a fit, as ArviZ's ``ELPDData``, without refitting or sampling.
 
-    What the other cases say of a case, its cavity, is part of the solution (2000, eq. 32 and appendix D). The log
-    predictive density of its target under it needs no draws and no importance weights.
+    The cavity of a case, its posterior given all other cases, is part of the solution (2000, eq. 32 and appendix D).
+    The log predictive density of its target under the cavity needs no draws and no importance weights.
 
     Parameters
     ----------
@@ -61,16 +61,16 @@ def loo(
     Returns
     -------
     ELPDData
-        With the pointwise values; ``az.compare({"a": bgp.loo(a), "b": az.loo(b)})`` works. The effective number
-        of parameters is the sum over cases of log p(t_i | all data) - log p(t_i | the others). Of draws it also has
-        Pareto's k of the weights that these have without each case, for ``az.plot_khat``.
+        With pointwise values, for ``az.compare({"a": bgp.loo(a), "b": az.loo(b)})``. The effective number of parameters
+        is the sum over cases of log p(t_i | all data) - log p(t_i | the others). With draws of hyperparameters it also
+        has Pareto's k of their importance weights without each case, for ``az.plot_khat``.
 
     Raises
     ------
     ValueError
-        If the container was not made by this package, or one of those is missing, not wanted, or another one; or if
-        ``corrected``, and the fit is not by TAP, of two classes (or Gaussian targets), at one setting of the
-        hyperparameters, with a dense Gram matrix.
+        If the container was not made by this package, or ``kernel``, ``likelihood`` or ``method`` is missing, not
+        needed, or another than in the fit; or if ``corrected``, and the fit is not by TAP, of two classes (or Gaussian
+        targets), at one setting of the hyperparameters, with a dense Gram matrix.
     UndefinedQuantityError
         If the method has no predictive density (a support-vector machine), or there is no posterior without some case
         (Laplace's approximation beside outliers).

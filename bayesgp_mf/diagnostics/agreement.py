@@ -178,8 +178,7 @@ def agreement(first: Container, second: Container) -> Agreement:
     Raises
     ------
     ValueError
-        If a container has no such draws or too few, or is of several classes, they are not of the same cases, or
-        labels or predictions are of different ones.
+        If a container has no such draws, too few, or several classes; or if cases, labels or predictions differ.
 
     Notes
     -----

@@ -41,16 +41,17 @@ def class_scores(labels: ArrayLike, probabilities: ArrayLike, class_names: Seque
     Parameters
     ----------
     labels : (m,) array_like
-        What came: for each case one of ``class_names``, or what has such a name as text: a container has text.
+        The observed labels: for each case one of ``class_names``, or a value whose text is one of them.
     probabilities : (m, C) array_like
-        Of each class, in the order of ``class_names``; such as ``p`` of the group ``predictions``.
+        Probability of each class, in the order of ``class_names``, such as ``p`` of the group ``predictions``.
     class_names : sequence or DataArray
         The classes, such as the coordinate ``class`` of ``p``.
 
     Raises
     ------
     ValueError
-        If a label is none of the classes, two classes have one name, the shapes differ, or rows are no probabilities.
+        If a label is not one of the classes, two classes have the same name, shapes differ, or rows are not
+        probabilities.
 
     Examples
     --------

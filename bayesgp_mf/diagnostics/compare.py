@@ -57,16 +57,16 @@ class ModelComparison:
 def compare(fits: Mapping[str, Container] | Container, *more: Container) -> ModelComparison:
     """Compare models of the same cases by their evidence and by ArviZ's leave-one-out comparison [1]_.
 
-    The evidence asks how probable the data were before any was seen, and so also whether a prior was needlessly wide;
-    leave-one-out asks how well a case is predicted from all others. Where they disagree, the sentence says so.
+    The evidence measures how probable the data are under the prior, and so punishes a needlessly wide prior.
+    Leave-one-out measures how well all other cases predict a case. If they disagree, the sentence says so.
 
     Parameters
     ----------
     fits : mapping of str to container, or container
-        What `fit` returned, or `pymc.sample_latent`, by names of the models; or several containers one after the other,
-        which are numbered.
+        What `fit` or `pymc.sample_latent` returned, by names of the models; or several containers as separate
+        arguments, which are numbered.
     *more : container
-        The others, if they have no names.
+        The other containers, if they have no names.
 
     Returns
     -------
@@ -83,9 +83,9 @@ def compare(fits: Mapping[str, Container] | Container, *more: Container) -> Mode
 
     Notes
     -----
-    Evidences are comparable if they are of one kind; TAP's and exact ones estimate the same number. An average over
-    hyperparameters has no evidence here. Where hyperparameters were chosen by the evidence it is that of the best
-    ones, and flatters the model with more of them.
+    Evidences can be compared if they are of the same kind; TAP's and exact ones estimate the same number. An average
+    over hyperparameters has no evidence here. If the hyperparameters were chosen by the evidence, it is that of the
+    best ones, and favours the model with more of them.
 
     References
     ----------

@@ -102,12 +102,12 @@ def partial_dependence(
     likelihood: Likelihood | None = None,
     method: Solver | None = None,
 ) -> list[Curve]:
-    r"""Return what a fit predicts along each input, averaged over its cases: partial dependence.
+    r"""Return the prediction along each input, averaged over the cases: partial dependence.
 
     .. math:: F_j(x) = \frac1n \sum_i g\bigl(f(x_{i1}, \dots, x_{ij} = x, \dots, x_{id})\bigr)
 
-    where g is the probability or the mean of a target given its latent value, or, on the latent scale, nothing
-    (Friedman 2001, Annals of Statistics 29, section 8.2). f is random here, and so is the average.
+    where g is the probability or the mean of a target given its latent value, or, on the latent scale, the identity
+    (Friedman 2001, Annals of Statistics 29, section 8.2). f is random, and so is the average.
 
     Parameters
     ----------
@@ -118,9 +118,9 @@ def partial_dependence(
     scale : {"target", "latent"}
         Whether to average probabilities and means of targets, or latent values.
     probabilities : sequence of float
-        Of which quantiles of the average to return.
+        Which quantiles of the average to return.
     points : int
-        At how many values of an input; of groups there is one for each.
+        Number of values of an input; for groups, one for each group.
     kernel, likelihood, method : optional
         As for `predict`: those of the fit, if the container does not hold them.
 

@@ -61,7 +61,7 @@ def hyperparameters(idata: Container) -> Hyperparameters:
     Raises
     ------
     ValueError
-        If ``idata`` is not ours, or has no parameters.
+        If ``idata`` is not a fit of this package, or has no parameters.
     UndefinedQuantityError
         If it has a classifier for each class, with parameters of its own: ask `classifier`.
 

@@ -29,20 +29,20 @@ _OF_CASES = ("mean", "mean_error", "sd", "sd_error")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Importance:
-    """What importance weights say of an approximation and of the exact posterior; ``str`` of it is a verdict.
+    """What importance weights say about an approximation and about the exact posterior; ``str`` of it is a verdict.
 
     Attributes
     ----------
     pareto_k : float
-        Shape of the tail of the weights. Above 0.7 they do not average out; minus infinity if all are equal, so that
-        there is no tail; infinity if too few draws have a weight to say.
+        Shape of the tail of the weights. Above 0.7 averages are unreliable. It is minus infinity if all weights are
+        equal, and infinity if too few draws have a weight.
     n_draws : int
         How many draws there are.
     ess : float
         How many draws of the exact posterior they are worth.
     mean, sd : (n,) array
-        Of the latent values at the training cases under the exact posterior, in latent units; ``(n, C)`` for several
-        classes.
+        Mean and standard deviation of the latent values at the training cases under the exact posterior, in latent
+        units; ``(n, C)`` for several classes.
     mean_error, sd_error : (n,) array
         Their standard errors.
     log_evidence : float or None
@@ -99,10 +99,10 @@ class Importance:
 
 
 def importance(idata: Container) -> Importance:
-    r"""Weigh the draws of a fit by the exact posterior, with Pareto-smoothed importance sampling [1]_.
+    r"""Weight the draws of a fit by the exact posterior, with Pareto-smoothed importance sampling [1]_.
 
     With :math:`w = p(t, f) / q(f)` for draws from q, averages weighted by w are those of the exact posterior, and the
-    mean of w is the evidence. The tail of the weights says whether that works with finitely many draws.
+    mean of w is the evidence. The tail of the weights shows whether there are enough draws.
 
     Parameters
     ----------
@@ -124,12 +124,12 @@ def importance(idata: Container) -> Importance:
     Notes
     -----
     At fixed hyperparameters, and at the nodes of ``hyper="integrate"``, the draws of `fit` are independent. After
-    "surrogate" they share kernels, and after "hmc" or "nuts" they follow a chain: then errors are those that ArviZ
-    finds in the order of the weighed draws, and fewer are effective.
+    "surrogate" they share kernels, and after "hmc" or "nuts" they are a chain: then errors are those that ArviZ finds
+    in the order of the weighted draws, and fewer draws are effective.
 
-    k-hat rises with the number of cases even where every marginal is good: it is about all latent values at once.
-    Under a step likelihood most Gaussian draws contradict some label and have no weight; ``marginals="tilted"``
-    makes draws that have one.
+    k-hat is for all latent values at once, and rises with the number of cases even if every marginal is good. Under a
+    step likelihood most Gaussian draws contradict some label and have weight zero; with ``marginals="tilted"`` they do
+    not.
 
     References
     ----------

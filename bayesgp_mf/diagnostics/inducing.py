@@ -34,7 +34,7 @@ class InducingCheck:
     Attributes
     ----------
     number, doubled : int
-        Inducing cases of the fit, and of the solution that it is held against.
+        Numbers of inducing cases of the fit, and of the solution that it is compared with.
     loo_change : float
         Change of the mean leave-one-out log density, in nats for each case.
     probability_change : float or None
@@ -43,7 +43,7 @@ class InducingCheck:
     evidence_change : float
         Change of the log evidence, in nats.
     independent, independent_doubled : float
-        Mean part of the prior variances that is taken for noise of each case's own, before and after.
+        Mean part of the prior variances that counts as independent noise, before and after.
     """
 
     number: int
@@ -96,8 +96,8 @@ def inducing(idata: Container, *, random_seed: int | np.random.Generator | None 
 
     Notes
     -----
-    It takes about four times as long as the solution itself: steps with twice the inducing cases, from the solution
-    that is there. Hyperparameters stay as they are.
+    It takes about four times as long as the solution itself: the same steps with twice the inducing cases, starting
+    from that solution. Hyperparameters are not changed.
 
     Examples
     --------

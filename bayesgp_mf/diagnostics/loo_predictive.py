@@ -42,16 +42,16 @@ def loo_predictive(
 
     .. math:: y_i \sim \int p(y_i | f_i)\, p(f_i | y_{-i})\, df_i
 
-    The cavity of a case is its leave-one-out posterior (2000, eq. 32 and appendix D), so that no importance weights are
-    needed. ArviZ's own ``loo_pit`` and ``plot_loo_pava`` weigh draws from the posterior instead, and
-    warn where weights do not bear it.
+    The cavity of a case is its leave-one-out posterior (2000, eq. 32 and appendix D), so this needs no importance
+    weights. ArviZ's own ``loo_pit`` and ``plot_loo_pava`` weight draws from the posterior instead, and warn if the
+    weights are unreliable.
 
     Parameters
     ----------
     idata : InferenceData or DataTree
-        What `fit` returned, or the same loaded from a file; it is left as it is.
+        What `fit` returned, or the same loaded from a file; it is not changed.
     draws, chains : int
-        How many of each target; chains are ArviZ's layout, and all draws independent.
+        Number of draws of each target. All draws are independent; chains are only ArviZ's layout.
     random_seed : int, numpy.random.Generator or None
         Source of the draws.
     kernel, likelihood, method : optional
@@ -68,17 +68,17 @@ def loo_predictive(
     Raises
     ------
     ValueError
-        If the container was not made by this package, or one of those is missing, not wanted, or another one.
+        If the container was not made by this package, or ``kernel``, ``likelihood`` or ``method`` is missing, not
+        needed, or another than in the fit.
     UndefinedQuantityError
-        If the method has no predictive density (a support-vector machine), or the container nothing of each case.
+        If the method has no predictive density (a support-vector machine), or the container nothing about single cases.
     MemoryError
         If the draws would not fit into this machine's memory.
 
     Notes
     -----
-    Labels of two classes, and of several, are drawn by the leave-one-out probabilities of `loo`. The latent values
-    of other targets are drawn from the Gaussian cavity, in an average over hyperparameters from one of a setting that
-    is chosen by its weight without the case.
+    Labels are drawn by the leave-one-out probabilities of `loo`. The latent values of other targets are drawn from the
+    Gaussian cavity; in an average over hyperparameters, from that of a setting chosen by its weight without the case.
 
     Examples
     --------

@@ -35,8 +35,9 @@ def log_predictive_density(
 
     .. math:: \log \sum_k w_k \int p(y_j|f)\, N(f | m_{jk}, v_{jk})\, df
 
-    with the posterior at each setting of the hyperparameters. Its mean over held-out cases is a proper score; of counts
-    and levels it is the log of a probability. Labels have `mean_log_score` and `class_scores`, of their ``p``.
+    with the posterior at each setting of the hyperparameters. Its mean over held-out cases is a proper score. For
+    counts and levels it is the log of a probability. For labels use `mean_log_score` and `class_scores`, with their
+    ``p``.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ def log_predictive_density(
     Raises
     ------
     ValueError
-        If ``idata`` is not ours, or ``X_new``, ``y_new``, ``offset`` or ``trials`` do not fit it.
+        If ``idata`` is not a fit of this package, or ``X_new``, ``y_new``, ``offset`` or ``trials`` do not fit it.
     UndefinedQuantityError
         If the targets of the fit are labels, or its method has no predictive density.
 

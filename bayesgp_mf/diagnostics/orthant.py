@@ -55,7 +55,7 @@ def log_orthant_probability(gram: ArrayLike, t: ArrayLike, *, random_seed: int =
     Raises
     ------
     ValueError
-        If an argument is malformed.
+        If an argument is invalid.
     NotPositiveDefiniteError
         If the matrix is singular.
     InconsistentDataError

@@ -101,7 +101,7 @@ def predicted(
     likelihood: Likelihood | None = None,
     method: Solver | None = None,
 ) -> Predicted:
-    """Return what a fit predicts for its own cases, each from the others, or for the new ones of `predict`.
+    """Return the leave-one-out predictions of a fit for its own cases, or those of `predict` for new ones.
 
     Parameters
     ----------
@@ -116,14 +116,14 @@ def predicted(
     Returns
     -------
     Predicted
-        Targets and probabilities; of numbers, ``below(t)``.
+        Targets and probabilities; for numbers also ``below(t)``.
 
     Raises
     ------
     ValueError
-        If ``idata`` is not ours, or there are no predictions, or not as many as ``y_new``.
+        If ``idata`` is not a fit of this package, or there are no predictions, or not as many as ``y_new``.
     UndefinedQuantityError
-        If the container has nothing of each case, or no posterior without some case.
+        If the container has nothing about single cases, or no posterior without some case.
 
     Examples
     --------

@@ -23,8 +23,8 @@ MOST_VALUES = 10**7
 def quality(idata: Container) -> Quality | QualityOfEach:
     r"""Say how far the numbers of a fit can be trusted, and what to do if that is not enough.
 
-    Three things are looked at: the second-order correction of TAP's log evidence with what it leaves out [1]_, the
-    Pareto k-hat of the draws, and how well the equations are solved.
+    It uses the second-order correction of TAP's log evidence with the size of what that leaves out [1]_, the Pareto
+    k-hat of the draws, and how well the equations are solved.
 
     The error of predictive probabilities is measured at the training inputs where TAP is worst. For labels it is 0.002
     plus 1.25 times what the correction changes there; for counts and levels, 1.25 times the largest change of a
@@ -41,10 +41,10 @@ def quality(idata: Container) -> Quality | QualityOfEach:
     Returns
     -------
     Quality or QualityOfEach
-        The numbers, ``verdict``, a word, and ``sentence``; ``print`` shows them. ``good``: the log evidence is within
-        0.1 nats without its correction and probabilities within 0.02; ``off``: beyond 0.25 nats or 0.05; ``fair``
-        between them. ``exact``, ``unsolved``, and ``unknown`` where the method does not say what it leaves out. Of one
-        class against the rest the same of each classifier, by class, with the verdict of the worst.
+        The numbers, the ``verdict`` in one word, and a ``sentence``; ``print`` shows them. ``good``: the log evidence
+        is within 0.1 nats without its correction, and probabilities within 0.02; ``off``: beyond 0.25 nats or 0.05;
+        ``fair``: between them. ``exact``; ``unsolved``; and ``unknown`` if the method does not estimate its error. For
+        one class against the rest there is one for each classifier, by class, and the verdict is the worst.
 
     Raises
     ------
@@ -55,8 +55,8 @@ def quality(idata: Container) -> Quality | QualityOfEach:
     -----
     The k-hat is left out beyond 10 million drawn values; `importance` has it.
 
-    All of it is about the solution that was found. Under `StudentT`, which is not log-concave, the posterior may have a
-    second mode where two targets contradict each other; a k-hat above 0.7 is the sign of it.
+    The verdict is about the solution that was found. Under `StudentT`, which is not log-concave, the posterior may have
+    a second mode where two targets contradict each other; then k-hat is above 0.7.
 
     References
     ----------

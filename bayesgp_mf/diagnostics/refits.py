@@ -40,7 +40,7 @@ def exact_loo(
 ) -> LeaveOneOut:
     """Leave out each case in turn, solve the problem of the others, and predict it.
 
-    "Exact" is the leaving out (2000, section 8: the exact leave-one-out estimator); each prediction is the method's.
+    Leaving out is exact (2000, section 8: the exact leave-one-out estimator); each prediction is that of the method.
 
     Parameters
     ----------

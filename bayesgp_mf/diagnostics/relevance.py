@@ -28,7 +28,7 @@ class Relevance(NamedTuple):
     features : tuple of str
         Names of the inputs.
     effect : (d,) array
-        Share of the variance over cases that goes when the input is exchanged between cases; 0 does nothing.
+        Share of the variance over cases that is lost if the input is exchanged between cases; 0 means no effect.
     low, high : (d,) array
         Its 5 and 95 % quantiles over the settings of the hyperparameters; equal to it where there is one setting.
     unused : (d,) bool array
@@ -45,14 +45,14 @@ class Relevance(NamedTuple):
 def relevance(
     idata: Container, *, kernel: Any = None, likelihood: Likelihood | None = None, method: Solver | None = None
 ) -> Relevance:
-    r"""Return how much each input does to the prediction: its total effect.
+    r"""Return how much each input matters for the prediction: its total effect.
 
     .. math:: S_j = \frac{E (m(x) - m(x'))^2}{2 \,\mathrm{var}\, m(x)}
 
     where m is the posterior mean of the latent value, x a case, and x' the same with its j-th input taken from another
-    case (Jansen 1999, Computer Physics Communications 117). It asks nothing of the kernel, and counts what an input
-    does together with others, so that the sum may exceed one. With several classes variances are summed over them.
-    Where inputs are correlated, an exchanged case may be one that cannot be.
+    case (Jansen 1999, Computer Physics Communications 117). It works for any kernel. It counts the effect of an input
+    together with others, so the sum may exceed one. With several classes variances are summed over them. If inputs are
+    correlated, an exchanged case may be impossible in reality.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def relevance(
     Raises
     ------
     ValueError
-        If ``idata`` is not ours, it has fewer than two cases, or the prediction is the same for all cases.
+        If ``idata`` is not a fit of this package, has fewer than two cases, or predicts the same for all cases.
 
     Examples
     --------

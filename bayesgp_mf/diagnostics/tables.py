@@ -12,7 +12,7 @@ from bayesgp_mf.types import Array
 
 
 class RocCurve(NamedTuple):
-    """How labels of class 1 stand out from the others.
+    """How well scores separate class 1 from class 0.
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ def check_has_classes(found: Predicted) -> None:
 def pit_curve(found: Predicted, levels: ArrayLike) -> PitCurve:
     """Return how often targets fell below predicted quantiles: the distribution of the probability integral transform.
 
-    Where predictions are calibrated, ``observed`` is ``level`` but for chance.
+    If predictions are calibrated, ``observed`` equals ``level`` up to chance.
 
     Raises
     ------

@@ -61,9 +61,9 @@ def worst_cases(idata: Container, number: int = 5, *, inputs: int = 3, **held: A
     Raises
     ------
     ValueError
-        If ``number`` or ``inputs`` is less than one, or ``idata`` is not ours.
+        If ``number`` or ``inputs`` is less than one, or ``idata`` is not a fit of this package.
     UndefinedQuantityError
-        If the fit has no predictive density, or nothing of each case.
+        If the fit has no predictive density, or has nothing about single cases.
 
     Examples
     --------

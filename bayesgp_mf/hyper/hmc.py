@@ -27,7 +27,7 @@ STARTS_TRIED = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HybridMonteCarlo:
-    r"""Draws of the hyperparameters from evidence times prior, by hybrid Monte Carlo on their logarithms [1]_.
+    r"""Draw the hyperparameters from evidence times prior, by hybrid Monte Carlo on their logarithms [1]_.
 
     The defaults are those of [1]_ (section 2.3), where predicted probabilities are averaged over the draws (eq. 9). The
     paper's parameters are log w_l = -2 log lengthscale, in which a step of 0.1 is one of 0.05 for the length scale:
@@ -37,16 +37,16 @@ class HybridMonteCarlo:
     Parameters
     ----------
     iterations : int
-        Of each chain. Each takes ``leapfrog_steps`` solutions with their gradients.
+        Number of trajectories of each chain. Each takes ``leapfrog_steps`` solutions with their gradients.
     leapfrog_steps : int
-        Of one trajectory.
+        Number of steps of a trajectory.
     step_size : float or mapping of str to float
-        In the logarithm; one number for all, or one for each tuned parameter by name. As large as goes with few
-        rejections.
+        In the logarithm; one number for all, or one for each tuned parameter by name. Take it as large as possible with
+        few rejections.
     dropped : float
-        Share of the iterations at the beginning of each chain that is thrown away.
+        Share of the iterations that is dropped at the beginning of each chain.
     chains : int
-        The first starts at the kernel, the others at random around it.
+        Number of chains. The first starts at the kernel, the others at random around it.
 
     Raises
     ------
@@ -56,10 +56,10 @@ class HybridMonteCarlo:
 
     Notes
     -----
-    A trajectory on which the equations have no solution is a rejection, and is counted. Where the likelihood is not
-    log-concave the equations may have several solutions, and every point is solved from the prior, which takes longer:
-    otherwise the evidence would depend on the way there. A parameter without a prior has a uniform one in its
-    logarithm between its bounds, from which trajectories are reflected.
+    A trajectory is rejected, and counted, if the equations have no solution on it. If the likelihood is not
+    log-concave, the equations may have several solutions, and every point is solved from the prior, which takes longer:
+    otherwise the evidence would depend on the path. A parameter without a prior has a uniform one in its logarithm
+    between its bounds, where trajectories are reflected.
 
     References
     ----------

@@ -44,7 +44,7 @@ LARGEST_DESIGN = 2500
 
 @dataclass(frozen=True, slots=True)
 class Integrate:
-    r"""A weighted average over nodes around the most probable hyperparameters.
+    r"""Average over nodes around the most probable hyperparameters, with weights.
 
     The target is evidence times prior, as a function of the log parameters. With x its mode and H the negative Hessian
     of its logarithm there, the nodes are :math:`x + H^{-1/2} z_k`. For one or two parameters the :math:`z_k` are those
@@ -54,19 +54,19 @@ class Integrate:
     Parameters
     ----------
     starts : int
-        Descents in the search for the mode.
+        Number of searches for the mode.
     points : int
         Nodes along each axis, for one or two parameters.
     reach : float
         f_0 > 1 of the central composite design: its nodes are f_0 sqrt(p) standard deviations from the mode.
     corrected : bool
-        Weigh by TAP's log evidence with its second-order correction (`solvers.second_order`), on a dense matrix.
+        Weight by TAP's log evidence with its second-order correction (`solvers.second_order`), on a dense matrix.
     processes : int
-        Nodes that are solved at the same time, each in a process of its own with one BLAS thread: for cases by the
-        thousand, since to start them takes some seconds.
+        Number of nodes solved at the same time, each in its own process with one BLAS thread. Starting processes takes
+        some seconds, so this pays for thousands of cases.
     client : distributed.Client, optional
-        A Dask cluster whose workers solve them instead. Up to 1000 cases the result is the same to the last bit whoever
-        computes; beyond, one process has more BLAS threads, and rounds differently.
+        A Dask cluster whose workers solve them instead. Up to 1000 cases the result is identical wherever it is
+        computed; beyond, one process has more BLAS threads than a worker, and may round differently.
 
     Raises
     ------
@@ -75,10 +75,10 @@ class Integrate:
 
     Notes
     -----
-    Exact, in mean and covariance of the log parameters, where the target is Gaussian in them; a summary where it is
-    not. Priors make it so: without, a length scale that hardly matters has no summit. In a direction in which the
-    target falls off more slowly than a normal density of standard deviation 4, that is taken to place the nodes, with
-    a warning. 2p solutions with gradients for the Hessian, then one for each node.
+    The mean and covariance of the log parameters are exact if the target is Gaussian in them. Priors help: without
+    them, the target has no maximum in a length scale that hardly matters. In a direction in which the target falls more
+    slowly than a normal density of standard deviation 4, the nodes are placed by that density, with a warning. The cost
+    is a search, 2p solutions with gradients for the Hessian, and one solution for each node.
 
     Examples
     --------

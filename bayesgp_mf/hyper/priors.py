@@ -30,8 +30,8 @@ class LogNormal:
     Parameters
     ----------
     mean, sd : float
-        Of the logarithm. The defaults are those of Barber & Williams [1]_ (section 2.3): broad, in favour of inputs
-        that matter little.
+        Mean and standard deviation of the logarithm. The defaults are those of Barber & Williams [1]_ (section 2.3):
+        broad, and in favour of inputs that matter little.
     power : float
         q, not zero. The prior of [1]_ is on :math:`w_l = \ell_l^{-2}`, so that of a length scale has ``power=-2``;
         :math:`\log \ell` is then normal with mean 1.5 and standard deviation 1.5.

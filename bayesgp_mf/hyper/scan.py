@@ -32,25 +32,25 @@ class _Counted(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scan:
-    r"""The least leave-one-out error count over a grid (2000, section 8: the scan over sigma^2). For every method.
+    r"""Minimise the number of leave-one-out errors over a grid, for any method (2000, section 8: scan over sigma^2).
 
     Parameters
     ----------
     grid : mapping of str to sequence of float, optional
-        Values of parameters by name; every combination is tried. A value goes to each entry of a vector parameter.
+        Values of parameters by name; every combination is tried. A value applies to each entry of a vector parameter.
         By default all length scales of the kernel are multiplied by one of 13 factors from 1/10 to 10.
 
     Raises
     ------
     ValueError
-        If the grid is empty or its values are not positive numbers; on use, if it names what is not tuned, if values
-        are out of bounds, or if targets are no labels.
+        If the grid is empty or its values are not positive numbers; on use, if it names a parameter that is not tuned,
+        if values are out of bounds, or if targets are not labels.
 
     Notes
     -----
-    Least counts are often tied, and the rule among them is: the highest leave-one-out log predictive density plus log
-    prior; for a support-vector machine, which has no density, the middle of the longest stretch of neighbours along
-    the first axis of the grid (the earlier of two middles, the first of equal stretches).
+    Several points often share the smallest count. Among them the scan takes the highest leave-one-out log predictive
+    density plus log prior. A support-vector machine has no density: there it takes the middle of the longest run of
+    neighbours along the first axis of the grid (the earlier of two middles, the first of equal runs).
 
     Examples
     --------

@@ -63,16 +63,16 @@ class _Search:
 
 @dataclass(frozen=True, slots=True)
 class Evidence(_Search):
-    """The highest log evidence of the method, by L-BFGS-B with exact gradients.
+    """Maximise the log evidence of the method, by L-BFGS-B with exact gradients.
 
-    With priors it is the most probable value of the logarithms (MAP); without, maximum likelihood II.
+    With priors the result is the most probable value of the log parameters (MAP); without, it is maximum likelihood II.
 
     Parameters
     ----------
     starts : int
         Descents; all but the first start at random around the kernel.
     corrected : bool
-        Go by TAP's log evidence with its second-order correction (`solvers.second_order`), on a dense matrix: each
+        Maximise TAP's log evidence with its second-order correction (`solvers.second_order`), on a dense matrix. Each
         point takes about as long as one of ``hyper="loo"``.
 
     Raises
@@ -113,11 +113,11 @@ class Evidence(_Search):
 
 
 class LeaveOneOut(_Search):
-    """The highest sum of leave-one-out log predictive densities, each of which is analytic, plus the log prior.
+    """Maximise the sum of the leave-one-out log predictive densities, plus the log prior.
 
-    The gradient is exact for tap, naive, variational and laplace, for online learning to its fixed point, and for
-    regression (`loo_gradient`). For a single online sweep, for exact classification, and for several classes, it is
-    that of central differences: 2p + 1 solutions for each point of the search.
+    Each solution has these densities in closed form. The gradient is exact for tap, naive, variational and laplace, for
+    online learning to its fixed point, and for regression (`loo_gradient`). For a single online sweep, for exact
+    classification, and for several classes, it is a central difference: 2p + 1 solutions for each point of the search.
 
     Parameters
     ----------

@@ -32,32 +32,33 @@ ITERATIONS = 20
 
 @dataclass(frozen=True, eq=False)
 class Inducing:
-    """Options of a fit to very many cases, in which M inducing cases carry the covariances between all others.
+    """Options of a fit to very many cases, which are all related through M inducing cases.
 
     Parameters
     ----------
     number : int, optional
         M, how many inducing cases. Time grows as n M^2, memory as n M. Leave it out only if you give ``inputs``.
     choose : {"random", "kmeans", "greedy"}
-        How they are chosen: at random, with the classes in proportion; as the centres of k-means; or one by one, the
-        case of largest variance given those before. "random" is usually best.
+        How to choose them: at random, in proportion to the classes; as the centres of k-means; or one by one, the case
+        with the largest variance given those before. "random" is usually best.
     search : int, optional
         Inducing cases in the last round of a search for hyperparameters; earlier rounds use half as many. By default
         400, or all if there are fewer.
     rows : int
         How many cases, drawn at random, the search for hyperparameters uses.
     rounds : int
-        How often to search, each time with other cases and inducing cases, so that nothing is tuned to one draw.
+        Number of searches, each with other cases and inducing cases, so that the parameters do not fit one draw of
+        cases.
     move : bool
         Optimise the inducing inputs together with the hyperparameters. Needs ``hyper="evidence"`` and a kernel with
         a derivative in its inputs, as all kernels of this package and of PyMC have.
     inputs : (M, d) array_like, optional
-        Inducing inputs of your own, in place of a choice. ``fit(..., inducing=array)`` is the same.
+        Your own inducing inputs, which replace the choice. ``fit(..., inducing=array)`` is the same.
 
     Raises
     ------
     ValueError
-        If an option is none of those that are allowed.
+        If an option is not one of those allowed.
 
     Examples
     --------
@@ -98,10 +99,10 @@ class Inducing:
         return int(min(self.number, SEARCH if self.search is None else self.search))
 
     def chosen(self, X: Array, t: Array, kernel: Kernel, rng: np.random.Generator, number: int | None = None) -> Array:
-        """Return the inducing inputs ``(M, d)`` for some cases, in random order but for groups.
+        """Return the inducing inputs ``(M, d)`` for some cases, in random order except for groups.
 
-        Where the kernel tells groups, those come first by which each group has one, as far as M goes: what is chosen
-        by chance, or by variance, leaves out small groups, of which the others say nothing.
+        If the kernel has groups, a case of each comes first, as far as M allows. A random choice, or one by variance,
+        would leave out small groups, about which the others say nothing.
 
         Parameters
         ----------
@@ -110,11 +111,11 @@ class Inducing:
         t : (n,) array
             Targets.
         kernel : Kernel
-            It says which groups there are; and the greedy choice is that of its variances.
+            Its groups, and for the greedy choice its variances, are used.
         rng : numpy.random.Generator
             Source of randomness.
         number : int, optional
-            How many, in place of all.
+            How many, if not M.
         """
         if self.inputs is not None:
             return np.asarray(self.inputs)

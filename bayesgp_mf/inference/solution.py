@@ -96,7 +96,7 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A log evidence and what kind of number it is; two kinds are not comparable as they stand.
+    """A log evidence with its kind; evidences of different kinds cannot be compared directly.
 
     Attributes
     ----------
@@ -109,8 +109,8 @@ class Evidence:
     standard_error : float
         Monte-Carlo standard error in nats; 0 for deterministic methods.
     correction : float or None
-        What the second-order correction adds to TAP's value, in nats (`solvers.second_order`); None where it was not
-        computed, or there is none.
+        What the second-order correction adds to TAP's value, in nats (`solvers.second_order`); None if it was not
+        computed, or does not exist.
     remaining : float or None
         The size of what is left out after that, in nats.
     """
@@ -164,19 +164,19 @@ class Info:
     residual : float
         Largest change that one more full step would make, in the units of `Control.tolerance`.
     rank : int or None
-        Rank of the Gram matrix where the method worked with a root of low rank, or the number of inducing cases; None
-        where with the dense matrix.
+        Rank of the Gram matrix if the method used a root of low rank, or the number of inducing cases; None with the
+        dense matrix.
     independent : float or None
-        On inducing cases, the mean part of the prior variances that they do not explain, which is taken for noise of
-        each case's own. None elsewhere.
+        With inducing cases, the mean part of the prior variances that they do not explain, which counts as independent
+        noise. None otherwise.
     mean_error : float or None
-        How far the posterior means are off, judged by the equations at what was returned, in posterior standard
-        deviations: the largest (`solvers.accuracy`). None where that is not asked.
+        Largest error of a posterior mean, judged by the equations at the returned solution, in posterior standard
+        deviations (`solvers.accuracy`). None if it was not computed.
     rounding : float or None
-        By how much, at most, rounding in the Gram matrix moves the log evidence, in nats. None where that is not asked.
+        Largest change of the log evidence by rounding in the Gram matrix, in nats. None if it was not computed.
     probability_shift : float or None
-        By how much the correction of second order moves a probability at training inputs, at most: about the largest
-        error of TAP's (`processes.probed`). None where that was not measured.
+        Largest change of a probability at training inputs by the second-order correction: about TAP's largest error
+        (`processes.probed`). None if it was not measured.
     """
 
     status: Status

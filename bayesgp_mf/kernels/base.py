@@ -148,7 +148,7 @@ class Kernel(abc.ABC):
         return self._with_parts(lambda part: part.with_levels(levels))
 
     def groupings(self, width: int) -> list[tuple[int, ...]]:
-        """Return the ways in which it tells groups that know nothing of each other: the columns of each, by position.
+        """Return the ways in which it defines independent groups: the columns of each, by position.
 
         Cases are of one group where all of these columns of inputs ``(n, width)`` are equal. Inducing cases are chosen
         by this, so that no group is without one: what other groups say tells nothing of it.

@@ -17,7 +17,7 @@ from bayesgp_mf.types import Array
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Categorical(FromCross):
-    """Covariance ``variance`` within a group and zero between groups: an offset for each, which are independent.
+    """Covariance ``variance`` within a group and zero between groups: independent offsets of groups.
 
     This is the random intercept of a mixed model. ``Categorical(columns="clinic") * Linear(columns="dose")`` is a
     random slope, and any kernel in place of `Linear` a function for each group. A group without training cases is
@@ -28,17 +28,16 @@ class Categorical(FromCross):
     variance : float
         Prior variance of each group's offset, in squared latent units.
     columns : str, int or sequence of them, optional
-        The inputs that say to which group a case belongs, by name in a data frame or by position: numbers or, for
-        `fit`, text or a pandas Categorical. They are only asked whether they are equal. Of several all must be; all
-        inputs by default.
+        The inputs that name the group of a case, by name in a data frame or by position: numbers or, for `fit`, text or
+        a pandas Categorical. Cases are in the same group if all these inputs are equal; by default all inputs.
     levels : sequence of (sequence of str or None), optional
-        For each of the columns the texts whose codes 0, 1, ... stand in the inputs, or None for numbers. `fit` finds
-        them, and a file keeps them.
+        For each of the columns the texts with codes 0, 1, ... in the inputs, or None for numbers. `fit` finds them, and
+        a file keeps them.
 
     Raises
     ------
     ValueError
-        If ``variance`` is not finite and positive, ``columns`` are none, or ``levels`` are not of those columns.
+        If ``variance`` is not finite and positive, ``columns`` are not columns, or ``levels`` do not match them.
 
     Examples
     --------

@@ -239,7 +239,7 @@ class Product(Composite):
 class Power(Kernel):
     """A whole power of a covariance, which is the covariance of a product of so many independent processes alike.
 
-    ``k**2`` is ``Power(k, 2)``. Unlike ``k * k``, whose two terms are tuned apart, it has the parameters of ``k``,
+    ``k**2`` is ``Power(k, 2)``. Unlike ``k * k``, whose two terms are tuned separately, it has the parameters of ``k``,
     under their own names.
 
     Parameters

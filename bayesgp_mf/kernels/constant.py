@@ -64,8 +64,8 @@ class Bias(FromCross):
 class White(Leaf):
     """Independent noise on every case, new cases too (v in 2000, eq. 39 and appendix A).
 
-    It is part of the process: `gram` and `diag` hold it, `cross` does not, so that two cases with
-    the same input still differ. ``Step()`` with White(v) is the same model as ``Probit(v)`` without.
+    It is part of the process: `gram` and `diag` include it, `cross` does not, so two cases with the same input still
+    differ. ``Step()`` with White(v) is the same model as ``Probit(v)`` without.
 
     Parameters
     ----------

@@ -15,8 +15,8 @@ from bayesgp_mf.types import Array
 class PerClass(Combination):
     """One kernel for the latent function of each class, for `likelihoods.Softmax`.
 
-    Any other kernel is shared by all classes: their functions then have one covariance, and are still independent.
-    Parameters carry the number of the class, in the order of the class names: ``class0_lengthscale``.
+    All classes share any other kernel: their functions then have the same covariance, and are still independent.
+    Parameter names have the number of the class, in the order of the class names: ``class0_lengthscale``.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class PerClass(Combination):
     ValueError
         If there are fewer than two.
     TypeError
-        If one is no kernel, or one for each class itself.
+        If one is not a kernel, or is itself a `PerClass`.
 
     Examples
     --------

@@ -31,19 +31,19 @@ class Binomial(Centred):
     Parameters
     ----------
     trials : int or (n,) array_like of int
-        Trials of every case, or of each, >= 1. With one trial it is `Logit`, but for how labels are written.
+        Number of trials, >= 1: one for all cases, or one for each. With one trial it is `Logit` with labels 0 and 1.
 
     Raises
     ------
     ValueError
-        If ``trials`` holds anything but whole numbers from 1 to 1e8; later, if there are more successes than trials,
-        or not as many cases as numbers of trials.
+        If ``trials`` has anything but whole numbers from 1 to 1e8; later, if there are more successes than trials, or
+        not as many numbers of trials as cases.
 
     Notes
     -----
-    Where the trials are given case by case, new cases are predicted for one trial each, unless theirs are given,
-    ``predict(idata, X_new, trials=...)``: ``y`` is 0 or 1, and ``y_mean`` the probability of success. With one number,
-    new cases have so many trials.
+    With trials for each case, pass those of new cases as ``predict(idata, X_new, trials=...)``. Without them, new cases
+    have one trial each: ``y`` is 0 or 1, and ``y_mean`` the probability of success. With one number, new cases have
+    that number of trials.
 
     Examples
     --------

@@ -38,8 +38,8 @@ class Poisson(Centred):
 
     .. math:: p(t|f) = e^{t f - e^f} / t!
 
-    Its average over a Gaussian has no closed form: `log_partition` is a trapezoidal rule that checks itself
-    (`likelihoods.centred`), good to some 1e-13 of the value, with an adaptive rule where it does not settle.
+    Its average over a Gaussian has no closed form. `log_partition` uses a trapezoidal rule that checks itself
+    (`likelihoods.centred`), accurate to some 1e-13 of the value, and otherwise an adaptive rule.
 
     Examples
     --------
@@ -131,8 +131,8 @@ class NegativeBinomial(Centred):
     .. math::
         p(t|f) = \frac{\Gamma(t + r)}{t!\, \Gamma(r)} \frac{r^r \mu^t}{(r + \mu)^{t + r}}, \qquad \mu = e^f
 
-    The mean is mu and the variance mu + mu^2/r: a Poisson law whose rate has a gamma distribution of shape r, and the
-    Poisson law itself for large r. This is ``alpha`` of PyMC's NegativeBinomial.
+    The mean is mu and the variance mu + mu^2/r. It is a Poisson distribution whose rate has a gamma distribution of
+    shape r, and for large r a Poisson distribution. r is ``alpha`` of PyMC's NegativeBinomial.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ class Gaussian:
     Parameters
     ----------
     noise_variance : float or (n,) array_like
-        Variance > 0 of the measurement noise, in squared units of the target: of every case, or of each.
+        Variance > 0 of the measurement noise, in squared units of the target: one for all cases, or one for each.
 
     Raises
     ------
@@ -32,9 +32,9 @@ class Gaussian:
 
     Notes
     -----
-    Where the variances are given case by case, those of new cases are not known: their targets are predicted with the
-    mean of the variances. `predict` has the latent values too, to which noise that is known can be added. Only one
-    number for all cases is a parameter that a model of PyMC may choose.
+    With variances for each case, those of new cases are not known: their targets are predicted with the mean of the
+    variances. `predict` has the latent values too, to which you can add known noise. In a PyMC model only one number
+    for all cases may be random.
 
     Examples
     --------

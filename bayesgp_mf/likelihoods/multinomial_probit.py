@@ -26,18 +26,17 @@ class MultinomialProbit(NamedClasses):
 
     .. math:: p(t = c|f) = P(f_c + e_c > f_d + e_d \text{ for all } d \ne c), \qquad e_d \sim N(0, v)
 
-    ([1]_; [2]_, eq. 3): each class has a latent function and noise of its own, and the largest sum is the label. A
-    constant added to all latent values changes nothing. For two classes it is `Probit` of f_1 - f_0, whose noise
-    variance is 2 v, and whose prior variance is the sum of theirs.
+    ([1]_; [2]_, eq. 3). Each class has its own latent function and noise, and the largest sum is the label. Adding a
+    constant to all latent values changes nothing. With two classes it is `Probit` of f_1 - f_0, with noise variance 2 v
+    and the sum of the two prior variances.
 
     Latent values have the class along their last axis: ``(n, C)``.
 
     Parameters
     ----------
     classes : sequence, optional
-        All classes there are, in order, for labels that need not hold each of them; a class without an example is
-        predicted from its prior. By default the classes are those that occur, sorted, or the categories of a pandas
-        Categorical.
+        All classes, in order. Labels need not contain each of them; a class without an example is predicted from its
+        prior. By default the classes are those that occur, sorted, or the categories of a pandas Categorical.
     noise_variance : float
         v >= 0, in squared latent units; with v = 0 the class of the largest latent value is the label. A kernel with
         ``kernels.White(s)`` added and noise v is one without it and noise v + s.
@@ -53,10 +52,10 @@ class MultinomialProbit(NamedClasses):
 
     Notes
     -----
-    Averages over a Gaussian of the latent values, the log partition function with its derivatives, are exact for two
-    and three classes (1e-11). For more they are those of expectation propagation over the C - 1 comparisons of a label
-    ([2]_): log Z comes out some hundredths too low. Probabilities (`predict_proba`) are put right by an exact integral,
-    and are good to some 1e-4.
+    The log partition function, an average over Gaussian latent values, and its derivatives are exact for two and three
+    classes (1e-11). For more they come from expectation propagation over the C - 1 comparisons of a label ([2]_), and
+    log Z is some hundredths too low. Probabilities (`predict_proba`) use an exact integral, and are accurate to some
+    1e-4.
 
     References
     ----------

@@ -22,20 +22,20 @@ from bayesgp_mf.likelihoods.logit import Logit
 
 @dataclass(frozen=True, slots=True)
 class OneVsRest:
-    """Several classes by a binary classifier for each of them, against the rest.
+    """Several classes by a binary classifier for each class, against the rest.
 
-    `fit` takes it in place of a likelihood, with every method that has probabilities. The classifiers know nothing of
-    each other; their probabilities are divided by their sum. There is no joint evidence, and no joint posterior:
-    `classifier` returns the fit of one class, with its evidence and all else that a fit of two classes has.
+    Pass it to `fit` as the likelihood, with any method that has probabilities. The classifiers are independent, and
+    their probabilities are divided by their sum. There is no joint evidence and no joint posterior: `classifier`
+    returns the fit of one class, with its evidence.
 
     Parameters
     ----------
     likelihood : Likelihood or sequence of Likelihood
-        Of two classes, such as `Logit` (default), `Probit` or `Step`: of all classifiers, or one for each class, in the
-        order of the classes.
+        A likelihood of two classes, such as `Logit` (default), `Probit` or `Step`, for all classifiers; or one for each
+        class, in the order of the classes.
     classes : sequence, optional
-        All classes there are, in order; there must be a case of each. By default those that occur, sorted, or the
-        categories of a pandas Categorical.
+        All classes, in order; each must have a case. By default those that occur, sorted, or the categories of a pandas
+        Categorical.
 
     Raises
     ------

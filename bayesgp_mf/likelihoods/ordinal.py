@@ -28,7 +28,7 @@ _LOG_ROOT_OF_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 @dataclass(frozen=True, slots=True)
 class Ordinal:
-    r"""Ordinal likelihood: the latent value in noise lies between two of the cuts, which tells the level.
+    r"""Ordinal likelihood: the level is the interval between two cuts in which the latent value plus noise falls.
 
     .. math:: p(t = k|f) = \Phi\!\left(\frac{c_{k+1} - f}{\sqrt v}\right) - \Phi\!\left(\frac{c_k - f}{\sqrt v}\right)
 
@@ -38,7 +38,8 @@ class Ordinal:
     Parameters
     ----------
     cuts : (K - 1,) array_like
-        The cuts between the K levels, in latent units and rising. A prior mean of zero is then a place among them.
+        The cuts between the K levels, in latent units and increasing. The prior mean of the latent value is zero, on
+        the same scale.
     noise_variance : float
         v > 0, in squared latent units.
 
@@ -50,8 +51,8 @@ class Ordinal:
 
     Notes
     -----
-    The gaps between cuts, ``gap1`` between the first two and so on, are parameters that may be tuned. The first cut is
-    one with the level of the latent function, a `Bias` in the kernel.
+    The gaps between cuts, ``gap1`` between the first two and so on, can be tuned. The first cut is not tuned: it is
+    equivalent to the level of the latent function, which a `Bias` in the kernel adjusts.
 
     Targets are an ordered pandas Categorical of K categories, or the numbers 0 to K - 1. `predict` has ``p``, the
     probability of each level, and ``y_mean`` and ``y_sd`` of its number.

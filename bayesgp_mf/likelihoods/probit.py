@@ -61,7 +61,7 @@ class Probit:
     noise_variance : float
         v >= 0, in squared latent units; v = 0 is the step likelihood.
     flip : float
-        kappa in [0, 1/2), the probability that a label was recorded as the other one.
+        kappa in [0, 1/2), the probability that a label is wrong.
 
     Raises
     ------
@@ -319,13 +319,13 @@ class Probit:
 def Step(flip: float = 0.0) -> Probit:  # noqa: N802  (it stands among the likelihoods, which are classes)
     r"""Return the noise-free likelihood :math:`\kappa + (1 - 2\kappa) \Theta(t f)` (2000 eq. 1; 1998 section 1).
 
-    It is the probit without latent noise. Without flips either, the posterior is the prior cut to an
-    orthant, and labels that no function can satisfy have probability zero.
+    It is the probit without latent noise. Without flips too, the posterior is the prior restricted to an orthant, and
+    labels that no function can satisfy have probability zero.
 
     Parameters
     ----------
     flip : float
-        Probability in [0, 1/2) that a label was recorded as the other one.
+        Probability in [0, 1/2) that a label is wrong.
 
     Examples
     --------

@@ -87,11 +87,11 @@ class Quadrature:
     1e-8 relative for one that varies on a scale of 0.1. For a likelihood of a scale s much smaller choose h near
     s/64.
 
-    A fit holds a function by its path, ``module:name``, if it can be imported: one that is defined by ``def`` at the
-    top of a module. Whoever loads the fit imports that module first, or passes the likelihood; no file has anything
-    imported. With another function, a lambda say, `fit` warns, and `predict` wants the likelihood again.
+    A fit stores a function by its path, ``module:name``, if it is defined by ``def`` at the top level of a module.
+    Loading a file imports nothing, so import that module first, or pass the likelihood. With another function, such as
+    a lambda, `fit` warns, and `predict` needs the likelihood again.
 
-    Where the density has an edge or a kink the integral is still found to about 1e-9, at more cost.
+    If the density has an edge or a kink, the integral still has an error of about 1e-9, at more cost.
 
     A narrow second mode hidden between points of the first scan (129 points over +-40 standard deviations), and
     invisible from them, would be missed.

@@ -36,18 +36,17 @@ class Softmax(NamedClasses):
 
     .. math:: p(t = c|f) = \pi_c = e^{f_c} / \sum_d e^{f_d}
 
-    as Barber & Williams [1]_ have it for more than two classes (section 3; [2]_, eq. 3.33). Each class has a latent
-    function of its own; a constant added to all of them changes nothing. For two classes it is `Logit` of f_1 - f_0,
-    whose prior variance is the sum of theirs: a kernel here is one of twice the variance there.
+    from Barber & Williams [1]_ (section 3; [2]_, eq. 3.33). Each class has its own latent function; adding a constant
+    to all of them changes nothing. With two classes it is `Logit` of f_1 - f_0, whose prior variance is the sum of the
+    two: a kernel here equals twice that kernel under `Logit`.
 
     Latent values have the class along their last axis: ``(n, C)``.
 
     Parameters
     ----------
     classes : sequence, optional
-        All classes there are, in order, for labels that need not hold each of them; a class without an example is
-        predicted from its prior. By default the classes are those that occur, sorted, or the categories of a pandas
-        Categorical.
+        All classes, in order. Labels need not contain each of them; a class without an example is predicted from its
+        prior. By default the classes are those that occur, sorted, or the categories of a pandas Categorical.
 
     Raises
     ------
@@ -56,9 +55,9 @@ class Softmax(NamedClasses):
 
     Notes
     -----
-    Averages over a Gaussian are integrated numerically (`likelihoods.softmax_integral`) until their estimated error is
-    at most 1e-4 in a probability, and 3e-4 nats in a log density; what is not reached is an error. For two classes they
-    are those of `Logit`, exact to 1e-11.
+    Averages over a Gaussian are integrated numerically (`likelihoods.softmax_integral`), to an estimated error of at
+    most 1e-4 in a probability and 3e-4 nats in a log density; otherwise an error is raised. With two classes they are
+    those of `Logit`, exact to 1e-11.
 
     References
     ----------

@@ -29,7 +29,7 @@ _LARGEST_NOISE = 600.0  # log of the largest noise that is asked for: far more t
 
 @dataclass(frozen=True, slots=True)
 class StudentT:
-    r"""Student's t likelihood of real targets, for measurements of which some are far off.
+    r"""Student's t likelihood of real targets, for measurements with outliers.
 
     .. math::
         p(t|f) = \frac{\Gamma((\nu + 1)/2)}{\Gamma(\nu/2) \sqrt{\pi \nu}\, s}
@@ -54,11 +54,11 @@ class StudentT:
     .. math::
         Z = \int N(t | m, v + s^2/\lambda)\, \mathrm{Gamma}(\lambda | \nu/2, \nu/2)\, d\lambda,
 
-    with derivatives in m that are averages of Hermite polynomials. This holds where the tilted density has two modes,
-    too. The integral is a trapezoidal rule in the log of the precision, which is made of two halves that must agree.
+    with derivatives in m that are averages of Hermite polynomials. This holds even if the tilted density has two modes.
+    The integral is a trapezoidal rule in the log of the precision, consisting of two halves that must agree.
 
-    The likelihood is not log-concave: a target far from what others say counts for little, sites may have negative
-    precision, and there may be more than one solution.
+    The likelihood is not log-concave: a target far from the prediction of the others has little effect, sites may have
+    negative precision, and there may be more than one solution.
 
     References
     ----------

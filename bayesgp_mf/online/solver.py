@@ -46,7 +46,7 @@ from bayesgp_mf.types import Array
 
 @dataclass(frozen=True, slots=True)
 class Online:
-    """Online learning: the cases one after the other, each taken in as a Gaussian factor.
+    """Online learning: process the cases one after the other, each as a Gaussian factor.
 
     Parameters
     ----------
@@ -54,13 +54,13 @@ class Online:
         1: every case once, assumed-density filtering (thesis, eqs. 52 to 57). More: needs ``reuse="as_new"``.
         None: until another sweep would change nothing, which needs ``reuse="replace"``.
     reuse : {"replace", "as_new"}
-        What becomes of a case's former factor when it is visited again. "replace" takes it out first: sequential
-        expectation propagation, whose fixed point is TAP's. "as_new" is the papers' heuristic (1999, simulations):
-        update again as if the case were new. It **counts the data once for every sweep**: the mean may fit the
-        training labels better, the variances are too small, and there is no fixed point.
+        What happens to the former factor of a case when it is visited again. "replace" removes it first: this is
+        sequential expectation propagation, whose fixed point is TAP's. "as_new" is the papers' heuristic (1999,
+        simulations): update again as if the case were new. It **counts the data once for every sweep**: the mean may
+        fit the training labels better, the variances are too small, and there is no fixed point.
     order : sequence of int, optional
-        A permutation of the cases; by default they come as they are. The result of one sweep, and of "as_new",
-        depends on it; a fixed point does not, unless there are several (labels flipped with a high probability).
+        A permutation of the cases; by default the order of the rows. The result of one sweep, and of "as_new", depends
+        on it. A fixed point does not, unless there are several (labels flipped with a high probability).
 
     Raises
     ------

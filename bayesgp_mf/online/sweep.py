@@ -91,9 +91,9 @@ def sweep(problem: Problem, order: tuple[int, ...], start: State, reuse: Reuse) 
         variance[i] = column[i] / rest
         mean[i] = (mu[i] - former.shift * column[i]) / rest
         case, own_likelihood = slice(i, i + 1), of_cases(problem.likelihood, np.array([i]))
-        if variance[i] > 0 or prior[i] == 0:  # else told about below, in words
+        if variance[i] > 0 or prior[i] == 0:  # otherwise an error is raised below
             value[case], d1[case], d2[case] = own_likelihood.log_partition(t[case], mean[case], variance[case])
-        with np.errstate(all="ignore"):  # what is not finite is told about below
+        with np.errstate(all="ignore"):  # what is not finite is an error below
             derivs = Derivs(value[case], d1[case], d2[case])
             site = match(own_likelihood, t[case], Cavity(mean[case], variance[case]), derivs)
             proper = np.isfinite(value[i]) and np.isfinite(site.precision[0]) and np.isfinite(site.shift[0])

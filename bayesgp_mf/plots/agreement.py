@@ -42,8 +42,8 @@ def plot_agreement(
         Standard error of each reference value (for sampling, its Monte-Carlo error); two of them are drawn
         to either side.
     quantity : str
-        What is compared, for the axis labels. Of containers "mean", "sd" (of the latent values at the training cases)
-        or "probability" (of the predictions); by default the first.
+        What is compared, for the axis labels. For containers "mean" or "sd" (of the latent values at the training
+        cases) or "probability" (of the predictions); by default the first.
     unit : str
         Its unit, for the axis labels.
     names : (str, str)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def alt_text(ax: Axes | Sequence[Axes]) -> str:
-    """Return a sentence for each panel of a figure, of its axes and its legend: the alternative text of the image.
+    """Return the alternative text of a figure: a sentence for each panel, about its axes and its legend.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ def alt_text(ax: Axes | Sequence[Axes]) -> str:
     Returns
     -------
     str
-        What stands upwards, what across, with its range, and what is drawn.
+        The vertical axis, the horizontal axis with its range, and what is drawn.
 
     Examples
     --------

@@ -32,25 +32,25 @@ def plot_calibration(
 ) -> Axes:
     """Plot the observed frequency of a class against its predicted probability, bin by bin.
 
-    Each bin is a point at its mean prediction, with an exact binomial interval and the number of cases in it.
-    Where the predictions are calibrated, the intervals cover the diagonal. For targets that are numbers the axes have
-    the level of a predicted quantile and the share of targets below it, with a band for each level by itself.
+    Each bin is a point at its mean prediction, with an exact binomial interval and the number of cases in it. If
+    predictions are calibrated, the intervals cover the diagonal. For targets that are numbers the axes have the level
+    of a predicted quantile and the share of targets below it, with a pointwise band.
 
     Parameters
     ----------
     idata : InferenceData, DataTree or (m,) array_like
         What `fit` or `predict` returned, or the same loaded from a file; or labels 0/1, with ``probabilities``.
     probabilities : (m,) array_like, optional
-        Of class 1, if labels are given.
+        Probabilities of class 1, if labels are given.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default a new figure outside pyplot, ``ax.figure``.
     y_new : (m,) array_like, optional
-        Targets of the cases that were predicted; without them each case of the fit is predicted from the others.
+        Targets of the cases of `predict`; without them predictions are leave-one-out.
     bins, level
         As for `diagnostics.calibration_table`.
     class_name : str, optional
-        Of a fit, which class: by default the positive one of two, and the most frequent of several. Of labels, what
-        class 1 is called on the axes.
+        The class of a fit: by default class 1 of two, and the most frequent of several. For labels, the name of class 1
+        on the axes.
     **held
         ``kernel``, ``likelihood`` and ``method`` as for `predict`, where the container does not hold them.
 

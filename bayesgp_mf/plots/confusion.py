@@ -21,10 +21,10 @@ LONG = 6
 
 
 def plot_confusion(idata: Container, *, ax: Axes | None = None, y_new: ArrayLike | None = None, **held: Any) -> Axes:
-    """Plot how many cases of each class were predicted to be of each, with a stronger colour for a larger share.
+    """Plot how many cases of each class were predicted as each class, with stronger colours for larger shares.
 
-    Each case of the fit is predicted from the others; with ``y_new`` it is the cases of `predict`. The prediction is
-    the most probable class. Colours are shares of a row, so that a rare class is seen too.
+    Predictions are leave-one-out; with ``y_new`` they are those of `predict`. The prediction is the most probable
+    class. Colours are shares of a row, so that rare classes are visible too.
 
     Parameters
     ----------

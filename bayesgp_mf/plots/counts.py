@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def plot_counts(idata: Container, *, ax: Axes | None = None, y_new: ArrayLike | None = None, **held: Any) -> Axes:
-    """Plot how many cases have each count, as bars that hang from how many were expected to (hanging rootogram).
+    """Plot the number of cases with each count, as bars that hang from the expected number (hanging rootogram).
 
-    The vertical axis is a square root, on which chance is as large everywhere (Kleiber and Zeileis 2016, The American
-    Statistician 70): a bar that ends above zero says that fewer cases came than were expected, one below that more
-    did. Bars that end within the grey band, 1 to either side, are within two standard errors. Each case of the fit is
-    predicted from the others; with ``y_new`` it is the cases of `predict`.
+    The vertical axis is a square root, on which random variation has the same size everywhere (Kleiber and Zeileis
+    2016, The American Statistician 70). A bar that ends above zero means fewer cases than expected, one below zero
+    more. Bars that end within the grey band, 1 to either side, are within two standard errors. Predictions are
+    leave-one-out; with ``y_new`` they are those of `predict`.
 
     Parameters
     ----------

@@ -23,9 +23,8 @@ APART = 0.22
 def plot_hyperparameters(idata: Container, *, ax: Axes | None = None, most: int = 25) -> Axes:
     """Plot each hyperparameter with its 50 and 90 % interval, and those of its prior below it, as a forest.
 
-    The axis is logarithmic. Hyperparameters that are averaged over have intervals, of draws or of the nodes of a rule
-    with their weights, nodes as dots too; those that were chosen have a point, and those that were kept as they were
-    given a hollow one.
+    The axis is logarithmic. Hyperparameters that are averaged over have intervals, from draws or from weighted nodes,
+    which are also shown as dots. Those that were chosen have a point, and those that were kept fixed a hollow one.
 
     Parameters
     ----------
@@ -44,7 +43,7 @@ def plot_hyperparameters(idata: Container, *, ax: Axes | None = None, most: int 
     Raises
     ------
     ValueError
-        If ``idata`` is not ours, or ``most`` is less than one.
+        If ``idata`` is not a fit of this package, or ``most`` is less than one.
 
     Examples
     --------

@@ -32,12 +32,12 @@ def plot_latent(
     points: int = 200,
     **held: Any,
 ) -> Axes:
-    """Plot the latent function along an input: posterior mean, bands that hold it with given probability, and cases.
+    """Plot the latent function along an input: posterior mean, credible bands, and cases.
 
-    On the scale "latent" labels stand at the lower and the upper edge (of several classes, and of counts, at the lower
-    one), and measurements at their values. On the scale "target" the curve is the probability of class 1, of each
-    class, or the mean of a target, and cases stand at their targets: counts for an exposure of one, successes as shares
-    of the trials.
+    On the scale "latent", labels are at the lower and the upper edge (several classes, and counts, at the lower one),
+    and measurements at their values. On the scale "target", the curve is the probability of class 1, or of each class,
+    or the mean of a target. Cases are at their targets: counts for an exposure of one, successes as shares of the
+    trials.
 
     Parameters
     ----------
@@ -46,13 +46,14 @@ def plot_latent(
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default a new figure outside pyplot, ``ax.figure``.
     feature : str or int, optional
-        Along which input; needed where there are several. The others are at their medians, groups at the most frequent.
+        The input to plot along; required if there are several. The others are at their medians, groups at the most
+        frequent.
     scale : {"latent", "target"}
-        What to draw upwards: the function f, or what it says of targets.
+        What the vertical axis shows: the function f, or probabilities and means of targets.
     levels : sequence of float
-        Which bands to draw, by the posterior probability that they hold the function with.
+        Posterior probabilities of the bands.
     points : int
-        Values of the input at which the function is computed.
+        Number of values of the input.
     **held
         ``kernel``, ``likelihood`` and ``method`` as for `predict`, where the container does not hold them.
 

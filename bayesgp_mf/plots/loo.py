@@ -31,25 +31,25 @@ def plot_loo(
     ax: Axes | None = None,
     **held: Any,
 ) -> Axes:
-    """Plot what the other cases predict for each case, and name the cases that are predicted worst, with their inputs.
+    """Plot the leave-one-out log density of each case, and name the worst cases with their inputs.
 
     Parameters
     ----------
     loo_i : (n,) array_like, InferenceData or DataTree
         Log predictive density of the label of each case given the others, in nats; or a fit that has it.
     reference : (n,) array_like, optional
-        The same by another way, such as PSIS: it becomes the horizontal axis. Without it the cases stand side
-        by side, with log(1/2), the score of a coin, as a line.
+        The same from another method, such as PSIS, for the horizontal axis. Without it the cases are side by side, with
+        log(1/2), the score of a coin, as a line.
     names : (str, str)
         What the reference and ``loo_i`` are called.
     case_names : sequence, optional
-        A name for each case; by default the labels of their rows, of a fit, or numbers from 0.
+        A name for each case; by default the row labels of the fit, or numbers from 0.
     worst : int
         How many cases to name, those with the lowest ``loo_i``.
     feature : str or int, optional
-        Of a fit, an input to put on the horizontal axis.
+        An input of the fit for the horizontal axis.
     inputs : int
-        Of a fit, how many inputs of the worst cases to state, those that do most by `diagnostics.relevance`.
+        How many inputs of the worst cases to state, the most relevant ones by `diagnostics.relevance`.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default a new figure outside pyplot, ``ax.figure``.
     **held
@@ -66,7 +66,7 @@ def plot_loo(
         If the arrays or names differ in length, hold anything that is not a finite number, or ``worst`` is
         negative; or if there is no such input.
     UndefinedQuantityError
-        If the fit has no predictive density (a support-vector machine), or nothing of each case.
+        If the fit has no predictive density (a support-vector machine), or has nothing about single cases.
 
     Examples
     --------

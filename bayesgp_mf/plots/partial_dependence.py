@@ -32,10 +32,10 @@ def plot_partial_dependence(
     points: int = 25,
     **held: Any,
 ) -> list[Axes]:
-    """Plot what a fit predicts along each input, averaged over its cases, with bands, the most relevant input first.
+    """Plot the prediction along each input, averaged over the cases, with bands, the most relevant input first.
 
-    One panel for each input, all with one vertical scale, and marks below at the deciles of the cases. A flat curve is
-    an input that does nothing, at least not by itself. `diagnostics.partial_dependence` has the numbers.
+    Each input has a panel, all with the same vertical scale, and marks at the deciles of the cases. A flat curve means
+    that the input has no effect, at least not alone. `diagnostics.partial_dependence` has the numbers.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def plot_partial_dependence(
     ax : sequence of matplotlib.axes.Axes, optional
         Where to draw, one for each input; by default a new figure outside pyplot.
     features : sequence of str or int, optional
-        Which inputs, in this order; by default the six that do most, sorted by `diagnostics.relevance`.
+        Which inputs, in this order; by default the six most relevant by `diagnostics.relevance`.
     scale : {"target", "latent"}
         Whether to average probabilities and means of targets, or latent values.
     levels : sequence of float

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 def plot_relevance(idata: Container, *, ax: Axes | None = None, most: int = 20, **held: Any) -> Axes:
-    """Plot how much each input does to the prediction, the strongest first, and which inputs do nothing.
+    """Plot how much each input matters for the prediction, the strongest first, and which inputs have no effect.
 
     A bar is the total effect of `diagnostics.relevance`: the share of the variance of the latent mean over cases that
-    goes when the input is exchanged between cases. Where hyperparameters are averaged over, a line has its 5 to 95 %
-    range over their settings. Inputs below 1 % are hollow.
+    is lost if the input is exchanged between cases. For an average over hyperparameters, a line has the 5 to 95 % range
+    over their settings. Inputs below 1 % are hollow.
 
     Parameters
     ----------

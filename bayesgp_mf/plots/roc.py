@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 def plot_roc(idata: Container, *, ax: Axes | None = None, y_new: ArrayLike | None = None, **held: Any) -> Axes:
-    """Plot the share of a class that is found against the share of the others that is taken for it (ROC curve).
+    """Plot the true positive rate of a class against its false positive rate (ROC curve).
 
-    Each case of the fit is predicted from the others; with ``y_new`` it is the cases of `predict`. Of several classes,
-    and of ordered levels, each has a curve against the rest. The legend has the areas under the curves: 0.5 is
-    guessing, 1 tells all apart.
+    Predictions are leave-one-out; with ``y_new`` they are those of `predict`. With several classes, or ordered levels,
+    each has a curve against the rest. The legend has the areas under the curves: 0.5 is guessing, 1 is perfect
+    separation.
 
     Parameters
     ----------

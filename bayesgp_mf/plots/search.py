@@ -22,9 +22,9 @@ RANGE = 30.0
 def plot_search(idata: Container, *, ax: Axes | None = None) -> Axes:
     """Plot the evidence, or the leave-one-out density, along the search for hyperparameters.
 
-    After ``hyper="evidence"``, ``"loo"`` and ``"integrate"`` it is the path of the best descent, with the ends of the
-    other starts; after ``"scan"`` the points of the grid, after ``"surrogate"`` and ``"nuts"`` the points that the
-    surrogate learned from, after ``"hmc"`` the chains; on inducing cases the end of each round.
+    After ``hyper="evidence"``, ``"loo"`` and ``"integrate"`` it shows the path of the best start, and where the other
+    starts ended; after ``"scan"`` the points of the grid; after ``"surrogate"`` and ``"nuts"`` the points that the
+    surrogate learned from; after ``"hmc"`` the chains; on inducing cases the end of each round.
 
     Parameters
     ----------

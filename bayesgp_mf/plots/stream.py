@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def plot_stream(stream: Stream | Container, *, ax: Axes | None = None, window: int = 5) -> Axes:
-    """Plot the log score of each batch of a stream before it was learned from, its moving mean, and that of all.
+    """Plot the log score of each batch of a stream, predicted before learning from it, with moving and overall mean.
 
     A fall says that the data have changed; a rise that the stream has learned. For labels a line has the score of a
     coin, log 1/2.

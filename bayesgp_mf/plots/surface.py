@@ -32,10 +32,10 @@ def plot_surface(
     points: int | None = None,
     **held: Any,
 ) -> Axes:
-    """Plot what a fit says over two inputs as a coloured map with contour lines, and the cases on it.
+    """Plot the prediction over two inputs as a coloured map with contour lines, and the cases on it.
 
-    The map has the probability of class 1, or the mean of a target; of several classes the most probable one, in a
-    stronger colour where it is more probable. On the scale "latent", and for a support-vector machine, it has the mean
+    The map shows the probability of class 1, or the mean of a target; with several classes the most probable one, in a
+    stronger colour if it is more probable. On the scale "latent", and for a support-vector machine, it shows the mean
     of the latent function.
 
     Parameters
@@ -45,12 +45,12 @@ def plot_surface(
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default a new figure outside pyplot, ``ax.figure``.
     features : pair of str or int, optional
-        The inputs across and upwards; needed where there are more than two. The others are at their medians, groups at
-        the most frequent.
+        The inputs of the horizontal and the vertical axis; required if there are more than two. The others are at their
+        medians, groups at the most frequent.
     scale : {"target", "latent"}
         What to draw: probabilities and means of targets, or the function f.
     points : int, optional
-        Values of each of the two inputs at which the fit is asked: 80, or 40 of several classes, which take longer.
+        Number of values of each of the two inputs; by default 80, or 40 for several classes, which take longer.
     **held
         ``kernel``, ``likelihood`` and ``method`` as for `predict`, where the container does not hold them.
 

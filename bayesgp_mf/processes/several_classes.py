@@ -35,7 +35,7 @@ _ENTRIES = 4_000_000
 class MulticlassPosterior:
     """A posterior Gaussian process for each of several classes: kernel, training inputs, and a solution.
 
-    The face of `Posterior`, with the class along the last axis of latent values.
+    It has the methods of `Posterior`, with the class along the last axis of latent values.
 
     Attributes
     ----------

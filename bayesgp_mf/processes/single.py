@@ -102,13 +102,13 @@ class Posterior:
     solver : Solver, optional
         The method that made the solution; by default the one that has the solution's name.
     mean : callable, optional
-        The prior mean ``(m,)`` of inputs ``(m, d)``; zero by default. Then ``problem`` (with a shifted likelihood) and
-        ``solution`` are those of the deviations from it, and all else is of the latent values.
+        The prior mean ``(m,)`` of inputs ``(m, d)``; zero by default. With one, ``problem`` (with a shifted likelihood)
+        and ``solution`` describe the deviations from it, and everything else the latent values.
     feature_names : sequence of str, optional
         The names of the inputs, if they have names. Then a data frame of new cases must have the same columns, in the
         same order.
     new_cases : mapping of str to array, optional
-        What else is known of new cases that it is asked of, ``(m,)`` each, by name: their ``offset``, their ``trials``.
+        Further data of new cases by name, ``(m,)`` each: their ``offset``, their ``trials``.
 
     Examples
     --------
@@ -318,8 +318,8 @@ class Posterior:
     def density(self, X_new: ArrayLike, f: ArrayLike) -> Array:
         """Return the marginal densities of single latent values, corrected as in `predict_proba`.
 
-        Each is the ratio of the evidences with and without the value known (`solvers.ratio`). It need not be a
-        Gaussian one. It integrates to one but for what is left of the error; that it does is a check.
+        Each is the ratio of the evidences with and without the value known (`solvers.ratio`). It need not be Gaussian.
+        It integrates to one up to the remaining error, which is a check.
 
         Parameters
         ----------
@@ -562,13 +562,12 @@ class Posterior:
     def draw_new(self, X_new: ArrayLike, draws: int, rng: np.random.Generator) -> Array:
         """Draw latent values ``(draws, m)`` of new cases jointly from the Gaussian posterior, or from the exact one.
 
-        Up to 5000 cases are drawn by their covariance matrix. More of them are values of functions that are drawn as
-        a whole (`paths`): prior covariances are off by at most 1e-8 of the prior variance, and time and memory grow as
-        m, not m^3. That asks for a process that is smooth, at the scale of the cases. Under a Gram matrix of low rank
-        all new cases are drawn so.
+        Up to 5000 cases are drawn by their covariance matrix. Beyond that, whole functions are drawn (`paths`): prior
+        covariances are off by at most 1e-8 of the prior variance, and time and memory grow as m, not m^3. This needs a
+        process that is smooth on the scale of the cases. Under a Gram matrix of low rank all new cases are drawn so.
 
-        On inducing cases, what these do not explain of more than 5000 new cases is drawn for each by itself, as it is
-        for the training cases.
+        On inducing cases, the part that these do not explain is drawn for each case by itself beyond 5000 new cases, as
+        it is for the training cases.
 
         Raises
         ------

@@ -25,21 +25,21 @@ def kernel_to_pymc(kernel: Kernel, **parameters: Any) -> KernelCovariance:
     Parameters
     ----------
     kernel : Kernel
-        Any kernel, with a column of the inputs named by its position if at all; sums and products too.
+        Any kernel, also a sum or product. Columns of inputs must be given by position.
     **parameters : float, array_like, random variable or other tensor
-        What takes the place of a parameter of the kernel, by its name among ``kernel.params``. The other parameters
-        are the numbers of the kernel.
+        Values that replace parameters of the kernel, by their names in ``kernel.params``. The others keep their
+        numbers.
 
     Returns
     -------
     KernelCovariance
-        It adds and multiplies with those of ``pm.gp.cov``, and goes where they go. Where a parameter is outside of its
-        domain, as a length scale below zero, the covariances are NaN: a `Marginal` takes the density for zero there.
+        It adds and multiplies with those of ``pm.gp.cov``, and works where they do. If a parameter is outside its
+        domain, such as a length scale below zero, the covariances are NaN, and the density of a `Marginal` is zero.
 
     Raises
     ------
     ValueError
-        If ``kernel`` is none, or is one of each class; if it has no parameter of that name, or refuses a number.
+        If ``kernel`` is not a kernel, or is a `PerClass`; if it has no parameter of that name, or refuses a number.
 
     Examples
     --------

@@ -43,46 +43,47 @@ def sample_latent(
 ) -> Container:
     """Add latent values, labels and pointwise log-likelihoods to draws of the hyperparameters.
 
-    One draw for each draw of the hyperparameters, from the Gaussian approximation at it.
+    For each draw of the hyperparameters it makes one draw from the Gaussian approximation there.
 
     Parameters
     ----------
     idata : InferenceData or DataTree
         What ``pm.sample`` returned for a model with ``gp``; it is changed in place.
     gp : Marginal
-        After `Marginal.marginal_likelihood`.
+        The process, after `Marginal.marginal_likelihood`.
     X_new : (m, d) array_like, optional
-        Inputs to predict at, too.
+        New inputs to predict.
     pointwise : {"latent", "leave_one_out"}, optional
-        What the group ``log_likelihood`` holds: log p(y_i | f_i) of the drawn latent value, as in what `fit` returns;
-        or log p(y_i | other labels, hyperparameters), the method's own leave-one-out, in which f is integrated
-        out [1]_. By default the first, and nothing under a step likelihood, where it takes two values only. ArviZ's
-        functions expect the first; the second leaves ``az.loo`` only the hyperparameters to weigh, and counts these
-        alone as parameters. `bgp.loo` weighs the second either way, and counts all.
+        What the group ``log_likelihood`` holds. "latent" is log p(y_i | f_i) of the drawn latent value, as `fit` has
+        it. "leave_one_out" is log p(y_i | other labels, hyperparameters), the method's own leave-one-out, with f
+        integrated out [1]_. The default is "latent", or nothing under a step likelihood, where that takes only two
+        values. ArviZ's functions expect "latent". With "leave_one_out", ``az.loo`` weights only the hyperparameters,
+        and counts only them as parameters. `bgp.loo` always weights the leave-one-out densities, and counts all
+        parameters.
     random_seed : int, numpy.random.Generator or None
         Source of the draws.
     progress : bool
         Show a progress bar if it takes longer than a second.
     offset, trials : (m,) array_like, optional
-        Of the new cases, as `predict` has them.
+        Those of the new cases, as for `predict`.
 
     Returns
     -------
     InferenceData or DataTree
-        ``idata`` with ``f`` in ``posterior`` (chain, draw, cases); and, under the name of the observed variable, the
-        group ``log_likelihood``, and in ``posterior_predictive`` labels drawn for the same ``f``. In ``sample_stats``
-        ``log_p`` and ``log_q`` as in what `fit` returns, for ``az.loo_approximate_posterior``. In a group
-        ``leave_one_out``, from which `bgp.loo` and `bgp.compare` work, ``log_density``, log p(y_i | other labels,
-        hyperparameters), and ``log_density_at_training``, log p(y_i | all labels, hyperparameters). With ``X_new`` also
-        the groups ``predictions`` (``f``, ``y``, and ``p``, the probability of class 1 with f integrated out) and
+        ``idata`` with ``f`` in ``posterior`` (chain, draw, cases). Under the name of the observed variable it has the
+        group ``log_likelihood``, and in ``posterior_predictive`` labels drawn for the same ``f``. ``sample_stats`` has
+        ``log_p`` and ``log_q`` for ``az.loo_approximate_posterior``, as `fit` has. The group ``leave_one_out``, for
+        `bgp.loo` and `bgp.compare`, has ``log_density``, log p(y_i | other labels, hyperparameters), and
+        ``log_density_at_training``, log p(y_i | all labels, hyperparameters). With ``X_new`` there are also the groups
+        ``predictions`` (``f``, ``y``, and ``p``, the probability of class 1 with f integrated out) and
         ``predictions_constant_data``.
 
     Raises
     ------
     ValueError
-        If ``idata`` has no draws of a hyperparameter, or ``offset`` or ``trials`` is missing or not wanted.
+        If ``idata`` has no draws of a hyperparameter, or ``offset`` or ``trials`` is missing or not needed.
     UndefinedQuantityError
-        If ``pointwise="latent"`` is asked for under a step likelihood.
+        With ``pointwise="latent"`` under a step likelihood.
     ConvergenceError
         If the inner solver finds no solution at a draw.
 

@@ -28,22 +28,22 @@ def kernel_from_pymc(cov_func: Any, **values: ArrayLike) -> PymcKernel:
     Parameters
     ----------
     cov_func : pymc.gp.cov.BaseCovariance
-        Any covariance function, also a kernel of ptgp, which has the same interface. Numbers in it stay as they are;
-        named tensors (``pt.scalar("lengthscale")``, ``pt.vector("lengthscales")``) and random variables become
-        parameters under their names.
+        Any covariance function, also a kernel of ptgp, which has the same interface. Its numbers stay fixed; named
+        tensors (``pt.scalar("lengthscale")``, ``pt.vector("lengthscales")``) and random variables become parameters
+        under their names.
     **values : array_like
         A value > 0 for each of these parameters.
 
     Returns
     -------
     PymcKernel
-        With the gradient in its parameters. It works wherever a kernel does. The container that `fit` makes of it holds
-        the values, but not the covariance function, which is a program: `predict` and the like want it again.
+        A kernel with the gradient in its parameters, which works wherever a kernel does. The container of a fit holds
+        the values, but not the covariance function, which is a program: `predict` and others need it again.
 
     Raises
     ------
     ValueError
-        If ``cov_func`` is none, or the values do not fit its parameters.
+        If ``cov_func`` is not a covariance function, or the values do not match its parameters.
 
     Examples
     --------

@@ -37,40 +37,38 @@ def latent_model(
 ) -> pm.Model:
     """Return the PyMC model of labels under a Gaussian process, with nothing integrated out or approximated.
 
-    Its posterior is what `Marginal` approximates; sampling it takes long, since the latent values and the
-    hyperparameters are strongly correlated.
+    `Marginal` approximates its posterior. Sampling it is slow, because latent values and hyperparameters are strongly
+    correlated.
 
     Parameters
     ----------
     X : (n, d) array_like
         Inputs.
     y : (n,) array_like
-        Labels, any two distinct values or, where the likelihood has several classes, labels of those; or the counts or
-        real numbers that it has as targets.
+        Targets of the likelihood: labels of two distinct values, labels of several classes, counts or real numbers.
     cov_func : pymc.gp.cov.BaseCovariance or Kernel
         Prior covariance, as for `Marginal`.
     likelihood : Likelihood
         `Probit` with noise, `Logit`, or one of ``likelihoods`` with a name: ``Gaussian``, ``StudentT``, ``Poisson``,
         ``NegativeBinomial``, ``Binomial``, ``Softmax``, ``MultinomialProbit``.
     mean_func : pymc.gp.mean.Mean or callable, optional
-        Prior mean, as for `Marginal`; zero if left out. Not with several classes: it would be that of all of them, and
-        cancel.
+        Prior mean, as for `Marginal`; zero by default. Not with several classes, where a common mean cancels.
     jitter : float
-        Added to the diagonal of the covariance of the latent values, since PyMC factorises it: noise in the prior.
+        Noise in the prior, added to the diagonal of the covariance of the latent values, because PyMC factorises it.
     **parameters : float or random variable
-        Parameters of the likelihood that take the place of its own.
+        Values that replace the parameters of the likelihood.
 
     Returns
     -------
     pymc.Model
-        The model in context, in which random variables of ``cov_func`` must be, or a new one. With ``f`` ``(n,)``, the
-        latent values, made from white ones, and ``y`` ``(n,)``, labels observed as 0/1. With several classes ``f``
+        The model in context, which must have the random variables of ``cov_func``, or a new one. It has ``f`` ``(n,)``,
+        the latent values, made from white ones, and ``y`` ``(n,)``, labels observed as 0/1. With several classes ``f``
         ``(n, C)`` has a dimension ``class``, and ``y`` the numbers of the classes, from 0.
 
     Raises
     ------
     ValueError
-        If an argument is malformed, or there is a ``mean_func`` for several classes.
+        If an argument is invalid, or there is a ``mean_func`` for several classes.
     UndefinedQuantityError
         If the likelihood is a step, or one that is not known in terms of PyTensor.
 
@@ -206,7 +204,7 @@ def observe(
     dims : str, optional
         Name of the dimension of the cases.
     **parameters : float or random variable
-        Parameters of the likelihood that take the place of its own.
+        Values that replace the parameters of the likelihood.
 
     Raises
     ------

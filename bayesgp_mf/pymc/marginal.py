@@ -61,14 +61,14 @@ class Observed(NamedTuple):
 class Marginal:
     r"""Gaussian process whose latent values are integrated out of a PyMC model by one of the methods of this package.
 
-    The observed labels get the density p(y | hyperparameters), the method's evidence, which samplers and optimisers see
-    with its exact gradient: the latent values are no variables of the model.
+    The observed labels get the density p(y | hyperparameters), the method's evidence, with its exact gradient. The
+    latent values are not variables of the model.
 
     Parameters
     ----------
     cov_func : pymc.gp.cov.BaseCovariance or Kernel
-        Prior covariance; random variables in it are the hyperparameters. A kernel of this package has the numbers that
-        it has; `kernel_to_pymc` puts random variables into it.
+        Prior covariance; random variables in it are the hyperparameters. A kernel of this package keeps its numbers;
+        `kernel_to_pymc` replaces them by random variables.
     likelihood : Likelihood
         p(label | latent value).
     method : str
@@ -80,10 +80,10 @@ class Marginal:
         vector, such as ``lambda X: X @ beta``. Random variables in it, as regression coefficients, are hyperparameters.
         With the methods tap, naive, variational and laplace.
     on_failure : {"reject", "raise"}
-        What to do at hyperparameters where the inner solver finds no solution: take the density as zero, which a
-        sampler counts as a divergence, or raise the error.
+        What to do at hyperparameters where the solver finds no solution: "reject" makes the density zero, which a
+        sampler counts as a divergence; "raise" raises the error.
     **parameters : float or random variable
-        Parameters of the likelihood that take the place of its own: ``noise_variance`` and ``flip`` of a `Probit`,
+        Values that replace the parameters of the likelihood: ``noise_variance`` and ``flip`` of a `Probit`,
         ``noise_variance`` of a ``likelihoods.Gaussian``, ``dispersion`` of a ``likelihoods.NegativeBinomial``,
         ``scale`` and ``df`` of a ``likelihoods.StudentT``. Random variables need a mean-field method (tap, naive,
         variational).
@@ -93,14 +93,14 @@ class Marginal:
     parameters : dict
         Those parameters of the likelihood that are random variables or other tensors, by name.
     terms : tuple of Marginal
-        The processes that it is the sum of: itself, or those that were added.
+        The processes that were added; of a single process, itself.
 
     Raises
     ------
     ValueError
-        If an argument is malformed.
+        If an argument is invalid.
     UndefinedQuantityError
-        If the method does not define what is asked of it.
+        If the method does not define a quantity.
 
     See Also
     --------
@@ -109,9 +109,8 @@ class Marginal:
 
     Notes
     -----
-    A constant or a trend whose size does not matter for itself needs no ``mean_func``: add
-    ``pm.gp.cov.Constant(variance)`` or ``pm.gp.cov.Linear`` to the covariance, a Gaussian prior on it that is
-    integrated out with the latent values.
+    A constant or a trend whose size is of no interest needs no ``mean_func``. Add ``pm.gp.cov.Constant(variance)`` or
+    ``pm.gp.cov.Linear`` to the covariance: a Gaussian prior on it, integrated out with the latent values.
 
     Examples
     --------

@@ -33,22 +33,22 @@ INSET = 1e-2
 
 @dataclass(frozen=True, slots=True)
 class Nuts:
-    r"""Draws of the hyperparameters from evidence times prior, by the No-U-Turn sampler of PyMC on their logarithms.
+    """Draw the hyperparameters from evidence times prior, by the No-U-Turn sampler of PyMC on their logarithms.
 
     Parameters
     ----------
     draws, tune : int
-        Of each chain: those that are kept, and those before them in which the sampler adapts its steps.
+        Draws of each chain that are kept, and those before them, in which the sampler adapts its steps.
     chains : int
-        Each has its own start and its own random numbers.
+        Number of chains. Each has its own start and its own random numbers.
     target_accept : float
-        Acceptance rate aimed at; nearer to 1 the steps are smaller, and divergences fewer.
+        Target acceptance rate. Nearer to 1 the steps are smaller, and divergences fewer.
     nuts_sampler : {"pymc", "nutpie"}
         Whose implementation. nutpie needs numba beside it: ``nutpie[pymc]``.
     cores : int, optional
-        Chains at the same time: those of PyMC in processes of their own with one BLAS thread each, those of nutpie as
-        threads. By default as many as there are processors, but one where all chains together would take PyMC less than
-        20 seconds, by the time of one solution at the start. The draws do not depend on it.
+        Chains that run at the same time: those of PyMC in their own processes with one BLAS thread each, those of
+        nutpie as threads. By default there are as many as processors, but only one if all chains together would take
+        PyMC less than 20 seconds, judged by one solution at the start. The draws do not depend on it.
 
     Raises
     ------
@@ -57,13 +57,13 @@ class Nuts:
 
     Notes
     -----
-    Every point is solved from the prior, so that the density is one function of the hyperparameters. Where there is no
-    solution it is zero: a trajectory that comes there ends as a divergence, and the points are counted
+    Every point is solved from the prior, so that the density is a function of the hyperparameters alone. Without a
+    solution it is zero: a trajectory that reaches such a point ends as a divergence, and the points are counted
     (``hyper_n_failures``).
 
-    Bounds are walls, with a uniform prior in the logarithm between them where no other is given. A parameter with
-    neither gets a log-normal prior around the kernel's own value, with the standard deviation 1.5 in the logarithm:
-    a factor of 20 to either side holds 95%. ``hyper_default_prior`` says which parameters did.
+    Parameters stay within bounds, with a uniform prior in the logarithm between them if no other is given. A parameter
+    with neither gets a log-normal prior around the kernel's own value, with standard deviation 1.5 in the logarithm:
+    95% lie within a factor of 20 to either side. ``hyper_default_prior`` says which parameters have one.
 
     Examples
     --------

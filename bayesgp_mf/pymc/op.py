@@ -168,7 +168,7 @@ class LogEvidence(Inference):
     Raises
     ------
     ValueError
-        If an argument is malformed.
+        If an argument is invalid.
     UndefinedQuantityError
         If the derivative in a parameter is not known for the method.
 

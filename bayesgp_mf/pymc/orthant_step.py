@@ -48,7 +48,7 @@ class OrthantStep(BlockedStep):  # type: ignore[misc]
     Raises
     ------
     ValueError
-        If an argument is malformed, or, on sampling, if the start does not satisfy the labels.
+        If an argument is invalid, or, on sampling, if the start does not satisfy the labels.
     UndefinedQuantityError
         If the variable is no ``MvNormal`` with mean zero.
     NotPositiveDefiniteError

@@ -30,10 +30,10 @@ def report(
     likelihood: Any = None,
     method: Any = None,
 ) -> Path:
-    """Write a page about a fit: how good it is, what it says, which cases it does not understand.
+    """Write a page about a fit: how good it is, what it predicts, and which cases it predicts worst.
 
-    It is one HTML file that loads nothing from elsewhere, so that it can be sent by mail, and printed. What a fit does
-    not have, such as the probabilities of a support-vector machine, is said in its place.
+    It is one HTML file that loads nothing from elsewhere, so that you can mail and print it. The page says what a fit
+    does not have, such as the probabilities of a support-vector machine.
 
     Parameters
     ----------
@@ -41,15 +41,15 @@ def report(
         What `fit` or `predict` returned, or the same loaded from a file; or what ``to_container`` of a stream returned.
         It is not changed.
     path : str or path
-        Where to write. A file that is there is replaced when the new one is whole; folders are made.
+        Where to write. An existing file is replaced once the new one is complete; missing folders are created.
     X_test : (m, d) array_like, optional
-        New inputs, to be predicted. Without it the page has the predictions that `predict` has made, if there are some:
-        use that for new cases with offsets or trials.
+        New inputs to predict. Without them the page shows the predictions of `predict`, if there are any: use `predict`
+        for new cases with offsets or trials.
     y_test : (m,) array_like, optional
-        Targets of the new cases, by which the predictions are scored.
+        Targets of the new cases, to score the predictions.
     reference : InferenceData or DataTree, optional
-        Another posterior of the same model at the same cases, such as samples by `pymc.sample_latent`, which the fit is
-        held against by `diagnostics.agreement`.
+        Another posterior of the same model at the same cases, such as samples by `pymc.sample_latent`, to compare the
+        fit with by `diagnostics.agreement`.
     kernel, likelihood, method : optional
         As for `predict`: those of the fit, if the container does not hold them.
 
@@ -61,7 +61,7 @@ def report(
     Raises
     ------
     ValueError
-        If ``idata`` is no fit, ``X_test`` or ``y_test`` does not fit it, or ``reference`` is of other cases.
+        If ``idata`` is not a fit, ``X_test`` or ``y_test`` does not match it, or ``reference`` has other cases.
 
     Examples
     --------

@@ -80,7 +80,7 @@ class ShardedFit:
     Attributes
     ----------
     stream : Stream
-        The posterior, as a stream that has learned from all cases: it predicts, is saved, and learns from more.
+        The posterior, as a stream that has learned from all cases. It can predict, be saved, and learn from more.
     log_evidence : float
         In nats.
     gradient : dict of str to array
@@ -213,23 +213,24 @@ def fit(
     likelihood : Likelihood
         Of two classes or real targets, with latent noise.
     inducing : int, (M, d) array_like or Inducing
-        Inducing cases, drawn at random from all, or inputs; or with options, which go by the random part.
+        Number of inducing cases, drawn at random from all; or inputs; or options, which apply to the random part.
     hyper : None, str or Strategy
         How the parameters of the kernel are chosen, on a random part of 20,000 cases (`fit` with ``inducing``).
     refine : int
-        Steps uphill after that, with the log evidence of all cases and its gradient: each takes some ten passes.
+        Number of steps uphill after that, on the log evidence of all cases with its gradient. Each takes some ten
+        passes.
     positive : label, optional
-        Which of two labels is the positive class; the default is the later one.
+        The label that is class 1; by default the later one.
     client : distributed.Client, optional
-        A Dask cluster on whose workers the parts live; a worker that is lost is made up for.
+        A Dask cluster whose workers hold the parts. If a worker is lost, others do its work.
     processes : int
-        Without a client, in how many processes of this machine.
+        Without a client, the number of processes of this machine.
     control : Control
         Tolerance and largest number of rounds.
     random_seed : int, numpy.random.Generator or None
         Which cases are drawn.
     progress : bool
-        Show a progress bar for what takes longer than a second.
+        Show a progress bar if it takes longer than a second.
 
     Returns
     -------
@@ -239,7 +240,7 @@ def fit(
     Raises
     ------
     ValueError
-        If an argument is malformed, or a part cannot be read: the message names the file and the row.
+        If an argument is invalid, or a part cannot be read: the message names the file and the row.
     ConvergenceError
         If the equations were not solved.
     RuntimeError

@@ -30,18 +30,18 @@ def predict(stream: Stream | ShardedFit | Posterior | Mixture | Container, frame
         A posterior: a stream, what `sharded.fit` or `bgp.fit` returned, or `bgp.posterior` of that; of two classes or
         real targets.
     frame : dask.dataframe.DataFrame
-        New cases; columns that are no inputs are left out.
+        New cases; columns that are not inputs are ignored.
 
     Returns
     -------
     dask.dataframe.DataFrame
-        ``latent_mean``, ``latent_sd`` and, of two classes, ``p``, the probability of the second one; with the index of
-        the frame. Nothing is computed before it is asked for, and ``to_parquet`` gathers nothing.
+        ``latent_mean``, ``latent_sd`` and, for two classes, ``p``, the probability of class 1; with the index of the
+        frame. It is computed when you ask for it, and ``to_parquet`` collects nothing on the client.
 
     Raises
     ------
     ValueError
-        If ``stream`` is no such posterior, or the frame lacks inputs of it.
+        If ``stream`` is not such a posterior, or the frame lacks some of its inputs.
 
     Examples
     --------

@@ -198,8 +198,8 @@ def from_arrays(parts: Sequence[tuple[Any, Any]]) -> Table:
 def from_parquet(pattern: str | os.PathLike[str], *, target: str, columns: Sequence[str] | None = None) -> Table:
     """Return a table whose parts are Parquet files, in the order of their names.
 
-    Folders that say a column, as in ``flights/year=2013/month=1/0.parquet``, are columns of their files: numbers, truth
-    values or, as the target, labels. Those that the pattern names before its first wildcard are none.
+    Folders that name a column, as in ``flights/year=2013/month=1/0.parquet``, become columns of their files: numbers,
+    truth values or, as the target, labels. Folders before the first wildcard of the pattern do not.
 
     Parameters
     ----------
@@ -214,7 +214,8 @@ def from_parquet(pattern: str | os.PathLike[str], *, target: str, columns: Seque
     Raises
     ------
     ValueError
-        If it is no path, no file matches, the first has no such columns, or the folders of files say different columns.
+        If it is not a path, no file matches, the first file lacks a column, or the folders of files name different
+        columns.
 
     Examples
     --------

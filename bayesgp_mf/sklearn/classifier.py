@@ -37,7 +37,7 @@ SOFTMAX: Final = "softmax"
 class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # scikit-learn has no types
     r"""Gaussian-process classifier for scikit-learn: Pipeline, GridSearchCV, cross_val_score.
 
-    A `bayesgp_mf.fit` with other words; the fit is in ``idata_``.
+    It calls `bayesgp_mf.fit`; the result is in ``idata_``.
 
     Parameters
     ----------
@@ -45,22 +45,23 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         Prior covariance. By default a `Gaussian` kernel with a length scale for each input, which suits standardised
         inputs, and log-normal priors of its parameters.
     likelihood : Likelihood, optional
-        Of two classes; `Probit` by default, or `Softmax` if ``multi_class="softmax"``. `OneVsRest` has a classifier for
-        each class, also where there are two.
+        A likelihood of two classes, by default `Probit`; or `Softmax`, the default if ``multi_class="softmax"``.
+        `OneVsRest` has a classifier for each class, even for two.
     multi_class : {"one_vs_rest", "softmax"}
-        How more than two classes are told apart, where the likelihood does not say it. "one_vs_rest" has a classifier
-        for each class, whose probabilities are divided by their sum: fast, but no joint model. "softmax" has one, with
-        an evidence.
+        How to classify more than two classes, if the likelihood does not decide it. "one_vs_rest" has a classifier for
+        each class, and divides the probabilities by their sum: fast, but not a joint model. "softmax" is a joint model
+        with an evidence.
     method : str or Solver, optional
         As for `fit`; "tap" by default.
     hyper, priors, bounds, fixed, starts, inducing, control : optional
-        As for `fit`, but that a search has one start by default, as in scikit-learn. ``hyper=None`` keeps the kernel.
+        As for `fit`, except that a search has one start by default, as in scikit-learn. ``hyper=None`` keeps the
+        kernel.
     budget : int or None
-        Basis inputs of a stream, into which `partial_fit` learns.
+        Largest number of basis inputs of the stream that `partial_fit` updates.
     draws : int
         Draws of ``idata_`` for each of its four chains.
     random_state : int, numpy.random.RandomState or None
-        Of random starts, and of draws.
+        Seed of random starts and of draws.
 
     Attributes
     ----------
@@ -71,13 +72,13 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
     posterior_ : Posterior, MulticlassPosterior, Mixture, OneVsRestPosterior or Stream
         The posterior process.
     kernel_ : Kernel
-        With the parameters that were chosen; of one against the rest a `PerClass`.
+        The kernel with the parameters that were chosen; a `PerClass` for one class against the rest.
     log_evidence_ : float
-        In nats. Not of one against the rest, and not of an average, where ``posterior_`` has several.
+        In nats. One class against the rest has none; for an average see ``posterior_``.
     idata_ : InferenceData or DataTree
         The fit for ArviZ.
     loo_ : ELPDData
-        Its leave-one-out estimate. Not of a stream.
+        Its leave-one-out estimate. A stream has none.
 
     Examples
     --------
@@ -141,7 +142,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         Raises
         ------
         ValueError
-            If an argument or a parameter is malformed, or there are fewer than two classes.
+            If an argument or a parameter is invalid, or there are fewer than two classes.
         """
         X, y = self._checked(X, y, sample_weight)
         check_classification_targets(y)

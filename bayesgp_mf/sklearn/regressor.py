@@ -30,9 +30,9 @@ LARGEST_TARGET = 1e150
 
 
 class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    r"""Gaussian-process regression for scikit-learn: of real targets, with outliers, or of counts.
+    r"""Gaussian-process regression for scikit-learn: real targets, also with outliers, and counts.
 
-    A `bayesgp_mf.fit` with other words; the fit is in ``idata_``.
+    It calls `bayesgp_mf.fit`; the result is in ``idata_``.
 
     Parameters
     ----------
@@ -42,19 +42,20 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
     likelihood : Likelihood, optional
         ``likelihoods.Gaussian`` by default, whose noise is tuned; or `StudentT`, `Poisson`, `NegativeBinomial`.
     normalize_y : bool
-        Subtract the mean of the targets, and divide them by their standard deviation; predictions are in the units of
-        the targets again, what the fit says (``idata_``, ``log_evidence_``, ``kernel_``) is not. Give False for counts.
-        The default, None, normalises where neither kernel nor likelihood is given.
+        Subtract the mean of the targets and divide by their standard deviation. Predictions are in the units of the
+        targets; ``idata_``, ``log_evidence_`` and ``kernel_`` are not. Give False for counts. The default, None,
+        normalises if neither kernel nor likelihood is given.
     method : str or Solver, optional
         As for `fit`; "tap" by default, which is exact with Gaussian noise.
     hyper, priors, bounds, fixed, starts, inducing, control : optional
-        As for `fit`, but that a search has one start by default, as in scikit-learn. ``hyper=None`` keeps the kernel.
+        As for `fit`, except that a search has one start by default, as in scikit-learn. ``hyper=None`` keeps the
+        kernel.
     budget : int or None
-        Basis inputs of a stream, into which `partial_fit` learns.
+        Largest number of basis inputs of the stream that `partial_fit` updates.
     draws : int
         Draws of ``idata_`` for each of its four chains.
     random_state : int, numpy.random.RandomState or None
-        Of random starts, and of draws.
+        Seed of random starts and of draws.
 
     Attributes
     ----------
@@ -63,9 +64,9 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
     posterior_ : Posterior, Mixture or Stream
         The posterior process of the (normalised) targets.
     kernel_ : Kernel
-        With the parameters that were chosen.
+        The kernel with the parameters that were chosen.
     log_evidence_ : float
-        In nats. Not of an average, where ``posterior_`` has several.
+        In nats. For an average see ``posterior_``.
     idata_ : InferenceData or DataTree
         The fit for ArviZ.
     loo_ : ELPDData
@@ -133,7 +134,7 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         Raises
         ------
         ValueError
-            If an argument or a parameter is malformed.
+            If an argument or a parameter is invalid.
         """
         X, y = self._checked(X, y, sample_weight, y_numeric=True)
         some, weights = self._begin(X, sample_weight)

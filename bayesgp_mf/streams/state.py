@@ -20,14 +20,14 @@ LEAST_TOLD = 1e-6
 
 
 class LogScore(NamedTuple):
-    """How well a stream predicted each batch before it saw its labels (A. P. Dawid's prequential score).
+    """How well a stream predicted each batch before it learned from it (A. P. Dawid's prequential score).
 
     Attributes
     ----------
     total : float
         Log density of all targets, each given the batches before its own, in nats.
     mean : float
-        The same a case; NaN before the first.
+        The same per case; NaN before the first.
     batches, cases : (b,) array
         The log density of each batch, and how many cases it had.
     """

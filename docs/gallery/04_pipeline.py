@@ -3,8 +3,8 @@ A pipeline of scikit-learn, and cross-validation
 ================================================
 
 ``bgp.sklearn.GPClassifier`` is an estimator like any other: it goes into ``make_pipeline``, ``cross_val_predict``
-and ``GridSearchCV``. Here it is held against logistic regression, on the breast-cancer table of scikit-learn. The
-two are equals there: a table on which a linear model suffices is worth knowing.
+and ``GridSearchCV``. Here it is compared with logistic regression on scikit-learn's breast-cancer table. The two are
+equally good there, which shows that a linear model suffices for this table.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 A model in PyMC: regression coefficients, groups, and a smooth function
 =======================================================================
 
-``bgp.pymc.Marginal`` has the verbs of ``pm.gp``. Latent values are integrated out by TAP, so NUTS sees the
-hyperparameters alone: here a treatment effect in the mean, the spread of twelve clinics, and the scale of a smooth
+``bgp.pymc.Marginal`` has the methods of ``pm.gp``. TAP integrates the latent values out, so NUTS samples only the
+hyperparameters: here a treatment effect in the mean, the spread of twelve clinics, and the scale of a smooth
 function of age.
 """
 

@@ -2,8 +2,8 @@
 Counts with an exposure
 =======================
 
-Accidents a month on a road whose traffic changes. What is modelled is the rate for one million vehicles: the
-logarithm of the traffic is an ``offset`` of the latent function. Counts vary more than Poisson's law allows, so
+Accidents per month on a road whose traffic changes. The model is of the rate for one million vehicles: the logarithm
+of the traffic is an ``offset`` of the latent function. The counts vary more than a Poisson distribution allows, so
 there is a second likelihood.
 """
 

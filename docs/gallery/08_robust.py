@@ -2,8 +2,8 @@
 Measurements with outliers
 ==========================
 
-Skin folds of Pima women by body mass index. One is noted as 99 mm, which no other comes near. Gaussian noise has to
-be wide enough for that one, and then it is for all; Student's t leaves it outside.
+Skin folds of Pima women by body mass index. One value, 99 mm, is far from all others. Gaussian noise has to be wide
+enough for it, and is then too wide for all other cases; Student's t treats it as an outlier.
 """
 
 import matplotlib.pyplot as plt

@@ -3,8 +3,8 @@
 ===============================
 
 Which flights from New York arrived late in 2013? A dense Gaussian process would need a matrix of 80 GB.
-``inducing=200`` lets 200 of the cases stand between all others: time and memory then grow in proportion to the
-number of flights.
+With ``inducing=200`` all cases are related through 200 of them: time and memory then grow in proportion to the number
+of flights.
 """
 
 import time

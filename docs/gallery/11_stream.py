@@ -3,8 +3,8 @@ A stream whose rule changes
 ===========================
 
 Cases come in batches, and each is seen once. Halfway the rule behind the labels turns by a right angle. A stream
-with ``forget=1000`` counts a case half after 1000 others have come, and recovers soon; one that forgets nothing
-takes far longer.
+with ``forget=1000`` gives a case half its weight after 1000 others, and recovers soon; one that forgets nothing takes
+far longer.
 """
 
 import matplotlib.pyplot as plt

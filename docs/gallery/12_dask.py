@@ -2,9 +2,9 @@
 A Dask frame, fitted where its partitions are
 =============================================
 
-The partitions stay with the workers; what travels are sums of the size of the inducing cases. The answer is that of
-the whole table, however it is cut. Here the cluster is this process; a scheduler's address in ``Client`` is all
-that changes.
+The partitions stay with the workers; only sums travel, whose size depends on the number of inducing cases. The result
+is that of the whole table, however it is cut. Here the cluster is this process; for another one, only the address in
+``Client`` changes.
 """
 
 import dask.dataframe as dd

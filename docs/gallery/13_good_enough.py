@@ -3,7 +3,7 @@ Is the approximation good enough?
 =================================
 
 A hard problem for TAP: few cases, little noise, a large prior variance. The fit says how good it is; a corrected
-prediction takes most of the error away; NUTS on the same model, latent values and all, is the judge.
+prediction removes most of the error; NUTS on the same model, with all latent values, has the exact answer.
 """
 
 import matplotlib.pyplot as plt

@@ -3,7 +3,7 @@ Comparing models
 ================
 
 Four kernels on the Pima data, by two measures that come with every fit: the log evidence, and the leave-one-out log
-density. ``bgp.compare`` holds them against each other, with their errors.
+density. ``bgp.compare`` compares both, with their errors.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 The papers' sonar curves
 ========================
 
-Mines against rocks, from 60 frequency bands: the table on which Opper and Winther (2000, figure 2) hold the
-leave-one-out estimate of mean-field theory against the test error. The estimate costs nothing: it comes with the
+Mines against rocks, from 60 frequency bands. On this table Opper and Winther (2000, figure 2) compare the
+leave-one-out estimate of mean-field theory with the test error. The estimate costs nothing: it comes with the
 solution.
 """
 

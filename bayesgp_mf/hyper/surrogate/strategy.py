@@ -44,7 +44,7 @@ FIRST_TRAJECTORIES, TRAJECTORIES = 20, 10
 
 @dataclass(frozen=True, slots=True)
 class Surrogate:
-    r"""A weighted average over draws from a Gaussian process that has learned the log of evidence times prior.
+    r"""Average over weighted draws from a Gaussian process that has learned the log of evidence times prior.
 
     Let :math:`\pi` be evidence times prior. A Gaussian process learns its logarithm, from values and gradients along a
     search for the mode, then at draws from what it has learned so far [1]_. Hybrid Monte Carlo on this surrogate
@@ -55,18 +55,18 @@ class Surrogate:
     Parameters
     ----------
     nodes : int
-        Solutions that are kept, at least 30.
+        Number of nodes, at least 30.
     training : int, optional
-        Largest number of solutions with gradient that are learned from. By default 25 for each parameter, but at least
-        60, and at most as many as make 4000 values and derivatives.
+        Largest number of solutions with gradient to learn from. By default 25 for each parameter, but at least 60, and
+        at most as many as make 4000 values and derivatives.
     corrected : bool
-        Weigh by TAP's log evidence with its second-order correction (`solvers.second_order`), on a dense matrix.
+        Weight by TAP's log evidence with its second-order correction (`solvers.second_order`), on a dense matrix.
     processes : int
-        Nodes, and points of a batch to learn from, that are solved at the same time, each in a process of its own with
-        one BLAS thread: for cases by the thousand, since to start them takes some seconds.
+        Number of nodes, or of points of a batch to learn from, solved at the same time, each in its own process with
+        one BLAS thread. Starting processes takes some seconds, so this pays for thousands of cases.
     client : distributed.Client, optional
-        A Dask cluster whose workers solve them instead. Up to 1000 cases the result is the same to the last bit whoever
-        computes; beyond, one process has more BLAS threads, and rounds differently.
+        A Dask cluster whose workers solve them instead. Up to 1000 cases the result is identical wherever it is
+        computed; beyond, one process has more BLAS threads than a worker, and may round differently.
 
     Raises
     ------
@@ -75,16 +75,16 @@ class Surrogate:
 
     Notes
     -----
-    For up to some ten parameters; with more the surrogate is rough, and few nodes are effective. ``hyper_pareto_k``
-    and ``hyper_ess`` in the group ``fit`` say how good it is. There is a warning where k-hat is above 0.7, or less than
-    a fifth of the nodes are effective: then use ``hyper="nuts"``, which needs tens of solutions for an effective draw,
-    but no surrogate. Fewer than 2200 nodes bear only a lower k-hat, 0.63 the usual 500, and the warning asks for more.
-    Neither finds a second mode that is far from the first.
+    Use it for up to about ten parameters; with more the surrogate is rough, and few nodes are effective.
+    ``hyper_pareto_k`` and ``hyper_ess`` in the group ``fit`` say how good it is. A warning comes if k-hat is above 0.7,
+    or less than a fifth of the nodes are effective. Then use ``hyper="nuts"``, which needs tens of solutions for an
+    effective draw, but no surrogate. With fewer than 2200 nodes the limit of k-hat is lower, 0.63 for the usual 500,
+    and the warning asks for more nodes. Neither method finds a distant second mode.
 
-    Priors are those of ``hyper="nuts"``: bounds are walls, with a uniform prior in the logarithm between them where no
-    other is given, and a parameter with neither gets a log-normal prior around the kernel's own value, with the
-    standard deviation 1.5 in the logarithm. Nodes are solved from the prior, so that the density is one function of the
-    hyperparameters. Those without a solution are dropped and counted (``hyper_n_nodes_failed``).
+    Priors are those of ``hyper="nuts"``: parameters stay within bounds, with a uniform prior in the logarithm between
+    them if no other is given. A parameter with neither gets a log-normal prior around the kernel's own value, with
+    standard deviation 1.5 in the logarithm. Nodes are solved from the prior, so that the density is a function of the
+    hyperparameters alone. Nodes without a solution are dropped and counted (``hyper_n_nodes_failed``).
 
     References
     ----------
