@@ -10,7 +10,6 @@ import pytest
 from scipy.special import logsumexp
 
 import bayesgp_mf as bgp
-from bayesgp_mf.errors import LowRankError
 from bayesgp_mf.inference.solver import gradient_at_cavities
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.multiclass.star_tap import star_tap
@@ -174,9 +173,3 @@ def test_draws_files_and_predictions(tmp_path):
     assert again.problem.likelihood == flips(3)
     np.testing.assert_allclose(again.predict_proba(new), ours.predict_proba(new), atol=1e-12)
     np.testing.assert_allclose(again.loo.log_density, idata["fit"]["loo_i"].values, atol=1e-8)
-
-
-def test_roots_and_inducing_cases_are_refused_in_words():
-    X, y = three_sectors(20)
-    with pytest.raises(LowRankError, match=r"labels that may be flipped.*dense Gram matrix.*leave out inducing"):
-        bgp.fit(X, y, bgp.kernels.Gaussian(1.5, 5.0), bgp.MultinomialProbit(flip=0.1), inducing=5, **FEW)
