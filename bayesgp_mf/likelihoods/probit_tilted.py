@@ -128,9 +128,17 @@ def log_probabilities(mean: Array, covariance: Array, noise_variance: float) -> 
     From four classes on the error of expectation propagation is taken from an integral that is exact: that of the
     nearest covariance whose variables have one common factor (`likelihoods.one_factor`), as those of the differences
     to one class nearly are. Against 4e5 random points, of classes with random posteriors, what is left is 2e-7 for four
-    classes, and 5e-5 for six and for ten, where expectation propagation itself is off by 1e-2. Rows sum to one.
+    classes, and 5e-5 for six and for ten, where expectation propagation itself is off by 1e-2. Rows sum to one. Without
+    noise, differences without a variance are what they are, as at an input where all functions of the prior are zero.
     """
     m, n_classes = mean.shape
+    certain = ~np.any(covariance - covariance[:, :1, :1], axis=(1, 2)) & (noise_variance == 0.0)
+    if np.any(certain):
+        result = np.empty((m, n_classes))
+        result[~certain] = log_probabilities(mean[~certain], covariance[~certain], noise_variance)
+        known = [_log_step(np.full(np.count_nonzero(certain), float(c)), mean[certain]) for c in range(n_classes)]
+        result[certain] = np.transpose(known)
+        return result
     each = np.empty((m, n_classes))
     for c, turn in enumerate(difference_matrices(n_classes)):
         centre, spread = mean @ turn.T, turn @ covariance @ turn.T

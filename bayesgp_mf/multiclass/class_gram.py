@@ -8,14 +8,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bayesgp_mf.errors import LowRankError, NotPositiveDefiniteError
+from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.multiclass.correction import ClassCorrection, NoisyCorrection, SoftmaxCorrection
 from bayesgp_mf.multiclass.draws import ClassSampler, DenseClassSampler, LowRankClassSampler, RootClassSampler
 from bayesgp_mf.multiclass.gram import of_class, prior_variance, times_gram
-from bayesgp_mf.multiclass.low_rank import LowRankClassCorrection
+from bayesgp_mf.multiclass.low_rank import LowRankClassCorrection, LowRankSites
 from bayesgp_mf.multiclass.low_rank_gradient import LowRankClassGradient
+from bayesgp_mf.multiclass.low_rank_matrix import LowRankMatrixCorrection
 from bayesgp_mf.multiclass.matrix_correction import MatrixSiteCorrection
 from bayesgp_mf.types import Array
 
@@ -140,14 +141,11 @@ class RootClassGram:
         """Return the correction of sites."""
         return LowRankClassCorrection(self.matrix, weight)
 
-    def matrix_sites(self, precision: Array) -> Any:
-        """Raise a LowRankError: there is no such correction."""
-        raise LowRankError(
-            "labels that may be flipped, of several classes, need the dense Gram matrix: use Control(gram='dense'), or "
-            "leave out inducing."
-        )
+    def matrix_sites(self, precision: Array) -> LowRankMatrixCorrection:
+        """Return the correction of sites that are any matrices."""
+        return LowRankMatrixCorrection(self.matrix, precision)
 
-    def covariances(self, correction: LowRankClassCorrection) -> Array:
+    def covariances(self, correction: LowRankSites) -> Array:
         """Return the posterior covariances ``(n, C, C)``."""
         return correction.covariances()
 
@@ -159,11 +157,11 @@ class RootClassGram:
         """Return L' alpha ``(M, C)``."""
         return np.asarray(self.matrix.in_features(alpha.T)).T
 
-    def sampler(self, alpha: Array, correction: LowRankClassCorrection) -> LowRankClassSampler:
+    def sampler(self, alpha: Array, correction: LowRankSites) -> LowRankClassSampler:
         """Return what draws latent values."""
         return LowRankClassSampler(self.matrix, alpha, self.in_features(alpha), correction)
 
-    def gradient(self, correction: LowRankClassCorrection, left: Array, right: Array) -> LowRankClassGradient:
+    def gradient(self, correction: LowRankSites, left: Array, right: Array) -> LowRankClassGradient:
         """Return the derivative, known by its product with the root."""
         return LowRankClassGradient(self.matrix, left, right, correction)
 

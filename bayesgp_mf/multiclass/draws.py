@@ -27,7 +27,7 @@ from bayesgp_mf.matrices.factors import cholesky, psd_root, triangular_inverse
 from bayesgp_mf.matrices.sampling import Drawn, RootSampler
 from bayesgp_mf.multiclass.correction import ClassCorrection, NoisyCorrection
 from bayesgp_mf.multiclass.gram import times_gram
-from bayesgp_mf.multiclass.low_rank import LowRankClassCorrection
+from bayesgp_mf.multiclass.low_rank import LowRankSites
 from bayesgp_mf.types import Array
 
 NewDraws: TypeAlias = Callable[[int, np.random.Generator], Array]
@@ -132,11 +132,11 @@ class LowRankClassSampler:
         Weights of the posterior mean.
     mean : (M, C) array
         L' alpha, the mean of the weights of the features.
-    correction : LowRankClassCorrection
+    correction : LowRankSites
         R.
     """
 
-    def __init__(self, gram: Any, alpha: Array, mean: Array, correction: LowRankClassCorrection) -> None:
+    def __init__(self, gram: Any, alpha: Array, mean: Array, correction: LowRankSites) -> None:
         self._gram, self._alpha, self._mean, self._correction = gram, alpha, mean, correction
         self._basis = contrast_basis(alpha.shape[1])
 
@@ -148,19 +148,14 @@ class LowRankClassSampler:
         square = np.sum(u**2, axis=(1, 2))
         f = np.empty((draws, n, n_classes))
         for block in blocks(n):
-            own, told, part = gram.own[block], correction.told[block], correction.part[block]
-            weight, root = correction.site_weight[block], np.asarray(gram.root[block], dtype=np.float64)
+            own, root = gram.own[block], np.asarray(gram.root[block], dtype=np.float64)
             shared = np.moveaxis(np.tensordot(u, root, axes=(1, 1)), 1, 2)  # (draws, k, C)
             away = root @ self._mean - shared
-            mean = own[:, None] * (self._alpha[block] + told * (away - np.sum(part * away, axis=-1, keepdims=True)))
-            noise = np.sqrt(own[:, None] / (1.0 + own[:, None] * weight)) * rng.standard_normal(shared.shape)
-            common = own[:, None] * np.sqrt(told * part)  # d w' / sqrt(s')
-            noise += common * rng.standard_normal((*shared.shape[:2], 1))
+            mean = own[:, None] * (self._alpha[block] + correction.told_times(block, away))
+            noise, of_noise = correction.own_noise(block, draws, rng)
             uncertain = own > 0
             square += np.sum((mean + noise)[:, uncertain] ** 2 / own[uncertain, None], axis=(1, 2))
-            offset = np.sum(weight * noise, axis=-1, keepdims=True) / np.sum(weight, axis=-1, keepdims=True)
-            square_noise += np.sum(weight * (noise - offset) ** 2, axis=(1, 2))
-            square_noise += np.sum(noise[:, uncertain] ** 2 / own[uncertain, None], axis=(1, 2))
+            square_noise += of_noise
             f[:, block] = shared + mean + noise
         size = n_classes * (self._mean.shape[0] + np.count_nonzero(gram.own))
         constant = 0.5 * size * np.log(2.0 * np.pi)

@@ -175,3 +175,13 @@ def test_what_cannot_be_is_refused_in_words():
         bgp.fit(X, codes, kernel, likelihood, inducing=4)
     fitted = bgp.fit(X, codes, bgp.kernels.Linear(1.0) + bgp.kernels.Bias(), likelihood, draws=1)
     assert np.isfinite(bgp.posterior(fitted).log_evidence)  # separable ones have an answer
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_where_all_functions_are_zero_no_class_is_preferred(n_classes):
+    X, t = separable(12, n_classes)
+    kernel, likelihood = bgp.kernels.Linear(1.0), bgp.MultinomialProbit(noise_variance=0)
+    posterior = bgp.posterior(bgp.fit(X, t.astype(int), kernel, likelihood, **FEW))
+    proba = posterior.predict_proba(np.array([[0.0, 0.0], X[0]]))
+    np.testing.assert_allclose(proba[0], 1.0 / n_classes, atol=1e-12)
+    assert np.argmax(proba[1]) == t[0]
