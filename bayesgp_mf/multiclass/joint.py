@@ -18,7 +18,7 @@ largest error           Gaussian  one    four   16
 wine, observed inputs   0.026     0.006  0.006  0.006
 wine, others            0.009     0.008  0.008  0.006
 glass, observed inputs  0.028     0.007  0.007  0.007
-glass, others           0.020     0.013  0.011  0.007
+glass, others           0.020     0.012  0.011  0.007
 ======================  ========  =====  =====  =====
 """
 

@@ -178,9 +178,11 @@ class MulticlassPosterior:
     def predict_proba(self, X_new: ArrayLike) -> Array:
         """Return the probabilities ``(m, C)`` of the classes at new cases; rows sum to one.
 
-        Those of TAP are not quite averages over its Gaussian posterior: the observed case that tells most of a new one
-        has a known distribution that is far from Gaussian where the prior is wide (`multiclass.nearest`). That takes
-        O(C^2 n^2) for each new case. On inducing cases, and on a root of low rank, they are those averages.
+        Those of TAP are more accurate than averages over its Gaussian posterior, which is far from the truth near
+        observed cases where the prior is wide: under a multinomial probit of three or more classes the sites of the
+        nearest cases are matched anew (`multiclass.joint`), under a softmax the nearest case keeps its own shape
+        (`multiclass.nearest`, O(C^2 n^2) for each new case). On inducing cases, on a root of low rank, and where
+        labels may be flipped, they are averages.
 
         Raises
         ------
