@@ -100,8 +100,10 @@ class JointCases:
         near, between = self._nearest(cross)
         joint = self._joint_covariance(near, between, covariance)
         size = joint.shape[1] * joint.shape[2]
+        # a label says nothing of a case whose latent values are known, as at the origin under a linear kernel
+        uncertain = np.trace(covariance, axis1=1, axis2=2) > 0
         for c in range(self.problem.n_classes):
-            (likely,) = np.nonzero(result[:, c] > UNLIKELY)
+            (likely,) = np.nonzero(uncertain & (result[:, c] > UNLIKELY))
             for some in blocks(likely.size, max(1, _ENTRIES // size**2)):
                 j = likely[some]
                 result[j, c] = self._revised(result[j, c], c, near[j], mean[j], joint[j])
