@@ -10,6 +10,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf import kernels
 from bayesgp_mf.streams.batch import absorb
 from bayesgp_mf.streams.factor import nothing
+from bayesgp_mf.streams.values import OneValue
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(24, 2))
@@ -19,7 +20,7 @@ KERNEL = kernels.Matern32([0.7, 2.0], 3.0) + kernels.Bias()
 
 @pytest.fixture
 def factor():
-    return absorb(nothing(2), KERNEL, X, T, bgp.Probit(), X, bgp.Control()).factor
+    return absorb(nothing(2), KERNEL, X, T, OneValue(bgp.Probit()), X, bgp.Control()).factor
 
 
 def moments_of_values(factor):

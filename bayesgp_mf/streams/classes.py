@@ -1,0 +1,273 @@
+r"""Several classes in a stream: a latent value for each, of which a label tells their contrasts and no more.
+
+The C functions of the classes are independent under one prior, and a label does not see what they have in common. With
+an orthonormal basis H ``(C, C - 1)`` of the contrasts the stream keeps :math:`g = H^T f`, C - 1 functions that are
+independent under the same prior, and made dependent by the past; the common part of f stays as the prior has it. The
+site W ``(C, C)`` of a label (`likelihoods.star`) is :math:`H^T W H` in the contrasts, which loses nothing.
+
+A batch is a problem of several classes whose prior is the posterior so far. Of each value the basis explains a part
+:math:`\phi^T v`, and what is left is noise d of the case's own, the same in all contrasts: with
+:math:`c = (I + d\,H^T W H)^{-1}`, of the part that the basis explains a label tells :math:`c\,H^T W H`, and
+:math:`c\,\Sigma c + d\,c` is the posterior covariance of all contrasts where :math:`\Sigma` is that of this part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
+from bayesgp_mf.likelihoods.star import StarSites, star_precision, star_root
+from bayesgp_mf.multiclass.star_tap import star_tap
+from bayesgp_mf.streams.factor import Factor
+from bayesgp_mf.streams.values import Cases, Told
+from bayesgp_mf.types import Array, Derivs
+
+LARGEST = 5000
+"""Rows of the matrix that a stream of several classes keeps: basis inputs times contrasts."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClassValues:
+    """A latent value for each of C classes.
+
+    Attributes
+    ----------
+    likelihood : ClassLikelihood
+        Which knows its classes.
+    """
+
+    likelihood: Any
+
+    @property
+    def outputs(self) -> int:
+        """A function for each contrast."""
+        return int(self.likelihood.n_classes) - 1
+
+    @cached_property
+    def basis(self) -> Array:
+        """H ``(C, C - 1)``."""
+        return contrast_basis(self.outputs + 1)
+
+    def gaussian(self, cases: Cases) -> tuple[Array, Array]:
+        """Return means ``(m, C)`` and covariances ``(m, C, C)``."""
+        own = cases.own[:, None, None] * np.eye(self.outputs)
+        common = (cases.prior / (self.outputs + 1))[:, None, None]
+        return cases.mean @ self.basis.T, self.basis @ (cases.covariance + own) @ self.basis.T + common
+
+    def marginals(self, cases: Cases) -> tuple[Array, Array]:
+        """Return means and variances ``(m, C)``."""
+        mean, covariance = self.gaussian(cases)
+        return mean, np.array(np.diagonal(covariance, axis1=1, axis2=2))
+
+    def log_density(self, cases: Cases, t: Array) -> Array:
+        """Return the log probability ``(m,)`` of labels."""
+        log_density: Array = self.likelihood.predictions(t, *self.gaussian(cases))[0]
+        return log_density
+
+    def told(self, factor: Factor, cases: Cases, t: Array, control: Control) -> Told:
+        """Return what labels tell of the contrasts."""
+        check_rows(factor.size, self.outputs)
+        batch = _Batch(factor, cases, self.basis)
+        mean = cases.mean @ self.basis.T
+        state = star_tap.sites(Problem(batch, t, _Deviations(self.likelihood, mean), covariance=True), control)
+        sites = batch.sites(state.weight)
+        # of deviations from the mean so far; the factor holds what is told of the functions themselves
+        shift = sites.measured(state.shift) + np.einsum("mab,mb->ma", sites.told, cases.mean)
+        return Told(sites.told, shift)
+
+    def draw(self, factor: Factor, sizes: tuple[int, int], rng: np.random.Generator) -> Array:
+        """Return draws of the functions of the classes at the basis inputs, ``(chains, draws, M, C)``."""
+        contrasts = factor.draw(sizes, rng) @ self.basis.T
+        common = rng.standard_normal((*sizes, factor.size)) @ factor.root.T / np.sqrt(self.outputs + 1)
+        return np.asarray(contrasts + common[..., None])
+
+
+def check_rows(inputs: int, outputs: int) -> None:
+    """Raise a ValueError if so many basis inputs are too many for so many contrasts of classes."""
+    if inputs * outputs > LARGEST:
+        raise ValueError(
+            f"a stream of {outputs + 1} classes keeps {outputs} numbers for each basis input, and a matrix with a row "
+            f"for each, {LARGEST} at most: {inputs} basis inputs are too many. Give a budget of at most "
+            f"{LARGEST // outputs}."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Batch:
+    """The prior of the deviations of a batch from their means so far: what TAP for several classes asks of it."""
+
+    factor: Factor
+    cases: Cases
+    basis: Array
+
+    form: ClassVar[str] = "stream"
+    said: ClassVar[str] = " in a batch of a stream"
+
+    @property
+    def of_classes(self) -> _Batch:
+        """It has the verbs of `multiclass.class_gram` that TAP asks for."""
+        return self
+
+    @property
+    def rank(self) -> int:
+        """Features of a case."""
+        return self.factor.size
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Cases, twice."""
+        return self.cases.own.size, self.cases.own.size
+
+    @property
+    def entries(self) -> Array:
+        """The variances, which no covariance exceeds."""
+        return self.prior
+
+    def anew(self) -> _Batch:
+        """Return itself: nothing is known beforehand."""
+        return self
+
+    @cached_property
+    def prior(self) -> Array:
+        """The variances ``(m, C)`` of what the classes do not have in common."""
+        inner = self.cases.covariance + self.own
+        return np.einsum("ca,mab,cb->mc", self.basis, inner, self.basis, optimize=True)
+
+    @property
+    def own(self) -> Array:
+        """D ``(m, q, q)``."""
+        return self.cases.own[:, None, None] * np.eye(self.basis.shape[1])
+
+    def times(self, values: Array) -> Array:
+        """Return K v ``(m, C)``."""
+        contrasts = values @ self.basis
+        shared = self.shared_mean(self.factor, contrasts)
+        return np.asarray((shared + self.cases.own[:, None] * contrasts) @ self.basis.T)
+
+    def shared_mean(self, factor: Factor, shift: Array) -> Array:
+        """Return phi' S phi b ``(m, q)`` with S the covariance of a factor: the means under shifts b alone."""
+        seen = (self.cases.features @ shift).ravel()
+        solved = factor.inverse_factor.T @ (factor.inverse_factor @ seen)
+        return np.asarray(self.cases.features.T @ solved.reshape(factor.size, -1))
+
+    def sites(self, weight: Array) -> _Sites:
+        """Return the sites diag(w) - w w'/sum(w), from ``w (m, C)``."""
+        return _Sites(self, weight)
+
+    def covariances(self, sites: _Sites) -> Array:
+        """Return the posterior covariances ``(m, C, C)`` under sites."""
+        _, shared = sites.after.moments(self.cases.features)
+        inner = sites.carried @ shared @ sites.carried + self.cases.own[:, None, None] * sites.carried
+        return np.asarray(self.basis @ inner @ self.basis.T)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sites:
+    """Sites of a batch, and the posterior under them."""
+
+    batch: _Batch
+    weight: Array
+
+    @cached_property
+    def precision(self) -> Array:
+        """H' W H ``(m, q, q)``."""
+        return np.asarray(self.batch.basis.T @ star_precision(self.weight) @ self.batch.basis)
+
+    @cached_property
+    def carried(self) -> Array:
+        """(I + D H' W H)^-1 ``(m, q, q)``, symmetric."""
+        inverse = np.linalg.inv(np.eye(self.precision.shape[1]) + self.batch.own @ self.precision)
+        return np.asarray(0.5 * (inverse + np.swapaxes(inverse, 1, 2)))
+
+    @cached_property
+    def told(self) -> Array:
+        """What is told of phi'v, ``(m, q, q)``, symmetric."""
+        told = self.carried @ self.precision
+        return np.asarray(0.5 * (told + np.swapaxes(told, 1, 2)))
+
+    @cached_property
+    def after(self) -> Factor:
+        """The factor with these sites; of its shift nothing is asked."""
+        return self.batch.factor.with_sites(self.batch.cases.features, self.told, np.zeros(self.told.shape[:2]))
+
+    def measured(self, shift: Array) -> Array:
+        """Return (I + D W)^-1 b ``(m, q)`` in contrasts, for shifts ``b (m, C)``, which sum to zero."""
+        return np.einsum("mab,mb->ma", self.carried, shift @ self.batch.basis)
+
+    def weights(self, shift: Array) -> Array:
+        """Return alpha = b - W K alpha ``(m, C)`` under shifts ``b (m, C)``."""
+        measured = self.measured(shift)
+        mean = self.batch.shared_mean(self.after, measured)
+        return np.asarray((measured - np.einsum("mab,mb->ma", self.told, mean)) @ self.batch.basis.T)
+
+    def precision_root(self) -> Array:
+        """Return F ``(m, C, C)`` with W = F F'."""
+        return star_root(self.weight)
+
+
+@dataclass(frozen=True, eq=False)
+class _Deviations:
+    """The likelihood of deviations from means ``(m, C)`` of the latent values of cases (`Shifted`, of classes)."""
+
+    likelihood: Any
+    mean: Array
+
+    targets: ClassVar[Literal["classes"]] = "classes"
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes there are."""
+        return int(self.mean.shape[1])
+
+    @property
+    def forbids(self) -> bool:
+        """Whether some latent values have likelihood zero."""
+        return bool(self.likelihood.forbids)
+
+    @property
+    def log_concave(self) -> bool:
+        """Whether the likelihood is: a shift changes nothing about it."""
+        return bool(self.likelihood.log_concave)
+
+    def log_prob(self, t: Array, f: Array) -> Derivs:
+        """Return log p(t | mean + f), with derivatives in f."""
+        found: Derivs = self.likelihood.log_prob(t, self.mean + f)
+        return found
+
+    def log_partition(self, t: Array, mean: Array, covariance: Array) -> Derivs:
+        """Return log Z at deviations with these Gaussians, with derivatives in the mean."""
+        found: Derivs = self.likelihood.log_partition(t, self.mean + mean, covariance)
+        return found
+
+    def predict_proba(self, mean: Array, covariance: Array) -> Array:
+        """Return the probabilities ``(m, C)`` at deviations with these Gaussians."""
+        found: Array = self.likelihood.predict_proba(self.mean + mean, covariance)
+        return found
+
+    def sample(self, f: Array, rng: np.random.Generator) -> Array:
+        """Draw a class for each of the values mean + f ``(..., m, C)``."""
+        found: Array = self.likelihood.sample(self.mean + f, rng)
+        return found
+
+    def star_points(self, n_classes: int) -> int | None:
+        """Return what the likelihood does."""
+        points: int | None = self.likelihood.star_points(n_classes)
+        return points
+
+    def star_sites(self, t: Array, mean: Array, covariance: Array, points: int | None = None) -> StarSites:
+        """Return the sites at deviations with these Gaussians."""
+        found: StarSites = self.likelihood.star_sites(t, self.mean + mean, covariance, points)
+        return found
+
+    def star_predictions(
+        self, t: Array, mean: Array, covariance: Array, points: int | None = None
+    ) -> tuple[Array, Array]:
+        """Return log densities and probabilities at deviations with these Gaussians."""
+        found: tuple[Array, Array] = self.likelihood.star_predictions(t, self.mean + mean, covariance, points)
+        return found
