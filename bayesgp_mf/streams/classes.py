@@ -23,6 +23,7 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.likelihoods.star import StarSites, star_precision, star_root
+from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.multiclass.star_tap import star_tap
 from bayesgp_mf.streams.factor import Factor
 from bayesgp_mf.streams.values import Cases, Told
@@ -39,7 +40,7 @@ class ClassValues:
     Attributes
     ----------
     likelihood : ClassLikelihood
-        Which knows its classes.
+        Which names its classes, and makes sites of star form.
     """
 
     likelihood: Any
@@ -74,8 +75,9 @@ class ClassValues:
         """Return what labels tell of the contrasts."""
         check_rows(factor.size, self.outputs)
         batch = _Batch(factor, cases, self.basis)
-        mean = cases.mean @ self.basis.T
-        state = star_tap.sites(Problem(batch, t, _Deviations(self.likelihood, mean), covariance=True), control)
+        matrix: Any = batch  # of all that a solver may ask, what TAP for several classes does
+        problem = Problem(matrix, t, _Deviations(self.likelihood, cases.mean @ self.basis.T), covariance=True)
+        state = star_tap.sites(problem, control)
         sites = batch.sites(state.weight)
         # of deviations from the mean so far; the factor holds what is told of the functions themselves
         shift = sites.measured(state.shift) + np.einsum("mab,mb->ma", sites.told, cases.mean)
@@ -85,6 +87,13 @@ class ClassValues:
         """Return draws of the functions of the classes at the basis inputs, ``(chains, draws, M, C)``."""
         contrasts = factor.draw(sizes, rng) @ self.basis.T
         common = rng.standard_normal((*sizes, factor.size)) @ factor.root.T / np.sqrt(self.outputs + 1)
+        return np.asarray(contrasts + common[..., None])
+
+    def draw_at(self, factor: Factor, features: Array, gram: Array, draws: int, rng: np.random.Generator) -> Array:
+        """Return joint draws ``(draws, m, C)`` of the functions of the classes at cases."""
+        contrasts = factor.draw_at(features, gram, draws, rng) @ self.basis.T
+        root = psd_root(gram)
+        common = rng.standard_normal((draws, root.shape[1])) @ root.T / np.sqrt(self.outputs + 1)
         return np.asarray(contrasts + common[..., None])
 
 
@@ -137,7 +146,7 @@ class _Batch:
     def prior(self) -> Array:
         """The variances ``(m, C)`` of what the classes do not have in common."""
         inner = self.cases.covariance + self.own
-        return np.einsum("ca,mab,cb->mc", self.basis, inner, self.basis, optimize=True)
+        return np.asarray(np.einsum("ca,mab,cb->mc", self.basis, inner, self.basis, optimize=True))
 
     @property
     def own(self) -> Array:
@@ -198,7 +207,7 @@ class _Sites:
 
     def measured(self, shift: Array) -> Array:
         """Return (I + D W)^-1 b ``(m, q)`` in contrasts, for shifts ``b (m, C)``, which sum to zero."""
-        return np.einsum("mab,mb->ma", self.carried, shift @ self.batch.basis)
+        return np.asarray(np.einsum("mab,mb->ma", self.carried, shift @ self.batch.basis))
 
     def weights(self, shift: Array) -> Array:
         """Return alpha = b - W K alpha ``(m, C)`` under shifts ``b (m, C)``."""

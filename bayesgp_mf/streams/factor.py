@@ -41,7 +41,7 @@ from scipy.linalg import blas, lapack
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.matrices.factors import cholesky, symmetric, triangular_inverse
+from bayesgp_mf.matrices.factors import cholesky, psd_root, symmetric, triangular_inverse
 from bayesgp_mf.matrices.inducing import LEAST_OWN, independent_points
 from bayesgp_mf.matrices.root import features_of
 from bayesgp_mf.types import Array
@@ -121,6 +121,15 @@ class Factor:
         if self.size:
             v = self.mean + v @ self.inverse_factor
         return np.asarray(self.root @ v.reshape(*sizes, self.size, self.outputs))
+
+    def draw_at(self, features: Array, gram: Array, draws: int, rng: np.random.Generator) -> Array:
+        """Return joint draws ``(draws, m, q)`` of the functions at cases whose prior covariances are ``(m, m)``."""
+        v = rng.standard_normal((draws, self.shift.size))
+        if self.size:
+            v = self.mean + v @ self.inverse_factor
+        rest = psd_root(gram - features.T @ features)  # what the basis leaves of the prior
+        noise = rng.standard_normal((draws, rest.shape[1], self.outputs))
+        return np.asarray(features.T @ v.reshape(draws, self.size, self.outputs) + rest @ noise)
 
     def with_points(self, kernel: Any, X: Array) -> Factor:
         """Return the same with more basis inputs ``(k, d)``, but for those that others determine up to rounding."""

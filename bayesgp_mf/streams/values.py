@@ -75,6 +75,9 @@ class Values(Protocol):
     def draw(self, factor: Factor, sizes: tuple[int, int], rng: np.random.Generator) -> Array:
         """Return draws of the latent values at the basis inputs, ``(chains, draws, M)`` or with a last axis more."""
 
+    def draw_at(self, factor: Factor, features: Array, gram: Array, draws: int, rng: np.random.Generator) -> Array:
+        """Return joint draws ``(draws, m)``, or with a last axis more, at cases with prior covariances ``(m, m)``."""
+
 
 @dataclass(frozen=True, eq=False)
 class OneValue:
@@ -118,3 +121,7 @@ class OneValue:
     def draw(self, factor: Factor, sizes: tuple[int, int], rng: np.random.Generator) -> Array:
         """Return draws of the function at the basis inputs, ``(chains, draws, M)``."""
         return factor.draw(sizes, rng)[..., 0]
+
+    def draw_at(self, factor: Factor, features: Array, gram: Array, draws: int, rng: np.random.Generator) -> Array:
+        """Return joint draws ``(draws, m)`` of the function at cases."""
+        return factor.draw_at(features, gram, draws, rng)[..., 0]
