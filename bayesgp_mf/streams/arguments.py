@@ -21,8 +21,6 @@ from bayesgp_mf.methods import get_method
 from bayesgp_mf.streams.classes import check_rows
 from bayesgp_mf.types import Array
 
-ARRIVE = 4
-"""Once the budget is full, a batch brings in a quarter of it at most: what is best kept is found out after that."""
 LARGEST_INPUT = 1e150
 """Squared distances of larger inputs overflow."""
 
@@ -137,8 +135,8 @@ def check_streamed(kernel: Kernel, likelihood: Likelihood) -> None:
 
 def check_size(budget: int | None, classes: tuple[Any, ...] | None) -> None:
     """Raise a ValueError if a budget is too large for so many classes."""
-    if budget is not None and classes is not None and len(classes) > 2:
-        check_rows(budget + -(-budget // ARRIVE), len(classes) - 1)
+    if budget is not None and classes is not None:
+        check_rows(budget, len(classes) - 1)
 
 
 def check_hyper(hyper: str | Strategy) -> None:

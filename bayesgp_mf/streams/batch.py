@@ -10,6 +10,7 @@ from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.assembly import diagonal_of_cross
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.matrices.inducing import own_part
+from bayesgp_mf.streams.classes import check_rows
 from bayesgp_mf.streams.factor import Factor
 from bayesgp_mf.streams.values import Cases, Values
 from bayesgp_mf.types import Array
@@ -90,6 +91,8 @@ def absorb(
 
     Raises
     ------
+    ValueError
+        If, with ``whole``, the basis inputs are too many for so many classes.
     ConvergenceError, NotPositiveDefiniteError
         If the batch has no solution given the past, or, with ``whole``, inputs that are left out because others
         determine them up to rounding make a difference.
@@ -97,6 +100,8 @@ def absorb(
     log_score = values.log_density(predictive(factor, kernel, X), t)
     if len(new):
         factor = factor.with_points(kernel, new)
+    if whole:
+        check_rows(factor.size, values.outputs)
     if factor.size == 0:  # all values are certain, or independent of all others: nothing is learned
         return Absorbed(factor, log_score, 1.0)
     cases = predictive(factor, kernel, X)

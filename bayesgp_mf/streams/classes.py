@@ -73,7 +73,6 @@ class ClassValues:
 
     def told(self, factor: Factor, cases: Cases, t: Array, control: Control) -> Told:
         """Return what labels tell of the contrasts."""
-        check_rows(factor.size, self.outputs)
         batch = _Batch(factor, cases, self.basis)
         matrix: Any = batch  # of all that a solver may ask, what TAP for several classes does
         problem = Problem(matrix, t, _Deviations(self.likelihood, cases.mean @ self.basis.T), covariance=True)
@@ -99,7 +98,7 @@ class ClassValues:
 
 def check_rows(inputs: int, outputs: int) -> None:
     """Raise a ValueError if so many basis inputs are too many for so many contrasts of classes."""
-    if inputs * outputs > LARGEST:
+    if outputs > 1 and inputs * outputs > LARGEST:
         raise ValueError(
             f"a stream of {outputs + 1} classes keeps {outputs} numbers for each basis input, and a matrix with a row "
             f"for each, {LARGEST} at most: {inputs} basis inputs are too many. Give a budget of at most "

@@ -19,7 +19,6 @@ from bayesgp_mf.likelihoods.by_case import by_case as with_cases
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.streams import batch as batches
-from bayesgp_mf.streams.arguments import ARRIVE
 from bayesgp_mf.streams.classes import ClassValues
 from bayesgp_mf.streams.factor import Factor, nothing
 from bayesgp_mf.streams.state import State, plain_cases, sampled
@@ -32,6 +31,8 @@ WAITING = 4
 """Cases that are held for it before, at most, times their usual number: then the past is carried over instead."""
 PARTS = 8
 """With a half-life, a batch has at most this part of it: all its cases are forgotten alike."""
+ARRIVE = 4
+"""Once the budget is full, a batch brings in a quarter of it at most: what is best kept is found out after that."""
 
 
 @dataclass(frozen=True, eq=False)
