@@ -97,16 +97,19 @@ class Stream:
     kernel : Kernel or pymc.gp.cov.BaseCovariance
         Prior covariance.
     likelihood : Likelihood
-        Of two classes or real targets, with latent noise: `Probit` (default), `Logit`, ``likelihoods.Gaussian``.
+        Of two classes or real targets, with latent noise: `Probit` (default), `Logit`, ``likelihoods.Gaussian``; or of
+        several classes, `MultinomialProbit` or `Softmax`.
     budget : int or None
-        Largest number of basis inputs M. Time goes as M^2 a case, memory as M^2. None keeps all inputs.
-    classes : (label, label), optional
-        The two classes, the positive one last; the default takes them from the first update, which must have both.
+        Largest number of basis inputs M. Time goes as M^2 a case, memory as M^2; for C classes M counts C - 1 times.
+        None keeps all inputs.
+    classes : sequence of labels, optional
+        The classes, of two the positive one last; the default takes them from the likelihood, if it names them, or from
+        the first update, which must have both, or of several all that will ever come.
     hyper : {None, "evidence", "loo", "scan"}
         How the parameters of the kernel are chosen, on the first cases. None keeps them as given. `retune` chooses anew
         later, also with a strategy that has options.
     first : int
-        With ``hyper``, how many cases are collected for that, and more until there are 10 of each class. Until then
+        With ``hyper``, how many cases are collected for that, and more until two classes have 10 each. Until then
         they are learned from under ``kernel``, and afterwards once more under the kernel that was chosen.
     reservoir : int
         How many cases are kept for `retune`, a random part of all that were seen.
@@ -128,7 +131,7 @@ class Stream:
     log_score : LogScore
         How well each batch was predicted before its labels were seen.
     classes : tuple or None
-        The two classes, the positive one last, once they are known.
+        The classes, of two the positive one last, once they are known.
     basis : (M, d) array
         The basis inputs, a copy.
     independent : float
@@ -137,7 +140,8 @@ class Stream:
     Raises
     ------
     ValueError
-        If an argument is malformed, or the likelihood has several classes or is a step without flips.
+        If an argument is malformed, the likelihood is a step without flips, the kernel is `PerClass`, or the budget is
+        too large for so many classes.
 
     Notes
     -----
@@ -155,6 +159,15 @@ class Stream:
     >>> stream = bgp.streams.Stream(kernel, budget=20, random_seed=1)
     >>> stream.update(toy.X[:150], toy.y[:150]).update(toy.X[150:], toy.y[150:]).n_seen
     300
+
+    Several classes:
+
+    >>> X, y = [[-1.0], [0.0], [1.0]], ["low", "middle", "high"]
+    >>> likelihood = bgp.MultinomialProbit(("low", "middle", "high"))
+    >>> stream = bgp.streams.Stream(kernel, likelihood).update(X, y)
+    >>> stream.predict_proba([[-1.5], [1.5]]).round(2)
+    array([[0.65, 0.2 , 0.16],
+           [0.16, 0.2 , 0.65]])
     """
 
     def __init__(
