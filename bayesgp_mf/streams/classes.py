@@ -18,12 +18,13 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from scipy.linalg import blas, qr
 
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.likelihoods.star import StarSites, star_precision, star_root
-from bayesgp_mf.matrices.factors import psd_root
+from bayesgp_mf.matrices.factors import cholesky, psd_root, triangular_inverse
 from bayesgp_mf.multiclass.star_tap import star_tap
 from bayesgp_mf.streams.factor import Factor
 from bayesgp_mf.streams.values import Cases, Told
@@ -155,14 +156,30 @@ class _Batch:
     def times(self, values: Array) -> Array:
         """Return K v ``(m, C)``."""
         contrasts = values @ self.basis
-        shared = self.shared_mean(self.factor, contrasts)
-        return np.asarray((shared + self.cases.own[:, None] * contrasts) @ self.basis.T)
+        return np.asarray((self._before.means(contrasts) + self.cases.own[:, None] * contrasts) @ self.basis.T)
 
-    def shared_mean(self, factor: Factor, shift: Array) -> Array:
-        """Return phi' S phi b ``(m, q)`` with S the covariance of a factor: the means under shifts b alone."""
-        seen = (self.cases.features @ shift).ravel()
-        solved = factor.inverse_factor.T @ (factor.inverse_factor @ seen)
-        return np.asarray(self.cases.features.T @ solved.reshape(factor.size, -1))
+    @cached_property
+    def _before(self) -> _OnBasis | _OnCases:
+        """What the past says of the parts that the basis explains."""
+        return self.under(None)
+
+    def under(self, told: Array | None) -> _OnBasis | _OnCases:
+        """Return what is known of these parts when labels tell ``(m, q, q)`` of them, in fewer numbers."""
+        if 2 * self.cases.own.size <= self.factor.size:
+            return _OnCases(self._root, told)
+        features = self.cases.features
+        if told is None:
+            return _OnBasis(self.factor, features)
+        return _OnBasis(self.factor.with_sites(features, told, np.zeros(told.shape[:2])), features)
+
+    @cached_property
+    def _root(self) -> Array:
+        """C ``(m q, m q)`` with C C' the covariance of these parts of all cases."""
+        (m, q), T = self.cases.mean.shape, self.factor.inverse_factor
+        projected = np.empty((T.shape[0], m, q))
+        for a in range(q):
+            projected[:, :, a] = T[:, a::q] @ self.cases.features
+        return np.asarray(qr(projected.reshape(-1, m * q), mode="r")[0][: m * q].T)
 
     def sites(self, weight: Array) -> _Sites:
         """Return the sites diag(w) - w w'/sum(w), from ``w (m, C)``."""
@@ -170,8 +187,9 @@ class _Batch:
 
     def covariances(self, sites: _Sites) -> Array:
         """Return the posterior covariances ``(m, C, C)`` under sites."""
-        _, shared = sites.after.moments(self.cases.features)
-        inner = sites.carried @ shared @ sites.carried + self.cases.own[:, None, None] * sites.carried
+        inner = (
+            sites.carried @ sites.after.covariances() @ sites.carried + self.cases.own[:, None, None] * sites.carried
+        )
         return np.asarray(self.basis @ inner @ self.basis.T)
 
 
@@ -200,9 +218,9 @@ class _Sites:
         return np.asarray(0.5 * (told + np.swapaxes(told, 1, 2)))
 
     @cached_property
-    def after(self) -> Factor:
-        """The factor with these sites; of its shift nothing is asked."""
-        return self.batch.factor.with_sites(self.batch.cases.features, self.told, np.zeros(self.told.shape[:2]))
+    def after(self) -> _OnBasis | _OnCases:
+        """What is known of the parts that the basis explains."""
+        return self.batch.under(self.told)
 
     def measured(self, shift: Array) -> Array:
         """Return (I + D W)^-1 b ``(m, q)`` in contrasts, for shifts ``b (m, C)``, which sum to zero."""
@@ -211,12 +229,58 @@ class _Sites:
     def weights(self, shift: Array) -> Array:
         """Return alpha = b - W K alpha ``(m, C)`` under shifts ``b (m, C)``."""
         measured = self.measured(shift)
-        mean = self.batch.shared_mean(self.after, measured)
+        mean = self.after.means(measured)
         return np.asarray((measured - np.einsum("mab,mb->ma", self.told, mean)) @ self.batch.basis.T)
 
     def precision_root(self) -> Array:
         """Return F ``(m, C, C)`` with W = F F'."""
         return star_root(self.weight)
+
+
+@dataclass(frozen=True, eq=False)
+class _OnBasis:
+    """Covariance of phi'v of a batch, from that of v: for batches of many cases."""
+
+    factor: Factor
+    features: Array
+
+    def covariances(self) -> Array:
+        """Return those of each case ``(m, q, q)``."""
+        return self.factor.moments(self.features)[1]
+
+    def means(self, shift: Array) -> Array:
+        """Return its product ``(m, q)`` with shifts: the means under these alone."""
+        seen, T = (self.features @ shift).ravel(), self.factor.inverse_factor
+        return np.asarray(self.features.T @ (T.T @ (T @ seen)).reshape(self.factor.size, -1))
+
+
+@dataclass(frozen=True, eq=False)
+class _OnCases:
+    """The same from a root C ``(m q, m q)`` of what it was before labels told W of it: for batches of few cases."""
+
+    root: Array
+    told: Array | None
+
+    @cached_property
+    def half(self) -> Array:
+        """H ``(m q, m q)`` with the covariance H'H, which is C (I + C' W C)^-1 C'."""
+        if self.told is None:
+            return self.root.T
+        m, q, _ = self.told.shape
+        inner = self.root.T @ (self.told @ self.root.reshape(m, q, -1)).reshape(m * q, -1)
+        inner.ravel()[:: m * q + 1] += 1.0
+        inverse = triangular_inverse(cholesky(np.asfortranarray(inner)))
+        return np.asarray(blas.dtrmm(1.0, inverse, self.root.T, lower=1))
+
+    def covariances(self) -> Array:
+        """Return those of each case ``(m, q, q)``."""
+        assert self.told is not None
+        each = self.half.reshape(-1, *self.told.shape[:2])
+        return np.asarray(np.einsum("rma,rmb->mab", each, each, optimize=True))
+
+    def means(self, shift: Array) -> Array:
+        """Return its product ``(m, q)`` with shifts."""
+        return np.asarray((self.half.T @ (self.half @ shift.ravel())).reshape(shift.shape))
 
 
 @dataclass(frozen=True, eq=False)
