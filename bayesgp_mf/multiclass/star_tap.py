@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -115,9 +115,14 @@ class StarTap:
         state, info, points = self._solved(problem, control, start)
         return require_accurate(self._finish(problem, state, info, points))
 
-    def sites(self, problem: Problem, control: Control = Control()) -> State:
-        """Return the sites alone at the solution of a problem, as a stream adds them up; `solve` says more."""
-        return self._solved(problem, control, None)[0]
+    def sites(self, problem: Problem, control: Control = Control()) -> tuple[Any, Array]:
+        """Return the sites alone at the solution, as a stream adds them up; `solve` says more.
+
+        They are what the Gram matrix of the classes makes of their precisions (`ClassGram.sites`), and shifts b
+        ``(n, C)``.
+        """
+        state, *_ = self._solved(problem, control, None)
+        return _posterior(problem, state)[1], state.shift
 
     def _solved(self, problem: Problem, control: Control, start: Solution | None) -> tuple[State, Info, int | None]:
         """Return the solution's state and the nodes that it was found with."""

@@ -8,7 +8,9 @@ site W ``(C, C)`` of a label (`likelihoods.star`) is :math:`H^T W H` in the cont
 A batch is a problem of several classes whose prior is the posterior so far. Of each value the basis explains a part
 :math:`\phi^T v`, and what is left is noise d of the case's own, the same in all contrasts: with
 :math:`c = (I + d\,H^T W H)^{-1}`, of the part that the basis explains a label tells :math:`c\,H^T W H`, and
-:math:`c\,\Sigma c + d\,c` is the posterior covariance of all contrasts where :math:`\Sigma` is that of this part.
+:math:`c\,\Sigma c + d\,c` is the posterior covariance of all contrasts where :math:`\Sigma` is that of this part. A
+batch of few cases finds it from their own covariances, one of many from those of the basis: the fewer numbers, the less
+time.
 """
 
 from __future__ import annotations
@@ -77,11 +79,9 @@ class ClassValues:
         batch = _Batch(factor, cases, self.basis)
         matrix: Any = batch  # of all that a solver may ask, what TAP for several classes does
         problem = Problem(matrix, t, _Deviations(self.likelihood, cases.mean @ self.basis.T), covariance=True)
-        state = star_tap.sites(problem, control)
-        sites = batch.sites(state.weight)
+        sites, shift = star_tap.sites(problem, control)
         # of deviations from the mean so far; the factor holds what is told of the functions themselves
-        shift = sites.measured(state.shift) + np.einsum("mab,mb->ma", sites.told, cases.mean)
-        return Told(sites.told, shift)
+        return Told(sites.told, sites.measured(shift) + np.einsum("mab,mb->ma", sites.told, cases.mean))
 
     def draw(self, factor: Factor, sizes: tuple[int, int], rng: np.random.Generator) -> Array:
         """Return draws of the functions of the classes at the basis inputs, ``(chains, draws, M, C)``."""
