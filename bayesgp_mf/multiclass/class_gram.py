@@ -167,7 +167,14 @@ class RootClassGram:
 
 
 def class_gram(problem: Problem) -> ClassGram:
-    """Return the Gram matrix of all classes of a problem."""
+    """Return the Gram matrix of all classes of a problem.
+
+    One that has their verbs itself says so by ``of_classes``: where the classes are dependent beforehand, as the past
+    of a stream has made them.
+    """
+    known: ClassGram | None = getattr(problem.matrix, "of_classes", None)
+    if known is not None:
+        return known
     if problem.matrix.rank is None:
         return DenseClassGram(problem.matrix.entries, problem.n_classes)
     return RootClassGram(problem.matrix, problem.n_classes)

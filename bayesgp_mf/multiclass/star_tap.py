@@ -119,6 +119,20 @@ class StarTap:
         most ten. There is a NotPositiveDefiniteError if a case has no prior variance.
         """
         control.check_scheme(self.name)
+        state, info, points = self._solved(problem, control, start)
+        return require_accurate(self._finish(problem, state, info, points))
+
+    def sites(self, problem: Problem, control: Control = Control()) -> tuple[Any, Array]:
+        """Return the sites alone at the solution, as a stream adds them up; `solve` says more.
+
+        They are what the Gram matrix of the classes makes of their precisions (`ClassGram.sites`), and shifts b
+        ``(n, C)``.
+        """
+        state, *_ = self._solved(problem, control, None)
+        return _posterior(problem, state)[1], state.shift
+
+    def _solved(self, problem: Problem, control: Control, start: Solution | None) -> tuple[State, Info, int | None]:
+        """Return the solution's state and the nodes that it was found with."""
         points = self._points(problem)
         check_variances(problem)
         iterate = partial(_iterate, problem)
@@ -128,7 +142,7 @@ class StarTap:
             start.check_start(problem.n, problem.n_classes)
             state, info = iterate(_state_of(problem, start), control, points)
         require_solved(self.name, problem, info, control)
-        return require_accurate(self._finish(problem, state, info, points))
+        return state, info, points
 
     def gram_gradient(self, problem: Problem, solution: Solution) -> GramGradient:
         """Return (alpha_c alpha_c' - R_cc)/2, summed over the classes where they share a kernel.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,7 @@ def plot_stream(stream: Stream | Container, *, ax: Axes | None = None, window: i
     """Plot the log score of each batch of a stream, predicted before learning from it, with moving and overall mean.
 
     A fall says that the data have changed; a rise that the stream has learned. For labels a line has the score of a
-    coin, log 1/2.
+    coin, log 1/2, and of C classes that of chance, log 1/C.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ def plot_stream(stream: Stream | Container, *, ax: Axes | None = None, window: i
     >>> bgp.plots.plot_stream(stream).get_ylabel()
     'Log score before learning (nats a case)'
     """
-    score, has_labels = _score(stream)
+    score, n_classes = _score(stream)
     if window < 1:
         raise ValueError(f"window must be the number of batches in a moving mean, at least 1, got {window}.")
     if not score.batches.size:
@@ -65,20 +66,22 @@ def plot_stream(stream: Stream | Container, *, ax: Axes | None = None, window: i
     if window > 1:
         ax.plot(seen, moving, color=POINT, label=f"mean of {window} batches")
     ax.plot(seen, total[1:] / cases[1:], color=ACCENT, linestyle="-.", label="mean of all so far")
-    if has_labels:
-        ax.axhline(np.log(0.5), color=LINE, linewidth=1, linestyle="--", label="a coin, log(1/2)")
+    if n_classes:
+        said = "a coin, log(1/2)" if n_classes == 2 else f"chance, log(1/{n_classes})"
+        ax.axhline(-np.log(n_classes), color=LINE, linewidth=1, linestyle="--", label=said)
     ax.set(xlabel="Cases seen", ylabel="Log score before learning (nats a case)")
     legend_above(ax)
     return ax
 
 
-def _score(stream: Any) -> tuple[LogScore, bool]:
-    """Return the scores of a stream, and whether its targets are labels."""
+def _score(stream: Any) -> tuple[LogScore, int]:
+    """Return the scores of a stream, and how many classes its labels have: none where targets are real."""
     if isinstance(getattr(stream, "log_score", None), LogScore):
-        return stream.log_score, stream.classes is not None or stream.likelihood.targets == "binary"
+        return stream.log_score, len(stream.classes or ())
     fit = get_group(stream, "fit") if hasattr(stream, "groups") and "fit" in group_names(stream) else None
     if fit is None or fit.attrs.get("method") != "stream":
         raise ValueError(
             "stream must be a streams.Stream, or what its to_container returned. The search of a fit has plot_search."
         )
-    return LogScore.of(fit["log_score"].values.tolist(), fit["n_cases"].values.tolist()), "class_names" in fit.attrs
+    n_classes = len(json.loads(fit.attrs.get("class_names", "[]")))
+    return LogScore.of(fit["log_score"].values.tolist(), fit["n_cases"].values.tolist()), n_classes

@@ -121,7 +121,7 @@ class ShardedFit:
                 points=factor.points,
                 weights=factor.mean,
                 inverse_factor=factor.inverse_factor,
-                f=factor.draw((int(chains), int(draws)), as_generator(random_seed)),
+                f=factor.draw((int(chains), int(draws)), as_generator(random_seed))[..., 0],
                 log_evidence=self.log_evidence,
                 gradient=self.gradient,
                 info=self.info,

@@ -167,8 +167,9 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         """Learn from more cases, which are then forgotten: a `streams.Stream`, of at most ``budget`` basis inputs.
 
         After `fit` it goes on from there, under the kernel that was chosen. By itself it keeps the kernel that it
-        starts with for the first 2000 cases, and then chooses it by ``hyper``. Several classes are told apart one
-        against the rest, whatever ``multi_class`` says.
+        starts with for the first 2000 cases, and then chooses it by ``hyper``. Several classes are told apart together
+        if ``likelihood`` is one of several classes, such as `MultinomialProbit`, and else one against the rest,
+        whatever ``multi_class`` says.
 
         Parameters
         ----------
@@ -192,11 +193,19 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         if unknown := sorted({str(label) for label in y} - {str(label) for label in self.classes_}):
             raise ValueError(f"y has labels that are none of the classes {self.classes_.tolist()}: {unknown[:5]}.")
         X, y = rows(X, some), y[some]
+        if getattr(self.likelihood, "targets", None) == "classes":
+            if isinstance(known, EachClass):
+                raise ValueError(
+                    "likelihood is one of several classes, and what was learned so far tells one from the rest. Use "
+                    "the likelihood that it began with, or begin anew with another estimator."
+                )
+            self._keep(self._streamed(known, X, y, weights, _named(self.likelihood, self.classes_)))
+            return self
         binary = self.classes_.size == 2 and not is_of_each_class(self.likelihood)
         if isinstance(known, Whole) and not binary:
             raise ValueError(
                 "partial_fit tells several classes apart one against the rest, and this fit is of all of them "
-                "together. Use multi_class='one_vs_rest', or begin with partial_fit."
+                "together. Use multi_class='one_vs_rest', likelihood=MultinomialProbit(), or begin with partial_fit."
             )
         positives = self.classes_[1:] if binary else self.classes_
         before = known.each if isinstance(known, EachClass) else (known,) * len(positives)
@@ -266,6 +275,14 @@ def _all_classes(y: NDArray[Any], named: Sequence[Any] | None) -> NDArray[Any]:
     known = {str(label) for label in found}
     more = [label for label in named or () if str(label) not in known]
     return np.unique(np.array([*found.tolist(), *more])) if more else found
+
+
+def _named(likelihood: Any, classes: NDArray[Any]) -> Any:
+    """Return a likelihood that names its classes in the order of ``classes_``, which must have them all."""
+    named = getattr(likelihood, "classes", None)
+    if missing := sorted({str(label) for label in named or ()} - {str(label) for label in classes}):
+        raise ValueError(f"classes must have all those of {likelihood!r}, and {missing[:5]} are missing.")
+    return likelihood.with_classes(tuple(classes.tolist()))
 
 
 def _in_order(likelihood: Any, classes: NDArray[Any]) -> Any:

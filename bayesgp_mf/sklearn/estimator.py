@@ -312,13 +312,19 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
                     )
                 problem, one = known.posterior.problem, known.posterior.parts[0].new_likelihood
                 stream = Stream(known.kernel, one, self.budget, **options)
-                t = problem.t > 0 if likelihood.targets == "binary" else problem.t
+                t = self._labels_of(problem.t, likelihood)
                 stream = _updated(stream, self._named(known.posterior.parts[0].X), t, known.weights)
             else:
                 kernel = self._default_kernel() if self.kernel is None else self.kernel
                 hyper: Any = self.hyper  # `is_streamed` has refused all that a stream does not have
                 stream = Stream(kernel, likelihood, self.budget, hyper=hyper, **options)
         return Streamed(_updated(stream, X, y, weights))
+
+    def _labels_of(self, t: Array, likelihood: Likelihood) -> NDArray[Any]:
+        """Return the targets of a fit as a stream takes them: labels of several classes, True for the second of two."""
+        if likelihood.targets == "classes":
+            return self._as_given(t)
+        return t > 0 if likelihood.targets == "binary" else t
 
     def _named(self, X: Array, index: Any = None) -> Any:
         """Return inputs under the names of their columns, if they have names: kernels of some columns ask for them."""

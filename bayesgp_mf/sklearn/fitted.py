@@ -18,12 +18,12 @@ from bayesgp_mf.kernels import Kernel, PerClass
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.optional import predictive_moments
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.one_vs_rest import OneVsRestPosterior, draw_codes, shares
 from bayesgp_mf.processes.several_classes import Process
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.streams import Stream
+from bayesgp_mf.streams.learning import values_of
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
@@ -210,22 +210,17 @@ class Streamed:
 
     def covariance(self, X: Array) -> Array:
         """Return the covariances of targets."""
-        return _with_noise(self.posterior.likelihood, self._latent(X)[1])
-
-    def sample(self, X: Array, draws: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Return targets, drawn from the joint Gaussian at these inputs."""
-        mean, covariance = self._latent(X)
-        root = psd_root(covariance)
-        f = mean + rng.standard_normal((draws, root.shape[1])) @ root.T
-        return _numbered(self.posterior.likelihood, draw_targets(self.posterior.likelihood, f[None], rng)[0])
-
-    def _latent(self, X: Array) -> tuple[Array, Array]:
-        """Return means ``(m,)`` and covariances ``(m, m)``: what the basis inputs say, and the prior for the rest."""
         factor, kernel = self.posterior.factor, self.posterior.kernel
         features = factor.features(kernel, X)
         known = factor.inverse_factor @ features
         covariance = kernel.gram(X) - features.T @ features + known.T @ known
-        return np.asarray(features.T @ factor.mean), np.asarray(covariance)
+        return _with_noise(self.posterior.likelihood, np.asarray(covariance))
+
+    def sample(self, X: Array, draws: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Return targets, drawn from the joint Gaussian at these inputs."""
+        factor, kernel, likelihood = self.posterior.factor, self.posterior.kernel, self.posterior.likelihood
+        f = values_of(likelihood).draw_at(factor, factor.features(kernel, X), kernel.gram(X), draws, rng)
+        return _numbered(likelihood, draw_targets(likelihood, f[None], rng)[0])
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,13 @@ import pandas as pd
 
 from bayesgp_mf.hyper import Strategy, get_strategy
 from bayesgp_mf.hyper.strategy import averages
+from bayesgp_mf.inference.solver import traits_of
 from bayesgp_mf.inputs import as_pandas, check_positive_integers
+from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.class_names import checked_classes
+from bayesgp_mf.methods import get_method
+from bayesgp_mf.streams.classes import check_rows
 from bayesgp_mf.types import Array
 
 LARGEST_INPUT = 1e150
@@ -90,25 +95,48 @@ def as_budget(budget: Any) -> int | None:
     return int(budget)
 
 
-def as_classes(classes: Any, likelihood: Likelihood) -> tuple[Any, Any] | None:
-    """Return two classes, or None, or raise a ValueError."""
+def as_classes(classes: Any, likelihood: Likelihood) -> tuple[Any, ...] | None:
+    """Return the classes that are named, or None, or raise a ValueError."""
+    named: tuple[Any, ...] | None = getattr(likelihood, "classes", None)
     if classes is None:
-        return None
+        return named
+    if likelihood.targets == "classes":
+        given = checked_classes(classes)
+        if named is not None and [str(label) for label in given] != [str(label) for label in named]:
+            raise ValueError(f"classes are {list(given)}, and those of {likelihood!r} are others. Name them once.")
+        return given
     if likelihood.targets != "binary":
         raise ValueError(f"classes names two classes, and {type(likelihood).__name__} has real targets. Leave it out.")
-    given = list(classes) if isinstance(classes, Sequence | np.ndarray) and not isinstance(classes, str) else []
-    if len(given) != 2 or str(given[0]) == str(given[1]) or any(pd.isna(label) for label in given):
+    two = list(classes) if isinstance(classes, Sequence | np.ndarray) and not isinstance(classes, str) else []
+    if len(two) != 2 or str(two[0]) == str(two[1]) or any(pd.isna(label) for label in two):
         raise ValueError(f"classes must be two different labels, the positive one last, got {classes!r}.")
-    return given[0], given[1]
+    return two[0], two[1]
 
 
-def check_streamed(likelihood: Likelihood) -> None:
-    """Raise a ValueError if a stream cannot have this likelihood."""
-    what = f"a stream needs one latent value a case and some noise in it, and {likelihood!r} has"
-    if likelihood.targets == "classes":
-        raise ValueError(f"{what} a value for each class. Use a stream for each class against the rest.")
+def with_classes(likelihood: Any, classes: tuple[Any, ...] | None) -> Likelihood:
+    """Return a likelihood of several classes with these, where they are known; any other as it is."""
+    named: Likelihood = likelihood
+    return likelihood.with_classes(classes) if classes is not None and named.targets == "classes" else named
+
+
+def check_streamed(kernel: Kernel, likelihood: Likelihood) -> None:
+    """Raise a ValueError if a stream cannot have this kernel or likelihood."""
+    if kernel.per_class:
+        raise ValueError("a stream needs one kernel for all classes, and kernels.PerClass has one for each. Give one.")
     if likelihood.forbids:
-        raise ValueError(f"{what} none: it is a step. Use Probit(noise_variance=1.0) or Step(flip=0.05).")
+        raise ValueError(
+            f"a stream needs some noise in the likelihood, and {likelihood!r} has none: it is a step. Use "
+            "Probit(noise_variance=1.0) or Step(flip=0.05)."
+        )
+    check = traits_of(get_method("tap", likelihood)).check
+    if check is not None:
+        check(likelihood)
+
+
+def check_size(budget: int | None, classes: tuple[Any, ...] | None) -> None:
+    """Raise a ValueError if a budget is too large for so many classes."""
+    if budget is not None and classes is not None:
+        check_rows(budget, len(classes) - 1)
 
 
 def check_hyper(hyper: str | Strategy) -> None:

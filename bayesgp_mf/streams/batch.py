@@ -8,14 +8,11 @@ import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.assembly import diagonal_of_cross
-from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control
-from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.shifted import Shifted
-from bayesgp_mf.matrices.inducing import InducingGram, own_part
-from bayesgp_mf.solvers.meanfield import tap
-from bayesgp_mf.solvers.sites import sites_of
+from bayesgp_mf.matrices.inducing import own_part
+from bayesgp_mf.streams.classes import check_rows
 from bayesgp_mf.streams.factor import Factor
+from bayesgp_mf.streams.values import Cases, Values
 from bayesgp_mf.types import Array
 
 FELT = 1e-5
@@ -42,7 +39,7 @@ class Absorbed(NamedTuple):
 
 def _check_nothing_felt(left_out: Array, told: Array) -> None:
     """Raise if what a basis leaves of cases, but noise of their own that a White kernel gives, is felt by the sites."""
-    felt = float(np.max(left_out * np.abs(told), initial=0.0))
+    felt = float(np.max(left_out * np.linalg.norm(told, 2, axis=(1, 2)), initial=0.0))
     if felt > FELT:
         raise NotPositiveDefiniteError(
             "some inputs are determined by others up to rounding, and what rounding leaves of them is felt: it is "
@@ -51,17 +48,15 @@ def _check_nothing_felt(left_out: Array, told: Array) -> None:
         )
 
 
-def predictive(factor: Factor, kernel: Any, X: Array) -> tuple[Array, Array, Array, Array]:
-    """Return features ``(M, m)`` of cases, mean and variance ``(m,)``, and what of that no basis input explains."""
+def predictive(factor: Factor, kernel: Any, X: Array) -> Cases:
+    """Return what a factor says of cases ``(m, d)``."""
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
         features = factor.features(kernel, X)
         prior = np.array(np.broadcast_to(kernel.diag(X), (X.shape[0],)), dtype=np.float64)
     own = prior - np.einsum("ij,ij->j", features, features)
     if not np.all(np.isfinite(prior)):
         raise NotPositiveDefiniteError(f"the prior variance of case {int(np.argmax(prior))} overflows under {kernel!r}")
-    own = own_part(own, prior, "basis inputs")
-    mean, variance = factor.moments(features)
-    return features, mean, variance + own, own
+    return Cases(features, *factor.moments(features), own_part(own, prior, "basis inputs"), prior)
 
 
 def absorb(
@@ -69,7 +64,7 @@ def absorb(
     kernel: Any,
     X: Array,
     t: Array,
-    likelihood: Likelihood,
+    values: Values,
     new: Array,
     control: Control,
     *,
@@ -85,8 +80,8 @@ def absorb(
         Prior covariance.
     X, t : (m, d) and (m,) array
         The batch.
-    likelihood : Likelihood
-        p(t | f).
+    values : Values
+        The latent values of the cases, with their likelihood p(t | f).
     new : (k, d) array
         Inputs that join the basis, as far as they are not determined by others.
     control : Control
@@ -96,32 +91,22 @@ def absorb(
 
     Raises
     ------
+    ValueError
+        If, with ``whole``, the basis inputs are too many for so many classes.
     ConvergenceError, NotPositiveDefiniteError
         If the batch has no solution given the past, or, with ``whole``, inputs that are left out because others
         determine them up to rounding make a difference.
-
-    Notes
-    -----
-    Given the past, v = C w + E[v] with w ~ N(0, I) and C C' its covariance: the batch is a problem on inducing cases
-    with the root phi' C and the prior mean phi' E[v]. Its sites on what the basis explains are added to the factor.
     """
-    _, mean, variance, _ = predictive(factor, kernel, X)
-    log_score = likelihood.log_partition(t, mean, variance).value
+    log_score = values.log_density(predictive(factor, kernel, X), t)
     if len(new):
         factor = factor.with_points(kernel, new)
+    if whole:
+        check_rows(factor.size, values.outputs)
     if factor.size == 0:  # all values are certain, or independent of all others: nothing is learned
         return Absorbed(factor, log_score, 1.0)
-    features, mean, variance, own = predictive(factor, kernel, X)
-    root = np.asfortranarray(features.T @ factor.inverse_factor.T)
-    gram = InducingGram(lambda: root, variance, factor.points, factor.root)
-    vars(gram)["own"] = own  # which a difference of the two would know less well
-    problem = Problem(gram, t, Shifted(likelihood, mean), covariance=True)
-    solution = tap.solve(problem, control)
-    precision, shift, _ = sites_of(solution, problem)
-    share = 1.0 + precision * own  # what is a case's own is noise of the measurement
-    told = precision / share
+    cases = predictive(factor, kernel, X)
+    told = values.told(factor, cases, t, control)
     if whole:
-        _check_nothing_felt(own - (kernel.diag(X) - diagonal_of_cross(kernel, X)), told)
-    prior = np.broadcast_to(kernel.diag(X), t.shape)
-    independent = float(np.mean(np.divide(own, prior, out=np.zeros_like(own), where=prior > 0)))
-    return Absorbed(factor.with_sites(features, told, shift / share + told * mean), log_score, independent)
+        _check_nothing_felt(cases.own - (kernel.diag(X) - diagonal_of_cross(kernel, X)), told.precision)
+    share = np.divide(cases.own, cases.prior, out=np.zeros_like(cases.own), where=cases.prior > 0)
+    return Absorbed(factor.with_sites(cases.features, *told), log_score, float(np.mean(share)))

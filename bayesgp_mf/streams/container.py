@@ -14,6 +14,7 @@ from bayesgp_mf.container.layout import SAMPLE_DIMS, common_attrs
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.streams.factor import Factor
+from bayesgp_mf.types import Array
 
 
 def to_container(
@@ -22,19 +23,19 @@ def to_container(
     likelihood: Likelihood,
     *,
     features: list[str] | None,
-    classes: tuple[Any, Any] | None,
+    classes: tuple[Any, ...] | None,
+    f: Array,
     scores: dict[str, NDArray[Any]],
     n_seen: int,
-    sizes: tuple[int, int],
-    rng: np.random.Generator,
 ) -> Container:
-    """Return draws of the function at the basis inputs, these, and how well batches were predicted."""
+    """Return draws ``f`` of latent values at the basis inputs, these, and how well batches were predicted."""
     attrs = common_attrs()
-    chains, draws = sizes
+    chains, draws = f.shape[:2]
     names = features if features is not None else list(range(factor.points.shape[1]))
     cases = {"basis": np.arange(factor.size)}
     along = {SAMPLE_DIMS[0]: np.arange(chains), SAMPLE_DIMS[1]: np.arange(draws), **cases}
-    posterior = xr.Dataset({"f": ((*SAMPLE_DIMS, "basis"), factor.draw(sizes, rng))}, coords=along)
+    of_each = {} if f.ndim == 3 or classes is None else {"class": [str(label) for label in classes]}
+    posterior = xr.Dataset({"f": ((*SAMPLE_DIMS, "basis", *of_each), f)}, coords={**along, **of_each})
     inputs = xr.Dataset({"X": (("basis", "feature"), factor.points)}, coords={**cases, "feature": names})
     fit = xr.Dataset({name: ("batch", values) for name, values in scores.items()})
     for name, value in kernel.params.items():

@@ -1,4 +1,4 @@
-r"""What past cases say of a function, kept at a few inputs: the state of a stream with a budget.
+r"""What past cases say of a function, or of several, kept at a few inputs: the state of a stream with a budget.
 
 The past is a Gaussian factor on :math:`u = f(Z)` at M basis inputs Z. With :math:`K_{mm} = L L^T` and
 :math:`v = L^{-1} u`, whose prior is N(0, I), the posterior of v is kept as
@@ -14,10 +14,14 @@ whatever the condition of :math:`K_{mm}`, of which nothing is inverted:
   is N(0, I) too, and of B the Schur complement is left;
 - forgetting takes a power of the factor.
 
-What leaving r out costs on its own is, with :math:`P = K^{-1}`, S the posterior covariance of u and mu its mean,
+Several functions that are independent under one prior, the contrasts of classes, have q values at each basis input:
+what acts on the inputs acts on each of them alike, and B, which the past has made one matrix of all, has q M rows.
 
-.. math:: \mathrm{KL}_r = \tfrac12 \Bigl[ \log\frac{(S^{-1})_{rr}}{P_{rr}} - 1
-          + \frac{(P \mu)_r^2 + (P S P)_{rr}}{P_{rr}} \Bigr].
+What leaving r out costs on its own is, with :math:`P = K^{-1}`, S the posterior covariance of u and mu its mean, each
+of which has a block of q rows for r,
+
+.. math:: \mathrm{KL}_r = \tfrac12 \Bigl[ \log\det\frac{(S^{-1})_{rr}}{P_{rr}} - q
+          + \frac{|(P \mu)_r|^2 + \mathrm{tr}\,(P S P)_{rr}}{P_{rr}} \Bigr].
 
 References
 ----------
@@ -36,18 +40,20 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.matrices.factors import cholesky, symmetric, triangular_inverse
+from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.factors import cholesky, psd_root, symmetric, triangular_inverse
 from bayesgp_mf.matrices.inducing import LEAST_OWN, independent_points
 from bayesgp_mf.matrices.root import features_of
 from bayesgp_mf.types import Array
 
+_ENTRIES = 2**21  # of what covariances of cases are made of, at once
 SMALLEST_CONDITION = 1e-7
 """Reciprocal condition number of L, below which basis inputs are chosen anew among those there are."""
 
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """The posterior of a function at basis inputs, given all past cases; nothing is ever changed in it.
+    """The posterior of functions at basis inputs, given all past cases; nothing is ever changed in it.
 
     Attributes
     ----------
@@ -55,16 +61,19 @@ class Factor:
         Z.
     root : (M, M) array
         L, the lower Cholesky factor of their prior covariances.
-    precision : (M, M) array
-        B, symmetric.
-    shift : (M,) array
+    precision : (M q, M q) array
+        B, symmetric; rows j q to j q + q - 1 are those of the functions at input j.
+    shift : (M q,) array
         h.
+    outputs : int
+        How many functions there are, q.
     """
 
     points: Array
     root: Array
     precision: Array
     shift: Array
+    outputs: int = 1
 
     @property
     def size(self) -> int:
@@ -73,12 +82,12 @@ class Factor:
 
     @cached_property
     def inverse_factor(self) -> Array:
-        """Lower triangular T ``(M, M)`` with T'T the posterior covariance of v."""
+        """Lower triangular T ``(M q, M q)`` with T'T the posterior covariance of v."""
         return triangular_inverse(cholesky(np.asfortranarray(self.precision)))
 
     @cached_property
     def mean(self) -> Array:
-        """Posterior mean ``(M,)`` of v."""
+        """Posterior mean ``(M q,)`` of v."""
         return np.asarray(self.inverse_factor.T @ (self.inverse_factor @ self.shift))
 
     def features(self, kernel: Any, X: Array) -> Array:
@@ -88,17 +97,39 @@ class Factor:
         return features_of(kernel, self.points, self.root, X)
 
     def moments(self, features: Array) -> tuple[Array, Array]:
-        """Return the posterior mean and variance ``(m,)`` of what the basis says of cases, phi' v."""
+        """Return the posterior mean ``(m, q)`` and covariance ``(m, q, q)`` of what the basis says of cases, phi' v."""
+        q, m = self.outputs, features.shape[1]
+        mean, covariance = np.zeros((m, q)), np.zeros((m, q, q))
         if self.size == 0:
-            return np.zeros(features.shape[1]), np.zeros(features.shape[1])
-        projected = blas.dtrmm(1.0, self.inverse_factor, features, lower=1)
-        return np.asarray(features.T @ self.mean), np.einsum("ij,ij->j", projected, projected)
+            return mean, covariance
+        for rows in blocks(m, max(1, _ENTRIES // (self.size * q**2))):
+            # each block of T is triangular, too: its rows and columns are those of the inputs, in order
+            projected = [
+                [blas.dtrmm(1.0, self.inverse_factor[a::q, b::q], features[:, rows], lower=1) for a in range(q)]
+                for b in range(q)
+            ]
+            for b in range(q):
+                for c in range(b + 1):
+                    pairs = zip(projected[b], projected[c], strict=True)
+                    both = sum((np.einsum("ij,ij->j", *pair) for pair in pairs), np.zeros(rows.stop - rows.start))
+                    covariance[rows, b, c] = covariance[rows, c, b] = both
+        return np.asarray(features.T @ self.mean.reshape(-1, q)), covariance
 
     def draw(self, sizes: tuple[int, int], rng: np.random.Generator) -> Array:
-        """Return draws ``(chains, draws, M)`` of the function at the basis inputs."""
-        noise = rng.standard_normal((sizes[0] * sizes[1], self.size))
-        f = (self.mean + noise @ self.inverse_factor) @ self.root.T if self.size else noise
-        return np.asarray(f.reshape(*sizes, self.size))
+        """Return draws ``(chains, draws, M, q)`` of the functions at the basis inputs."""
+        v = rng.standard_normal((*sizes, self.shift.size))
+        if self.size:
+            v = self.mean + v @ self.inverse_factor
+        return np.asarray(self.root @ v.reshape(*sizes, self.size, self.outputs))
+
+    def draw_at(self, features: Array, gram: Array, draws: int, rng: np.random.Generator) -> Array:
+        """Return joint draws ``(draws, m, q)`` of the functions at cases whose prior covariances are ``(m, m)``."""
+        v = rng.standard_normal((draws, self.shift.size))
+        if self.size:
+            v = self.mean + v @ self.inverse_factor
+        rest = psd_root(gram - features.T @ features)  # what the basis leaves of the prior
+        noise = rng.standard_normal((draws, rest.shape[1], self.outputs))
+        return np.asarray(features.T @ v.reshape(draws, self.size, self.outputs) + rest @ noise)
 
     def with_points(self, kernel: Any, X: Array) -> Factor:
         """Return the same with more basis inputs ``(k, d)``, but for those that others determine up to rounding."""
@@ -123,22 +154,28 @@ class Factor:
         relative = rest[np.ix_(some, some)] / np.outer(scale, scale)
         _, order, rank, _ = lapack.dpstrf(np.asfortranarray(relative), lower=1, tol=LEAST_OWN)
         new = some[np.sort(order[:rank] - 1)]
-        old, size = self.size, self.size + new.size
-        root, precision = np.zeros((size, size), order="F"), np.eye(size)
-        shift = np.zeros(size)
+        old, size, rows = self.size, self.size + new.size, self.shift.size
+        root, precision = np.zeros((size, size), order="F"), np.eye(size * self.outputs)
+        shift = np.zeros(size * self.outputs)
         root[:old, :old], root[old:, :old] = self.root, features[:, new].T
         root[old:, old:] = cholesky(np.asfortranarray(rest[np.ix_(new, new)]))
-        precision[:old, :old], shift[:old] = self.precision, self.shift
-        return Factor(np.concatenate([self.points, X[new]]), root, precision, shift)
+        precision[:rows, :rows], shift[:rows] = self.precision, self.shift
+        return Factor(np.concatenate([self.points, X[new]]), root, precision, shift, self.outputs)
 
     def with_sites(self, features: Array, precision: Array, shift: Array) -> Factor:
-        """Return the same after measurements of phi'v ``(m,)``, with precisions W and shifts b."""
-        told = self.precision + symmetric(np.tril((features * precision) @ features.T))
-        return replace(self, precision=told, shift=self.shift + features @ shift)
+        """Return the same after measurements of phi'v, with precisions W ``(m, q, q)`` and shifts b ``(m, q)``."""
+        told, q = self.precision.copy(), self.outputs
+        for a in range(q):
+            for b in range(a + 1):
+                block = (features * precision[:, a, b]) @ features.T
+                told[a::q, b::q] += block
+                if a > b:
+                    told[b::q, a::q] += block.T
+        return replace(self, precision=symmetric(np.tril(told)), shift=self.shift + (features @ shift).ravel())
 
     def forgetting(self, part: float) -> Factor:
         """Return the same with the factor to the power ``part``: 1 for all of it, 0 for nothing but the prior."""
-        own = np.eye(self.size)
+        own = np.eye(self.shift.size)
         return replace(self, precision=own + part * (self.precision - own), shift=part * self.shift)
 
     def within(self, budget: int) -> Factor:
@@ -164,60 +201,75 @@ class Factor:
             return self.keeping(stays).under(kernel)
         root = cholesky(np.asfortranarray(kernel.cross(self.points, self.points), dtype=np.float64))
         turn = blas.dtrsm(1.0, self.root, root, lower=1)  # of new coordinates into old ones
-        own = np.eye(self.size)
-        told = turn.T @ (self.precision - own) @ turn
-        found = replace(self, root=root, precision=own + 0.5 * (told + told.T), shift=turn.T @ self.shift)
+        own = np.eye(self.shift.size)
+        told, shift = _turned(turn, self.precision - own), _along(turn, self.shift)
+        found = replace(self, root=root, precision=own + 0.5 * (told + told.T), shift=shift)
         if not np.all(np.isfinite(found.mean)):  # which raises if negative sites leave no posterior under it
             raise NotPositiveDefiniteError(f"what was learned is not finite under {kernel!r}")
         return found
 
     def _cheapest(self, number: int) -> NDArray[np.intp]:
         """Return which basis inputs go, by KL_r, each given that those before it are gone."""
+        q = self.outputs
         inverse = triangular_inverse(self.root)  # L^-1, so that u = L v
-        weights = inverse.T @ self.mean  # P mu
-        half = self.inverse_factor @ inverse
-        prior, both = inverse.T @ inverse, half.T @ half  # P, and P S P
-        posterior = inverse.T @ self.precision @ inverse  # S^-1
+        weights = inverse.T @ self.mean.reshape(-1, q)  # P mu
+        halves = (self.inverse_factor[:, a::q] @ inverse for a in range(q))
+        both = sum((half.T @ half for half in halves), np.zeros_like(inverse))  # P S P, added up
+        prior, posterior = inverse.T @ inverse, _turned(inverse, self.precision)  # P and S^-1
         gone: list[int] = []
         here = np.ones(self.size, dtype=bool)
+        every = np.arange(self.size)
         for _ in range(number):
-            p, q = prior.diagonal(), posterior.diagonal()
+            p, own = prior.diagonal(), posterior.reshape(self.size, q, self.size, q)[every, :, every]
             with np.errstate(divide="ignore", invalid="ignore"):
-                cost = np.log(q / p) + (weights**2 + both.diagonal()) / p
-            r = int(np.argmin(np.where(here & np.isfinite(cost), cost, np.inf)))
+                sign, log_det = np.linalg.slogdet(own)
+                cost = log_det - q * np.log(p) + (np.sum(weights**2, axis=1) + both.diagonal()) / p
+            r = int(np.argmin(np.where(here & (sign > 0) & np.isfinite(cost), cost, np.inf)))
             gone.append(r)
             here[r] = False
-            # of the others alone: P and S^-1 lose a rank, and P mu and P S P are taken through the new P
+            # of the others alone: P and S^-1 lose a rank, or q, and P mu and P S P are taken through the new P
             column = prior[:, r] / p[r]
             column[r] = 0.0
-            weights = weights - column * weights[r]
+            weights = weights - np.outer(column, weights[r])
             cross = both[:, r] - (0.5 * both[r, r]) * column
             both = both - np.outer(column, cross) - np.outer(cross, column)
-            posterior = posterior - np.outer(posterior[:, r], posterior[:, r] / q[r])
+            rows = posterior[q * r : q * r + q]
+            posterior = posterior - rows.T @ np.linalg.solve(own[r], rows)
             prior = prior - np.outer(prior[:, r], column)
         return np.array(gone, dtype=np.intp)
 
     def keeping(self, stays: NDArray[np.intp]) -> Factor:
         """Return the same without all basis inputs but some, in order, whose marginal posterior stays."""
-        k = stays.size
-        if k == self.size:
+        if stays.size == self.size:
             return self
+        k = stays.size * self.outputs
         gone = np.setdiff1d(np.arange(self.size), stays)
         turn, upper = np.linalg.qr(self.root[np.concatenate([stays, gone])].T)  # P L = L_p Q'
         sign = np.where(np.diag(upper) < 0, -1.0, 1.0)
         turn, root = turn * sign, (upper * sign[:, None]).T
-        precision, shift = turn.T @ self.precision @ turn, turn.T @ self.shift
+        precision, shift = _turned(turn, self.precision), _along(turn, self.shift)
         solved = triangular_inverse(cholesky(np.asfortranarray(precision[k:, k:])))
         cross = solved @ precision[k:, :k]
         left = precision[:k, :k] - cross.T @ cross
         return Factor(
             self.points[stays],
-            np.asfortranarray(np.tril(root[:k, :k])),
+            np.asfortranarray(np.tril(root[: stays.size, : stays.size])),
             0.5 * (left + left.T),
             shift[:k] - cross.T @ (solved @ shift[k:]),
+            self.outputs,
         )
 
 
-def nothing(columns: int) -> Factor:
+def _along(turn: Array, rows: Array) -> Array:
+    """Return Q' ``(M, k)``, for each function alike, times rows ``(M q, ...)``."""
+    return np.asarray((turn.T @ rows.reshape(turn.shape[0], -1)).reshape(-1, *rows.shape[1:]))
+
+
+def _turned(turn: Array, matrix: Array) -> Array:
+    """Return Q' A Q, with Q of each function alike, for a symmetric A ``(M q, M q)``."""
+    return _along(turn, np.ascontiguousarray(_along(turn, matrix).T))
+
+
+def nothing(columns: int, outputs: int = 1) -> Factor:
     """Return the state before any case, for inputs ``(m, columns)``."""
-    return Factor(np.empty((0, columns)), np.empty((0, 0), order="F"), np.empty((0, 0)), np.empty(0))
+    return Factor(np.empty((0, columns)), np.empty((0, 0), order="F"), np.empty((0, 0)), np.empty(0), outputs)

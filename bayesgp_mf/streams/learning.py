@@ -19,8 +19,10 @@ from bayesgp_mf.likelihoods.by_case import by_case as with_cases
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.streams import batch as batches
+from bayesgp_mf.streams.classes import ClassValues
 from bayesgp_mf.streams.factor import Factor, nothing
 from bayesgp_mf.streams.state import State, plain_cases, sampled
+from bayesgp_mf.streams.values import OneValue, Values
 from bayesgp_mf.types import Array
 
 FEWEST = 10
@@ -64,7 +66,8 @@ class Learner:
     def learned(self, state: State, X: Array, t: Array, by_case: Array) -> tuple[State, float]:
         """Return the state after one batch, with a kernel tuned when enough cases have come, and its log score."""
         if not state.n_seen:
-            state = replace(state, factor=nothing(X.shape[1]), X=np.empty((0, X.shape[1])))
+            factor = nothing(X.shape[1], values_of(self.likelihood).outputs)
+            state = replace(state, factor=factor, X=np.empty((0, X.shape[1])))
         rng = np.random.default_rng([self.entropy, state.n_batches])  # the same after a crash
         with one_thread_if_small(max(state.factor.size, t.size)):
             factor, done = self._absorbed(state.factor, state.kernel, X, t, by_case, rng)
@@ -96,12 +99,16 @@ class Learner:
         return replace(state, kernel=kernel, factor=factor, is_tuned=True)
 
     def _may_tune(self, t: Array) -> bool:
-        """Tell whether there are enough cases of each class."""
-        return self.likelihood.targets == "real" or int(min(np.sum(t > 0), np.sum(t < 0))) >= FEWEST
+        """Tell whether there are enough cases of two classes."""
+        if self.likelihood.targets == "real":
+            return True
+        cases = np.unique(t, return_counts=True)[1]
+        return cases.size > 1 and bool(np.sort(cases)[-2] >= FEWEST)
 
     def _again(self, state: State, kernel: Kernel) -> Factor:
         """Return what all cases say under another kernel, while all of them are still held."""
-        factor, rng = nothing(state.X.shape[1]), np.random.default_rng([self.entropy, state.n_batches, 2])
+        factor = nothing(state.X.shape[1], values_of(self.likelihood).outputs)
+        rng = np.random.default_rng([self.entropy, state.n_batches, 2])
         with one_thread_if_small(max(state.factor.size, self.batch)):
             for some in blocks(state.t.size, self.part):
                 factor, _ = self._absorbed(factor, kernel, state.X[some], state.t[some], state.rows[some, 1:], rng)
@@ -121,7 +128,8 @@ class Learner:
         room = t.size if self.budget is None else max(self.budget - factor.size, -(-self.budget // ARRIVE))
         new = X if room >= t.size else X[np.sort(rng.choice(t.size, room, replace=False))]
         whole = self.budget is None
-        done = batches.absorb(factor, kernel, X, t, self.likelihood_of(by_case), new, self.control, whole=whole)
+        values = values_of(self.likelihood_of(by_case))
+        done = batches.absorb(factor, kernel, X, t, values, new, self.control, whole=whole)
         return done.factor if self.budget is None else done.factor.within(self.budget), done
 
     def _tuned(self, state: State, hyper: SearchName | Strategy, **options: Any) -> Kernel:
@@ -139,6 +147,17 @@ class Learner:
         }
         if len(state.by_case):
             given |= {"offset": state.by_case[:, 0], "weights": state.by_case[:, 1]}
-        found = fit(state.X, state.t, state.kernel, self.likelihood, hyper=hyper, **given)
+        found = fit(state.X, state.t, state.kernel, of_codes(self.likelihood), hyper=hyper, **given)
         process: Any = posterior(found)
         return as_kernel(process.kernel)
+
+
+def values_of(likelihood: Likelihood) -> Values:
+    """Return what the latent values of a case are under a likelihood."""
+    return ClassValues(likelihood) if likelihood.targets == "classes" else OneValue(likelihood)
+
+
+def of_codes(likelihood: Any) -> Likelihood:
+    """Return a likelihood whose labels are the targets that a stream keeps: of several classes their codes."""
+    coded: Likelihood = likelihood
+    return likelihood.with_classes(tuple(range(likelihood.n_classes))) if coded.targets == "classes" else coded

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bayesgp_mf.streams.arguments import plain
 from bayesgp_mf.streams.factor import Factor
 from bayesgp_mf.streams.files import Saved
-from bayesgp_mf.streams.learning import Learner
+from bayesgp_mf.streams.learning import Learner, values_of
 from bayesgp_mf.streams.state import LogScore, State, check_state
 
 OPTIONS = ("budget", "hyper", "first", "reservoir", "forget", "batch")
@@ -19,7 +19,7 @@ OPTIONS = ("budget", "hyper", "first", "reservoir", "forget", "batch")
 
 
 def described(
-    state: State, learner: Learner, score: LogScore, features: list[str] | None, classes: tuple[Any, Any] | None
+    state: State, learner: Learner, score: LogScore, features: list[str] | None, classes: tuple[Any, ...] | None
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Return the arrays and the settings of a stream."""
     factor = state.factor
@@ -54,6 +54,7 @@ def state_of(saved: Saved) -> State:
         np.asfortranarray(arrays["root"]),
         np.asfortranarray(arrays["precision"]),
         arrays["shift"],
+        values_of(saved.likelihood).outputs if settings["n_seen"] else 1,
     )
     n_seen, n_batches, is_tuned = settings["n_seen"], len(arrays["n_cases"]), settings["is_tuned"]
     state = State(saved.kernel, factor, n_seen, n_batches, is_tuned, arrays["X"], arrays["t"], settings["independent"])

@@ -119,18 +119,17 @@ def sampled(
 def check_state(state: State, settings: Mapping[str, Any], arrays: Mapping[str, Any], likelihood: Likelihood) -> None:
     """Raise a ValueError that names what could not have been saved."""
     factor, (rows, columns) = state.factor, state.X.shape
-    M, budget = factor.size, settings["budget"]
+    M, rows_of_B, budget = factor.size, factor.size * factor.outputs, settings["budget"]
     whole = {name: settings[name] for name in ("entropy", "n_seen")}
-    labels = likelihood.targets == "real" or bool(np.all(np.abs(state.t) == 1.0))
     wrong = {
         "points": factor.points.shape != (M, columns) or (budget is not None and budget < M),
         "root": factor.root.shape != (M, M)
         or not np.array_equal(factor.root, np.tril(factor.root))
         or not np.all(factor.root.diagonal() > 0),
-        "precision": factor.precision.shape != (M, M)
+        "precision": factor.precision.shape != (rows_of_B, rows_of_B)
         or not np.allclose(factor.precision, factor.precision.T, rtol=1e-9),
-        "shift": factor.shift.shape != (M,),
-        "t": state.t.shape != (rows,) or not labels,
+        "shift": factor.shift.shape != (rows_of_B,),
+        "t": state.t.shape != (rows,) or not _are_targets(state.t, likelihood, factor.outputs + 1),
         "by_case": state.by_case.shape not in ((0, 2), (rows, 2)) or not np.all(state.by_case[:, 1] >= 0),
         "log_score": arrays["log_score"].shape != arrays["n_cases"].shape or arrays["log_score"].ndim != 1,
         "n_cases": not np.all(arrays["n_cases"] > 0) or not arrays["n_cases"].sum() <= state.n_seen,
@@ -149,3 +148,12 @@ def check_state(state: State, settings: Mapping[str, Any], arrays: Mapping[str, 
         raise ValueError("precision and shift leave no posterior")
     if likelihood.log_concave and M and np.linalg.eigvalsh(factor.precision)[0] < 1.0 - LEAST_TOLD:
         raise ValueError("precision is below that of the prior")
+
+
+def _are_targets(t: Array, likelihood: Likelihood, n_classes: int) -> bool:
+    """Tell whether targets are some that a stream keeps: labels -1 and +1, codes of classes, or real ones."""
+    if likelihood.targets == "real":
+        return True
+    if likelihood.targets == "binary":
+        return bool(np.all(np.abs(t) == 1.0))
+    return bool(np.all((t >= 0) & (t < n_classes) & (t == np.floor(t))))

@@ -49,22 +49,27 @@ from bayesgp_mf.streams.arguments import (
     as_rows,
     as_table,
     check_hyper,
+    check_size,
     check_streamed,
     in_range,
+    with_classes,
 )
 from bayesgp_mf.streams.container import to_container
 from bayesgp_mf.streams.factor import Factor, nothing
 from bayesgp_mf.streams.files import check_writable, read, write
-from bayesgp_mf.streams.learning import Learner
+from bayesgp_mf.streams.learning import Learner, values_of
 from bayesgp_mf.streams.saved import OPTIONS, described, state_of
 from bayesgp_mf.streams.state import LogScore, State, plain_cases
 from bayesgp_mf.streams.targets import as_targets
+from bayesgp_mf.streams.values import Cases
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container
     from bayesgp_mf.hyper.priors import Prior
 
+MOST_SHOWN = 5
+"""Classes that the representation names."""
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -92,16 +97,19 @@ class Stream:
     kernel : Kernel or pymc.gp.cov.BaseCovariance
         Prior covariance.
     likelihood : Likelihood
-        Of two classes or real targets, with latent noise: `Probit` (default), `Logit`, ``likelihoods.Gaussian``.
+        Of two classes or real targets, with latent noise: `Probit` (default), `Logit`, ``likelihoods.Gaussian``; or of
+        several classes, `MultinomialProbit` or `Softmax`.
     budget : int or None
-        Largest number of basis inputs M. Time goes as M^2 a case, memory as M^2. None keeps all inputs.
-    classes : (label, label), optional
-        The two classes, the positive one last; the default takes them from the first update, which must have both.
+        Largest number of basis inputs M. Time goes as M^2 a case, memory as M^2; for C classes M counts C - 1 times.
+        None keeps all inputs.
+    classes : sequence of labels, optional
+        The classes, of two the positive one last; the default takes them from the likelihood, if it names them, or from
+        the first update, which must have both, or of several all that will ever come.
     hyper : {None, "evidence", "loo", "scan"}
         How the parameters of the kernel are chosen, on the first cases. None keeps them as given. `retune` chooses anew
         later, also with a strategy that has options.
     first : int
-        With ``hyper``, how many cases are collected for that, and more until there are 10 of each class. Until then
+        With ``hyper``, how many cases are collected for that, and more until two classes have 10 each. Until then
         they are learned from under ``kernel``, and afterwards once more under the kernel that was chosen.
     reservoir : int
         How many cases are kept for `retune`, a random part of all that were seen.
@@ -123,7 +131,7 @@ class Stream:
     log_score : LogScore
         How well each batch was predicted before its labels were seen.
     classes : tuple or None
-        The two classes, the positive one last, once they are known.
+        The classes, of two the positive one last, once they are known.
     basis : (M, d) array
         The basis inputs, a copy.
     independent : float
@@ -132,7 +140,8 @@ class Stream:
     Raises
     ------
     ValueError
-        If an argument is malformed, or the likelihood has several classes or is a step without flips.
+        If an argument is malformed, the likelihood is a step without flips, the kernel is `PerClass`, or the budget is
+        too large for so many classes.
 
     Notes
     -----
@@ -150,6 +159,15 @@ class Stream:
     >>> stream = bgp.streams.Stream(kernel, budget=20, random_seed=1)
     >>> stream.update(toy.X[:150], toy.y[:150]).update(toy.X[150:], toy.y[150:]).n_seen
     300
+
+    Several classes:
+
+    >>> X, y = [[-1.0], [0.0], [1.0]], ["low", "middle", "high"]
+    >>> likelihood = bgp.MultinomialProbit(("low", "middle", "high"))
+    >>> stream = bgp.streams.Stream(kernel, likelihood).update(X, y)
+    >>> stream.predict_proba([[-1.5], [1.5]]).round(2)
+    array([[0.65, 0.2 , 0.16],
+           [0.16, 0.2 , 0.65]])
     """
 
     def __init__(
@@ -168,7 +186,7 @@ class Stream:
         random_seed: Any = None,
     ) -> None:
         check_likelihood(likelihood)
-        check_streamed(likelihood)
+        start = as_kernel(kernel)
         check_positive_integers(first=first, reservoir=reservoir, batch=batch)
         check_control(control)
         if hyper is not None:
@@ -182,9 +200,13 @@ class Stream:
                     f"first={first} cases are tuned on, and reservoir={reservoir} are kept: it is too small."
                 )
         self._classes = as_classes(classes, likelihood)
+        likelihood = with_classes(likelihood, self._classes)
+        check_streamed(start, likelihood)
+        size = as_budget(budget)
+        check_size(size, self._classes)
         self._learner = Learner(
             likelihood,
-            as_budget(budget),
+            size,
             hyper,
             int(first),
             int(reservoir),
@@ -196,7 +218,6 @@ class Stream:
         self._features: list[str] | None = None
         self._lock = threading.RLock()
         self._scores, self._cases = array("d"), array("q")
-        start = as_kernel(kernel)
         self._state = State(start, nothing(0), 0, 0, hyper is None, np.empty((0, 0)), np.empty(0))
 
     @classmethod
@@ -241,8 +262,8 @@ class Stream:
         return self._learner.likelihood
 
     @property
-    def classes(self) -> tuple[Any, Any] | None:
-        """The two classes, the positive one last, once they are known; None for real targets."""
+    def classes(self) -> tuple[Any, ...] | None:
+        """The classes, of two the positive one last, once they are known; None for real targets."""
         return self._classes
 
     @property
@@ -279,6 +300,7 @@ class Stream:
     @_alone
     def budget(self, value: int | None) -> None:
         budget = as_budget(value)
+        check_size(budget, self._classes)
         if budget is not None:
             self._state = replace(self._state, factor=self._state.factor.within(budget))
         self._learner = replace(self._learner, budget=budget)
@@ -356,8 +378,10 @@ class Stream:
                 by_case[:, column] = values
         self._learner.likelihood_of(by_case)  # which raises if the likelihood has no such things
         t, classes = as_targets(y, X.shape[0], self.likelihood, self._classes)
-        told = self._features, self._classes, self._state
+        told = self._features, self._classes, self._state, self._learner
         if not self.n_seen:
+            check_size(self.budget, classes)
+            self._learner = replace(self._learner, likelihood=with_classes(self.likelihood, classes))
             self._state = replace(self._state, kernel=self.kernel.with_column_names(features))
         if given[0] is not None:
             self._state = replace(self._state, has_offset=True)
@@ -379,7 +403,7 @@ class Stream:
         except BaseException as error:  # Ctrl-C too
             done = self.n_seen - before
             if not self.n_seen:
-                self._features, self._classes, self._state = told
+                self._features, self._classes, self._state, self._learner = told
             error.add_note(
                 f"The stream has learned from the first {done} of the {X.shape[0]} rows of this update, {self.n_seen} "
                 f"cases in all, and goes on from there: update(X[{done}:], y[{done}:])."
@@ -398,26 +422,32 @@ class Stream:
     def latent(self, X_new: ArrayLike) -> tuple[Array, Array]:
         """Return the posterior mean and variance ``(m,)`` of the latent function at new cases ``(m, d)``, or at one.
 
+        With several classes they are those of the function of each, ``(m, C)``.
+
         Raises
         ------
         ValueError
             If ``X_new`` is malformed, has other columns than the cases before, or nothing was learned yet.
         """
+        return self._asked(X_new, values_of(self.likelihood).marginals)
+
+    def _asked(self, X_new: ArrayLike, ask: Callable[[Cases], tuple[Array, Array]]) -> tuple[Array, Array]:
+        """Return what is asked of new cases, a pair of arrays."""
         if not self.n_seen:
             raise ValueError("nothing was learned yet: call update(X, y) first.")
         state = self._state
         rows = as_new_rows(X_new, state.X.shape[1])
         X = in_range("X_new", as_new_inputs(rows, state.X, self._features, state.kernel))
-        mean, variance = np.empty(X.shape[0]), np.empty(X.shape[0])
-        with one_thread_if_small(state.factor.size):
-            for block in blocks(X.shape[0]):
-                _, mean[block], variance[block], _ = batches.predictive(state.factor, state.kernel, X[block])
-        return mean, variance
+        with one_thread_if_small(state.factor.shift.size):
+            each = [ask(batches.predictive(state.factor, state.kernel, X[block])) for block in blocks(X.shape[0])]
+        first, second = zip(*each, strict=True)
+        return np.concatenate(first), np.concatenate(second)
 
     def predict_proba(self, X_new: ArrayLike, *, offset: ArrayLike | None = None) -> Array:
         """Return the probability ``(m,)`` of the second class at new cases ``(m, d)``.
 
-        They have an ``offset`` each, if updates had.
+        With several classes it is that of each, ``(m, C)``, in the order of ``classes``. Cases have an ``offset`` each,
+        if updates had.
 
         Raises
         ------
@@ -428,8 +458,8 @@ class Stream:
         """
         if self.likelihood.targets == "real":
             raise UndefinedQuantityError("real targets have no class; use latent(X_new).")
-        mean, variance = self.latent(X_new)
-        given = as_offset(as_list(offset), as_rows(X_new), mean.size, "X_new")
+        mean, variance = self._asked(X_new, values_of(self.likelihood).gaussian)
+        given = as_offset(as_list(offset), as_rows(X_new), len(mean), "X_new")
         if given is None and self._state.has_offset:
             raise ValueError(
                 "offset is missing: cases of this stream had offsets. Give one for each row of X_new, "
@@ -492,10 +522,9 @@ class Stream:
             self.likelihood,
             features=self._features,
             classes=self._classes,
+            f=values_of(self.likelihood).draw(state.factor, (int(chains), int(draws)), as_generator(random_seed)),
             scores={"log_score": score.batches, "n_cases": score.cases},
             n_seen=self.n_seen,
-            sizes=(int(chains), int(draws)),
-            rng=as_generator(random_seed),
         )
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -573,9 +602,16 @@ class Stream:
             said = f", log score {score.mean:.4f} a case (last batch {score.batches[-1] / score.cases[-1]:.4f})"
         waits = "" if state.is_tuned else f"; tuned after {self._learner.first:,}"
         left = "" if math.isnan(state.independent) else f", which leave {100.0 * state.independent:.0f} % of the prior"
-        positive = "" if self._classes is None else f"; p is of {self._classes[1]!r}"
+        positive = "" if self._classes is None else f"; p is of {_shown(self._classes)}"
         return (
             f"Stream({state.kernel!r}, {self.likelihood!r})\n"
             f"  {self.n_seen:,} cases in {state.n_batches:,} batches{said}{waits}\n"
             f"  {state.factor.size:,} basis inputs, {limit}{left}{positive}"
         )
+
+
+def _shown(classes: tuple[Any, ...]) -> str:
+    """Return the class of two, or the classes of several, whose probabilities there are."""
+    if len(classes) == 2:
+        return repr(classes[1])
+    return ", ".join(repr(label) for label in classes[:MOST_SHOWN]) + ", ..." * (len(classes) > MOST_SHOWN)

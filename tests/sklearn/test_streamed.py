@@ -75,6 +75,34 @@ def test_after_a_fit_it_goes_on_from_there():
         joint.partial_fit(X[30:], LABELS[30:])
 
 
+def test_several_classes_are_learned_together_by_their_likelihood():
+    likelihood, seed = bgp.MultinomialProbit(), np.random.RandomState(1).randint(2**31 - 1)
+    model = GPClassifier(KERNEL, likelihood, hyper=None, budget=15, random_state=1)
+    stream = Stream(KERNEL, likelihood, budget=15, classes=("a", "b", "c"), random_seed=seed)
+    for part in PARTS:
+        model.partial_fit(X[part], LABELS[part], classes=["c", "a", "b"])
+        stream.update(X[part], LABELS[part])
+    np.testing.assert_array_equal(model.predict_proba(NEW), stream.predict_proba(NEW))
+    assert set(model.predict(NEW)) <= {"a", "b", "c"}
+    assert model.idata_["posterior"]["f"].shape == (4, 250, 15, 3)
+    drawn = model.sample_y(NEW, 4000, random_state=1)
+    frequency = np.stack([np.mean(drawn == label, axis=1) for label in model.classes_], axis=1)
+    np.testing.assert_allclose(frequency, model.predict_proba(NEW), atol=0.04)
+    with pytest.raises(ValueError, match=r"all those of MultinomialProbit.*\['d'\] are missing"):
+        GPClassifier(KERNEL, bgp.MultinomialProbit(tuple("abcd"))).partial_fit(X, LABELS, classes=["a", "b", "c"])
+
+
+def test_after_a_joint_fit_several_classes_go_on_from_there():
+    model = GPClassifier(KERNEL, bgp.MultinomialProbit(), hyper=None, budget=60, random_state=1)
+    model.fit(X[:40], LABELS[:40]).partial_fit(X[40:], LABELS[40:])
+    stream = Stream(KERNEL, bgp.MultinomialProbit(), budget=60, random_seed=2).update(X[:40], LABELS[:40])
+    stream.update(X[40:], LABELS[40:])
+    np.testing.assert_allclose(model.predict_proba(NEW), stream.predict_proba(NEW), atol=1e-8)
+    apart = GPClassifier(KERNEL, hyper=None, random_state=1).fit(X[:40], LABELS[:40])
+    with pytest.raises(ValueError, match="tells one from the rest"):
+        apart.set_params(likelihood=bgp.MultinomialProbit()).partial_fit(X[40:], LABELS[40:])
+
+
 def test_weights_of_batches_and_of_a_fit_before_them():
     weights = np.where(np.arange(60) % 4 == 0, 2.0, 1.0)
     expected = GPRegressor(KERNEL, Noise(0.1), hyper=None).fit(X, REAL, sample_weight=weights).predict(NEW)

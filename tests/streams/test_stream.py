@@ -142,7 +142,6 @@ def test_columns_are_those_of_the_first_update(learned):
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"likelihood": bgp.Softmax()}, "a value for each class"),
         ({"likelihood": bgp.Step()}, "it is a step"),
         ({"likelihood": "probit"}, "likelihood"),
         ({"budget": -1}, "budget must be a positive integer"),
@@ -376,7 +375,7 @@ def test_classes_and_what_is_left_are_told(learned):
     assert learned.classes == ("fine", "ill")
     assert 0.0 < learned.independent < 0.3
     assert get_group(learned.to_container(draws=2, chains=1), "fit").attrs["class_names"] == '["fine", "ill"]'
-    with pytest.raises(ValueError, match="a stream for each class"):
+    with pytest.raises(ValueError, match=r"For more, use likelihood=bgp\.MultinomialProbit"):
         stream().update(X[:3], ["a", "b", "c"])
     with pytest.raises(bgp.UndefinedQuantityError, match=r"use latent\(X_new\)"):
         Stream(KERNEL, bgp.likelihoods.Gaussian(0.1)).update(X, X["age"]).predict_proba(X)

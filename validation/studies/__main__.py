@@ -21,6 +21,7 @@ from validation.studies import (
     averages,
     calibration,
     class_searches,
+    class_streams,
     evidence_map,
     exact_posterior,
     flips,
@@ -53,6 +54,7 @@ STUDIES: tuple[Study, ...] = (
     against_nuts.STUDY,
     robust.STUDY,
     class_searches.STUDY,
+    class_streams.STUDY,
     stress.STUDY,
 )
 """In the order of the page; a new one is added here."""

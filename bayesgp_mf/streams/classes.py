@@ -1,0 +1,345 @@
+r"""Several classes in a stream: a latent value for each, of which a label tells their contrasts and no more.
+
+The C functions of the classes are independent under one prior, and a label does not see what they have in common. With
+an orthonormal basis H ``(C, C - 1)`` of the contrasts the stream keeps :math:`g = H^T f`, C - 1 functions that are
+independent under the same prior, and made dependent by the past; the common part of f stays as the prior has it. The
+site W ``(C, C)`` of a label (`likelihoods.star`) is :math:`H^T W H` in the contrasts, which loses nothing.
+
+A batch is a problem of several classes whose prior is the posterior so far. Of each value the basis explains a part
+:math:`\phi^T v`, and what is left is noise d of the case's own, the same in all contrasts: with
+:math:`c = (I + d\,H^T W H)^{-1}`, of the part that the basis explains a label tells :math:`c\,H^T W H`, and
+:math:`c\,\Sigma c + d\,c` is the posterior covariance of all contrasts where :math:`\Sigma` is that of this part. A
+batch of few cases finds it from their own covariances, one of many from those of the basis: the fewer numbers, the less
+time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from scipy.linalg import blas, qr
+
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
+from bayesgp_mf.likelihoods.star import StarSites, star_precision, star_root
+from bayesgp_mf.matrices.factors import cholesky, psd_root, triangular_inverse
+from bayesgp_mf.multiclass.star_tap import star_tap
+from bayesgp_mf.streams.factor import Factor
+from bayesgp_mf.streams.values import Cases, Told
+from bayesgp_mf.types import Array, Derivs
+
+LARGEST = 5000
+"""Rows of the matrix that a stream of several classes keeps: basis inputs times contrasts."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClassValues:
+    """A latent value for each of C classes.
+
+    Attributes
+    ----------
+    likelihood : ClassLikelihood
+        Which names its classes, and makes sites of star form.
+    """
+
+    likelihood: Any
+
+    @property
+    def outputs(self) -> int:
+        """A function for each contrast."""
+        return int(self.likelihood.n_classes) - 1
+
+    @cached_property
+    def basis(self) -> Array:
+        """H ``(C, C - 1)``."""
+        return contrast_basis(self.outputs + 1)
+
+    def gaussian(self, cases: Cases) -> tuple[Array, Array]:
+        """Return means ``(m, C)`` and covariances ``(m, C, C)``."""
+        own = cases.own[:, None, None] * np.eye(self.outputs)
+        common = (cases.prior / (self.outputs + 1))[:, None, None]
+        return cases.mean @ self.basis.T, self.basis @ (cases.covariance + own) @ self.basis.T + common
+
+    def marginals(self, cases: Cases) -> tuple[Array, Array]:
+        """Return means and variances ``(m, C)``."""
+        mean, covariance = self.gaussian(cases)
+        return mean, np.array(np.diagonal(covariance, axis1=1, axis2=2))
+
+    def log_density(self, cases: Cases, t: Array) -> Array:
+        """Return the log probability ``(m,)`` of labels."""
+        log_density: Array = self.likelihood.predictions(t, *self.gaussian(cases))[0]
+        return log_density
+
+    def told(self, factor: Factor, cases: Cases, t: Array, control: Control) -> Told:
+        """Return what labels tell of the contrasts."""
+        batch = _Batch(factor, cases, self.basis)
+        matrix: Any = batch  # of all that a solver may ask, what TAP for several classes does
+        problem = Problem(matrix, t, _Deviations(self.likelihood, cases.mean @ self.basis.T), covariance=True)
+        sites, shift = star_tap.sites(problem, control)
+        # of deviations from the mean so far; the factor holds what is told of the functions themselves
+        return Told(sites.told, sites.measured(shift) + np.einsum("mab,mb->ma", sites.told, cases.mean))
+
+    def draw(self, factor: Factor, sizes: tuple[int, int], rng: np.random.Generator) -> Array:
+        """Return draws of the functions of the classes at the basis inputs, ``(chains, draws, M, C)``."""
+        contrasts = factor.draw(sizes, rng) @ self.basis.T
+        common = rng.standard_normal((*sizes, factor.size)) @ factor.root.T / np.sqrt(self.outputs + 1)
+        return np.asarray(contrasts + common[..., None])
+
+    def draw_at(self, factor: Factor, features: Array, gram: Array, draws: int, rng: np.random.Generator) -> Array:
+        """Return joint draws ``(draws, m, C)`` of the functions of the classes at cases."""
+        contrasts = factor.draw_at(features, gram, draws, rng) @ self.basis.T
+        root = psd_root(gram)
+        common = rng.standard_normal((draws, root.shape[1])) @ root.T / np.sqrt(self.outputs + 1)
+        return np.asarray(contrasts + common[..., None])
+
+
+def check_rows(inputs: int, outputs: int) -> None:
+    """Raise a ValueError if so many basis inputs are too many for so many contrasts of classes."""
+    if outputs > 1 and inputs * outputs > LARGEST:
+        raise ValueError(
+            f"a stream of {outputs + 1} classes keeps {outputs} numbers for each basis input, and a matrix with a row "
+            f"for each, {LARGEST} at most: {inputs} basis inputs are too many. Give a budget of at most "
+            f"{LARGEST // outputs}."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Batch:
+    """The prior of the deviations of a batch from their means so far: what TAP for several classes asks of it."""
+
+    factor: Factor
+    cases: Cases
+    basis: Array
+
+    form: ClassVar[str] = "stream"
+    said: ClassVar[str] = " in a batch of a stream"
+
+    @property
+    def of_classes(self) -> _Batch:
+        """It has the verbs of `multiclass.class_gram` that TAP asks for."""
+        return self
+
+    @property
+    def rank(self) -> int:
+        """Features of a case."""
+        return self.factor.size
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Cases, twice."""
+        return self.cases.own.size, self.cases.own.size
+
+    @property
+    def entries(self) -> Array:
+        """The variances, which no covariance exceeds."""
+        return self.prior
+
+    def anew(self) -> _Batch:
+        """Return itself: nothing is known beforehand."""
+        return self
+
+    @cached_property
+    def prior(self) -> Array:
+        """The variances ``(m, C)`` of what the classes do not have in common."""
+        inner = self.cases.covariance + self.own
+        return np.asarray(np.einsum("ca,mab,cb->mc", self.basis, inner, self.basis, optimize=True))
+
+    @property
+    def own(self) -> Array:
+        """D ``(m, q, q)``."""
+        return self.cases.own[:, None, None] * np.eye(self.basis.shape[1])
+
+    def times(self, values: Array) -> Array:
+        """Return K v ``(m, C)``."""
+        contrasts = values @ self.basis
+        return np.asarray((self._before.means(contrasts) + self.cases.own[:, None] * contrasts) @ self.basis.T)
+
+    @cached_property
+    def _before(self) -> _OnBasis | _OnCases:
+        """What the past says of the parts that the basis explains."""
+        return self.under(None)
+
+    def under(self, told: Array | None) -> _OnBasis | _OnCases:
+        """Return what is known of these parts when labels tell ``(m, q, q)`` of them, in fewer numbers."""
+        if 2 * self.cases.own.size <= self.factor.size:
+            return _OnCases(self._root, told)
+        features = self.cases.features
+        if told is None:
+            return _OnBasis(self.factor, features)
+        return _OnBasis(self.factor.with_sites(features, told, np.zeros(told.shape[:2])), features)
+
+    @cached_property
+    def _root(self) -> Array:
+        """C ``(m q, m q)`` with C C' the covariance of these parts of all cases."""
+        (m, q), T = self.cases.mean.shape, self.factor.inverse_factor
+        projected = np.empty((T.shape[0], m, q))
+        for a in range(q):
+            projected[:, :, a] = T[:, a::q] @ self.cases.features
+        return np.asarray(qr(projected.reshape(-1, m * q), mode="r")[0][: m * q].T)
+
+    def sites(self, weight: Array) -> _Sites:
+        """Return the sites diag(w) - w w'/sum(w), from ``w (m, C)``."""
+        return _Sites(self, weight)
+
+    def covariances(self, sites: _Sites) -> Array:
+        """Return the posterior covariances ``(m, C, C)`` under sites."""
+        inner = (
+            sites.carried @ sites.after.covariances() @ sites.carried + self.cases.own[:, None, None] * sites.carried
+        )
+        return np.asarray(self.basis @ inner @ self.basis.T)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sites:
+    """Sites of a batch, and the posterior under them."""
+
+    batch: _Batch
+    weight: Array
+
+    @cached_property
+    def precision(self) -> Array:
+        """H' W H ``(m, q, q)``."""
+        return np.asarray(self.batch.basis.T @ star_precision(self.weight) @ self.batch.basis)
+
+    @cached_property
+    def carried(self) -> Array:
+        """(I + D H' W H)^-1 ``(m, q, q)``, symmetric."""
+        inverse = np.linalg.inv(np.eye(self.precision.shape[1]) + self.batch.own @ self.precision)
+        return np.asarray(0.5 * (inverse + np.swapaxes(inverse, 1, 2)))
+
+    @cached_property
+    def told(self) -> Array:
+        """What is told of phi'v, ``(m, q, q)``, symmetric."""
+        told = self.carried @ self.precision
+        return np.asarray(0.5 * (told + np.swapaxes(told, 1, 2)))
+
+    @cached_property
+    def after(self) -> _OnBasis | _OnCases:
+        """What is known of the parts that the basis explains."""
+        return self.batch.under(self.told)
+
+    def measured(self, shift: Array) -> Array:
+        """Return (I + D W)^-1 b ``(m, q)`` in contrasts, for shifts ``b (m, C)``, which sum to zero."""
+        return np.asarray(np.einsum("mab,mb->ma", self.carried, shift @ self.batch.basis))
+
+    def weights(self, shift: Array) -> Array:
+        """Return alpha = b - W K alpha ``(m, C)`` under shifts ``b (m, C)``."""
+        measured = self.measured(shift)
+        mean = self.after.means(measured)
+        return np.asarray((measured - np.einsum("mab,mb->ma", self.told, mean)) @ self.batch.basis.T)
+
+    def precision_root(self) -> Array:
+        """Return F ``(m, C, C)`` with W = F F'."""
+        return star_root(self.weight)
+
+
+@dataclass(frozen=True, eq=False)
+class _OnBasis:
+    """Covariance of phi'v of a batch, from that of v: for batches of many cases."""
+
+    factor: Factor
+    features: Array
+
+    def covariances(self) -> Array:
+        """Return those of each case ``(m, q, q)``."""
+        return self.factor.moments(self.features)[1]
+
+    def means(self, shift: Array) -> Array:
+        """Return its product ``(m, q)`` with shifts: the means under these alone."""
+        seen, T = (self.features @ shift).ravel(), self.factor.inverse_factor
+        return np.asarray(self.features.T @ (T.T @ (T @ seen)).reshape(self.factor.size, -1))
+
+
+@dataclass(frozen=True, eq=False)
+class _OnCases:
+    """The same from a root C ``(m q, m q)`` of what it was before labels told W of it: for batches of few cases."""
+
+    root: Array
+    told: Array | None
+
+    @cached_property
+    def half(self) -> Array:
+        """H ``(m q, m q)`` with the covariance H'H, which is C (I + C' W C)^-1 C'."""
+        if self.told is None:
+            return self.root.T
+        m, q, _ = self.told.shape
+        inner = self.root.T @ (self.told @ self.root.reshape(m, q, -1)).reshape(m * q, -1)
+        inner.ravel()[:: m * q + 1] += 1.0
+        inverse = triangular_inverse(cholesky(np.asfortranarray(inner)))
+        return np.asarray(blas.dtrmm(1.0, inverse, self.root.T, lower=1))
+
+    def covariances(self) -> Array:
+        """Return those of each case ``(m, q, q)``."""
+        assert self.told is not None
+        each = self.half.reshape(-1, *self.told.shape[:2])
+        return np.asarray(np.einsum("rma,rmb->mab", each, each, optimize=True))
+
+    def means(self, shift: Array) -> Array:
+        """Return its product ``(m, q)`` with shifts."""
+        return np.asarray((self.half.T @ (self.half @ shift.ravel())).reshape(shift.shape))
+
+
+@dataclass(frozen=True, eq=False)
+class _Deviations:
+    """The likelihood of deviations from means ``(m, C)`` of the latent values of cases (`Shifted`, of classes)."""
+
+    likelihood: Any
+    mean: Array
+
+    targets: ClassVar[Literal["classes"]] = "classes"
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes there are."""
+        return int(self.mean.shape[1])
+
+    @property
+    def forbids(self) -> bool:
+        """Whether some latent values have likelihood zero."""
+        return bool(self.likelihood.forbids)
+
+    @property
+    def log_concave(self) -> bool:
+        """Whether the likelihood is: a shift changes nothing about it."""
+        return bool(self.likelihood.log_concave)
+
+    def log_prob(self, t: Array, f: Array) -> Derivs:
+        """Return log p(t | mean + f), with derivatives in f."""
+        found: Derivs = self.likelihood.log_prob(t, self.mean + f)
+        return found
+
+    def log_partition(self, t: Array, mean: Array, covariance: Array) -> Derivs:
+        """Return log Z at deviations with these Gaussians, with derivatives in the mean."""
+        found: Derivs = self.likelihood.log_partition(t, self.mean + mean, covariance)
+        return found
+
+    def predict_proba(self, mean: Array, covariance: Array) -> Array:
+        """Return the probabilities ``(m, C)`` at deviations with these Gaussians."""
+        found: Array = self.likelihood.predict_proba(self.mean + mean, covariance)
+        return found
+
+    def sample(self, f: Array, rng: np.random.Generator) -> Array:
+        """Draw a class for each of the values mean + f ``(..., m, C)``."""
+        found: Array = self.likelihood.sample(self.mean + f, rng)
+        return found
+
+    def star_points(self, n_classes: int) -> int | None:
+        """Return what the likelihood does."""
+        points: int | None = self.likelihood.star_points(n_classes)
+        return points
+
+    def star_sites(self, t: Array, mean: Array, covariance: Array, points: int | None = None) -> StarSites:
+        """Return the sites at deviations with these Gaussians."""
+        found: StarSites = self.likelihood.star_sites(t, self.mean + mean, covariance, points)
+        return found
+
+    def star_predictions(
+        self, t: Array, mean: Array, covariance: Array, points: int | None = None
+    ) -> tuple[Array, Array]:
+        """Return log densities and probabilities at deviations with these Gaussians."""
+        found: tuple[Array, Array] = self.likelihood.star_predictions(t, self.mean + mean, covariance, points)
+        return found
