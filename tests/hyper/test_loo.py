@@ -43,8 +43,14 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize("lengthscale", [1e-2, 0.1, 1.0, 10.0, 1e2])
-@pytest.mark.parametrize(("method", "likelihood"), PAIRS)
+@pytest.mark.parametrize(
+    ("method", "likelihood", "lengthscale"),
+    [
+        (*pair, lengthscale)
+        for pair in PAIRS
+        for lengthscale in ([1e-2, 0.1, 1.0, 10.0, 1e2] if "probit" in pair else [1e-2, 1.0, 1e2])
+    ],
+)
 def test_gradient_passes_central_differences(method, likelihood, lengthscale):
     evaluate = objective(SOLVERS[method], LIKELIHOODS[likelihood], lengthscale)
     at = evaluate.target.start

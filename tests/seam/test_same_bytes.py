@@ -15,6 +15,7 @@ from bayesgp_mf.hyper.scores import EvidenceScore
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.seam import Serial
 from tests.seam import work
+from tests.seam.dying_solver import DiesOnce
 from validation.reporting.checks import Check
 from validation.studies.__main__ import main
 from validation.studies.study import Findings, Study, Task
@@ -55,7 +56,7 @@ def test_an_error_in_a_refit_arrives(elsewhere):
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_worker_lost_in_the_middle_changes_nothing(elsewhere, tmp_path):
-    dies = work.DiesOnce(f"{tmp_path}/died", os.getpid())
+    dies = DiesOnce(f"{tmp_path}/died", os.getpid())
     there = exact_loo(problem_of(), dies, **elsewhere)
     assert (tmp_path / "died").exists()
     np.testing.assert_array_equal(there.mean, exact_loo(problem_of()).mean)

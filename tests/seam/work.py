@@ -1,17 +1,13 @@
-"""Tasks for the tests of the seam, which other processes import, and a small cluster."""
+"""Tasks for the tests of the seam, which other processes import: each new one, so that there is little to import."""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-
-import bayesgp_mf as bgp
-from bayesgp_mf.methods import METHODS
 
 
 def times(common, item):
@@ -77,22 +73,6 @@ def dies_once(folder, item):
 
 def dies(_, item):
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-@dataclass(frozen=True)
-class DiesOnce:
-    """TAP that ends its process in the middle of a solve, once; but not this one."""
-
-    mark: str
-    here: int
-    name: str = "dies"
-    gram_gradient, leave_one_out = METHODS["tap"].gram_gradient, METHODS["tap"].leave_one_out
-
-    def solve(self, problem, control=bgp.Control(), start=None):
-        if os.getpid() != self.here and not os.path.exists(self.mark):
-            open(self.mark, "w").close()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return METHODS["tap"].solve(problem, control, start)
 
 
 def moments(seed, mark):

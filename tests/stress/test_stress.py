@@ -23,10 +23,10 @@ KNOWN = json.loads((Path(__file__).parent / "known_failures.json").read_text(enc
 REFUSED_FOR_ROUNDING = (302, 677, 841, 922, 953, 1453, 1498, 1738, 1855, 1927, 2030, 2132, 2149, 2227, 2283, 2811)
 PART = 100
 MOST = 20
-"""Cases; `make validate` has larger problems, and more of them."""
+"""Cases; `make validate` has larger problems, and 10,000 of them."""
 
 
-@pytest.mark.parametrize("first", range(0, 1000, PART))
+@pytest.mark.parametrize("first", range(0, 500, PART))
 def test_nothing_converges_and_is_wrong(first):
     verdicts = [examine(draw(SEED, number, MOST)) for number in range(first, first + PART)]
     failures = [str(verdict) for verdict in verdicts if verdict.outcome not in ALLOWED]

@@ -109,6 +109,10 @@ def test_tap_is_near_the_sample(named):
     assert tap.observed.max() < 0.02  # 0.007
     assert tap.predicted.max() < 0.03  # 0.011
     assert tap.gaussian.max() > 0.02  # the Gaussian of an observed case is less sharp than its posterior
-    # a control: the labels in another order are another posterior
+
+
+def test_other_labels_are_far_from_the_sample():
+    """The control: the labels in another order are another posterior."""
+    setting, recorded = wine(), read(path_of("wine"))
     turned = setting._replace(codes=(setting.codes + 1) % len(setting.class_names))
     assert compare(turned, recorded).predicted.max() > 0.3
