@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -54,6 +56,14 @@ def panels(ax: Axes | Sequence[Axes] | None, number: int, columns: int = 2) -> l
     for unused in axes[number:]:
         unused.remove()
     return list(axes[:number])
+
+
+def in_lines(name: str, letters: int) -> str:
+    """Return a long name in lines of so many letters, broken at spaces, after underscores and before brackets."""
+    if len(name) <= letters:
+        return name
+    loose = re.sub(r"(?<=_)|(?=\[)", "\0 ", name)  # a space that is taken out again
+    return "\n".join(textwrap.wrap(loose, letters)).replace("\0 ", "").replace("\0", "")
 
 
 def colour(code: int) -> str:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from bayesgp_mf.container.groups import Container
 
-LONG = 6
-"""Letters of a name, or classes, from which on the names below the axis are turned."""
+LETTERS = 36
+"""Of names that fit side by side below the axis; longer ones are turned."""
 
 
 def plot_confusion(idata: Container, *, ax: Axes | None = None, y_new: ArrayLike | None = None, **held: Any) -> Axes:
@@ -65,7 +65,7 @@ def plot_confusion(idata: Container, *, ax: Axes | None = None, y_new: ArrayLike
             column, row, f"{count}", ha="center", va="center", color="white" if share[row, column] > 0.55 else "black",
             fontsize=9 if len(table) < 8 else 7,
         )  # fmt: skip
-    turned = len(table) > LONG or max(len(name) for name in found.classes) > LONG
+    turned = len(table) * max(len(name) for name in found.classes) > LETTERS
     ax.set_xticks(range(len(table)), found.classes, rotation=45 if turned else 0, ha="right" if turned else "center")
     ax.set_yticks(range(len(table)), found.classes)
     right = int(np.trace(table))

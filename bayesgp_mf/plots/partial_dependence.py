@@ -10,7 +10,7 @@ import numpy as np
 from bayesgp_mf.diagnostics.curves import Scale, partial_dependence
 from bayesgp_mf.diagnostics.fitted import fitted
 from bayesgp_mf.diagnostics.relevance import relevance
-from bayesgp_mf.plots._axes import LINE, legend_above, panels
+from bayesgp_mf.plots._axes import LINE, in_lines, legend_above, panels
 from bayesgp_mf.plots._curves import band_levels, draw_curve, name_groups, target_label
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MOST = 6
 """Panels, if nobody says which inputs to draw."""
+LETTERS = 26
+"""Of a name that fit below a panel."""
 
 
 def plot_partial_dependence(
@@ -94,14 +96,14 @@ def plot_partial_dependence(
                 deciles, np.full(11, 0.02), "|", color=LINE, transform=one.get_xaxis_transform(),
                 label="deciles of the cases",
             )  # fmt: skip
-        one.set(xlabel=each.feature, ylim=(low - margin, high + margin))
+        one.set(xlabel=in_lines(each.feature, LETTERS), ylim=(low - margin, high + margin))
         one.set_ylabel(target_label(fit, scale) if place == 0 or len(curves) == 1 or _is_left(one) else "", fontsize=8)
         name_groups(one, each)
     if len(axes) == 1:
         legend_above(axes[0])
     elif ax is None:  # above all panels of a figure of our own
         handles, names = axes[0].get_legend_handles_labels()
-        axes[0].figure.legend(handles, names, loc="outside upper left", ncols=4, frameon=False, fontsize=7)
+        axes[0].figure.legend(handles, names, loc="outside upper left", ncols=4, frameon=False, fontsize=8)
     else:
         axes[0].legend(loc="best", frameon=False, fontsize=7)
     return axes
