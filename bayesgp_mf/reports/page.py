@@ -65,6 +65,8 @@ LARGEST_SVG = 150_000
 DOTS_PER_INCH = 200
 WIDE = 3
 """Columns of a table, beyond which a narrow screen may not show all of them."""
+MAY_BREAK = r"(?<=_)|(?=\[)"
+"""Where a name may go on in the next line."""
 LONG = 16
 """Letters of a cell, beyond which it may stand in several lines."""
 
@@ -191,7 +193,7 @@ def _table(table: Table, numbering: _Numbering) -> str:
 
 
 def _cells(row: Iterable[str]) -> str:
-    return "".join(f"<td{_kind(cell)}>{escape(cell)}</td>" for cell in row)
+    return "".join(f"<td{_kind(cell)}>{re.sub(MAY_BREAK, '<wbr>', escape(cell))}</td>" for cell in row)
 
 
 def _kind(cell: str) -> str:
