@@ -24,7 +24,7 @@ kernel = bgp.kernels.Gaussian(lengthscale=1.0, variance=1.0)
 idata = bgp.fit(X, label, kernel, bgp.Probit(), hyper="evidence", random_seed=1)
 print(idata["fit"].attrs["quality"])
 
-fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+fig, ax = plt.subplots(figsize=(5.2, 3.8), layout="constrained")
 fig.suptitle("The latent function along x, by plot_latent")
 bgp.plots.plot_latent(idata, ax=ax)
 plt.show()
@@ -38,7 +38,7 @@ grid = pd.DataFrame({"x": np.linspace(-2.0, 14.0, 300)})
 x, said = grid["x"], bgp.predict(idata, grid, draws=False)["predictions"]
 mean, sd = said["latent_mean"].values, said["latent_sd"].values
 
-fig, (above, below) = plt.subplots(2, 1, sharex=True, figsize=(7, 5.5), height_ratios=[3, 2])
+fig, (above, below) = plt.subplots(2, 1, sharex=True, figsize=(5.2, 4.8), height_ratios=[3, 2])
 fig.suptitle("Labels along one input: the latent function and the probability of yes")
 for width, shade in ((1.645, 0.2), (0.674, 0.4)):
     above.fill_between(x, mean - width * sd, mean + width * sd, color="C0", alpha=shade, linewidth=0)

@@ -38,7 +38,7 @@ print(stream)
 # %%
 # The stream keeps the score itself, and a line draws it.
 
-fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+fig, ax = plt.subplots(figsize=(5.2, 3.8), layout="constrained")
 fig.suptitle("Log score of a stream with half-life 1000, by plot_stream")
 bgp.plots.plot_stream(stream, ax=ax)
 plt.show()
@@ -46,7 +46,7 @@ plt.show()
 # %%
 # All three side by side.
 
-fig, ax = plt.subplots(figsize=(8, 4))
+fig, ax = plt.subplots(figsize=(5.2, 3.8))
 for name, values in score.items():
     ax.plot(at, values, label=name)
 ax.axvline(cases / 2, color="k", linestyle=":", label="the rule turns")
