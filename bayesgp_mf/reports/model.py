@@ -48,7 +48,7 @@ def _model(about: Subject) -> list[Block]:
     blocks += [
         Formula(r"t_i \,|\, f \;\sim\; p(t_i \,|\, f(x_i)), \qquad f \;\sim\; \mathrm{GP}(0,\, k)"),
         f"Likelihood: {_short(likelihood)}. {_first_sentence(likelihood)}",
-        *_formulas(likelihood, _target(about)),
+        *formulas(likelihood, _target(about)),
         f"Kernel: {_named(_short(part.kernel), about.first.names)}."
         + (
             " Its hyperparameters are of one setting among those averaged over."
@@ -58,7 +58,7 @@ def _model(about: Subject) -> list[Block]:
     ]
     for leaf in _leaf_of_each_class(part.kernel):
         blocks.append(f"{type(leaf).__name__}: {_first_sentence(leaf)}")
-        blocks += _formulas(leaf)
+        blocks += formulas(leaf)
     if by_case:
         blocks.append(f"Each case has its own {' and '.join(by_case)}.")
     return blocks
@@ -99,7 +99,7 @@ def _target(about: Subject) -> str:
     return f"t is 1 for {name} and \N{MINUS SIGN}1 for {rest}"
 
 
-def _formulas(thing: object, *known: str) -> list[Block]:
+def formulas(thing: object, *known: str) -> list[Block]:
     """Return the formula in the documentation of a class, with what its letters mean.
 
     It is that of the first sentence, or the first one displayed.

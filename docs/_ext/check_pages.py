@@ -111,7 +111,7 @@ def linked(page: Path) -> set[Path]:
 def main(folder: Path) -> None:
     """Print what is wrong, and fail if anything is, or if there are no pages."""
     pages = len(list(folder.rglob("*.html")))
-    found = [*check(folder), *far(folder)]
+    found = [*check(folder), *(far(folder) if pages else [])]
     print("\n".join(found))
     if found or not pages:
         raise SystemExit(f"{len(found)} things are wrong on {pages} pages in {folder}")
