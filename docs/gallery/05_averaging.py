@@ -35,7 +35,7 @@ p = {name: bgp.predict(idata, grid[:, None], draws=False)["predictions"]["p"].va
 
 drawn = fits["surrogate"]["posterior"]
 fig, (above, below) = plt.subplots(2, 1, figsize=(5.2, 7))
-fig.suptitle("Probabilities at one setting of the hyperparameters and averaged over them")
+fig.suptitle("Probabilities at one setting, and averaged over settings")
 for (name, probability), style in zip(p.items(), ("-", "--", ":"), strict=True):
     above.plot(grid, probability, style, label=f'hyper="{name}"')
 above.plot(x, label, "k|", markersize=9)

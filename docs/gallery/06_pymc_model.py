@@ -43,7 +43,7 @@ idata = bgp.pymc.sample_latent(idata, gp, new, random_seed=2)
 p = idata["predictions"]["p"].values.reshape(-1, 12)
 
 fig, (above, below) = plt.subplots(2, 1, figsize=(5.2, 6.6))
-fig.suptitle("Hyperparameters sampled by NUTS, and the probability of illness in each clinic")
+fig.suptitle("Hyperparameters by NUTS, and illness in each clinic")
 for name, truth in (("effect", -1.0), ("between", 0.8)):
     drawn = idata["posterior"][name].values.ravel()
     above.hist(drawn, 30, density=True, alpha=0.5, label=f"{name} (truth {truth})")

@@ -38,7 +38,7 @@ for name, idata in fits.items():
 ahead = np.arange(84.0)
 known = np.concatenate([traffic, np.full(12, traffic[-1])])
 fig, axes = plt.subplots(2, 1, figsize=(5.2, 6.2), sharey=True)
-fig.suptitle("Accidents a month with 90 % intervals for new counts, under two likelihoods")
+fig.suptitle("Accidents a month, with 90 % intervals of new counts")
 for ax, (name, idata) in zip(axes, fits.items(), strict=True):
     said = bgp.predict(idata, ahead[:, None], offset=np.log(known), quantiles=[0.05, 0.95], draws=False)["predictions"]
     low, high = said["y_quantile"].values.T

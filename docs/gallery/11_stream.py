@@ -44,7 +44,7 @@ bgp.plots.plot_stream(stream, ax=ax)
 plt.show()
 
 # %%
-# All three side by side.
+# All three together.
 
 fig, ax = plt.subplots(figsize=(5.2, 3.8))
 for name, values in score.items():

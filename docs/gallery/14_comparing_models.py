@@ -33,7 +33,7 @@ fits = {
 
 compared = bgp.compare(fits)
 print(compared.sentence)
-print(compared.table[["log_evidence", "log_bayes_factor", "elpd", "se", "elpd_difference", "dse"]].round(1).to_string())
+compared.table[["log_evidence", "log_bayes_factor", "elpd", "se", "elpd_difference", "dse"]].round(1)
 
 # %%
 # ``elpd`` is the leave-one-out log density. A difference of less than about two of its standard errors decides
