@@ -40,7 +40,7 @@ for ax, case in zip(axes, (4, 2), strict=True):
     ax.plot(f, label * 0.3, "k:", label="probability of the label (scaled)")
     ax.plot(f, tilted, "C1", label="tilted: both")
     ax.plot(f, norm(mean, sd).pdf(f), "C2--", label="TAP's Gaussian")
-    ax.set(title=f"input {x[case, 0]}, label {t[case]:+d}", xlabel="latent value f", ylabel="density")
+    ax.set(title=f"input {x[case, 0]}, label {t[case]:+d}", xlabel="latent value f", ylabel="density", ylim=(0.0, 1.35))
 axes[0].legend(loc="upper left")
 fig.tight_layout()
 plt.show()
