@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from bayesgp_mf.diagnostics.predicted import predicted
 from bayesgp_mf.diagnostics.tables import confusion_table
-from bayesgp_mf.plots._axes import axes_or_new
+from bayesgp_mf.plots._axes import axes_or_new, in_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container
 
 LETTERS = 36
-"""Of names that fit side by side below the axis; longer ones are turned."""
+"""Of a title in a line, and of names that fit side by side below the axis; longer ones are turned."""
 
 
 def plot_confusion(idata: Container, *, ax: Axes | None = None, y_new: ArrayLike | None = None, **held: Any) -> Axes:
@@ -70,5 +70,5 @@ def plot_confusion(idata: Container, *, ax: Axes | None = None, y_new: ArrayLike
     ax.set_yticks(range(len(table)), found.classes)
     right = int(np.trace(table))
     ax.set(xlabel="Predicted", ylabel="Observed")
-    ax.set_title(f"{right} of {table.sum()} right, {found.said}", fontsize=9)
+    ax.set_title(in_lines(f"{right} of {table.sum()} right, {found.said}", LETTERS), fontsize=9)
     return ax

@@ -48,7 +48,7 @@ th:first-child, td:first-child { text-align: left; padding-left: 0; white-space:
 td.words { white-space: normal; min-width: 7rem; overflow-wrap: anywhere; }
 thead th { border-bottom: 2px solid #888; vertical-align: bottom; white-space: normal; }
 .hint { display: none; font-size: .85rem; color: #444; margin: .2rem 0; }
-@media (max-width: 45rem) { .hint { display: block; } }
+@media (max-width: 45rem) { .hint { display: block; } th, td { padding: .25rem .45rem; } }
 @media print { body { max-width: none; padding: 0; } nav, .hint { display: none; }
   .scroll { overflow: visible; }
   figure, tr { break-inside: avoid; } h2 { break-after: avoid; }

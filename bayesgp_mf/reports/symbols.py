@@ -25,7 +25,8 @@ _OF_PARAMETERS = (
     ("cuts", r"c", "c are the cuts"),
 )
 """Parameter, the pattern of its letter, and what is said of it: a letter may mean another thing elsewhere."""
-_FUNCTIONS = (
+_COMMON = (
+    (r"\\sum_l", "l counts the inputs"),
     (r"\\Phi", "\N{GREEK CAPITAL LETTER PHI} is the distribution function of a standard normal variable"),
     (r"\\sigma", "\N{GREEK SMALL LETTER SIGMA} is the logistic function"),
     (r"\\Gamma", "\N{GREEK CAPITAL LETTER GAMMA} is the gamma function"),
@@ -43,7 +44,7 @@ def symbols(thing: object, latex: str) -> list[str]:
     """
     parameters = inspect.signature(type(thing)).parameters
     own = [said for name, pattern, said in _OF_PARAMETERS if name in parameters and _has(latex, pattern)]
-    return own + [said for pattern, said in _FUNCTIONS if _has(latex, pattern)]
+    return own + [said for pattern, said in _COMMON if _has(latex, pattern)]
 
 
 def _has(latex: str, pattern: str) -> bool:

@@ -50,7 +50,7 @@ def test_no_word_leaves_the_figure(plot, fit):
     figure = axes[0].figure
     figure.draw_without_rendering()
     for ax in axes:
-        words = [ax.xaxis.label, ax.yaxis.label, *ax.get_xticklabels(), *ax.get_yticklabels()]
+        words = [ax.title, ax.xaxis.label, ax.yaxis.label, *ax.get_xticklabels(), *ax.get_yticklabels()]
         for text in (each for each in words if re.search("[a-z]", each.get_text())):
             box = text.get_window_extent()
             assert box.x0 >= figure.bbox.x0 - 1, text
@@ -58,6 +58,18 @@ def test_no_word_leaves_the_figure(plot, fit):
             assert box.x1 <= figure.bbox.x1 + 1, text
             assert box.y1 <= figure.bbox.y1 + 1, text
         assert ax.get_window_extent().width > 0.25 * figure.bbox.width  # names leave room for what is drawn
+
+
+def test_the_numbers_of_a_search_are_whole():
+    options = {**SMALL, "hyper": "evidence", "starts": 1, "fixed": ["variance"]}
+    idata = bgp.fit(X2[["age"]], Z > 0, bgp.kernels.Gaussian(3.0, 4.0), **options)
+    trace = idata["fit"]["hyper_trace"].values
+    trace[:] = np.linspace(-2660.9, -2660.1, trace.size)  # of many cases
+    idata["fit"]["hyper_log_evidence"].values[:] = trace[-1]
+    ax = bgp.plots.plot_search(idata)
+    ax.figure.draw_without_rendering()
+    assert ax.yaxis.get_offset_text().get_text() == ""
+    assert "\N{MINUS SIGN}2660.5" in [text.get_text() for text in ax.get_yticklabels()]
 
 
 @pytest.mark.parametrize("at", [(3, 4), (10, 12), (28, 29)])

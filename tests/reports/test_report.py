@@ -115,8 +115,8 @@ WITH_FORMULAS = [
     bgp.kernels.Matern12(), bgp.kernels.Matern32(), bgp.kernels.Matern52(), bgp.kernels.RationalQuadratic(),
     bgp.kernels.Periodic(), bgp.kernels.Linear(), bgp.kernels.Polynomial(2), bgp.kernels.NeuralNetwork(),
 ]  # fmt: skip
-PLAIN = set("tfpPNxlde")
-"""Letters that need no word: target, latent value, probabilities, inputs and classes by number, the base."""
+PLAIN = set("tfpPNxde")
+"""Letters that need no word: target, latent value, probabilities, inputs, classes by number, the base."""
 IN_THE_FORMULA = {"NeuralNetwork": {"s"}, "MultinomialProbit": {"c"}, "Softmax": {"c"}, "Ordinal": {"k"}}
 """Letters that a formula itself explains."""
 
