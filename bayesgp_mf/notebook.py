@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 
 NAME = "text-align:left;vertical-align:top;padding-right:1em;font-weight:normal;opacity:0.7"
@@ -10,8 +10,8 @@ LONGEST = 400
 """Letters of a cell, beyond which it is cut."""
 
 
-def as_html(title: str, rows: Iterable[tuple[str, object]]) -> str:
-    """Return a title and a table of names and values; all text is escaped, and long text is cut.
+def as_html(title: str, rows: Iterable[tuple[str, object]], figure: str = "") -> str:
+    """Return a title and a table of names and values, and a figure; all text is escaped, and long text is cut.
 
     Examples
     --------
@@ -24,7 +24,26 @@ def as_html(title: str, rows: Iterable[tuple[str, object]]) -> str:
         for name, value in rows
     )
     table = f"<table>{cells}</table>" if cells else ""
-    return f'<div style="overflow-x:auto"><strong>{escape(title)}</strong>{table}</div>'
+    return f'<div style="overflow-x:auto"><strong>{escape(title)}</strong>{table}{figure}</div>'
+
+
+def curve(values: Sequence[float], label: str) -> str:
+    """Return a small drawing of numbers between 0 and 1, from left to right, over a line at 0, with what they are.
+
+    Examples
+    --------
+    >>> "20.0,2.0 110.0,26.0 200.0,50.0" in curve([1.0, 0.5, 0.0], "falling")
+    True
+    """
+    step = 180.0 / (len(values) - 1)
+    points = " ".join(f"{20.0 + step * k:.1f},{50.0 - 48.0 * value:.1f}" for k, value in enumerate(values))
+    return (
+        f'<svg role="img" aria-label="{escape(label)}" width="220" height="72" viewBox="0 0 220 72" '
+        'fill="none" stroke="currentColor" font-size="11">'
+        f'<polyline points="20,2 20,50 200,50" stroke-opacity="0.4"/><polyline points="{points}" stroke-width="2"/>'
+        f'<text x="20" y="66" fill="currentColor" stroke="none">{escape(label)}</text>'
+        '<text x="8" y="10" fill="currentColor" stroke="none">1</text></svg>'
+    )
 
 
 def in_words(values: object, names: Iterable[object] = ()) -> str:

@@ -51,7 +51,9 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "download_all_examples": False,
+    "image_srcset": ["2x"],
     "remove_config_comments": True,
+    "reset_modules": ("matplotlib", "figure_style.prepare"),
     "show_signature": False,
     "write_computation_times": False,
 }

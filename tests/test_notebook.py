@@ -34,6 +34,8 @@ SHOWN = {
     "sonar": bgp.datasets.load_sonar,
     "frames": lambda: bgp.datasets.load_pima(as_frame=True),
     "kernel": lambda: bgp.kernels.Gaussian(np.ones(60)) + 2.0 * bgp.kernels.Periodic() * bgp.kernels.Bias(),
+    "smooth": lambda: bgp.kernels.Gaussian(np.ones(3)),
+    "rough": bgp.kernels.Matern12,
     "groups": lambda: bgp.kernels.Categorical(columns=["<ward>"]),
     "solution": lambda: bgp.posterior(made("binary")).solution,
     "svm": lambda: bgp.posterior(made("svm")).solution,
@@ -53,8 +55,10 @@ def test_a_notebook_shows_a_small_table_that_is_its_own(name):
     thing = SHOWN[name]()
     html = thing._repr_html_()
     tree = ElementTree.fromstring(html)  # well-formed
-    assert {each.tag for each in tree.iter()} <= {"div", "strong", "table", "tr", "th", "td"}
-    assert {key for each in tree.iter() for key in each.attrib} <= {"style", "scope"}
+    drawn = {each for figure in tree.iter("svg") for each in figure.iter()}
+    assert {each.tag for each in drawn} <= {"svg", "polyline", "text"}
+    assert {each.tag for each in tree.iter() if each not in drawn} <= {"div", "strong", "table", "tr", "th", "td"}
+    assert {key for each in tree.iter() if each not in drawn for key in each.attrib} <= {"style", "scope"}
     assert "url(" not in html
     assert len(html) < 4000
     assert len(repr(thing)) < 1200
@@ -106,3 +110,19 @@ def test_numbers_in_words():
     assert in_words(np.array([1.0, 2.0])) == "1, 2"
     assert in_words([1.0], ["only"]) == "1"
     assert in_words(np.arange(60.0)) == "60 values, 0 to 59"
+
+
+@pytest.mark.parametrize("kernel", [bgp.kernels.Gaussian([2.0, 5.0], 3.0), bgp.kernels.Matern32(0.5)])
+def test_the_curve_of_a_kernel_is_its_correlation(kernel):
+    *_, line = ElementTree.fromstring(kernel._repr_html_()).iter("polyline")
+    across, upwards = np.array([point.split(",") for point in line.attrib["points"].split()], dtype=float).T
+    lengthscale = np.ravel(kernel.params["lengthscale"])
+    at = 3.0 * (across - across[0]) / np.ptp(across)
+    X = np.zeros((at.size, lengthscale.size))
+    X[:, 0] = at * lengthscale[0]
+    correlation = kernel.cross(X[:1], X)[0] / kernel.params["variance"]
+    np.testing.assert_allclose((50.0 - upwards) / 48.0, correlation, atol=2e-3)
+
+
+def test_a_sum_has_no_one_curve():
+    assert "<svg" not in (bgp.kernels.Gaussian() + bgp.kernels.Bias())._repr_html_()

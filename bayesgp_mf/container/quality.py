@@ -238,6 +238,8 @@ class Quality:
                 *(
                     ("not computed", "see diagnostics.importance")
                     if self.pareto_k is None
+                    else ("none", "the weights are equal")
+                    if self.pareto_k == -inf
                     else (f"{self.pareto_k:.2f}", "")
                 ),
             )

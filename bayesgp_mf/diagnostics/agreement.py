@@ -152,7 +152,7 @@ class Agreement:
         unit = self.sd.second
         yield _Gap("mean", self.mean.difference / unit, self.mean.error / unit, SHIFT, " sd")
         yield _Gap("sd", self.sd.difference / unit, self.sd.error / unit, STRETCH, " (relative)")
-        yield _Gap("W1", self.w1 / unit, self.w1_error / unit, DISTANCE, " sd")
+        yield _Gap("Wasserstein distance", self.w1 / unit, self.w1_error / unit, DISTANCE, " sd")
         if self.probability is not None:
             yield _Gap("probability", self.probability.difference, self.probability.error, PROBABILITY, "")
         if self.log_evidence is not None:

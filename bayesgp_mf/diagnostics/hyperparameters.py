@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from bayesgp_mf.container.groups import Container, get_group, group_names
+from bayesgp_mf.container.held import not_held
 from bayesgp_mf.container.layout import is_parameter
 from bayesgp_mf.container.read import check_joint, fit_group, has_random_kernels
 from bayesgp_mf.diagnostics.settings import weighted_quantiles
+from bayesgp_mf.kernels import from_dict, leaves
 from bayesgp_mf.types import Array
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -84,10 +88,11 @@ def hyperparameters(idata: Container) -> Hyperparameters:
     tuned = [str(name) for name in fit["hyper"].values] if "hyper" in fit.coords else []
     columns: dict[str, Array] = {}
     keys: dict[str, str] = {}
+    inputs = _inputs_of(idata, fit)
     for name in _parameters(fit):
         if name not in source:
             continue
-        for key, said, values in _entries(name, source[name], dims):
+        for key, said, values in _entries(name, source[name], dims, inputs.get(name)):
             columns[said], keys[said] = values, key
     if not columns:
         raise ValueError("this container has no parameters of a kernel. Pass what bayesgp_mf.fit returned.")
@@ -111,11 +116,25 @@ def _parameters(fit: xr.Dataset) -> list[str]:
     return [str(name) for name in fit.data_vars if is_parameter(str(name))]
 
 
-def _entries(name: str, variable: xr.DataArray, dims: tuple[str, ...]) -> list[tuple[str, str, Array]]:
+def _inputs_of(idata: Container, fit: xr.Dataset) -> dict[str, list[str]]:
+    """Return the inputs of kernels that look at some of them alone, by the name of each of their parameters."""
+    if not_held(fit, {"kernel": None}):
+        return {}  # what it looks at is not in the container
+    kernel, features = from_dict(json.loads(fit.attrs["kernel"])), get_group(idata, "constant_data")["feature"].values
+    whose: list[Any] = [leaf for leaf in leaves(kernel) for _ in leaf.params]
+    looks_at = {name: getattr(leaf, "columns", None) for name, leaf in zip(kernel.params, whose, strict=True)}
+    return {name: [str(features[j]) for j in columns] for name, columns in looks_at.items() if columns is not None}
+
+
+def _entries(
+    name: str, variable: xr.DataArray, dims: tuple[str, ...], inputs: list[str] | None
+) -> list[tuple[str, str, Array]]:
     """Return each entry of a parameter: its name among hyperparameters, its name for a reader, its values ``(k,)``."""
     own = [dim for dim in variable.dims if dim not in dims]
     flat = variable.transpose(*dims, *own).values.reshape(-1, *(variable.sizes[dim] for dim in own))
     if not own:
         return [(name, name, flat)]
-    labels = variable[own[0]].values if own[0] in variable.coords else np.arange(flat.shape[1])
+    labels: Iterable[Any] = variable[own[0]].values if own[0] in variable.coords else range(flat.shape[1])
+    if inputs is not None and len(inputs) == flat.shape[1]:
+        labels = inputs
     return [(f"{name}[{k}]", f"{name}[{label}]", flat[:, k]) for k, label in enumerate(labels)]

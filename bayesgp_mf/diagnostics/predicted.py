@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayesgp_mf.container.classifiers import posterior_of
 from bayesgp_mf.container.groups import Container, get_group, group_names
 from bayesgp_mf.container.layout import LOO_OMITTED
 from bayesgp_mf.container.parts import check_has_cases
-from bayesgp_mf.container.read import fit_group, from_container
+from bayesgp_mf.container.read import fit_group
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.solution import ClassLeaveOneOut
 from bayesgp_mf.inference.solver import Solver
@@ -30,6 +31,7 @@ from bayesgp_mf.likelihoods.optional import (
 )
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.new_cases import with_new_cases
+from bayesgp_mf.processes.one_vs_rest import OneVsRestPosterior
 from bayesgp_mf.processes.several_classes import Process
 from bayesgp_mf.types import Array
 
@@ -135,18 +137,23 @@ def predicted(
     (array([0, 0, 1, 1]), array([0.32, 0.49, 0.51, 0.68]))
     """
     fit = fit_group(idata)
-    process = from_container(idata, kernel, likelihood, method)
     classes = tuple(json.loads(fit.attrs["class_names"]))
-    levels = n_levels(of_one_case(process.problem.likelihood))
-    if levels is not None and not classes:
-        classes = tuple(str(level) for level in range(levels))
     if y_new is None:
         check_has_cases(fit, "leave-one-out prediction")
         if LOO_OMITTED in fit.attrs:
             raise UndefinedQuantityError(str(fit.attrs[LOO_OMITTED]))
-        return _left_out(process, get_group(idata, "observed_data")["y"].values, classes)
-    if "predictions" not in group_names(idata):
+    elif "predictions" not in group_names(idata):
         raise ValueError("y_new are the targets of predictions, and there are none. First predict(idata, X_new).")
+    process = posterior_of(idata, kernel, likelihood, method)
+    if isinstance(process, OneVsRestPosterior):
+        if y_new is not None:
+            return _of_new_labels(idata, y_new, classes)
+        return Predicted(process.codes, classes, process.loo.probability, None, True)
+    levels = n_levels(of_one_case(process.problem.likelihood))
+    if levels is not None and not classes:
+        classes = tuple(str(level) for level in range(levels))
+    if y_new is None:
+        return _left_out(process, get_group(idata, "observed_data")["y"].values, classes)
     return _of_new(idata, process, y_new, classes)
 
 
@@ -173,19 +180,11 @@ def _left_out(process: Process | Mixture, y: NDArray[Any], classes: tuple[str, .
 
 def _of_new(idata: Container, process: Process | Mixture, y_new: ArrayLike, classes: tuple[str, ...]) -> Predicted:
     """Return the predictions of new cases."""
-    predictions, data = get_group(idata, "predictions"), get_group(idata, "predictions_constant_data")
-    X = np.asarray(data["X"].values, dtype=np.float64)
-    if np.shape(y_new) != (len(X),):
-        raise ValueError(
-            f"y_new must have a target for each of the {len(X)} cases that were predicted, got shape {np.shape(y_new)}."
-        )
     if process.problem.likelihood.targets != "real":
-        y = encode_labels(y_new, classes, "the classes of the fit").astype(np.int64)
-        if "p" not in predictions:
-            return Predicted(y, classes, None, predictions["latent_mean"].values, False)
-        p = predictions["p"].values
-        both = np.stack([1.0 - p, p], axis=1) if p.ndim == 1 else p
-        return Predicted(y, classes, both, p if p.ndim == 1 else None, False)
+        return _of_new_labels(idata, y_new, classes)
+    data = get_group(idata, "predictions_constant_data")
+    X = np.asarray(data["X"].values, dtype=np.float64)
+    _check_as_many(y_new, len(X))
     likelihood = process.problem.likelihood
     given = {name: data[name].values for name in asked_of_new_cases(likelihood) if name in data}
     asked = with_new_cases(process, given)
@@ -196,6 +195,26 @@ def _of_new(idata: Container, process: Process | Mixture, y_new: ArrayLike, clas
         for part, weight in zip(asked.parts, weights, strict=True)
     ]
     return _with_probabilities(t, classes, settings, left_out=False)
+
+
+def _of_new_labels(idata: Container, y_new: ArrayLike, classes: tuple[str, ...]) -> Predicted:
+    """Return the predictions of the classes of new cases."""
+    predictions = get_group(idata, "predictions")
+    _check_as_many(y_new, len(predictions["latent_mean"]))
+    y = encode_labels(y_new, classes, "the classes of the fit").astype(np.int64)
+    if "p" not in predictions:
+        return Predicted(y, classes, None, predictions["latent_mean"].values, False)
+    p = predictions["p"].values
+    both = np.stack([1.0 - p, p], axis=1) if p.ndim == 1 else p
+    return Predicted(y, classes, both, p if p.ndim == 1 else None, False)
+
+
+def _check_as_many(y_new: ArrayLike, m: int) -> None:
+    """Raise a ValueError unless there is a target for each of the new cases."""
+    if np.shape(y_new) != (m,):
+        raise ValueError(
+            f"y_new must have a target for each of the {m} cases that were predicted, got shape {np.shape(y_new)}."
+        )
 
 
 def _with_probabilities(

@@ -138,7 +138,11 @@ class Kernel(abc.ABC):
     def _repr_html_(self) -> str:
         """Return the kernel as code, and each of its parameters, for a notebook."""
         rows = [(name.replace("_", " "), in_words(np.ravel(value))) for name, value in self.params.items()]
-        return as_html(f"{type(self).__name__} kernel", [("as code", repr(self)), *rows])
+        return as_html(f"{type(self).__name__} kernel", [("as code", repr(self)), *rows], self._figure())
+
+    def _figure(self) -> str:
+        """Return a small drawing of its shape, or nothing where one curve does not show it."""
+        return ""
 
     def with_levels(self, levels: Mapping[int, Sequence[str]]) -> Self:
         """Return the kernel with the texts by which columns of inputs tell groups, in the order of their codes.

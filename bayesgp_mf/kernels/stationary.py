@@ -19,6 +19,7 @@ from bayesgp_mf.kernels.columns import Columns, as_columns, check_entries, chose
 from bayesgp_mf.kernels.inherited import drop_outdated
 from bayesgp_mf.kernels.values import check_columns, positive, reduce_like
 from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.notebook import curve
 from bayesgp_mf.types import Array
 
 PAIRS = 2**16
@@ -77,6 +78,9 @@ class Stationary(Leaf):
     @abc.abstractmethod
     def slope(self, squared: Array) -> Array:
         """Return dk/d(r^2) at variance 1."""
+
+    def _figure(self) -> str:
+        return curve(self.profile(np.linspace(0.0, 3.0, 61) ** 2).tolist(), "correlation, 0 to 3 length scales apart")
 
     def _squared(self, X: Array) -> Array:
         # differences, not inner products: equal inputs get distance zero exactly

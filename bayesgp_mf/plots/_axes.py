@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -54,6 +55,18 @@ def panels(ax: Axes | Sequence[Axes] | None, number: int, columns: int = 2) -> l
     for unused in axes[number:]:
         unused.remove()
     return list(axes[:number])
+
+
+def in_lines(name: str, letters: int) -> str:
+    """Return a long name in lines of so many letters, broken before a bracket, at spaces, and after underscores."""
+    if len(name) <= letters:
+        return name
+    before, bracket, within = name.partition("[")
+    loose = [
+        part.replace("_", "_\0 ") for part in (before, bracket + within) if part
+    ]  # a space that is taken out again
+    lines = [line for part in loose for line in textwrap.wrap(part, letters)]
+    return "\n".join(lines).replace("\0 ", "").replace("\0", "")
 
 
 def colour(code: int) -> str:

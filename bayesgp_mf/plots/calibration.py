@@ -113,7 +113,7 @@ def _draw_bins(ax: Axes, labels: Any, probabilities: Any, bins: int | ArrayLike,
         table.predicted, table.observed, sides, fmt="o", color=POINT, markersize=5, capsize=2, linewidth=1, label=label
     )
     for x, high, count in zip(table.predicted, table.interval_high, table.cases, strict=True):
-        ax.annotate(f"{count}", (x, high), (0, 3), textcoords="offset points", ha="center", fontsize=8)
+        ax.annotate(f"{count}", (x, high), (0, 5), textcoords="offset points", ha="center", fontsize=8)
     ax.set(xlabel=f"Predicted probability of {class_name}", ylabel=f"Observed frequency of {class_name}")
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.1))
     legend_above(ax)

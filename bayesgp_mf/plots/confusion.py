@@ -9,15 +9,15 @@ from numpy.typing import ArrayLike
 
 from bayesgp_mf.diagnostics.predicted import predicted
 from bayesgp_mf.diagnostics.tables import confusion_table
-from bayesgp_mf.plots._axes import axes_or_new
+from bayesgp_mf.plots._axes import axes_or_new, in_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from bayesgp_mf.container.groups import Container
 
-LONG = 6
-"""Letters of a name, or classes, from which on the names below the axis are turned."""
+LETTERS = 36
+"""Of a title in a line, and of names that fit side by side below the axis; longer ones are turned."""
 
 
 def plot_confusion(idata: Container, *, ax: Axes | None = None, y_new: ArrayLike | None = None, **held: Any) -> Axes:
@@ -65,10 +65,10 @@ def plot_confusion(idata: Container, *, ax: Axes | None = None, y_new: ArrayLike
             column, row, f"{count}", ha="center", va="center", color="white" if share[row, column] > 0.55 else "black",
             fontsize=9 if len(table) < 8 else 7,
         )  # fmt: skip
-    turned = len(table) > LONG or max(len(name) for name in found.classes) > LONG
+    turned = len(table) * max(len(name) for name in found.classes) > LETTERS
     ax.set_xticks(range(len(table)), found.classes, rotation=45 if turned else 0, ha="right" if turned else "center")
     ax.set_yticks(range(len(table)), found.classes)
     right = int(np.trace(table))
     ax.set(xlabel="Predicted", ylabel="Observed")
-    ax.set_title(f"{right} of {table.sum()} right, {found.said}", fontsize=9)
+    ax.set_title(in_lines(f"{right} of {table.sum()} right, {found.said}", LETTERS), fontsize=9)
     return ax

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.diagnostics.hyperparameters import Hyperparameters, hyperparameters
-from bayesgp_mf.plots._axes import LINE, POINT, axes_or_new, legend_above
+from bayesgp_mf.plots._axes import LINE, POINT, axes_or_new, in_lines, legend_above
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 APART = 0.22
 """By how much the prior stands below the posterior, in rows."""
+LETTERS, ROWS = 22, 12
+"""Of a name in a line, and lines of names that fit beside the usual height."""
 
 
 def plot_hyperparameters(idata: Container, *, ax: Axes | None = None, most: int = 25) -> Axes:
@@ -59,7 +61,8 @@ def plot_hyperparameters(idata: Container, *, ax: Axes | None = None, most: int 
     found = hyperparameters(idata)
     shown = np.flatnonzero(np.all(found.values > 0, axis=0))[:most]  # one that is zero is switched off
     rows = np.arange(shown.size, dtype=np.float64)
-    ax = axes_or_new(ax)
+    names = [in_lines(found.names[k], LETTERS) for k in shown]
+    ax = axes_or_new(ax, max(0, sum(name.count("\n") + 1 for name in names) - ROWS))
     _draw_intervals(ax, found.prior[:, shown], rows + APART, LINE, "prior")
     if found.kind == "chosen":
         tuned = found.tuned[shown]
@@ -71,11 +74,12 @@ def plot_hyperparameters(idata: Container, *, ax: Axes | None = None, most: int 
     if found.kind == "nodes":
         _draw_nodes(ax, found, shown, rows)
     ax.set_xscale("log")
+    ax.margins(x=0.1)
     _plain_ticks(ax)
-    ax.set_yticks(rows, [found.names[k] for k in shown], fontsize=8)
+    ax.set_yticks(rows, names, fontsize=8)
     ax.set_ylim(shown.size - 0.5, -0.5)
     left_out = len(found.names) - shown.size
-    ax.set_xlabel("Value (logarithmic axis)")
+    ax.set_xlabel("Value (log scale)")
     ax.set_ylabel(f"Hyperparameter ({left_out} not shown)" if left_out else "Hyperparameter")
     ax.grid(axis="x", color="#e4e4e4", linewidth=0.6)
     ax.set_axisbelow(True)

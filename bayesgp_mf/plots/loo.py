@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.diagnostics.fitted import fitted
 from bayesgp_mf.diagnostics.worst_cases import WorstCases, log_densities, worst_cases
 from bayesgp_mf.plots._axes import LINE, POINT, axes_or_new, legend_above, vector
+from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WORST = "#c03a2b"
+NEAR, WIDE = 0.04, 0.25
+"""Height and width of a label, as parts of the axes."""
 
 
 def plot_loo(
@@ -114,8 +118,7 @@ def plot_loo(
     ax.plot(x[others], y[others], "o", color=POINT, markersize=3, alpha=0.7, label="one case", zorder=2)
     if lowest.size:
         ax.plot(x[lowest], y[lowest], "o", color=WORST, markersize=4, label="predicted worst", zorder=3)
-    right = x[lowest] > np.median(ax.get_xlim())
-    for i, leftwards in zip(lowest, right, strict=True):
+    for i, leftwards in zip(lowest, _leftwards(ax, x[lowest], y[lowest]), strict=True):
         if reference is not None:  # below the diagonal, where no other case is
             offset, side, height = (4, -2), "left", "top"
         elif leftwards:
@@ -130,6 +133,16 @@ def plot_loo(
         ax.set_title(said, fontsize=7, loc="left", pad=34, linespacing=1.4)
     legend_above(ax)
     return ax
+
+
+def _leftwards(ax: Axes, x: Array, y: Array) -> NDArray[np.bool_]:
+    """Tell which labels stand to the left of their points: towards the middle, and of two side by side the left one."""
+    (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
+    found = np.asarray(x > 0.5 * (left + right))
+    for i, j in combinations(range(len(x)), 2):
+        if abs(y[i] - y[j]) < NEAR * (top - bottom) and abs(x[i] - x[j]) < WIDE * (right - left):
+            found[[i, j]] = (x[i] < x[j], x[i] >= x[j])
+    return found
 
 
 def _in_lines(found: WorstCases, labels: list[Any]) -> str:

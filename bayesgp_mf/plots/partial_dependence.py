@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesgp_mf.diagnostics.curves import Scale, partial_dependence
-from bayesgp_mf.diagnostics.fitted import fitted
+from bayesgp_mf.diagnostics.fitted import Fitted, fitted
 from bayesgp_mf.diagnostics.relevance import relevance
-from bayesgp_mf.plots._axes import LINE, legend_above, panels
+from bayesgp_mf.kernels import leaves
+from bayesgp_mf.plots._axes import LINE, in_lines, legend_above, panels
 from bayesgp_mf.plots._curves import band_levels, draw_curve, name_groups, target_label
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 MOST = 6
 """Panels, if nobody says which inputs to draw."""
+FEW, A_PERIOD, MANY = 25, 10, 200
+"""Values of an input, if nobody says how many: for each period, and never more."""
+LETTERS = 26
+"""Of a name that fit below a panel."""
 
 
 def plot_partial_dependence(
@@ -29,7 +34,7 @@ def plot_partial_dependence(
     features: Sequence[Any] | None = None,
     scale: Scale = "target",
     levels: Sequence[float] = (0.9,),
-    points: int = 25,
+    points: int | None = None,
     **held: Any,
 ) -> list[Axes]:
     """Plot the prediction along each input, averaged over the cases, with bands, the most relevant input first.
@@ -49,8 +54,8 @@ def plot_partial_dependence(
         Whether to average probabilities and means of targets, or latent values.
     levels : sequence of float
         Which bands to draw, by the posterior probability that they hold the average with.
-    points : int
-        Values of each input.
+    points : int, optional
+        Values of each input; by default 25, or ten for each period of a kernel that repeats, up to 200.
     **held
         ``kernel``, ``likelihood`` and ``method`` as for `predict`, where the container does not hold them.
 
@@ -79,7 +84,7 @@ def plot_partial_dependence(
         features = [int(column) for column in order[:MOST]]
     probabilities = band_levels(levels)
     curves = partial_dependence(
-        idata, features, scale=scale, probabilities=probabilities, points=points, **held
+        idata, features, scale=scale, probabilities=probabilities, points=points or _enough(fit), **held
     )  # fmt: skip
     axes = panels(ax, len(curves))
     sides = [np.concatenate([each.mean.ravel(), each.quantiles.ravel()]) for each in curves]
@@ -94,17 +99,28 @@ def plot_partial_dependence(
                 deciles, np.full(11, 0.02), "|", color=LINE, transform=one.get_xaxis_transform(),
                 label="deciles of the cases",
             )  # fmt: skip
-        one.set(xlabel=each.feature, ylim=(low - margin, high + margin))
+        one.set(xlabel=in_lines(each.feature, LETTERS), ylim=(low - margin, high + margin))
         one.set_ylabel(target_label(fit, scale) if place == 0 or len(curves) == 1 or _is_left(one) else "", fontsize=8)
         name_groups(one, each)
     if len(axes) == 1:
         legend_above(axes[0])
     elif ax is None:  # above all panels of a figure of our own
         handles, names = axes[0].get_legend_handles_labels()
-        axes[0].figure.legend(handles, names, loc="outside upper left", ncols=4, frameon=False, fontsize=7)
+        axes[0].figure.legend(handles, names, loc="outside upper left", ncols=4, frameon=False, fontsize=8)
     else:
         axes[0].legend(loc="best", frameon=False, fontsize=7)
     return axes
+
+
+def _enough(fit: Fitted) -> int:
+    """Return at how many values of an input to draw, so that a function that repeats is seen to."""
+    number = FEW
+    for leaf in leaves(fit.process.parts[0].kernel):
+        if "period" in leaf.params:
+            looks_at = getattr(leaf, "columns", None)
+            span = np.ptp(fit.X if looks_at is None else fit.X[:, list(looks_at)], axis=0)
+            number = max(number, int(np.max(A_PERIOD * span / leaf.params["period"])))
+    return min(number, MANY)
 
 
 def _is_left(ax: Axes) -> bool:

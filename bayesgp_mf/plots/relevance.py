@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesgp_mf.diagnostics.relevance import NOTHING, relevance
-from bayesgp_mf.plots._axes import LINE, POINT, axes_or_new, legend_above
+from bayesgp_mf.plots._axes import LINE, POINT, axes_or_new, in_lines, legend_above
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from bayesgp_mf.container.groups import Container
+
+LETTERS = 24
+"""Of a name in a line."""
 
 
 def plot_relevance(idata: Container, *, ax: Axes | None = None, most: int = 20, **held: Any) -> Axes:
@@ -70,11 +73,11 @@ def plot_relevance(idata: Container, *, ax: Axes | None = None, most: int = 20, 
             np.arange(order.size), found.low[order], found.high[order], color="#111111", linewidth=1.5,
             label="5 to 95 % over the hyperparameters",
         )  # fmt: skip
-    ax.set_yticks(np.arange(order.size), [found.features[j] for j in order], fontsize=8)
+    ax.set_yticks(np.arange(order.size), [in_lines(found.features[j], LETTERS) for j in order], fontsize=8)
     ax.invert_yaxis()
     ax.set_xlim(left=0.0)
     left_out = len(found.features) - order.size
-    ax.set(xlabel="Total effect (share of variance)", ylabel="Input")
+    ax.set(xlabel="Total effect\n(in variances of the prediction)", ylabel="Input")
     if left_out:
         ax.set_ylabel(f"Input ({left_out} with less effect not shown)")
     legend_above(ax, columns=1, right=True)

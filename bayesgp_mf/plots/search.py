@@ -72,6 +72,7 @@ def plot_search(idata: Container, *, ax: Axes | None = None) -> Axes:
     prior = " + log prior" if name in ("hyper_path_lp", "hyper_training_lp") or "hyper_log_prior" in fit else ""
     ax.set_ylabel(f"{what}{prior} (nats)")
     drawers[name](ax, fit)
+    ax.ticklabel_format(axis="y", style="plain", useOffset=False)  # an offset would stand where the legend does
     legend_above(ax)
     return ax
 

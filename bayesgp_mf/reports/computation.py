@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import numpy as np
 
@@ -59,10 +60,14 @@ def computed(about: Subject) -> Section:
             rows.append((said, f"{largest:.3g}{several}"))
     rows += [(f"Version of {name}", str(version)) for name, version in json.loads(attrs["versions"]).items()]
     blocks: list[Block] = [Table("How this fit was computed.", ("", "Value"), rows)]
-    if about.is_joint and str(attrs.get("hyper", "none")) != "none":
-        caption = "The search for hyperparameters."
-        blocks += or_words(lambda: Figures([(plot_search(about.idata), caption)]))
+    if str(attrs.get("hyper", "none")) != "none":
+        blocks += or_words(*(partial(_search, name, model) for name, model in about.models.items()))
     return Section("How it was computed", blocks)
+
+
+def _search(name: str, model: Container) -> Block:
+    whose = f"{name}, against the rest: the" if name else "The"
+    return Figures([(plot_search(model), f"{whose} search for hyperparameters.")])
 
 
 def reference(about: Subject, other: Container) -> Section:

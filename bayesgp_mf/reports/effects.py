@@ -29,6 +29,7 @@ def effects(about: Subject) -> Section:
         fit = fitted(model, **about.held)
         prefix = f"{name}, against the rest: " if name else ""
         blocks += or_words(
+            partial(_unused, model, fit, prefix, about),
             partial(_curves, model, fit, prefix, about),
             partial(_relevance, model, fit, prefix, about),
         )
@@ -57,16 +58,19 @@ def _curves(model: Container, fit: Fitted, prefix: str, about: Subject) -> Block
         order = np.argsort(-relevance(model, **about.held).effect, kind="stable")[:MOST_INPUTS]
         text = f"{prefix}{what} along an input, the others at their medians."
         options = {"scale": scale, "points": CLASS_POINTS, **about.held}
-        axes = [plot_latent(model, feature=int(column), **options) for column in order]
-        return Figures([(ax, _sentence(text)) for ax in axes])
+        each = [(fit.names[column], plot_latent(model, feature=int(column), **options)) for column in order]
+        return Figures([(ax, f"{name}: {text}") for name, ax in each])
+    axes = plot_partial_dependence(model, **about.held)
+    left = len(fit.names) - len(axes)
+    some = f" of the {len(axes)} that do most" if left else ""
     text = (
-        f"{prefix}{what} along an input, averaged over the cases, with a band that holds the average with 90 % "
+        f"{prefix}{what} along each input{some}, averaged over the cases, with a band that holds the average with 90 % "
         "probability. A flat curve is an input that does nothing by itself."
     )
-    return Figures([(plot_partial_dependence(model, **about.held), _sentence(text))])
+    return Figures([(axes, _sentence(text))])
 
 
-def _relevance(model: Container, fit: Fitted, prefix: str, about: Subject) -> list[Block]:
+def _unused(model: Container, fit: Fitted, prefix: str, about: Subject) -> list[Block]:
     if len(fit.names) == 1:
         return []
     found = relevance(model, **about.held)
@@ -79,8 +83,14 @@ def _relevance(model: Container, fit: Fitted, prefix: str, about: Subject) -> li
             f"{len(unused)} of {len(found.features)} inputs do nothing (less than 1 % of the variance of the "
             f"prediction goes when they are exchanged between cases): {', '.join(unused[:NAMED])}{more}."
         )
+    return [prefix + said]
+
+
+def _relevance(model: Container, fit: Fitted, prefix: str, about: Subject) -> list[Block]:
+    if len(fit.names) == 1:
+        return []
     text = f"{prefix}how much each input does to the prediction, alone and together with others."
-    return [prefix + said, Figures([(plot_relevance(model, **about.held), _sentence(text))])]
+    return [Figures([(plot_relevance(model, **about.held), _sentence(text))])]
 
 
 def _sentence(text: str) -> str:

@@ -41,9 +41,15 @@ def hyperparameters(about: Subject) -> Section:
     for name, model in about.models.items():
         blocks += or_words(partial(_table, model, name, names))
     if about.is_joint:
-        caption = "Hyperparameters with how sure they are, and what the prior said."
-        blocks += or_words(lambda: Figures([(plot_hyperparameters(about.idata), caption)]))
+        blocks += or_words(lambda: Figures([(plot_hyperparameters(about.idata), _caption(about))]))
     return Section("Hyperparameters", [*_meanings(names), *blocks])
+
+
+def _caption(about: Subject) -> str:
+    """Return what the figure shows: a fit that chose its hyperparameters does not say how sure they are."""
+    found = values_of(about.idata)
+    said = "Hyperparameters as they were chosen" if found.kind == "chosen" else "Hyperparameters with how sure they are"
+    return said + (", and what the prior said." if np.isfinite(found.prior).any() else ".")
 
 
 def _meanings(names: list[str]) -> list[Block]:

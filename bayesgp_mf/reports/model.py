@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from bayesgp_mf.kernels import Kernel, leaves
 from bayesgp_mf.likelihoods.optional import of_one_case, stored_by_case
 from bayesgp_mf.reports.page import Block, Formula, Section, Table
 from bayesgp_mf.reports.subject import Subject, number, or_words
+from bayesgp_mf.reports.symbols import symbols
 
 MOST_INPUTS = 100
 """Inputs that are listed one by one."""
@@ -46,8 +48,8 @@ def _model(about: Subject) -> list[Block]:
     blocks += [
         Formula(r"t_i \,|\, f \;\sim\; p(t_i \,|\, f(x_i)), \qquad f \;\sim\; \mathrm{GP}(0,\, k)"),
         f"Likelihood: {_short(likelihood)}. {_first_sentence(likelihood)}",
-        *_formulas(likelihood),
-        f"Kernel: {_short(part.kernel)}."
+        *formulas(likelihood, _target(about)),
+        f"Kernel: {_named(_short(part.kernel), about.first.names)}."
         + (
             " Its hyperparameters are of one setting among those averaged over."
             if len(about.first.process.parts) > 1
@@ -55,11 +57,8 @@ def _model(about: Subject) -> list[Block]:
         ),
     ]
     for leaf in _leaf_of_each_class(part.kernel):
-        formulas = _formulas(leaf)
         blocks.append(f"{type(leaf).__name__}: {_first_sentence(leaf)}")
-        blocks += formulas
-    if any(re.search(r"(?<![A-Za-z])r(?![A-Za-z])", each.latex) for each in blocks if isinstance(each, Formula)):
-        blocks.append("In a kernel, r is the distance of two cases in length scales; in a likelihood, t is the target.")
+        blocks += formulas(leaf)
     if by_case:
         blocks.append(f"Each case has its own {' and '.join(by_case)}.")
     return blocks
@@ -86,12 +85,34 @@ def _first_sentence(thing: object) -> str:
     return text
 
 
-def _formulas(thing: object) -> list[Formula]:
-    """Return the formula in the documentation of a class: that of its first sentence, or the first one displayed."""
+def _named(text: str, names: Sequence[str]) -> str:
+    """Return the code of a kernel with the columns that it looks at by name."""
+    numbers = re.compile(r"columns=\[([0-9, ]+)\]")
+    return numbers.sub(lambda found: f"columns={[names[int(j)] for j in found[1].split(',')]}", text)
+
+
+def _target(about: Subject) -> str:
+    """Return what t is in the formula of a likelihood."""
+    if about.first.likelihood.targets != "binary":
+        return "t is the target"
+    rest, name = about.first.classes
+    return f"t is 1 for {name} and \N{MINUS SIGN}1 for {rest}"
+
+
+def formulas(thing: object, *known: str) -> list[Block]:
+    """Return the formula in the documentation of a class, with what its letters mean.
+
+    It is that of the first sentence, or the first one displayed.
+    """
     text = inspect.getdoc(type(thing)) or ""
     found = re.findall(r":math:`([^`]*)`", text.split("\n\n")[0])
     found = found or [" ".join(each.split()) for each in re.findall(r"\.\. math::(.*?)(?:\n\s*\n|\Z)", text, re.DOTALL)]
-    return [Formula(each) for each in found[:1]]
+    blocks: list[Block] = []
+    for latex in found[:1]:
+        blocks.append(Formula(latex))
+        if said := [*known, *symbols(thing, latex)]:
+            blocks.append(f"Here {'; '.join(said)}.")
+    return blocks
 
 
 def data(about: Subject) -> Section:

@@ -37,13 +37,18 @@ figcaption { max-width: 46rem; font-size: .9rem; color: #444; margin-bottom: .4r
 .figures { display: grid; gap: 1rem 2rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); }
 .figures img { display: block; width: 100%; height: auto; }
 .formula img { max-width: 100%; height: auto; }
-.scroll { overflow-x: auto; }
+.scroll { overflow-x: auto; background:
+  linear-gradient(to right, #fff 2rem, #fff0) left / 4rem 100% no-repeat local,
+  linear-gradient(to left, #fff 2rem, #fff0) right / 4rem 100% no-repeat local,
+  linear-gradient(to right, #0003, #0000) left / .8rem 100% no-repeat scroll,
+  linear-gradient(to left, #0003, #0000) right / .8rem 100% no-repeat scroll; }
 table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .7rem; text-align: right; border-bottom: 1px solid #e2e2e2; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; padding-left: 0; white-space: normal; min-width: 9rem; }
+th:first-child, td:first-child { text-align: left; padding-left: 0; white-space: normal; min-width: 6rem; }
+td.words { white-space: normal; min-width: 7rem; overflow-wrap: anywhere; }
 thead th { border-bottom: 2px solid #888; vertical-align: bottom; white-space: normal; }
 .hint { display: none; font-size: .85rem; color: #444; margin: .2rem 0; }
-@media (max-width: 45rem) { .hint { display: block; } }
+@media (max-width: 45rem) { .hint { display: block; } th, td { padding: .25rem .45rem; } }
 @media print { body { max-width: none; padding: 0; } nav, .hint { display: none; }
   .scroll { overflow: visible; }
   figure, tr { break-inside: avoid; } h2 { break-after: avoid; }
@@ -60,6 +65,10 @@ LARGEST_SVG = 150_000
 DOTS_PER_INCH = 200
 WIDE = 3
 """Columns of a table, beyond which a narrow screen may not show all of them."""
+MAY_BREAK = r"(?<=_)|(?=\[)"
+"""Where a name may go on in the next line."""
+LONG = 16
+"""Letters of a cell, beyond which it may stand in several lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +193,14 @@ def _table(table: Table, numbering: _Numbering) -> str:
 
 
 def _cells(row: Iterable[str]) -> str:
-    return "".join(
-        f'<td class="{cell}">{cell}</td>' if cell in ("PASS", "FAIL") else f"<td>{escape(cell)}</td>" for cell in row
-    )
+    return "".join(f"<td{_kind(cell)}>{re.sub(MAY_BREAK, '<wbr>', escape(cell))}</td>" for cell in row)
+
+
+def _kind(cell: str) -> str:
+    """Return the class of a cell: a verdict, or words that may stand in several lines."""
+    if cell in ("PASS", "FAIL"):
+        return f' class="{cell}"'
+    return ' class="words"' if len(cell) > LONG else ""
 
 
 def _image(axes: Axes | Sequence[Axes], caption: str) -> str:

@@ -45,20 +45,17 @@ def _figures(about: Subject, y_new: ArrayLike | None = None) -> list[Block]:
     """Return the figures that suit the targets; a fit that has none of what they show says so."""
     given: dict[str, Any] = {**about.held, "y_new": y_new}
     drawn: list[Any] = []
+    if about.classes:
+        drawn.append(lambda: (plot_confusion(about.idata, **given), "Which classes are taken for which."))
+    if len(about.classes) == 2:
+        drawn.append(lambda: (plot_roc(about.idata, **given), "How well the two classes are told apart."))
+    if not about.classes and (about.first.is_rate or about.first.is_share):
+        drawn.append(lambda: (plot_counts(about.idata, **given), _COUNTS))
     several = len(about.classes) > 2
     names: Sequence[str | None] = about.classes[:MOST_CLASSES] if several else [None]
-    for name, model in list(about.models.items())[:MOST_CLASSES]:
-        if name and y_new is not None:  # of new cases there are predictions of all classes together
-            continue
-        for class_name in names if about.is_joint else [None]:
-            drawn.append(lambda m=model, c=class_name: (plot_calibration(m, class_name=c, **given), _CALIBRATION))
-    if about.is_joint:
-        if about.classes:
-            drawn.append(lambda: (plot_confusion(about.idata, **given), "Which classes are taken for which."))
-        if len(about.classes) == 2:
-            drawn.append(lambda: (plot_roc(about.idata, **given), "How well the two classes are told apart."))
-        if not about.classes and (about.first.is_rate or about.first.is_share):
-            drawn.append(lambda: (plot_counts(about.idata, **given), _COUNTS))
+    for name in names if about.first.has_variance else ():
+        said = f"{name}: {_CALIBRATION[0].lower()}{_CALIBRATION[1:]}" if name else _CALIBRATION
+        drawn.append(lambda c=name, s=said: (plot_calibration(about.idata, class_name=c, **given), s))
     return or_words(*(lambda make=make: Figures([make()]) for make in drawn))
 
 

@@ -9,12 +9,13 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.container.groups import Container, get_group, group_names, make_container
+from bayesgp_mf.container.quality import Quality, QualityOfEach
 from bayesgp_mf.diagnostics.quality import quality
 from bayesgp_mf.files import whole
 from bayesgp_mf.fitting import predict
 from bayesgp_mf.reports import computation, hyperparameters, model, predictions
 from bayesgp_mf.reports.effects import effects
-from bayesgp_mf.reports.page import render
+from bayesgp_mf.reports.page import Section, render
 from bayesgp_mf.reports.stream import is_stream, stream_page
 from bayesgp_mf.reports.subject import Subject, subject
 
@@ -95,6 +96,19 @@ def report(
 
 def _page(about: Subject, X_test: ArrayLike | None, y_test: ArrayLike | None, reference: Container | None) -> str:
     found = quality(about.idata)
+    sections = sections_of(about, found, X_test=X_test, y_test=y_test, reference=reference)
+    return render("Report of a fit", [found.sentence], model.glance(about), sections)
+
+
+def sections_of(
+    about: Subject,
+    found: Quality | QualityOfEach,
+    *,
+    X_test: ArrayLike | None = None,
+    y_test: ArrayLike | None = None,
+    reference: Container | None = None,
+) -> list[Section]:
+    """Return all sections of the page about a fit whose quality was found, for a page that says more than that."""
     sections = [
         model.model(about),
         model.data(about),
@@ -109,7 +123,7 @@ def _page(about: Subject, X_test: ArrayLike | None, y_test: ArrayLike | None, re
     if reference is not None:
         sections.append(computation.reference(about, reference))
     sections.append(computation.computed(about))
-    return render("Report of a fit", [found.sentence], model.glance(about), sections)
+    return sections
 
 
 def _write(path: Path, html: str) -> Path:

@@ -1,4 +1,4 @@
-"""Check the built pages: they load nothing from elsewhere, and every picture has a text for those who do not see it.
+"""Check the built pages: they load nothing from elsewhere, every picture has a text, what many look for is near.
 
 ``make docs`` runs it: ``python docs/_ext/check_pages.py docs/_build/html``.
 """
@@ -16,6 +16,17 @@ ELSEWHERE = re.compile(r"^\s*(?:https?:)?//", re.IGNORECASE)
 STYLE_ELSEWHERE = re.compile(r"(?:url\(|@import)\s*['\"]?\s*(?:https?:)?//[^'\")\s]*", re.IGNORECASE)
 SCRIPT_ELSEWHERE = re.compile(r"(?:import|fetch|importScripts)\s*\(?\s*['\"`](?:https?:)?//[^'\"`]*", re.IGNORECASE)
 LATEX = re.compile(r"\\\(|\\\[|\$\$")
+CONTENT = re.compile(r"<article.*?</article>", re.DOTALL)
+LINK = re.compile(r"""<a [^>]*href=["']([^"'#:]+)["'#]""")
+NEAR = {
+    "the picture of a fit": "auto_gallery/01_one_input.html",
+    "how to choose": "choose.html",
+    "a pipeline": "auto_gallery/04_pipeline.html",
+    "a model in PyMC": "auto_gallery/06_pymc_model.html",
+    "large data": "large_data.html",
+    "whether it is good enough": "auto_gallery/13_good_enough.html",
+}
+"""What must be two clicks from the front page, by links in the text: the list of all pages beside it is long."""
 
 
 class Page(HTMLParser):
@@ -51,6 +62,8 @@ class Page(HTMLParser):
             self.wrong += [f"style loads {match}" for match in STYLE_ELSEWHERE.findall(data)]
         elif inside == "script":
             self.wrong += [f"script loads {match}" for match in SCRIPT_ELSEWHERE.findall(data)]
+        elif "site-packages" in data:
+            self.wrong.append(f"a path of the machine that built it: {data.strip()[:60]}")
         elif inside is None and LATEX.search(data):
             self.wrong.append(f"a formula that is not drawn: {data.strip()[:60]}")
 
@@ -74,14 +87,35 @@ def check(folder: Path) -> Iterator[str]:
                 yield f"{path.relative_to(folder)}: {wrong}"
 
 
+def far(folder: Path, clicks: int = 2) -> list[str]:
+    """Return what of `NEAR` cannot be reached from the front page by so many clicks."""
+    folder = folder.resolve()
+    reached = last = {folder / "index.html"}
+    for _ in range(clicks):
+        last = {target for page in last for target in linked(page)} - reached
+        reached = reached | last
+    return [
+        f"index.html: not {clicks} clicks from {name}, {page}"
+        for name, page in NEAR.items()
+        if folder / page not in reached
+    ]
+
+
+def linked(page: Path) -> set[Path]:
+    """Return the pages that the text of a page links to."""
+    text = "".join(CONTENT.findall(page.read_text(encoding="utf-8")))
+    found = {(page.parent / link).resolve() for link in LINK.findall(text)}
+    return {target for target in found if target.suffix == ".html" and target.is_file()}
+
+
 def main(folder: Path) -> None:
     """Print what is wrong, and fail if anything is, or if there are no pages."""
     pages = len(list(folder.rglob("*.html")))
-    found = list(check(folder))
+    found = [*check(folder), *(far(folder) if pages else [])]
     print("\n".join(found))
     if found or not pages:
         raise SystemExit(f"{len(found)} things are wrong on {pages} pages in {folder}")
-    print(f"{pages} pages load nothing from elsewhere, and each picture on them has a text")
+    print(f"{pages} pages load nothing from elsewhere, each picture on them has a text, what is looked for is near")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ print("length scales (mg/dl, kg/m²):", idata["fit"]["gaussian_lengthscale"].val
 # %%
 # The probability of *Yes*, with contours and the cases.
 
-fig, ax = plt.subplots(figsize=(7, 5), layout="constrained")
+fig, ax = plt.subplots(figsize=(5.2, 4.2), layout="constrained")
 fig.suptitle("Probability of diabetes by glucose and body mass index")
 bgp.plots.plot_surface(idata, ax=ax)
 plt.show()
@@ -34,7 +34,7 @@ plt.show()
 glucose, bmi = np.meshgrid(np.linspace(50, 205, 60), np.linspace(16, 50, 50))
 grid = pd.DataFrame({X.columns[0]: glucose.ravel(), X.columns[1]: bmi.ravel()})
 sd = bgp.predict(idata, grid, draws=False)["predictions"]["latent_sd"].values.reshape(glucose.shape)
-fig, ax = plt.subplots(figsize=(7, 5), layout="constrained")
+fig, ax = plt.subplots(figsize=(5.2, 4.2), layout="constrained")
 fig.suptitle("Standard deviation of the latent function over the same two inputs")
 fig.colorbar(ax.contourf(glucose, bmi, sd, 10, cmap="viridis"), label="latent standard deviation")
 ax.plot(*X.to_numpy().T, "w.", markersize=3)

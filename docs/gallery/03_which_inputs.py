@@ -24,7 +24,7 @@ for name, lengthscale in zip(X.columns, idata["fit"]["gaussian_lengthscale"].val
 # How much of the prediction goes when the values of an input are exchanged between the cases. Two inputs do
 # nothing.
 
-fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+fig, ax = plt.subplots(figsize=(5.2, 3.6), layout="constrained")
 fig.suptitle("How much each of seven inputs does to the prediction")
 bgp.plots.plot_relevance(idata, ax=ax)
 plt.show()
@@ -33,7 +33,7 @@ plt.show()
 # The partial dependence on an input is the probability at each of its values, averaged over the women as they are
 # otherwise. Inputs are in standard deviations here.
 
-fig, axes = plt.subplots(3, 2, figsize=(7, 8), sharey=True, layout="constrained")
+fig, axes = plt.subplots(3, 2, figsize=(5.2, 6.6), sharey=True, layout="constrained")
 fig.suptitle("Partial dependence of the probability of diabetes on six inputs")
 bgp.plots.plot_partial_dependence(idata, ax=axes.ravel())
 plt.show()

@@ -39,16 +39,16 @@ for name, predicted in p.items():
 
 # %%
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(8.5, 4.2))
+fig, (above, below) = plt.subplots(2, 1, figsize=(5.2, 7))
 fig.suptitle("Cross-validated ROC curves and calibration of two classifiers")
 for name, predicted in p.items():
     false_positives, true_positives, _ = roc_curve(malignant, predicted)
-    left.plot(false_positives, true_positives, label=name)
+    above.plot(false_positives, true_positives, label=name)
     seen, said = calibration_curve(malignant, predicted, n_bins=6, strategy="uniform")
-    right.plot(said, seen, "o-", label=name)
-left.set(xlabel="false positives", ylabel="true positives")
-left.legend(loc="lower right")
-right.axline((0, 0), slope=1.0, color="k", linestyle=":")
-right.set(xlabel="predicted probability", ylabel="share that is malignant")
+    below.plot(said, seen, "o-", label=name)
+above.set(xlabel="false positives", ylabel="true positives")
+above.legend(loc="lower right")
+below.axline((0, 0), slope=1.0, color="k", linestyle=":")
+below.set(xlabel="predicted probability", ylabel="share that is malignant")
 fig.tight_layout()
 plt.show()

@@ -30,29 +30,29 @@ fits = {
 p = {name: bgp.predict(idata, grid[:, None], draws=False)["predictions"]["p"].values for name, idata in fits.items()}
 
 # %%
-# The averages are a little less certain, and the faster one agrees with the other. On the right the draws: length
+# The averages are a little less certain, and the faster one agrees with the other. Below them the draws: length
 # scales between a half and two would all do.
 
 drawn = fits["surrogate"]["posterior"]
-fig, (left, right) = plt.subplots(1, 2, figsize=(8.5, 4.2), width_ratios=[3, 2])
-fig.suptitle("Probabilities at one setting of the hyperparameters and averaged over them")
+fig, (above, below) = plt.subplots(2, 1, figsize=(5.2, 7))
+fig.suptitle("Probabilities at one setting, and averaged over settings")
 for (name, probability), style in zip(p.items(), ("-", "--", ":"), strict=True):
-    left.plot(grid, probability, style, label=f'hyper="{name}"')
-left.plot(x, label, "k|", markersize=9)
-left.set(xlabel="input x", ylabel="P(True | x)", ylim=(-0.05, 1.4))
-left.legend(loc="upper right")
-right.loglog(drawn["lengthscale"].values.ravel(), drawn["variance"].values.ravel(), ".", alpha=0.15, label="draws")
+    above.plot(grid, probability, style, label=f'hyper="{name}"')
+above.plot(x, label, "k|", markersize=9)
+above.set(xlabel="input x", ylabel="P(True | x)", ylim=(-0.05, 1.4))
+above.legend(loc="upper right")
+below.loglog(drawn["lengthscale"].values.ravel(), drawn["variance"].values.ravel(), ".", alpha=0.15, label="draws")
 best = fits["evidence"]["fit"]
-right.loglog(float(best["lengthscale"]), float(best["variance"]), "r*", markersize=12, label="most probable")
-right.set(xlabel="length scale", ylabel="variance")
-right.legend()
+below.loglog(float(best["lengthscale"]), float(best["variance"]), "r*", markersize=12, label="most probable")
+below.set(xlabel="length scale", ylabel="variance")
+below.legend()
 fig.tight_layout()
 plt.show()
 
 # %%
 # The same as intervals, above those of the priors.
 
-fig, ax = plt.subplots(figsize=(7, 3), layout="constrained")
+fig, ax = plt.subplots(figsize=(5.2, 2.8), layout="constrained")
 fig.suptitle("Posterior and prior intervals of the hyperparameters")
 bgp.plots.plot_hyperparameters(fits["surrogate"], ax=ax)
 plt.show()

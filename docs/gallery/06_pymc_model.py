@@ -42,18 +42,18 @@ new = np.column_stack([np.arange(12), np.full(12, 50.0), np.zeros(12)])
 idata = bgp.pymc.sample_latent(idata, gp, new, random_seed=2)
 p = idata["predictions"]["p"].values.reshape(-1, 12)
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(8.5, 4))
-fig.suptitle("Hyperparameters sampled by NUTS, and the probability of illness in each clinic")
+fig, (above, below) = plt.subplots(2, 1, figsize=(5.2, 6.6))
+fig.suptitle("Hyperparameters by NUTS, and illness in each clinic")
 for name, truth in (("effect", -1.0), ("between", 0.8)):
     drawn = idata["posterior"][name].values.ravel()
-    left.hist(drawn, 30, density=True, alpha=0.5, label=f"{name} (truth {truth})")
-left.set(xlabel="value", ylabel="posterior density")
-left.legend()
+    above.hist(drawn, 30, density=True, alpha=0.5, label=f"{name} (truth {truth})")
+above.set(xlabel="value", ylabel="posterior density")
+above.legend()
 low, middle, high = np.quantile(p, [0.05, 0.5, 0.95], axis=0)
-right.errorbar(
+below.errorbar(
     np.arange(12), middle, [middle - low, high - middle], fmt="o", capsize=3, label="median, 90 % of the draws"
 )
-right.set(xlabel="clinic", ylabel="P(ill), age 50, untreated", ylim=(0, 1))
-right.legend(loc="upper right")
+below.set(xlabel="clinic", ylabel="P(ill), age 50, untreated", ylim=(0, 1))
+below.legend(loc="upper right")
 fig.tight_layout()
 plt.show()

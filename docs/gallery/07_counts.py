@@ -37,8 +37,8 @@ for name, idata in fits.items():
 
 ahead = np.arange(84.0)
 known = np.concatenate([traffic, np.full(12, traffic[-1])])
-fig, axes = plt.subplots(1, 2, figsize=(8.5, 4), sharey=True)
-fig.suptitle("Accidents a month with 90 % intervals for new counts, under two likelihoods")
+fig, axes = plt.subplots(2, 1, figsize=(5.2, 6.2), sharey=True)
+fig.suptitle("Accidents a month, with 90 % intervals of new counts")
 for ax, (name, idata) in zip(axes, fits.items(), strict=True):
     said = bgp.predict(idata, ahead[:, None], offset=np.log(known), quantiles=[0.05, 0.95], draws=False)["predictions"]
     low, high = said["y_quantile"].values.T
@@ -46,6 +46,6 @@ for ax, (name, idata) in zip(axes, fits.items(), strict=True):
     ax.plot(ahead, said["y_mean"], label="mean")
     ax.plot(month, accidents, "k.", label="seen")
     ax.set(title=name, xlabel="month", ylabel="accidents")
-axes[0].legend(loc="upper left")
+axes[0].legend(loc="upper right")
 fig.tight_layout()
 plt.show()

@@ -23,7 +23,7 @@ X, skin = X.iloc[rows], skin.iloc[rows]
 
 kernel = bgp.kernels.Gaussian(lengthscale=10.0, variance=90.0)
 grid = np.linspace(17.0, 48.0, 120)
-fig, axes = plt.subplots(1, 2, figsize=(8.5, 4.2), sharey=True)
+fig, axes = plt.subplots(2, 1, figsize=(5.2, 6.6), sharey=True)
 fig.suptitle("Skin folds by body mass index: Gaussian noise and Student's t")
 for ax, likelihood in zip(axes, (bgp.likelihoods.Gaussian(100.0), bgp.StudentT(6.0, df=4)), strict=True):
     idata = bgp.fit(X, skin - 30.0, kernel, likelihood, hyper="evidence", draws=200, random_seed=1)

@@ -50,7 +50,7 @@ day, hour = np.meshgrid(np.arange(1, 366, 4), np.linspace(5.5, 23.0, 40))
 grid = pd.DataFrame({"day of year": day.ravel(), "departure, hour": hour.ravel()})
 grid = ((grid - raw.mean()) / raw.std()).assign(**{"log distance": X["log distance"].median()})[X.columns]
 late_there = bgp.predict(idata, grid, draws=False)["predictions"]["p"].values.reshape(day.shape)
-fig, ax = plt.subplots(figsize=(8, 4))
+fig, ax = plt.subplots(figsize=(5.2, 3.8))
 shown = ax.contourf(day, hour, late_there, 12, cmap="viridis")
 fig.colorbar(shown, label="P(late)")
 ax.set(title="Probability of a late arrival by day and hour", xlabel="day of the year", ylabel="departure, hour")

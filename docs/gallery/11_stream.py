@@ -38,15 +38,15 @@ print(stream)
 # %%
 # The stream keeps the score itself, and a line draws it.
 
-fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+fig, ax = plt.subplots(figsize=(5.2, 3.8), layout="constrained")
 fig.suptitle("Log score of a stream with half-life 1000, by plot_stream")
 bgp.plots.plot_stream(stream, ax=ax)
 plt.show()
 
 # %%
-# All three side by side.
+# All three together.
 
-fig, ax = plt.subplots(figsize=(8, 4))
+fig, ax = plt.subplots(figsize=(5.2, 3.8))
 for name, values in score.items():
     ax.plot(at, values, label=name)
 ax.axvline(cases / 2, color="k", linestyle=":", label="the rule turns")

@@ -41,7 +41,7 @@ for name, value in evidence.items():
 x, y = np.meshgrid(np.linspace(-3, 3, 60), np.linspace(-3, 3, 60))
 grid = pd.DataFrame({"x": x.ravel(), "y": y.ravel()})
 p = bgp.predict(idata, grid, draws=False)["predictions"]["p"].values.reshape(x.shape)
-fig, ax = plt.subplots(figsize=(5.5, 4.4))
+fig, ax = plt.subplots(figsize=(5.2, 4.2))
 shown = ax.contourf(x, y, p, np.linspace(0, 1, 11), cmap="RdBu_r")
 ax.plot(*inputs.T, "k+", label="inducing inputs")
 fig.colorbar(shown, label="P(late)")

@@ -45,7 +45,7 @@ nuts = likelihood.predict_proba(f, np.zeros_like(f)).mean(axis=(0, 1))
 # TAP is off by up to two hundredths, mostly where the probability is neither 0 nor 1. Corrected, it is within one,
 # which is about the error of NUTS itself.
 
-fig, ax = plt.subplots(figsize=(7, 4.2))
+fig, ax = plt.subplots(figsize=(5.2, 3.8))
 ax.axhline(0.0, color="k", linewidth=0.8)
 ax.plot(nuts, tap - nuts, "o", label="TAP")
 ax.plot(nuts, corrected - nuts, "^", label="TAP, corrected")

@@ -33,19 +33,19 @@ fits = {
 
 compared = bgp.compare(fits)
 print(compared.sentence)
-print(compared.table[["log_evidence", "log_bayes_factor", "elpd", "se", "elpd_difference", "dse"]].round(1).to_string())
+compared.table[["log_evidence", "log_bayes_factor", "elpd", "se", "elpd_difference", "dse"]].round(1)
 
 # %%
 # ``elpd`` is the leave-one-out log density. A difference of less than about two of its standard errors decides
 # nothing: here all but the last are equals.
 
 table = compared.table.sort_values("elpd")
-fig, (left, right) = plt.subplots(1, 2, figsize=(8.5, 3.6), sharey=True)
+fig, (above, below) = plt.subplots(2, 1, figsize=(5.2, 5))
 fig.suptitle("Four kernels compared by evidence and by leave-one-out")
-left.plot(table["log_evidence"], table.index, "o")
-left.set(xlabel="log evidence, nats", ylabel="kernel")
-right.errorbar(table["elpd_difference"], table.index, xerr=2.0 * table["dse"], fmt="o", capsize=3)
-right.axvline(0.0, color="k", linestyle=":")
-right.set(xlabel="elpd less the best, ± 2 se", ylabel="")
+above.plot(table["log_evidence"], table.index, "o")
+above.set(xlabel="log evidence, nats", ylabel="kernel")
+below.errorbar(table["elpd_difference"], table.index, xerr=2.0 * table["dse"], fmt="o", capsize=3)
+below.axvline(0.0, color="k", linestyle=":")
+below.set(xlabel="elpd less the best, ± 2 se", ylabel="kernel")
 fig.tight_layout()
 plt.show()

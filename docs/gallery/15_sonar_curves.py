@@ -40,8 +40,8 @@ print(f"highest log evidence {max(evidence):.1f} at a width of {best:.2f}")
 # The test rows of this division are the easier ones, so the estimate lies above the test error, as in the paper.
 # The evidence chooses a width by the training cases alone.
 
-fig, (above, below) = plt.subplots(2, 1, sharex=True, figsize=(7, 6), height_ratios=[2, 1])
-fig.suptitle("Sonar: test errors and their leave-one-out estimate against the kernel's width")
+fig, (above, below) = plt.subplots(2, 1, sharex=True, figsize=(5.2, 5.6), height_ratios=[2, 1])
+fig.suptitle("Sonar: errors, leave-one-out and evidence by kernel width")
 for (method, kind), count in errors.items():
     style = "-" if kind == "test" else "--"
     above.semilogx(widths, count, style, color="C0" if method == "tap" else "C1", label=f"{method.upper()}, {kind}")

@@ -24,11 +24,10 @@ tap = bgp.solve(gram, t, likelihood)
 #
 # What the others say of a case is its *cavity*, a Gaussian. Times the probability of its own label it is the
 # *tilted* distribution, which is not Gaussian. TAP keeps its mean and variance: the Gaussian posterior of the case.
-# On the left a label that was expected, on the right one that was not; it pulls its latent value towards its own
-# side.
+# Above a label that was expected, below one that was not; it pulls its latent value towards its own side.
 
 f = np.linspace(-7.0, 7.0, 400)
-fig, axes = plt.subplots(1, 2, figsize=(8.5, 3.8), sharey=True)
+fig, axes = plt.subplots(2, 1, figsize=(5.2, 6.4), sharey=True)
 fig.suptitle("Cavity, label and posterior of two cases")
 for ax, case in zip(axes, (4, 2), strict=True):
     cavity = norm(tap.cavity.mean[case], np.sqrt(tap.cavity.variance[case]))
@@ -41,8 +40,8 @@ for ax, case in zip(axes, (4, 2), strict=True):
     ax.plot(f, label * 0.3, "k:", label="probability of the label (scaled)")
     ax.plot(f, tilted, "C1", label="tilted: both")
     ax.plot(f, norm(mean, sd).pdf(f), "C2--", label="TAP's Gaussian")
-    ax.set(title=f"input {x[case, 0]}, label {t[case]:+d}", xlabel="latent value f", ylabel="density")
-axes[1].legend(loc="upper right", fontsize=8)
+    ax.set(title=f"input {x[case, 0]}, label {t[case]:+d}", xlabel="latent value f", ylabel="density", ylim=(0.0, 1.35))
+axes[0].legend(loc="upper left")
 fig.tight_layout()
 plt.show()
 
@@ -55,7 +54,7 @@ plt.show()
 
 exact = bgp.solve(gram, t, likelihood, method="exact")
 width = 0.38
-fig, ax = plt.subplots(figsize=(7, 3.6))
+fig, ax = plt.subplots(figsize=(5.2, 3.6))
 for shift, method in ((-width / 2, "tap"), (width / 2, "naive")):
     off = gram @ (bgp.solve(gram, t, likelihood, method=method).alpha - exact.alpha)
     ax.bar(np.arange(6) + shift, off, width, label={"tap": "TAP", "naive": "naive, without the reaction"}[method])
@@ -73,7 +72,7 @@ plt.show()
 # curve lies on the exact one; Laplace's is too low at short length scales, and the naive one at long ones.
 
 lengths = np.geomspace(0.3, 8.0, 18)
-fig, ax = plt.subplots(figsize=(7, 3.6))
+fig, ax = plt.subplots(figsize=(5.2, 3.6))
 for method, style in (("exact", "k-"), ("tap", "C0o"), ("laplace", "C1s"), ("naive", "C3^")):
     values = []
     for length in lengths:

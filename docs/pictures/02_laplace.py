@@ -18,7 +18,7 @@ import bayesgp_mf as bgp
 # One case, label +1, under a small and a large prior variance. The larger it is, the further Laplace's Gaussian
 # stays behind.
 
-fig, axes = plt.subplots(1, 2, figsize=(8.5, 3.8))
+fig, axes = plt.subplots(2, 1, figsize=(5.2, 6.4))
 fig.suptitle("Posterior of one latent value: exact, TAP and Laplace")
 for ax, variance in zip(axes, (1.0, 25.0), strict=True):
     f = np.linspace(-1.2, 3.2, 400) * np.sqrt(variance)
@@ -35,7 +35,7 @@ for ax, variance in zip(axes, (1.0, 25.0), strict=True):
     said = norm.cdf(mode / np.sqrt(1 + laplace_sd**2))
     ax.plot(f, norm.pdf(f, mode, laplace_sd), "C1--", label=f"Laplace, P(+1) = {said:.2f}")
     ax.set(title=f"prior variance {variance:g}", xlabel="latent value f", ylabel="density")
-    ax.legend()
+    ax.legend(loc="upper right")
 fig.tight_layout()
 plt.show()
 
@@ -57,13 +57,13 @@ for variance in variances:
         evidence[method].append(found[method].evidence.value - found["exact"].evidence.value)
         probability[method].append(np.abs(p[method] - p["exact"]).max())
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(8.5, 3.8))
+fig, (above, below) = plt.subplots(2, 1, figsize=(5.2, 6.4))
 fig.suptitle("Errors of TAP and Laplace against the prior variance")
 for method in evidence:
-    left.semilogx(variances, evidence[method], "o-", label=method)
-    right.loglog(variances, probability[method], "o-", label=method)
-left.set(xlabel="prior variance", ylabel="error of the log evidence, nats")
-right.set(xlabel="prior variance", ylabel="largest error of a probability")
-left.legend()
+    above.semilogx(variances, evidence[method], "o-", label=method)
+    below.loglog(variances, probability[method], "o-", label=method)
+above.set(xlabel="prior variance", ylabel="error of the log evidence, nats")
+below.set(xlabel="prior variance", ylabel="largest error of a probability")
+above.legend()
 fig.tight_layout()
 plt.show()

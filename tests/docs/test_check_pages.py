@@ -30,6 +30,7 @@ SPEC.loader.exec_module(check_pages)
         (r"<p>\(x^2\)</p>", ".html"),
         ("body { background: url('//somewhere.example/a.png') }", ".css"),
         ('importScripts("https://somewhere.example/a.js")', ".js"),
+        ("<pre>/opt/lib/python3.12/site-packages/a.py:1: UserWarning: slow</pre>", ".html"),
     ],
 )
 def test_what_is_wrong_is_found(text, suffix):
@@ -59,11 +60,43 @@ def test_a_folder_without_pages_fails(tmp_path):
         check_pages.main(tmp_path)
 
 
+def small_site(folder):
+    """Write a front page that links to half of what must be near, and to a page that links to the rest."""
+    near = list(check_pages.NEAR.values())
+    pages = {page: "<article>well</article>" for page in near}
+    pages["index.html"] = linking(*near[:3], "more/other.html")
+    pages["more/other.html"] = linking(*(f"../{page}#top" for page in near[3:]))
+    for name, text in pages.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    return len(pages)
+
+
+def linking(*targets):
+    return "<article>" + "".join(f'<a class="reference" href="{target}">there</a>' for target in targets) + "</article>"
+
+
 def test_a_folder_is_searched_to_its_end(tmp_path, capsys):
-    (tmp_path / "below").mkdir()
-    (tmp_path / "index.html").write_text("<p>well</p>")
+    count = small_site(tmp_path)
     check_pages.main(tmp_path)
-    assert "1 pages load nothing" in capsys.readouterr().out
-    (tmp_path / "below" / "a.html").write_text('<img src="a.png">')
-    with pytest.raises(SystemExit, match="1 things are wrong on 2 pages"):
+    assert f"{count} pages load nothing" in capsys.readouterr().out
+    (tmp_path / "more" / "a.html").write_text('<img src="a.png">')
+    with pytest.raises(SystemExit, match=f"1 things are wrong on {count + 1} pages"):
         check_pages.main(tmp_path)
+
+
+def test_what_is_three_clicks_away_is_far(tmp_path):
+    small_site(tmp_path)
+    assert check_pages.far(tmp_path) == []
+    assert len(check_pages.far(tmp_path, clicks=1)) == len(check_pages.NEAR) - 3
+    further = tmp_path / "more" / "other.html"
+    further.rename(tmp_path / "more" / "further.html")
+    further.write_text(linking("further.html"))
+    assert len(check_pages.far(tmp_path)) == len(check_pages.NEAR) - 3
+
+
+def test_the_list_of_all_pages_does_not_count(tmp_path):
+    small_site(tmp_path)
+    page = tmp_path / "index.html"
+    page.write_text(page.read_text().replace("article", "nav"))
+    assert len(check_pages.far(tmp_path)) == len(check_pages.NEAR)

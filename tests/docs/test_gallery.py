@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import warnings
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
@@ -15,6 +16,11 @@ import pytest
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 GALLERY = sorted((DOCS / "gallery").glob("*.py"))
 SCRIPTS = [*GALLERY, *sorted((DOCS / "pictures").glob("*.py"))]
+STYLE = importlib.util.spec_from_file_location("figure_style", DOCS / "_ext" / "figure_style.py")
+figure_style = importlib.util.module_from_spec(STYLE)
+STYLE.loader.exec_module(figure_style)
+WIDEST = 5.3
+"""Inches of a figure: on a screen of 400 pixels its letters have then three quarters of their size."""
 SMALLER = re.compile(r"= (.*?)(\)?)  # tests: (.*)$", flags=re.MULTILINE)
 
 
@@ -42,7 +48,9 @@ def pyplot(monkeypatch):
 
     monkeypatch.setattr(pyplot, "show", lambda: None)
     pyplot.close("all")
-    yield pyplot
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        figure_style.prepare({}, "")
+        yield pyplot
     pyplot.close("all")
 
 
@@ -71,6 +79,11 @@ def test_it_runs_and_its_figures_say_what_they_show(path, pyplot, tmp_path, monk
     figures = [pyplot.figure(number) for number in pyplot.get_fignums()]
     assert figures
     for figure in figures:
+        assert figure.get_figwidth() <= WIDEST
+        figure.draw_without_rendering()
+        for words in (figure._suptitle, *(ax.title for ax in figure.axes)):  # noqa: SLF001  it has a getter of the text alone
+            box = None if words is None else words.get_window_extent()
+            assert box is None or (box.x0 >= 0 and box.x1 <= figure.bbox.x1), words
         titles = [figure.get_suptitle(), *(ax.get_title() for ax in figure.axes)]
         assert any(len(title) > 20 for title in titles)  # the text for those who do not see it
         for ax in figure.axes:

@@ -14,6 +14,9 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group, group_names
 from bayesgp_mf.diagnostics.worst_cases import worst_cases
+from bayesgp_mf.reports.model import formulas
+from bayesgp_mf.reports.page import Formula
+from bayesgp_mf.reports.symbols import symbols
 from tests.plots.fits import MAKERS, ONE, SMALL, X1, X2, F, Z, made, streamed
 from tests.reports.page_parser import check_self_contained
 
@@ -80,6 +83,58 @@ def test_the_worst_cases_of_one_against_the_rest_have_their_classes():
     found = worst_cases(idata, 4)
     assert list(found.targets) == [LETTERS[int(label)] for label in found.labels]
     np.testing.assert_array_equal(found.log_density, np.sort(idata["fit"]["loo_i"].values)[:4])
+
+
+def test_one_against_the_rest_has_its_confusion_and_the_search_of_each_class(tmp_path):
+    options = {**SMALL, "hyper": "evidence", "starts": 1, "fixed": ["variance"]}
+    y = np.array(["a", "b", "c"])[np.argsort(np.argsort(Z)) // 8]
+    idata = bgp.predict(bgp.fit(X2[["age"]], y, ONE, bgp.OneVsRest(bgp.Probit()), **options), X2[["age"]], draws=False)
+    _, page = page_of(idata, tmp_path, y_test=y)
+    assert "Not shown" not in page.text
+    assert page.text.count("Which classes are taken for which.") == 2  # of the cases left out, and of new ones
+    for name in "abc":
+        assert f"{name}, against the rest: the search for hyperparameters." in page.text
+        assert page.text.count(f"{name}: predictions against what came.") == 2
+
+
+COLUMNS = bgp.kernels.Gaussian([1.0, 2.0], columns=["weight", "age"]) + bgp.kernels.Matern32(1.0, columns=["idle"])
+
+
+def test_kernels_of_some_columns_have_their_names(tmp_path):
+    idata = bgp.fit(X2, Z > 0, COLUMNS, **SMALL)
+    _, page = page_of(idata, tmp_path)
+    assert "columns=['weight', 'age'])" in page.text
+    assert "columns=['idle'])" in page.text
+    assert bgp.diagnostics.hyperparameters(idata).names[:2] == (
+        "gaussian_lengthscale[weight]",
+        "gaussian_lengthscale[age]",
+    )
+
+
+WITH_FORMULAS = [
+    bgp.Probit(), bgp.Logit(), bgp.Poisson(), bgp.NegativeBinomial(2.0), bgp.likelihoods.Binomial(3), bgp.Softmax(),
+    bgp.StudentT(1.0, 3.0), bgp.Ordinal([0.0, 1.0]), bgp.MultinomialProbit(), bgp.kernels.Gaussian(),
+    bgp.kernels.Matern12(), bgp.kernels.Matern32(), bgp.kernels.Matern52(), bgp.kernels.RationalQuadratic(),
+    bgp.kernels.Periodic(), bgp.kernels.Linear(), bgp.kernels.Polynomial(2), bgp.kernels.NeuralNetwork(),
+]  # fmt: skip
+PLAIN = set("tfpPNxde")
+"""Letters that need no word: target, latent value, probabilities, inputs, classes by number, the base."""
+IN_THE_FORMULA = {"NeuralNetwork": {"s"}, "MultinomialProbit": {"c"}, "Softmax": {"c"}, "Ordinal": {"k"}}
+"""Letters that a formula itself explains."""
+
+
+@pytest.mark.parametrize("thing", WITH_FORMULAS, ids=lambda thing: type(thing).__name__)
+def test_every_letter_of_a_formula_is_explained(thing):
+    latex, *_ = (re.sub(r"\\text{[^}]*}", "", each.latex) for each in formulas(thing) if isinstance(each, Formula))
+    letters = set(re.findall(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])", latex)) - PLAIN
+    known = {clause[0] for clause in symbols(thing, latex)} | set("v" * ("v_0" in latex))
+    assert letters - IN_THE_FORMULA.get(type(thing).__name__, set()) <= known
+
+
+def test_a_letter_means_what_its_parameter_does():
+    assert symbols(bgp.NegativeBinomial(2.0), "r^r / (r + 1)") == ["r is the dispersion"]
+    assert symbols(bgp.kernels.Matern12(), r"\\exp(-r)") == ["r is the distance of two cases in length scales"]
+    assert symbols(bgp.kernels.Bias(), r"\\sqrt{r}") == []
 
 
 def test_unused_inputs_are_named(tmp_path):

@@ -58,14 +58,19 @@ def test_a_good_run_passes_and_leaves_its_files(capsys, tmp_path, outcome):
     for name in ("pima.html", "pima.json", "pima_times.json", "pima_tap.nc", "pima_nuts.nc"):
         assert (tmp_path / "reports" / name).stat().st_size > 0
         assert name in printed
-    page = check_self_contained((tmp_path / "reports" / "pima.html").read_text(encoding="utf-8"))
+    html = (tmp_path / "reports" / "pima.html").read_text(encoding="utf-8")
+    assert len(html) < 3e6
+    page = check_self_contained(html)
     assert f"For the {M} test cases" in page.text
     evidence = bgp.posterior(outcome.tap).solution.evidence
     assert page.text.count(str(evidence)) == 2  # at the head, and among the evidences
     assert get_group(outcome.tap, "fit").attrs["quality"] in page.text
     assert f"{evidence.corrected:.4f}" in page.text
     assert "FAIL" not in page.text
-    assert page.tags.count("figcaption") == page.tags.count("table") + page.tags.count("img")
+    formulas = html.count('<p class="formula"><img')
+    assert page.tags.count("figcaption") == page.tags.count("table") + page.tags.count("img") - formulas
+    for title in ("Hyperparameters", "Worst cases", "New cases", "Against the reference", "Sampler"):  # of both parts
+        assert f"{title}</h2>" in html
     numbers = json.loads((tmp_path / "reports" / "pima.json").read_text())
     assert numbers["passed"] is True
     assert len(numbers["checks"]) == 9

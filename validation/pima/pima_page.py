@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.container.quality import evidence_of_fit
 from bayesgp_mf.diagnostics import error_count, mean_log_score, quality
-from bayesgp_mf.plots import plot_agreement, plot_calibration, plot_loo
+from bayesgp_mf.plots import plot_agreement, plot_loo
 from bayesgp_mf.reports.page import Figures, Section, Table, render
-from bayesgp_mf.types import Array
+from bayesgp_mf.reports.report import sections_of
+from bayesgp_mf.reports.subject import subject
 from validation.pima.run import Run
 from validation.reporting.checks import count, verdict, verdict_table
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 NAMES = ("NUTS", "TAP")
 TITLE = "Pima: TAP approximation against PyMC"
@@ -39,9 +35,11 @@ def lead(run: Run) -> list[str]:
 
 
 def pima_page(run: Run) -> str:
-    """Return the report as HTML."""
-    makers = (_setting, _latent, _probabilities, _scores, _leave_one_out, _evidence, _hyperparameters, _sampler, _made)
-    return render(TITLE, lead(run), verdict_table(run.comparison.checks), [make(run) for make in makers])
+    """Return the report as HTML: the comparison, and all that `bayesgp_mf.report` says of the fit."""
+    about, y_test = subject(run.tap, {}), run.dataset.y_test
+    fit = sections_of(about, quality(run.tap), y_test=y_test, reference=run.nuts)
+    compared = [make(run) for make in (_predictions, _leave_one_out, _evidence, _sampler, _made)]
+    return render(TITLE, lead(run), verdict_table(run.comparison.checks), [_setting(run), *fit, *compared])
 
 
 def _setting(run: Run) -> Section:
@@ -65,84 +63,10 @@ def _setting(run: Run) -> Section:
     )
 
 
-def _latent(run: Run) -> Section:
-    a, t = run.comparison.latent, run.settings.tolerances
-    shift_mcse = a.nuts_mean_mcse / a.nuts_sd
-    stretch_mcse = a.nuts_sd_mcse / a.nuts_sd
-    rows = [
-        _difference_row("Mean, latent units", a.tap_mean - a.nuts_mean, a.nuts_mean_mcse),
-        _difference_row("Mean, posterior sds", a.shift, shift_mcse),
-        _difference_row("Mean, prior sds", (a.tap_mean - a.nuts_mean) / a.prior_sd, a.nuts_mean_mcse / a.prior_sd),
-        _difference_row("Sd, relative", a.stretch, stretch_mcse),
-    ]
-
-    means = (a.nuts_mean, a.tap_mean, a.nuts_mean_mcse, "posterior mean of f", "latent units")
-    sds = (a.nuts_sd, a.tap_sd, a.nuts_sd_mcse, "posterior sd of f", "latent units")
-    figures = [
-        (_agreement(*means), "Posterior mean of the latent value of each training case, TAP against NUTS."),
-        (_agreement(*means, difference=True), "The difference of the means, with the Monte-Carlo error of NUTS."),
-        (_agreement(*sds), "Posterior standard deviation of the latent value of each training case."),
-        (
-            _agreement(*sds, difference=True),
-            "The difference of the standard deviations, with the Monte-Carlo error of NUTS.",
-        ),
-    ]
-    return Section(
-        "Posterior at the training cases",
-        [
-            f"Compared: mean and standard deviation of the latent value of each of the {a.tap_mean.size} training "
-            f"cases. Tolerance: means within {t.latent_mean:g} posterior standard deviations, standard deviations "
-            f"within {100 * t.latent_sd:g} %, for every case.",
-            Table(
-                "TAP less NUTS at the training cases; the last column is the standard error of NUTS that such a "
-                "difference contains.",
-                ("Difference", "Largest, absolute", "Mean, absolute", "Mean", "Standard error, average"),
-                rows,
-            ),
-            Figures(figures),
-        ],
-    )
-
-
-def _probabilities(run: Run) -> Section:
-    p, t = run.comparison.predictions, run.settings.tolerances
-    worst = int(np.argmax(np.abs(p.difference)))
-
-    both = (p.nuts, p.tap, p.nuts_mcse, "probability of diabetes")
-    figures = [
-        (
-            _agreement(*both, tolerance=t.probability_max),
-            "Predicted probability of diabetes for each test case, TAP against NUTS.",
-        ),
-        (
-            _agreement(*both, tolerance=t.probability_max, difference=True),
-            "The difference of the two probabilities for each test case, with the Monte-Carlo error of NUTS and the "
-            "tolerance.",
-        ),
-    ]
-    return Section(
-        "Predictive probabilities",
-        [
-            f"Compared: the probability of diabetes of each of the {p.tap.size} test cases. Tolerance: "
-            f"{t.probability_max:g} for the largest absolute difference and {t.probability_mean:g} for the mean "
-            "absolute difference. For NUTS, the latent value of the test case is integrated out for each draw, and the "
-            "resulting probabilities are averaged.",
-            Table(
-                "TAP less NUTS at the test cases, in probability.",
-                ("Difference", "Largest, absolute", "Mean, absolute", "Mean", "Standard error, average"),
-                [_difference_row("Probability of diabetes", p.difference, p.nuts_mcse)],
-            ),
-            f"The largest difference is at test case {worst} (counted from 0): {p.tap[worst]:.4f} by TAP and "
-            f"{p.nuts[worst]:.4f} by NUTS, with a Monte-Carlo standard error of {p.nuts_mcse[worst]:.4f}. Monte-Carlo "
-            f"error alone would make a mean absolute difference of about {p.difference_from_noise:.4f}.",
-            Figures(figures),
-        ],
-    )
-
-
-def _scores(run: Run) -> Section:
+def _predictions(run: Run) -> Section:
     c = run.comparison
-    p = c.predictions
+    p, t = c.predictions, run.settings.tolerances
+    worst = int(np.argmax(np.abs(p.difference)))
     share = float(np.mean(run.dataset.y == run.positive_class))
     constant = np.full(p.tap.size, share)
     rows = [
@@ -151,24 +75,41 @@ def _scores(run: Run) -> Section:
         (f"Constant {share:.2f}", error_count(p.labels, constant), mean_log_score(p.labels, constant)),
     ]
     disagree = int(np.count_nonzero((p.tap > 0.5) != (p.nuts > 0.5)))
-    calibration = (
-        plot_calibration(p.labels, p.tap, class_name="diabetes"),
-        "Calibration of TAP on the test cases: observed frequency of diabetes in ten bins of predicted probability, "
-        "with 95 % binomial (Clopper-Pearson) intervals and the number of cases in each bin.",
+    difference = plot_agreement(
+        p.nuts,
+        p.tap,
+        reference_error=p.nuts_mcse,
+        quantity="probability of diabetes",
+        names=NAMES,
+        tolerance=t.probability_max,
+        difference=True,
     )
     return Section(
-        "Test errors, log score and calibration",
+        "Test cases by TAP and by NUTS",
         [
-            "Compared: what the two sets of predictions are worth against the labels that occurred. There is no "
-            "tolerance here, since all of it follows from the probabilities above. Higher log scores are better; "
-            "always saying 1/2 scores -0.6931. The constant predicts the share of diabetics in the training set.",
+            f"Compared: the probability of diabetes of each of the {p.tap.size} test cases. Tolerance: "
+            f"{t.probability_max:g} for the largest absolute difference and {t.probability_mean:g} for the mean "
+            "absolute difference. For NUTS, the latent value of the test case is integrated out for each draw, and the "
+            "resulting probabilities are averaged.",
+            f"The largest difference is at test case {worst} (counted from 0): {p.tap[worst]:.4f} by TAP and "
+            f"{p.nuts[worst]:.4f} by NUTS, with a Monte-Carlo standard error of {p.nuts_mcse[worst]:.4f}. Monte-Carlo "
+            f"error alone would make a mean absolute difference of about {p.difference_from_noise:.4f}.",
+            Figures(
+                [
+                    (
+                        difference,
+                        "The difference of the two probabilities for each test case, with the Monte-Carlo error of "
+                        "NUTS and the tolerance.",
+                    )
+                ]
+            ),
             Table(
                 f"Errors among {p.tap.size} test cases and mean log predictive probability of their labels.",
                 ("Prediction", "Errors", "Error rate", "Mean log score (nats)"),
                 [(name, f"{e}", f"{e / p.tap.size:.3f}", f"{score:.4f}") for name, e, score in rows],
             ),
-            f"TAP and NUTS predict different labels for {disagree} of the test cases.",
-            Figures([calibration]),
+            f"TAP and NUTS predict different labels for {disagree} of the test cases. The constant predicts the share "
+            "of diabetics in the training set.",
         ],
     )
 
@@ -252,31 +193,6 @@ def _evidence(run: Run) -> Section:
     )
 
 
-def _hyperparameters(run: Run) -> Section:
-    fit = get_group(run.tap, "fit")
-    found = fit["hyper_log_evidence"].values
-    evaluations = fit["hyper_n_evaluations"].values
-    return Section(
-        "Hyperparameters",
-        [
-            "Not compared: both methods use these values, found by maximising TAP's log evidence over the logarithms "
-            f"of all parameters from {found.size} starts. Length scales are in standard deviations of their input, "
-            "variances in squared latent units. The longer a length scale, the less its input matters.",
-            Table(
-                "Kernel parameters at the highest evidence.",
-                ("Parameter", "Value"),
-                [(name, f"{value:.4g}") for name, value in run.hyperparameters.items()],
-            ),
-            Table(
-                "The search for them from each start.",
-                ("Start", "Log evidence reached (nats)", "Solutions computed"),
-                [(f"{i + 1}", f"{v:.4f}", f"{k}") for i, (v, k) in enumerate(zip(found, evaluations, strict=True))],
-            ),
-            *(f"The fit warned: {note}" for note in run.notes),
-        ],
-    )
-
-
 def _sampler(run: Run) -> Section:
     q, t = run.comparison.sampler, run.settings.tolerances
     total = run.settings.chains * run.settings.draws
@@ -298,15 +214,12 @@ def _sampler(run: Run) -> Section:
 
 
 def _made(run: Run) -> Section:
-    fit, s = get_group(run.tap, "fit"), run.settings
+    s = run.settings
     seeds = [("Fit", s.seed_fit), ("Draws of predictions", s.seed_predict), ("NUTS", s.seed_sampler)]
     return Section(
         "Versions and seeds",
         [
-            f"At the tuned hyperparameters TAP took {int(fit['n_iterations'])} iterations to a residual of "
-            f"{float(fit['residual']):.1g}; status: {fit.attrs['status_message']} By these equations its means are off "
-            f"by at most {float(fit['mean_error']):.0e} posterior standard deviations, and rounding of the Gram matrix "
-            f"moves its log evidence by at most {float(fit['rounding']):.0e} nats.",
+            *(f"The fit warned: {note}" for note in run.notes),
             "The same versions and seeds give the same page. How long each part of the work took is another matter, "
             "and stands in pima_times.json.",
             Table(
@@ -317,31 +230,3 @@ def _made(run: Run) -> Section:
             Table("Seeds.", ("Random numbers for", "Seed"), [(name, f"{seed}") for name, seed in seeds]),
         ],
     )
-
-
-def _agreement(
-    nuts: Array,
-    tap: Array,
-    error: Array,
-    quantity: str,
-    unit: str = "",
-    tolerance: float | None = None,
-    *,
-    difference: bool = False,
-) -> Axes:
-    return plot_agreement(
-        nuts,
-        tap,
-        reference_error=error,
-        quantity=quantity,
-        unit=unit,
-        names=NAMES,
-        tolerance=tolerance,
-        difference=difference,
-    )
-
-
-def _difference_row(name: str, difference: Array, error: Array) -> tuple[str, ...]:
-    absolute = np.abs(difference)
-    numbers = (absolute.max(), absolute.mean(), difference.mean(), error.mean())
-    return name, *(f"{number:.4f}" for number in numbers)
