@@ -102,7 +102,8 @@ def test_a_case_of_which_all_is_known_is_certain():
 
 
 def test_two_classes_are_a_probit():
-    assert process(codes=np.array([0, 1, 1, 0]), n_classes=2)._known is None
+    posterior = process(codes=np.array([0, 1, 1, 0]), n_classes=2)
+    np.testing.assert_array_equal(posterior.predict_proba(X), gaussian(posterior, X))
 
 
 def test_predict_goes_this_way_also_from_a_file(tmp_path):
