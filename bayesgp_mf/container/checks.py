@@ -142,7 +142,7 @@ def check_recomputed(posterior: Process | Mixture, fit: xr.Dataset) -> None:
         for name, value in matrix.stored(solution.alpha, solution.correction).items():
             scale = float(np.max(np.abs(anew[name])))
             _check_same(name, value, anew[name], TOLERANCE, scale, "kernel, X, alpha and site_variance")
-    sites = next((name for name in ("site_variance", "site_weight") if name in fit), None)
+    sites = next((name for name in ("site_variance", "site_weight", "site_matrix") if name in fit), None)
     if has_variance:
         stored, computed = fit["latent_sd"].values ** 2, posterior.at_training[1]
         _check_same("latent_sd", stored, computed, TOLERANCE, sd**2, f"kernel, X and {sites or 'correction'}")

@@ -20,7 +20,7 @@ ROWS = "obs_id"
 _SEVERAL = ("class", "quantile")
 """Dimensions of which each entry has a column of its own."""
 _FIRST = ("latent_mean", "latent_sd", "cavity_mean", "cavity_sd", "loo_i", "y_mean", "y_sd")
-_INTERNAL = ("alpha", "site_variance", "site_weight")  # what `predict` needs, and nobody reads
+_INTERNAL = ("alpha", "site_variance", "site_weight", "site_matrix")  # what `predict` needs, and nobody reads
 
 
 def to_frame(idata: Container, group: Literal["predictions", "fit"] | None = None) -> Any:

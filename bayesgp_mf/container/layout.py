@@ -35,6 +35,7 @@ _BESIDE_PARAMETERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("f", "alpha", "latent_mean", "latent_sd", "cavity_mean", "cavity_sd", "site_weight"), _EACH),
     **dict.fromkeys(("site_variance", "loo_i"), ("obs_id",)),
     "correction": ("obs_id", "obs_id_other"),
+    "site_matrix": (*_EACH, "class_other"),
     "pivot": ("rank",),
     "inducing_input": ("inducing", "feature"),
     "inducing_weight": ("inducing",),

@@ -124,7 +124,7 @@ def check_inducing(likelihood: Likelihood, solver: Solver) -> None:
     if likelihood.forbids:
         raise ValueError(
             f"inducing needs a likelihood with latent noise or flips, and {likelihood!r} is a step without: it asks "
-            "for every digit of the Gram matrix. Use Probit(noise_variance=1.0)."
+            f"for every digit of the Gram matrix. Use {type(likelihood).__name__}(noise_variance=1.0)."
         )
     traits = traits_of(solver)
     of_labels = likelihood.targets == "binary" and traits.known_posterior is not None

@@ -96,8 +96,13 @@ class Problem:
         _check_targets(self.t, self.gram.shape[-1], self.likelihood)
         if self.likelihood.forbids:
             gram = self.dense_gram
-            _check_variances(gram)
-            _check_contradictions(gram, self.t)
+            if self.likelihood.targets == "classes":
+                gram = gram if gram.ndim == 2 else np.sum(gram, axis=0)
+                _check_variances(gram)
+                _check_class_contradictions(gram, self.t)
+            else:
+                _check_variances(gram)
+                _check_contradictions(gram, self.t)
 
     @property
     def n(self) -> int:
@@ -194,7 +199,7 @@ def check_scale(name: str, value: Array, largest: float = LARGEST_TARGET) -> Non
 
 def status_in_words(status: Status, likelihood: Likelihood, method: str) -> str:
     """Return the sentence of a status, with advice that goes with the likelihood and the name of the method."""
-    if likelihood.targets == "classes":
+    if likelihood.targets == "classes" and not likelihood.forbids:
         return status.for_classes("laplace" if isinstance(likelihood, Softmax) and method != "laplace" else None)
     return status.advising(ways_to_noise(likelihood))
 
@@ -283,7 +288,8 @@ def _check_low_rank(gram: Matrix, likelihood: Likelihood) -> None:
     if likelihood.forbids:
         raise ValueError(
             "a noise-free step likelihood asks for every digit of the Gram matrix, and one of low rank leaves some "
-            "out. Use the dense matrix, Control(gram='dense'), or allow noise: Probit(noise_variance=1.0)."
+            f"out. Use the dense matrix, Control(gram='dense'), or allow noise: {type(likelihood).__name__}"
+            "(noise_variance=1.0)."
         )
 
 
@@ -309,11 +315,34 @@ def _check_variances(gram: Array) -> None:
         )
 
 
-def _check_contradictions(gram: Array, t: Array) -> None:
-    """Raise if two cases share one latent value up to sign, but their labels ask for different signs."""
+def _correlations(gram: Array) -> Array:
+    """Return the prior correlations of different cases; zero for a case and itself."""
     prior_sd = np.sqrt(np.diag(gram))
     correlation = gram / prior_sd[:, None] / prior_sd
     np.fill_diagonal(correlation, 0.0)
+    return np.asarray(correlation)
+
+
+def _check_class_contradictions(gram: Array, t: Array) -> None:
+    """Raise if two cases share all latent values, up to a scale, but their labels ask for different largest ones.
+
+    ``gram`` is the sum over the classes, whose correlation is one or minus one only where that of each class is.
+    """
+    correlation, same = _correlations(gram), t[:, None] == t
+    clash = np.where(same, -correlation, correlation) >= 1.0 - SAME_INPUT_TOLERANCE
+    if clash.any():
+        i, j = (int(k) for k in np.argwhere(clash)[0])
+        raise InconsistentDataError(
+            f"cases {i} and {j} have the same input (prior correlation {correlation[i, j]:+.0f}) but classes "
+            f"{t[i]:.0f} and {t[j]:.0f}, which has probability zero under a noise-free likelihood "
+            f"({int(clash.sum()) // 2} such pairs). Allow noise: MultinomialProbit(noise_variance=1.0), or add "
+            "kernels.White(...) to the kernel."
+        )
+
+
+def _check_contradictions(gram: Array, t: Array) -> None:
+    """Raise if two cases share one latent value up to sign, but their labels ask for different signs."""
+    correlation = _correlations(gram)
     clash = -correlation * np.outer(t, t) >= 1.0 - SAME_INPUT_TOLERANCE
     if clash.any():
         i, j = (int(k) for k in np.argwhere(clash)[0])
@@ -333,12 +362,30 @@ def explain_infeasible(problem: Problem) -> str | None:
     """
     if not problem.likelihood.forbids:
         return None
-    signed = problem.t[:, None] * problem.dense_gram / np.max(problem.gram.diagonal())
-    outcome = linprog(np.zeros(problem.n), A_ub=-signed, b_ub=-np.ones(problem.n), bounds=(None, None), method="highs")
+    constraints = _label_constraints(problem)
+    rows, columns = constraints.shape
+    outcome = linprog(np.zeros(columns), A_ub=-constraints, b_ub=-np.ones(rows), bounds=(None, None), method="highs")
     if outcome.status != 2:  # 2: proven infeasible
         return None
     return (
         "no function of this prior has these labels (they are not separable under the kernel, to the precision of the "
-        "Gram matrix), so the evidence under a noise-free step likelihood is zero. Allow noise: Step(flip=0.05), "
-        "Probit(noise_variance=1.0), or add kernels.White(...) to the kernel."
+        "Gram matrix), so the evidence under a noise-free step likelihood is zero. Allow noise: "
+        f"{'Step(flip=0.05), ' * (problem.likelihood.targets != 'classes')}{type(problem.likelihood).__name__}"
+        "(noise_variance=1.0), or add kernels.White(...) to the kernel."
     )
+
+
+def _label_constraints(problem: Problem) -> Array:
+    """Return the rows A of the inequalities A a > 0 that labels ask of the weights of functions K a of the prior."""
+    gram = problem.dense_gram / np.max(np.diagonal(problem.dense_gram, axis1=-2, axis2=-1))
+    if problem.likelihood.targets != "classes":
+        return np.asarray(problem.t[:, None] * gram)
+    n, n_classes = problem.latent_shape
+    each, codes = np.broadcast_to(gram, (n_classes, n, n)), problem.t.astype(int)
+    every, rows = np.arange(n), []
+    for c in range(n_classes):  # f of the own class is above that of class c
+        ahead = np.zeros((n, n_classes, n))
+        ahead[every, codes] = each[codes, every]
+        ahead[:, c] -= each[c]
+        rows.append(ahead[codes != c].reshape(-1, n_classes * n))
+    return np.concatenate(rows)

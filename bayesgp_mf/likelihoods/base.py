@@ -87,6 +87,17 @@ def of_added_variance(derivs: Derivs, d3: Array, d4: Array) -> Derivs:
     return Derivs(in_added_variance(derivs), 0.5 * d3 + d1 * d2, 0.5 * d4 + d2**2 + d1 * d3)
 
 
+def check_flip(flip: float) -> float:
+    """Return the probability of a flipped label as a float, or raise a ValueError if it is not one in [0, 1/2)."""
+    number = float(flip) if isinstance(flip, int | float | np.number) and abs(flip) < 1 else np.nan
+    if not 0.0 <= number < 0.5:
+        raise ValueError(
+            f"flip must be a probability in [0, 0.5), got {flip!r}. A probability above one half means that the two "
+            "class labels are exchanged."
+        )
+    return number
+
+
 def check_variance(name: str, value: float, *, zero_allowed: bool) -> float:
     """Return ``value`` as a float if it is a usable variance, else raise ValueError."""
     try:

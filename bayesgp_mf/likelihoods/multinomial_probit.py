@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods import probit_tilted
-from bayesgp_mf.likelihoods.base import check_variance
+from bayesgp_mf.likelihoods.base import check_flip, check_variance
+from bayesgp_mf.likelihoods.class_flips import flip_derivative, flipped, log_flipped
 from bayesgp_mf.likelihoods.class_names import NamedClasses, described_classes
+from bayesgp_mf.likelihoods.matrix_sites import MatrixSites
+from bayesgp_mf.likelihoods.optional import Tunable
 from bayesgp_mf.likelihoods.probit_graph import log_probability
 from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.likelihoods.star import StarSites
@@ -35,14 +39,17 @@ class MultinomialProbit(NamedClasses):
         predicted from its prior. By default the classes are those that occur, sorted, or the categories of a pandas
         Categorical.
     noise_variance : float
-        v > 0, in squared latent units. A kernel with ``kernels.White(s)`` added and noise v is one without it and
-        noise v + s.
+        v >= 0, in squared latent units; with v = 0 the class of the largest latent value is the label. A kernel with
+        ``kernels.White(s)`` added and noise v is one without it and noise v + s.
+    flip : float
+        kappa in [0, 1/2), the probability that a label was recorded as one of the others, each as likely:
+        :math:`\kappa/(C - 1) + (1 - C \kappa/(C - 1))\, p_0` with p_0 as above. Of two classes it is that of `Step`.
 
     Raises
     ------
     ValueError
         If the classes are fewer than two, or not distinct, one is missing (None, NaN), or they have no order (a set);
-        if the noise variance is not a finite number > 0.
+        if the noise variance is negative or not finite, or ``flip`` is outside [0, 1/2).
 
     Notes
     -----
@@ -68,25 +75,63 @@ class MultinomialProbit(NamedClasses):
     """
 
     noise_variance: float = 1.0
+    flip: float = 0.0
+    allows_noise: ClassVar[str] = "MultinomialProbit(noise_variance=..., flip=...)"
     targets: ClassVar[Literal["classes"]] = "classes"
-    forbids: ClassVar[bool] = False
-    log_concave: ClassVar[bool] = True
+    tunable: ClassVar[dict[str, Tunable]] = {"flip": Tunable(below=0.5)}
     _repr_html_ = likelihood_html
 
     def __post_init__(self) -> None:
         NamedClasses.__post_init__(self)  # super() does not know a class that was made anew for its slots
-        noise_variance = check_variance("noise_variance", self.noise_variance, zero_allowed=False)
+        noise_variance = check_variance("noise_variance", self.noise_variance, zero_allowed=True)
         object.__setattr__(self, "noise_variance", noise_variance)
+        object.__setattr__(self, "flip", check_flip(self.flip))
+
+    @property
+    def forbids(self) -> bool:
+        """Whether latent values of which another one is the largest have probability zero."""
+        return self.noise_variance == 0.0 and self.flip == 0.0
+
+    @property
+    def log_concave(self) -> bool:
+        """Whether no label can be flipped."""
+        return self.flip == 0.0
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether p(t|f) is constant but for jumps."""
+        return self.noise_variance == 0.0
+
+    @property
+    def star_shaped(self) -> bool:
+        """Whether sites are of star form, which asks for noise and no flips."""
+        return self.noise_variance > 0.0 and self.flip == 0.0
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """Flip probability; beside the variance of the kernel that of the noise is no more than a unit."""
+        return {"flip": self.flip}
+
+    def with_parameters(self, **values: Any) -> MultinomialProbit:
+        """Return the likelihood with other parameters."""
+        return replace(self, **values)
+
+    def parameter_derivative(self, name: str, t: Array, mean: Array, covariance: Array) -> Derivs:
+        """Return the derivative of `log_partition` in the flip probability, and its two derivatives in mean."""
+        codes, n_classes = np.asarray(t, dtype=np.float64), mean.shape[1]
+        unflipped = probit_tilted.tilted(codes, mean, covariance, self.noise_variance).log_partition
+        return flip_derivative(self.log_partition(t, mean, covariance), unflipped, self.flip, n_classes)
 
     def log_density(self, t: Array, f: Array) -> Array:
         """Return log p(t|f) ``(..., n)`` in nats, for codes ``t (n,)`` and latent values ``f (..., n, C)``."""
         codes, flat = _flat(t, f)
-        return probit_tilted.log_density(codes, flat, self.noise_variance).reshape(f.shape[:-1])
+        found = probit_tilted.log_density(codes, flat, self.noise_variance)
+        return log_flipped(found, self.flip, f.shape[-1]).reshape(f.shape[:-1])
 
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log p(t|f) ``(..., n)`` in nats, and its derivatives in f, ``(..., n, C)`` and ``(..., n, C, C)``."""
         codes, flat = _flat(t, f)
-        found = probit_tilted.log_prob(codes, flat, self.noise_variance)
+        found = flipped(probit_tilted.log_prob(codes, flat, self.noise_variance), self.flip, f.shape[-1])
         return Derivs(
             found.value.reshape(f.shape[:-1]), found.d1.reshape(f.shape), found.d2.reshape(*f.shape, f.shape[-1])
         )
@@ -101,14 +146,24 @@ class MultinomialProbit(NamedClasses):
         found = probit_tilted.tilted(codes, mean, covariance, self.noise_variance)
         turn = probit_tilted.difference_matrices(mean.shape[1])[codes.astype(np.intp)]
         curvature = np.swapaxes(turn, 1, 2) @ found.curvature @ turn
-        return Derivs(found.log_partition, probit_tilted.in_classes(codes, found.gradient), curvature)
+        found_in_classes = Derivs(found.log_partition, probit_tilted.in_classes(codes, found.gradient), curvature)
+        return flipped(found_in_classes, self.flip, mean.shape[1])
 
     def star_points(self, n_classes: int) -> None:
         """Return None: nothing is integrated by quadrature, however many classes there are."""
 
     def star_sites(self, t: Array, mean: Array, covariance: Array, points: int | None = None) -> StarSites:
-        """Return the sites of cases at Gaussians ``(n, C)`` and ``(n, C, C)`` (`likelihoods.star`)."""
+        """Return the sites of cases at Gaussians ``(n, C)`` and ``(n, C, C)`` (`likelihoods.star`).
+
+        There is a ValueError without noise, or with flips, where they are no stars.
+        """
+        if not self.star_shaped:
+            raise ValueError(f"sites of {self!r} have no star form: use matrix_sites.")
         return probit_tilted.star_sites(t, mean, covariance, self.noise_variance)
+
+    def matrix_sites(self, t: Array, mean: Array, covariance: Array) -> MatrixSites:
+        """Return the sites of cases at Gaussians ``(n, C)`` and ``(n, C, C)`` (`likelihoods.matrix_sites`)."""
+        return probit_tilted.matrix_sites(t, mean, covariance, self.noise_variance, self.flip)
 
     def star_predictions(
         self, t: Array, mean: Array, covariance: Array, points: int | None = None
@@ -118,28 +173,53 @@ class MultinomialProbit(NamedClasses):
 
     def predict_proba(self, mean: Array, covariance: Array) -> Array:
         """Return E p(t=c|f) ``(m, C)`` for f ~ N(mean, covariance), ``mean (m, C)``, ``covariance (m, C, C)``."""
-        return np.exp(probit_tilted.log_probabilities(mean, covariance, self.noise_variance))
+        return np.exp(self._log_probabilities(mean, covariance))
 
     def predictions(self, t: Array, mean: Array, covariance: Array) -> tuple[Array, Array]:
         """Return the log of E p(t|f) ``(m,)``, and `predict_proba` ``(m, C)``."""
-        every = probit_tilted.log_probabilities(mean, covariance, self.noise_variance)
+        every = self._log_probabilities(mean, covariance)
         return np.take_along_axis(every, t.astype(np.intp)[:, None], axis=1)[:, 0], np.exp(every)
+
+    def _log_probabilities(self, mean: Array, covariance: Array) -> Array:
+        found = probit_tilted.log_probabilities(mean, covariance, self.noise_variance)
+        return log_flipped(found, self.flip, mean.shape[1])
 
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a class, 0 to C - 1, for each vector of latent values ``f (..., C)``."""
         noisy = f + np.sqrt(self.noise_variance) * rng.standard_normal(f.shape)
-        return np.asarray(np.argmax(noisy, axis=-1), dtype=np.float64)
+        codes, n_classes = np.argmax(noisy, axis=-1), f.shape[-1]
+        if self.flip > 0.0:
+            away = np.where(rng.random(codes.shape) < self.flip, rng.integers(1, n_classes, codes.shape), 0)
+            codes = (codes + away) % n_classes
+        return np.asarray(codes, dtype=np.float64)
 
-    def log_prob_graph(self, functions: Any, t: Any, f: Any) -> Any:
-        """Return log p(t|f) ``(n,)`` in terms of PyTensor, for codes and latent values ``(n, C)`` of named classes."""
+    def log_prob_graph(self, functions: Any, t: Any, f: Any, **given: Any) -> Any:
+        """Return log p(t|f) ``(n,)`` in terms of PyTensor, for codes and latent values ``(n, C)`` of named classes.
+
+        Raises
+        ------
+        UndefinedQuantityError
+            If there is no noise.
+        """
+        if self.is_flat:
+            raise UndefinedQuantityError(
+                "without noise the likelihood jumps, and samplers that follow gradients cannot see it. Give it noise: "
+                "MultinomialProbit(noise_variance=1.0)."
+            )
         assert self.n_classes is not None
-        return log_probability(functions, t, f / np.sqrt(self.noise_variance), self.n_classes)
+        right = log_probability(functions, t, f / np.sqrt(self.noise_variance), self.n_classes)
+        if "flip" not in given and self.flip == 0.0:
+            return right
+        flip, others = (self.parameters | given)["flip"], self.n_classes - 1.0
+        log_wrong, log_rest = functions.log(flip / others), functions.log1p(-flip * (self.n_classes / others))
+        return functions.logaddexp(log_wrong, log_rest + right)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the name, the noise variance, and the names of the classes where they are known."""
+        """Return the name, noise variance, flips, and the names of the classes where they are known."""
         return {
             "likelihood": "MultinomialProbit",
             "noise_variance": self.noise_variance,
+            "flip": self.flip,
             **described_classes(self.classes),
         }
 

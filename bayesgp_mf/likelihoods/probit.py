@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import erfcx, expit, log_ndtr, ndtr, ndtri_exp
 
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.likelihoods.base import check_gaussian_variance, check_variance, of_added_variance
+from bayesgp_mf.likelihoods.base import check_flip, check_gaussian_variance, check_variance, of_added_variance
 from bayesgp_mf.likelihoods.moments import from_moments
 from bayesgp_mf.likelihoods.optional import LatentNoise, Powers, Tunable
 from bayesgp_mf.likelihoods.shown import likelihood_html
@@ -87,13 +87,7 @@ class Probit:
     def __post_init__(self) -> None:
         noise_variance = check_variance("noise_variance", self.noise_variance, zero_allowed=True)
         object.__setattr__(self, "noise_variance", noise_variance)
-        flip = float(self.flip) if isinstance(self.flip, int | float | np.number) and abs(self.flip) < 1 else np.nan
-        if not 0.0 <= flip < 0.5:
-            raise ValueError(
-                f"flip must be a probability in [0, 0.5), got {self.flip!r}. A probability above one half "
-                "means that the two class labels are exchanged."
-            )
-        object.__setattr__(self, "flip", flip)
+        object.__setattr__(self, "flip", check_flip(self.flip))
 
     @property
     def forbids(self) -> bool:

@@ -162,6 +162,13 @@ class SiteCorrection:
             product = product - self._removed @ (self._removed.T @ vector)
         return np.asarray(product)
 
+    def halves(self, cross: Array) -> tuple[Array, Array]:
+        """Return P ``(n, m)`` and N, of as many rows as sites are negative, with P'P - N'N = cross' R cross."""
+        scaled = np.multiply(cross, self._root_precision[:, None], order="F")
+        projected = blas.dtrmm(1.0, self._inverse_factor, scaled, lower=1, overwrite_b=1)  # half the work of a product
+        removed = np.empty((0, cross.shape[1])) if self._removed is None else self._removed.T @ cross
+        return projected, removed
+
     def quadratic(self, cross: Array) -> Array:
         """Return ``cross.T @ R @ cross``, ``(m, m)``."""
         result = self._positive_quadratic(cross)
@@ -172,13 +179,8 @@ class SiteCorrection:
 
     def quadratic_diagonal(self, cross: Array) -> Array:
         """Return the diagonal ``(m,)`` of ``cross.T @ R @ cross``."""
-        scaled = np.multiply(cross, self._root_precision[:, None], order="F")
-        projected = blas.dtrmm(1.0, self._inverse_factor, scaled, lower=1, overwrite_b=1)  # half the work of a product
-        result = np.einsum("ij,ij->j", projected, projected)
-        if self._removed is not None:
-            removed = self._removed.T @ cross
-            result -= np.einsum("ij,ij->j", removed, removed)
-        return np.asarray(result)
+        more, less = self.halves(cross)
+        return np.asarray(np.einsum("ij,ij->j", more, more) - np.einsum("ij,ij->j", less, less))
 
     def diagonal(self) -> Array:
         """Return ``R_ii (n,)``."""

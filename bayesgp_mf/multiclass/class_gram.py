@@ -11,11 +11,13 @@ import numpy as np
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.multiclass.correction import ClassCorrection, SoftmaxCorrection
-from bayesgp_mf.multiclass.draws import ClassSampler, DenseClassSampler, LowRankClassSampler
+from bayesgp_mf.multiclass.correction import ClassCorrection, NoisyCorrection, SoftmaxCorrection
+from bayesgp_mf.multiclass.draws import ClassSampler, DenseClassSampler, LowRankClassSampler, RootClassSampler
 from bayesgp_mf.multiclass.gram import of_class, prior_variance, times_gram
-from bayesgp_mf.multiclass.low_rank import LowRankClassCorrection
+from bayesgp_mf.multiclass.low_rank import LowRankClassCorrection, LowRankSites
 from bayesgp_mf.multiclass.low_rank_gradient import LowRankClassGradient
+from bayesgp_mf.multiclass.low_rank_matrix import LowRankMatrixCorrection
+from bayesgp_mf.multiclass.matrix_correction import MatrixSiteCorrection
 from bayesgp_mf.types import Array
 
 BLOCK = 512
@@ -37,6 +39,9 @@ class ClassGram(Protocol):
 
     def sites(self, weight: Array) -> Any:
         """Return the correction of sites diag(w) - w w'/sum(w), from ``w (n, C)``: a `ClassCorrection`."""
+
+    def matrix_sites(self, precision: Array) -> Any:
+        """Return the correction of sites ``W (n, C, C)``, whose rows sum to zero: a `ClassCorrection`."""
 
     def covariances(self, correction: Any) -> Array:
         """Return the posterior covariances ``(n, C, C)`` of the classes of each training case."""
@@ -84,6 +89,10 @@ class DenseClassGram:
         """Return the correction of sites."""
         return SoftmaxCorrection(self.entries, weight)
 
+    def matrix_sites(self, precision: Array) -> MatrixSiteCorrection:
+        """Return the correction of sites that are any matrices."""
+        return MatrixSiteCorrection(self.entries, precision)
+
     def covariances(self, correction: HasClassBlocks) -> Array:
         """Return the posterior covariances ``(n, C, C)``."""
         return _left_of(self.prior, correction.own_blocks())
@@ -92,9 +101,11 @@ class DenseClassGram:
         """Return the posterior means ``(m, C)``."""
         return times_gram(alpha, features)
 
-    def sampler(self, alpha: Array, correction: ClassCorrection) -> DenseClassSampler:
+    def sampler(self, alpha: Array, correction: ClassCorrection) -> ClassSampler:
         """Return what draws latent values."""
-        return DenseClassSampler(self.entries, alpha, correction)
+        if isinstance(correction, NoisyCorrection):
+            return DenseClassSampler(self.entries, alpha, correction)
+        return RootClassSampler(self.entries, alpha, correction)
 
     def gradient(self, correction: HasClassBlocks, left: Array, right: Array) -> Array:
         """Return the derivative ``(n, n)``, or ``(C, n, n)``, symmetric."""
@@ -130,7 +141,11 @@ class RootClassGram:
         """Return the correction of sites."""
         return LowRankClassCorrection(self.matrix, weight)
 
-    def covariances(self, correction: LowRankClassCorrection) -> Array:
+    def matrix_sites(self, precision: Array) -> LowRankMatrixCorrection:
+        """Return the correction of sites that are any matrices."""
+        return LowRankMatrixCorrection(self.matrix, precision)
+
+    def covariances(self, correction: LowRankSites) -> Array:
         """Return the posterior covariances ``(n, C, C)``."""
         return correction.covariances()
 
@@ -142,11 +157,11 @@ class RootClassGram:
         """Return L' alpha ``(M, C)``."""
         return np.asarray(self.matrix.in_features(alpha.T)).T
 
-    def sampler(self, alpha: Array, correction: LowRankClassCorrection) -> LowRankClassSampler:
+    def sampler(self, alpha: Array, correction: LowRankSites) -> LowRankClassSampler:
         """Return what draws latent values."""
         return LowRankClassSampler(self.matrix, alpha, self.in_features(alpha), correction)
 
-    def gradient(self, correction: LowRankClassCorrection, left: Array, right: Array) -> LowRankClassGradient:
+    def gradient(self, correction: LowRankSites, left: Array, right: Array) -> LowRankClassGradient:
         """Return the derivative, known by its product with the root."""
         return LowRankClassGradient(self.matrix, left, right, correction)
 

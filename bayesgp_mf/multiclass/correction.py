@@ -67,18 +67,26 @@ class ClassCorrection(Correction, Protocol):
     def blocks(self, cross: Array) -> Array:
         """Return k_c' R_cd k_d ``(m, C, C)`` of each new case, for ``cross (n, m)`` or ``(C, n, m)``."""
 
-    def noise(self, scores: Array) -> Array:
-        """Return R e ``(..., n, C)`` for standard normal ``scores``, where e has the covariance of the sites."""
-
     def site_precision(self) -> Array:
         """Return W ``(n, C, C)``."""
 
     def precision_root(self) -> Array:
-        """Return F ``(n, C, k)`` with W = F F' and columns that sum to zero."""
+        """Return F ``(n, C, k)`` with W = F diag(J) F', signs J, and columns that sum to zero."""
+
+    def precision_signs(self) -> Array:
+        """Return J ``(n, k)``, each 1 or -1."""
 
 
 @runtime_checkable
-class StarCorrection(ClassCorrection, Protocol):
+class NoisyCorrection(ClassCorrection, Protocol):
+    """R of sites that are measurements with noise, as those that are nowhere negative."""
+
+    def noise(self, scores: Array) -> Array:
+        """Return R e ``(..., n, C)`` for standard normal ``scores``, where e has the covariance of the sites."""
+
+
+@runtime_checkable
+class StarCorrection(NoisyCorrection, Protocol):
     """What a method asks of R for sites diag(w_i) - w_i w_i' / sum(w_i)."""
 
     @property
@@ -242,3 +250,7 @@ class SoftmaxCorrection:
     def precision_root(self) -> Array:
         """Return F ``(n, C, C)`` with W = F F'."""
         return star_root(self.site_weight)
+
+    def precision_signs(self) -> Array:
+        """Return ones ``(n, C)``: no site is negative."""
+        return np.ones_like(self.site_weight)

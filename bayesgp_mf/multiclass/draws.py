@@ -19,14 +19,15 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.matrices.factors import psd_root
-from bayesgp_mf.matrices.sampling import Drawn
-from bayesgp_mf.multiclass.correction import ClassCorrection
+from bayesgp_mf.matrices.factors import cholesky, psd_root, triangular_inverse
+from bayesgp_mf.matrices.sampling import Drawn, RootSampler
+from bayesgp_mf.multiclass.correction import ClassCorrection, NoisyCorrection
 from bayesgp_mf.multiclass.gram import times_gram
-from bayesgp_mf.multiclass.low_rank import LowRankClassCorrection
+from bayesgp_mf.multiclass.low_rank import LowRankSites
 from bayesgp_mf.types import Array
 
 NewDraws: TypeAlias = Callable[[int, np.random.Generator], Array]
@@ -46,7 +47,7 @@ class ClassSampler(Protocol):
 class DenseClassSampler:
     """Draws by roots of the Gram matrix ``(n, n)``, or of that of each class; see the module."""
 
-    def __init__(self, gram: Array, alpha: Array, correction: ClassCorrection) -> None:
+    def __init__(self, gram: Array, alpha: Array, correction: NoisyCorrection) -> None:
         self._gram, self._alpha, self._correction = gram, alpha, correction
 
     def draw(self, draws: int, rng: np.random.Generator) -> Drawn:
@@ -83,6 +84,43 @@ class DenseClassSampler:
         return self._correction.multiply(prior) + self._correction.noise(rng.standard_normal(prior.shape))
 
 
+class RootClassSampler:
+    """Draws by roots of the Gram matrices, under sites of any kind: there need be no noise that they are."""
+
+    def __init__(self, gram: Array, alpha: Array, correction: ClassCorrection) -> None:
+        self._gram, self._alpha, self._precision = gram, alpha, correction.site_precision()
+
+    def draw(self, draws: int, rng: np.random.Generator) -> Drawn:
+        """Return some draws."""
+        n, n_classes = self._alpha.shape
+        roots = _stacked(_roots(self._gram), n_classes)
+        found = RootSampler(roots, self._factor(roots), self._alpha.T.ravel()).draw(draws, rng)
+        return found._replace(f=np.moveaxis(found.f.reshape(draws, n_classes, n), 1, 2))
+
+    def at_new(self, features: Array, new: Array) -> NewDraws:
+        """Return what draws new cases: the weights of roots of both kinds of cases together are drawn."""
+        n, n_classes = self._alpha.shape
+        roots, mean = _roots(_joined(self._gram, features, new)), times_gram(self._alpha, features)
+        known, unknown = (_stacked(_rows_of(roots, rows), n_classes) for rows in (slice(n), slice(n, None)))
+        through = unknown @ self._factor(known)
+
+        def draw(draws: int, rng: np.random.Generator) -> Array:
+            f = rng.standard_normal((draws, through.shape[1])) @ through.T
+            return np.asarray(mean + np.moveaxis(f.reshape(draws, n_classes, -1), 1, 2))
+
+        return draw
+
+    def _factor(self, roots: Array) -> Array:
+        """Return the lower triangular C with C C' = (I + A'WA)^-1, the covariance of the weights of ``A (C n, r)``."""
+        n, n_classes = self._alpha.shape
+        by_class = roots.reshape(n_classes, n, -1)
+        told = np.einsum("icd,dir->cir", self._precision, by_class).reshape(roots.shape)
+        precision = roots.T @ told
+        precision.ravel()[:: precision.shape[0] + 1] += 1.0
+        lower = np.asarray(np.linalg.qr(triangular_inverse(cholesky(precision)), mode="r")).T
+        return np.asarray(lower * np.sign(np.diag(lower)))
+
+
 class LowRankClassSampler:
     """Draws on a Gram matrix L L' + diag(d) that all classes share; see the module.
 
@@ -94,11 +132,11 @@ class LowRankClassSampler:
         Weights of the posterior mean.
     mean : (M, C) array
         L' alpha, the mean of the weights of the features.
-    correction : LowRankClassCorrection
+    correction : LowRankSites
         R.
     """
 
-    def __init__(self, gram: Any, alpha: Array, mean: Array, correction: LowRankClassCorrection) -> None:
+    def __init__(self, gram: Any, alpha: Array, mean: Array, correction: LowRankSites) -> None:
         self._gram, self._alpha, self._mean, self._correction = gram, alpha, mean, correction
         self._basis = contrast_basis(alpha.shape[1])
 
@@ -110,19 +148,14 @@ class LowRankClassSampler:
         square = np.sum(u**2, axis=(1, 2))
         f = np.empty((draws, n, n_classes))
         for block in blocks(n):
-            own, told, part = gram.own[block], correction.told[block], correction.part[block]
-            weight, root = correction.site_weight[block], np.asarray(gram.root[block], dtype=np.float64)
+            own, root = gram.own[block], np.asarray(gram.root[block], dtype=np.float64)
             shared = np.moveaxis(np.tensordot(u, root, axes=(1, 1)), 1, 2)  # (draws, k, C)
             away = root @ self._mean - shared
-            mean = own[:, None] * (self._alpha[block] + told * (away - np.sum(part * away, axis=-1, keepdims=True)))
-            noise = np.sqrt(own[:, None] / (1.0 + own[:, None] * weight)) * rng.standard_normal(shared.shape)
-            common = own[:, None] * np.sqrt(told * part)  # d w' / sqrt(s')
-            noise += common * rng.standard_normal((*shared.shape[:2], 1))
+            mean = own[:, None] * (self._alpha[block] + correction.told_times(block, away))
+            noise, of_noise = correction.own_noise(block, draws, rng)
             uncertain = own > 0
             square += np.sum((mean + noise)[:, uncertain] ** 2 / own[uncertain, None], axis=(1, 2))
-            offset = np.sum(weight * noise, axis=-1, keepdims=True) / np.sum(weight, axis=-1, keepdims=True)
-            square_noise += np.sum(weight * (noise - offset) ** 2, axis=(1, 2))
-            square_noise += np.sum(noise[:, uncertain] ** 2 / own[uncertain, None], axis=(1, 2))
+            square_noise += of_noise
             f[:, block] = shared + mean + noise
         size = n_classes * (self._mean.shape[0] + np.count_nonzero(gram.own))
         constant = 0.5 * size * np.log(2.0 * np.pi)
@@ -155,6 +188,16 @@ class LowRankClassSampler:
 def _roots(gram: Array) -> Array | list[Array]:
     """Return A with A A' = K: one for all classes, or one for each."""
     return psd_root(gram) if gram.ndim == 2 else [psd_root(of_one) for of_one in gram]
+
+
+def _rows_of(roots: Array | list[Array], rows: slice) -> Array | list[Array]:
+    """Return some rows of roots."""
+    return [of_one[rows] for of_one in roots] if isinstance(roots, list) else roots[rows]
+
+
+def _stacked(roots: Array | list[Array], n_classes: int) -> Array:
+    """Return the root ``(C n, r)`` of all classes, one after the other."""
+    return np.asarray(block_diag(*[_of_class(roots, c) for c in range(n_classes)]))
 
 
 def _of_class(roots: Array | list[Array], c: int) -> Array:

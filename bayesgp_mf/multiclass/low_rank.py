@@ -26,6 +26,7 @@ pair of classes or contrasts each, of some cases at a time.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cached_property
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -41,84 +42,70 @@ from bayesgp_mf.matrices.factors import cholesky, gram_of_lower, symmetric, tria
 from bayesgp_mf.types import Array
 
 
-class LowRankClassCorrection:
-    """R for sites diag(w_i) - w_i w_i' / sum(w_i), on a Gram matrix that all classes share; see the module.
+class LowRankSites(ABC):
+    """What R has on a Gram matrix that all classes share, whatever its sites: all that follows from the weights u.
 
     Parameters
     ----------
     gram : LowRankGram or InducingGram
         K = L L' + diag(d), of each class.
-    site_weight : (n, C) array
-        w >= 0, in latent units to the power -2; each case has a positive one.
+    n_classes : int
+        C.
     inverse_factor : ((C - 1) M, (C - 1) M) array, optional
         T of `inverse_factor`, where it is known already: predictions then need no root.
-
-    Raises
-    ------
-    NotPositiveDefiniteError
-        When the factor is first needed, if the sites are too strong to be added up.
     """
 
-    def __init__(self, gram: Any, site_weight: Array, inverse_factor: Array | None = None) -> None:
+    def __init__(self, gram: Any, n_classes: int, inverse_factor: Array | None = None) -> None:
         self.gram = gram
-        self.site_weight = site_weight
         self._known_factor = inverse_factor
-        self._basis = contrast_basis(site_weight.shape[1])
+        self._basis = contrast_basis(n_classes)
+
+    @cached_property
+    @abstractmethod
+    def _precision(self) -> Factorised:
+        """A in the contrasts, factorised."""
+
+    @abstractmethod
+    def posterior(self, shift: Array) -> tuple[Array, Array]:
+        """Return the weights alpha and the means K alpha, ``(..., n, C)`` each, under sites with shifts b alike."""
+
+    @property
+    @abstractmethod
+    def log_det(self) -> float:
+        """Log determinant of I + K W, in nats."""
+
+    @abstractmethod
+    def multiply(self, values: Array) -> Array:
+        """Return R times ``values (..., n, C)``."""
+
+    @abstractmethod
+    def diagonal(self) -> Array:
+        """Return the sums over the classes of R_cc,ii ``(n,)``."""
+
+    @abstractmethod
+    def covariances(self) -> Array:
+        """Return the posterior covariances ``(n, C, C)`` of the classes of each training case."""
+
+    @abstractmethod
+    def told_times(self, block: slice, values: Array) -> Array:
+        """Return W' v ``(..., k, C)`` of some cases, for ``v (..., k, C)``."""
+
+    @abstractmethod
+    def own_noise(self, block: slice, draws: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Return draws of what is a case's own, given the weights, about its mean.
+
+        ``(draws, k, C)`` of some cases, with the covariance (I/d + W)^-1 each, and the sums ``(draws,)`` of their
+        squares in units of it.
+        """
+
+    @abstractmethod
+    def _weighted(self, block: slice) -> Array:
+        """Return H' W' H ``(k, C - 1, C - 1)`` of some cases."""
 
     @property
     def form(self) -> str:
         """That of the Gram matrix: of which form the features are."""
         return str(self.gram.form)
-
-    @cached_property
-    def _share(self) -> Array:
-        """1 + w d ``(n, C)``."""
-        return np.asarray(1.0 + self.site_weight * self.gram.own[:, None])
-
-    @cached_property
-    def told(self) -> Array:
-        """W' ``(n, C)``, the weights of what is measured of the shared parts."""
-        return np.asarray(self.site_weight / self._share)
-
-    @cached_property
-    def part(self) -> Array:
-        """Each class's part w'/s' ``(n, C)`` of what is told of its case."""
-        return np.asarray(self.told / np.sum(self.told, axis=1, keepdims=True))
-
-    @cached_property
-    def _own_told(self) -> Array:
-        """D w' ``(n, C)``."""
-        return np.asarray(self.gram.own[:, None] * self.told)
-
-    @cached_property
-    def _precision(self) -> _Factorised:
-        """A in the contrasts, factorised."""
-        squares, differences = self._squares()
-        if not np.all(np.isfinite(squares)):
-            raise NotPositiveDefiniteError("the sites are too strong to be added up")
-        rank, size = self.gram.rank, differences.shape[1]
-        matrix = np.zeros((size * rank, size * rank), order="F")
-        for a in range(size):
-            for b in range(a + 1):
-                both = differences[:, a] * differences[:, b]
-                matrix[_rows(a, rank), _rows(b, rank)] = np.tensordot(both, squares, axes=1)
-        matrix.ravel(order="K")[:: size * rank + 1] += 1.0
-        diagonal = matrix.diagonal().copy()
-        return _Factorised(cholesky(matrix, overwrite=True), diagonal)
-
-    def _squares(self) -> tuple[Array, Array]:
-        """Return P_cd ``(pairs, M, M)`` of all pairs of classes, and e_c - e_d in contrasts ``(pairs, C - 1)``."""
-        rank, n_classes = self.gram.rank, self.site_weight.shape[1]
-        pairs = list(combinations(range(n_classes), 2))
-        squares = np.zeros((len(pairs), rank, rank))
-        for block in blocks(self.site_weight.shape[0]):
-            root, told, part = self._root(block), self.told[block], self.part[block]
-            for square, (c, d) in zip(squares, pairs, strict=True):
-                scaled = np.sqrt(told[:, c] * part[:, d])[:, None] * root
-                blas.dsyrk(1.0, scaled.T, beta=1.0, c=square.T, lower=1, overwrite_c=1)  # in place
-        for square in squares:
-            square += np.triu(square, 1).T
-        return squares, np.array([self._basis[c] - self._basis[d] for c, d in pairs])
 
     def _root(self, block: slice) -> Array:
         return np.asarray(self.gram.root[block], dtype=np.float64)
@@ -142,29 +129,14 @@ class LowRankClassCorrection:
 
     def weight_covariance(self, a: int, b: int) -> Array:
         """Return the posterior covariances ``(M, M)`` of the weights of contrast ``a >= b`` with those of ``b``."""
-        block = self._covariance[_rows(a, self._rank), _rows(b, self._rank)]
+        block = self._covariance[rows_of(a, self._rank), rows_of(b, self._rank)]
         return symmetric(np.tril(block)) if a == b else block
-
-    @property
-    def log_det(self) -> float:
-        """Log determinant of I + K W, in nats."""
-        value = 2.0 * float(np.sum(np.log(np.diag(self._precision.factor)))) + float(np.sum(np.log(self._share)))
-        return value + float(np.sum(np.log(np.sum(self.told, axis=1) / np.sum(self.site_weight, axis=1))))
 
     @property
     def rounding(self) -> float:
         """By how much rounding moves `log_det`, in nats."""
         # each entry of A is known to eps of its diagonal, and d log det A is the trace of A^-1 dA
         return float(np.finfo(np.float64).eps * (self._precision.diagonal @ self._covariance.diagonal()))
-
-    def posterior(self, shift: Array) -> tuple[Array, Array]:
-        """Return the weights alpha and the means K alpha, ``(..., n, C)`` each, under sites with shifts b alike."""
-        common = np.sum(self.part * shift, axis=-1, keepdims=True)
-        measured = shift / self._share + self._own_told * common  # b' = (I + d W)^-1 b
-        # W' sees nothing of a common offset, which may be large
-        offset, contrasts = self._shared_means(measured)
-        alpha = measured - self._sites_times(contrasts)
-        return alpha, contrasts + offset + self.gram.own[:, None] * alpha
 
     def _shared_means(self, measured: Array) -> tuple[Array, Array]:
         """Return Sigma' b', the means of the shared parts: their common offset ``(..., n, 1)``, and the contrasts."""
@@ -182,28 +154,9 @@ class LowRankClassCorrection:
         result = np.asarray(self.gram.root @ weights.reshape(weights.shape[0], -1))
         return np.moveaxis(result.reshape(-1, *weights.shape[1:]), 0, -2)
 
-    def _sites_times(self, values: Array) -> Array:
-        """Return W' v ``(..., n, C)``."""
-        return np.asarray(self.told * (values - np.sum(self.part * values, axis=-1, keepdims=True)))
-
     def weights(self, shift: Array) -> Array:
         """Return ``b - R K b`` for ``b (..., n, C)``: the weights alpha = b - W K alpha under sites with shifts b."""
         return self.posterior(shift)[0]
-
-    def multiply(self, values: Array) -> Array:
-        """Return R times ``values (..., n, C)``."""
-        weight = self.site_weight
-        mean = np.sum(weight * values, axis=-1, keepdims=True) / np.sum(weight, axis=-1, keepdims=True)
-        return self.weights(weight * (values - mean))
-
-    def noise(self, scores: Array) -> Array:
-        """Return R e ``(..., n, C)`` for standard normal ``scores``, where e has the covariance of the sites.
-
-        That is 1/w for each class: common offsets, which R removes, may have any variance.
-        """
-        weight, root = self.site_weight, np.sqrt(self.site_weight)
-        total = np.sum(root * scores, axis=-1, keepdims=True) / np.sum(weight, axis=-1, keepdims=True)
-        return self.weights(root * scores - weight * total)  # of W e
 
     def contrast_covariances(self, features: Array) -> Array:
         """Return phi' (A^-1)_ab phi ``(m, C - 1, C - 1)`` for features ``phi (M, m)``."""
@@ -226,27 +179,9 @@ class LowRankClassCorrection:
                 result[a, b] = half
         return result
 
-    def covariances(self) -> Array:
-        """Return the posterior covariances ``(n, C, C)`` of the classes of each training case, without a difference."""
-        (n, n_classes), own = self.site_weight.shape, self._own_told
-        result = np.empty((n, n_classes, n_classes))
-        every = np.arange(n_classes)
-        for block in blocks(n):
-            root = self._root(block)
-            # (I + d W')^-1 = (I + W d)^-1 carries over to f what is known of the shared part
-            carried = own[block, :, None] * self.part[block, None, :]
-            carried[:, every, every] += 1.0 / self._share[block]
-            contrasts = carried @ self._basis
-            shared = contrasts @ self.contrast_covariances(root.T) @ np.swapaxes(contrasts, 1, 2)
-            common = np.einsum("ij,ij->i", root, root) / n_classes
-            told = own[block, :, None] * (self.gram.own[block, None] * self.part[block])[:, None, :]
-            result[block] = shared + common[:, None, None] + told
-            result[block][:, every, every] += self.gram.own[block, None] / self._share[block]
-        return result
-
     def blocks(self, features: Array) -> Array:
         """Return k_c' R_cd k_d ``(m, C, C)`` of each new case, for features ``(M, m)``."""
-        n_classes = self.site_weight.shape[1]
+        n_classes = self._basis.shape[0]
         within = np.eye(n_classes) - 1.0 / n_classes
         prior = np.einsum("ij,ij->j", features, features)[:, None, None] * within
         return np.asarray(prior - self._basis @ self.contrast_covariances(features) @ self._basis.T)
@@ -266,28 +201,13 @@ class LowRankClassCorrection:
 
     def dense(self) -> Array:
         """Return ``R (C, n, C, n)``, for tests: nothing else makes a matrix of so many rows."""
-        n, n_classes = self.site_weight.shape
-        every = np.einsum("cd,ij->cijd", np.eye(n_classes), np.eye(n))
+        every = np.einsum("cd,ij->cijd", np.eye(self._basis.shape[0]), np.eye(self.gram.shape[0]))
         return np.moveaxis(self.multiply(every), -1, 2)
-
-    def diagonal(self) -> Array:
-        """Return the sums over the classes of R_cc,ii ``(n,)``."""  # of W' - W' Sigma' W'
-        told, part = self.told, self.part
-        result = np.asarray(np.sum(told * (1.0 - part), axis=1))
-        for block in blocks(result.size):
-            seen = told[block, :, None] * (self._basis - (part[block] @ self._basis)[:, None, :])  # W' H
-            shared = self.contrast_covariances(self._root(block).T)
-            result[block] -= np.einsum("ica,iab,icb->i", seen, shared, seen, optimize=True)
-        return result
 
     def times_root(self, block: slice, some: Array) -> Array:
         """Return rows of the sum of R_cc L, given those of L."""
-        basis, told = self._basis, self.told[block]
-        weighted = np.einsum("ca,ic,cb->iab", basis, told, basis, optimize=True)  # H' W' H
-        mean = told @ basis
-        weighted -= mean[:, :, None] * (self.part[block] @ basis)[:, None, :]
-        result = np.zeros_like(some)
-        for a in range(basis.shape[1]):  # R L = W' L A^-1
+        weighted, result = self._weighted(block), np.zeros_like(some)
+        for a in range(self._basis.shape[1]):  # R L = W' L A^-1
             for b in range(a + 1):
                 covariance = self.weight_covariance(a, b)
                 both = covariance if a == b else covariance + covariance.T
@@ -303,6 +223,162 @@ class LowRankClassCorrection:
         """Return nothing: a factor with C - 1 times the rows of the inducing cases is made again."""
         return {}
 
+
+class LowRankClassCorrection(LowRankSites):
+    """R for sites diag(w_i) - w_i w_i' / sum(w_i), on a Gram matrix that all classes share; see the module.
+
+    Parameters
+    ----------
+    gram : LowRankGram or InducingGram
+        K = L L' + diag(d), of each class.
+    site_weight : (n, C) array
+        w >= 0, in latent units to the power -2; each case has a positive one.
+    inverse_factor : ((C - 1) M, (C - 1) M) array, optional
+        T of `inverse_factor`, where it is known already: predictions then need no root.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        When the factor is first needed, if the sites are too strong to be added up.
+    """
+
+    def __init__(self, gram: Any, site_weight: Array, inverse_factor: Array | None = None) -> None:
+        super().__init__(gram, site_weight.shape[1], inverse_factor)
+        self.site_weight = site_weight
+
+    @cached_property
+    def _share(self) -> Array:
+        """1 + w d ``(n, C)``."""
+        return np.asarray(1.0 + self.site_weight * self.gram.own[:, None])
+
+    @cached_property
+    def told(self) -> Array:
+        """W' ``(n, C)``, the weights of what is measured of the shared parts."""
+        return np.asarray(self.site_weight / self._share)
+
+    @cached_property
+    def part(self) -> Array:
+        """Each class's part w'/s' ``(n, C)`` of what is told of its case."""
+        return np.asarray(self.told / np.sum(self.told, axis=1, keepdims=True))
+
+    @cached_property
+    def _own_told(self) -> Array:
+        """D w' ``(n, C)``."""
+        return np.asarray(self.gram.own[:, None] * self.told)
+
+    @cached_property
+    def _precision(self) -> Factorised:
+        """A in the contrasts, factorised."""
+        squares, differences = self._squares()
+        if not np.all(np.isfinite(squares)):
+            raise NotPositiveDefiniteError("the sites are too strong to be added up")
+        rank, size = self.gram.rank, differences.shape[1]
+        matrix = np.zeros((size * rank, size * rank), order="F")
+        for a in range(size):
+            for b in range(a + 1):
+                both = differences[:, a] * differences[:, b]
+                matrix[rows_of(a, rank), rows_of(b, rank)] = np.tensordot(both, squares, axes=1)
+        matrix.ravel(order="K")[:: size * rank + 1] += 1.0
+        diagonal = matrix.diagonal().copy()
+        return Factorised(cholesky(matrix, overwrite=True), diagonal)
+
+    def _squares(self) -> tuple[Array, Array]:
+        """Return P_cd ``(pairs, M, M)`` of all pairs of classes, and e_c - e_d in contrasts ``(pairs, C - 1)``."""
+        rank, n_classes = self.gram.rank, self.site_weight.shape[1]
+        pairs = list(combinations(range(n_classes), 2))
+        squares = np.zeros((len(pairs), rank, rank))
+        for block in blocks(self.site_weight.shape[0]):
+            root, told, part = self._root(block), self.told[block], self.part[block]
+            for square, (c, d) in zip(squares, pairs, strict=True):
+                scaled = np.sqrt(told[:, c] * part[:, d])[:, None] * root
+                blas.dsyrk(1.0, scaled.T, beta=1.0, c=square.T, lower=1, overwrite_c=1)  # in place
+        for square in squares:
+            square += np.triu(square, 1).T
+        return squares, np.array([self._basis[c] - self._basis[d] for c, d in pairs])
+
+    @property
+    def log_det(self) -> float:
+        """Log determinant of I + K W, in nats."""
+        value = 2.0 * float(np.sum(np.log(np.diag(self._precision.factor)))) + float(np.sum(np.log(self._share)))
+        return value + float(np.sum(np.log(np.sum(self.told, axis=1) / np.sum(self.site_weight, axis=1))))
+
+    def posterior(self, shift: Array) -> tuple[Array, Array]:
+        """Return the weights alpha and the means K alpha, ``(..., n, C)`` each, under sites with shifts b alike."""
+        common = np.sum(self.part * shift, axis=-1, keepdims=True)
+        measured = shift / self._share + self._own_told * common  # b' = (I + d W)^-1 b
+        # W' sees nothing of a common offset, which may be large
+        offset, contrasts = self._shared_means(measured)
+        alpha = measured - self.told_times(slice(None), contrasts)
+        return alpha, contrasts + offset + self.gram.own[:, None] * alpha
+
+    def told_times(self, block: slice, values: Array) -> Array:
+        """Return W' v ``(..., k, C)`` of some cases."""
+        common = np.sum(self.part[block] * values, axis=-1, keepdims=True)
+        return np.asarray(self.told[block] * (values - common))
+
+    def own_noise(self, block: slice, draws: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Return draws ``(draws, k, C)`` of what is a case's own, and the sums ``(draws,)`` of their squares."""
+        own, told, part = self.gram.own[block], self.told[block], self.part[block]
+        weight, shape = self.site_weight[block], (draws, *part.shape)
+        noise = np.sqrt(own[:, None] / (1.0 + own[:, None] * weight)) * rng.standard_normal(shape)
+        common = own[:, None] * np.sqrt(told * part)  # d w' / sqrt(s')
+        noise += common * rng.standard_normal((*shape[:2], 1))
+        uncertain = own > 0
+        offset = np.sum(weight * noise, axis=-1, keepdims=True) / np.sum(weight, axis=-1, keepdims=True)
+        square = np.sum(weight * (noise - offset) ** 2, axis=(1, 2))
+        square += np.sum(noise[:, uncertain] ** 2 / own[uncertain, None], axis=(1, 2))
+        return noise, square
+
+    def multiply(self, values: Array) -> Array:
+        """Return R times ``values (..., n, C)``."""
+        weight = self.site_weight
+        mean = np.sum(weight * values, axis=-1, keepdims=True) / np.sum(weight, axis=-1, keepdims=True)
+        return self.weights(weight * (values - mean))
+
+    def noise(self, scores: Array) -> Array:
+        """Return R e ``(..., n, C)`` for standard normal ``scores``, where e has the covariance of the sites.
+
+        That is 1/w for each class: common offsets, which R removes, may have any variance.
+        """
+        weight, root = self.site_weight, np.sqrt(self.site_weight)
+        total = np.sum(root * scores, axis=-1, keepdims=True) / np.sum(weight, axis=-1, keepdims=True)
+        return self.weights(root * scores - weight * total)  # of W e
+
+    def covariances(self) -> Array:
+        """Return the posterior covariances ``(n, C, C)`` of the classes of each training case, without a difference."""
+        (n, n_classes), own = self.site_weight.shape, self._own_told
+        result = np.empty((n, n_classes, n_classes))
+        every = np.arange(n_classes)
+        for block in blocks(n):
+            root = self._root(block)
+            # (I + d W')^-1 = (I + W d)^-1 carries over to f what is known of the shared part
+            carried = own[block, :, None] * self.part[block, None, :]
+            carried[:, every, every] += 1.0 / self._share[block]
+            contrasts = carried @ self._basis
+            shared = contrasts @ self.contrast_covariances(root.T) @ np.swapaxes(contrasts, 1, 2)
+            common = np.einsum("ij,ij->i", root, root) / n_classes
+            told = own[block, :, None] * (self.gram.own[block, None] * self.part[block])[:, None, :]
+            result[block] = shared + common[:, None, None] + told
+            result[block][:, every, every] += self.gram.own[block, None] / self._share[block]
+        return result
+
+    def diagonal(self) -> Array:
+        """Return the sums over the classes of R_cc,ii ``(n,)``."""  # of W' - W' Sigma' W'
+        told, part = self.told, self.part
+        result = np.asarray(np.sum(told * (1.0 - part), axis=1))
+        for block in blocks(result.size):
+            seen = told[block, :, None] * (self._basis - (part[block] @ self._basis)[:, None, :])  # W' H
+            shared = self.contrast_covariances(self._root(block).T)
+            result[block] -= np.einsum("ica,iab,icb->i", seen, shared, seen, optimize=True)
+        return result
+
+    def _weighted(self, block: slice) -> Array:
+        """Return H' W' H ``(k, C - 1, C - 1)`` of some cases."""
+        basis, told = self._basis, self.told[block]
+        weighted = np.einsum("ca,ic,cb->iab", basis, told, basis, optimize=True)
+        mean = told @ basis
+        return np.asarray(weighted - mean[:, :, None] * (self.part[block] @ basis)[:, None, :])
+
     def stored(self) -> dict[str, Array]:
         """Return the weights of the sites."""
         return {"site_weight": self.site_weight}
@@ -315,11 +391,18 @@ class LowRankClassCorrection:
         """Return F ``(n, C, C)`` with W = F F'."""
         return star_root(self.site_weight)
 
+    def precision_signs(self) -> Array:
+        """Return ones ``(n, C)``: no site is negative."""
+        return np.ones_like(self.site_weight)
 
-class _Factorised(NamedTuple):
+
+class Factorised(NamedTuple):
+    """A Cholesky factor of a matrix."""
+
     factor: Array
     diagonal: Array  # of the matrix
 
 
-def _rows(block: int, rank: int) -> slice:
+def rows_of(block: int, rank: int) -> slice:
+    """Return the rows of a contrast in matrices of the weights."""
     return slice(block * rank, (block + 1) * rank)

@@ -11,7 +11,7 @@ import numpy as np
 
 from bayesgp_mf.matrices.factors import triangular_inverse
 from bayesgp_mf.matrices.inducing_gradient import InducingGradient
-from bayesgp_mf.multiclass.low_rank import LowRankClassCorrection
+from bayesgp_mf.multiclass.low_rank import LowRankSites
 from bayesgp_mf.types import Array
 
 
@@ -28,14 +28,14 @@ class LowRankClassGradient:
         K.
     left, right : (n, C) array
         l and r.
-    correction : LowRankClassCorrection
+    correction : LowRankSites
         R.
     """
 
     gram: Any
     left: Array
     right: Array
-    correction: LowRankClassCorrection
+    correction: LowRankSites
 
     @cached_property
     def _on_inducing(self) -> InducingGradient:

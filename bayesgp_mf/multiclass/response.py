@@ -65,7 +65,7 @@ def class_linear_response(problem: Problem, solution: Solution) -> ClassLeaveOne
 
 
 class OwnSites(NamedTuple):
-    """Sigma ``(n, C, C)`` of each case, Sigma F and I - F' Sigma F, where its site is W = F F'."""
+    """Sigma ``(n, C, C)`` of each case, Sigma F and J - F' Sigma F, where its site is W = F J F' with signs J."""
 
     sigma: Array
     through: Array
@@ -77,11 +77,12 @@ def own_sites(problem: Problem, correction: ClassCorrection) -> OwnSites:
     sigma = class_gram(problem).covariances(correction)
     factor = correction.precision_root()
     through = sigma @ factor
-    return OwnSites(sigma, through, np.eye(factor.shape[2]) - np.swapaxes(factor, 1, 2) @ through)
+    signs = correction.precision_signs()[:, :, None] * np.eye(factor.shape[2])
+    return OwnSites(sigma, through, signs - np.swapaxes(factor, 1, 2) @ through)
 
 
 def without_own_site(sigma: Array, through: Array, remaining: Array) -> Array:
-    """Return (Sigma^-1 - F F')^-1 ``(n, C, C)``, without a difference, given Sigma F and I - F' Sigma F.
+    """Return (Sigma^-1 - F J F')^-1 ``(n, C, C)``, without a difference, given Sigma F and J - F' Sigma F.
 
     Raises
     ------

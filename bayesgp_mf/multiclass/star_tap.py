@@ -34,18 +34,20 @@ import numpy as np
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, ClassLeaveOneOut, Control, Evidence, Info, Solution
-from bayesgp_mf.inference.solver import GramGradient, Traits
+from bayesgp_mf.inference.solver import GramGradient, Traits, gradient_at_cavities
 from bayesgp_mf.likelihoods import Likelihood, Softmax
 from bayesgp_mf.likelihoods.softmax_tilted import FEWEST
-from bayesgp_mf.likelihoods.star import StarLikelihood, StarSites, star_precision
+from bayesgp_mf.likelihoods.star import StarLikelihood
 from bayesgp_mf.multiclass.class_gram import FORMS, class_gram
-from bayesgp_mf.multiclass.correction import StarCorrection
+from bayesgp_mf.multiclass.correction import ClassCorrection
 from bayesgp_mf.multiclass.nearest import NearestCases
 from bayesgp_mf.multiclass.response import (
+    class_correction,
     own_sites,
     require_known_determinant,
     without_own_site,
 )
+from bayesgp_mf.multiclass.site_form import SiteForm, Told, site_form
 from bayesgp_mf.solvers.accuracy import assessed, require_accurate
 from bayesgp_mf.solvers.driver import fixed_point, require_solved
 from bayesgp_mf.solvers.refinement import in_deviations
@@ -61,12 +63,15 @@ WAYS = ((True, 1.0), (True, 0.5), (False, 0.5), (True, 0.25))
 of all cases at once they may overshoot for ever. Below a quarter no length has led further."""
 PATIENCE = 8
 """Steps without progress before the next of these ways."""
+LONG_WAYS = (*WAYS, (True, 0.125), (False, 0.25), (False, 0.125))
+LONG_PATIENCE = 25
+"""Where labels may be flipped, they look so and not so by turns before it is settled which are."""
 
 
 class State(NamedTuple):
-    """The site of each case: w >= 0 ``(n, C)``, and b ``(n, C)``, which sums to zero over the classes."""
+    """The site of each case: in its form, w >= 0 ``(n, C)`` of a star, and b ``(n, C)``, which sums to zero."""
 
-    weight: Array
+    site: Array
     shift: Array
 
 
@@ -103,6 +108,7 @@ class StarTap:
             cavities=True,
             check=_check_likelihood,
             known_classes=self._known_classes,
+            parameter_gradient=gradient_at_cavities,
         )
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
@@ -133,7 +139,7 @@ class StarTap:
             state, info = rough_then_fine(iterate, self._first(problem), control, points)
         else:
             start.check_start(problem.n, problem.n_classes)
-            state, info = iterate(_sites_of(problem, start), control, points)
+            state, info = iterate(_state_of(problem, start), control, points)
         require_solved(self.name, problem, info, control)
         return state, info, points
 
@@ -143,7 +149,7 @@ class StarTap:
         It is the derivative of the log evidence where sites match covariances: under a multinomial probit, and a
         softmax of two or three classes. Under a softmax of more it is as far as sites of this form can.
         """
-        return class_gram(problem).gradient(_sites(solution), 0.5 * solution.alpha, solution.alpha)
+        return class_gram(problem).gradient(class_correction(solution), 0.5 * solution.alpha, solution.alpha)
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> ClassLeaveOneOut:
         """Return the leave-one-out predictions: the cavities are what the other cases say."""
@@ -153,7 +159,7 @@ class StarTap:
         """Return the cavities ``(n, C)`` and ``(n, C, C)`` of a solution, which one that was read from a file lacks."""
         if solution.cavity is not None:
             return solution.cavity
-        found = _cavities(problem, _sites(solution), solution.alpha)
+        found = _cavities(problem, class_correction(solution), solution.alpha)
         return Cavity(found.mean, found.covariance)
 
     def _known_classes(self, problem: Problem, solution: Solution) -> NearestCases | None:
@@ -173,12 +179,12 @@ class StarTap:
         """Return the sites at the prior."""
         prior = class_gram(problem).prior
         mean, covariance = np.zeros_like(prior), prior[:, :, None] * np.eye(problem.n_classes)
-        found = _sites_at(problem, mean, covariance, FEWEST)
-        return State(found.weight, _shift(found.weight, mean, covariance, found))
+        found = _told(problem, mean, covariance, FEWEST)
+        return State(found.site, _shift(_form(problem).precision(found.site), mean, covariance, found))
 
     def _finish(self, problem: Problem, state: State, info: Info, points: int | None) -> Solution:
         alpha, correction, (mean, covariance, sigma, log_det_own) = _posterior(problem, state)
-        found = _sites_at(problem, mean, covariance, points)
+        found = _told(problem, mean, covariance, points)
         value = float(np.sum(found.log_partition)) - 0.5 * float(np.sum(alpha * class_gram(problem).times(alpha)))
         value += 0.5 * float(np.einsum("ic,icd,id->", alpha, covariance, alpha))
         value -= 0.5 * correction.log_det - 0.5 * log_det_own
@@ -189,7 +195,13 @@ class StarTap:
         lack = found.gradient - alpha
         own = np.einsum("icd,id->ic", covariance, lack)
         mean_error = in_deviations(own, np.sqrt(np.diagonal(sigma, axis1=1, axis2=2)))
-        return assessed(solution, problem.matrix, mean_error, state.weight, partial(self.gram_gradient, problem))
+        return assessed(
+            solution,
+            problem.matrix,
+            mean_error,
+            _form(problem).spread(state.site),
+            partial(self.gram_gradient, problem),
+        )
 
 
 S = TypeVar("S")
@@ -241,15 +253,19 @@ def _check_likelihood(likelihood: Likelihood) -> None:
         likelihood.star_points(known)
 
 
-def _shift(weight: Array, mean: Array, covariance: Array, found: StarSites) -> Array:
+def _form(problem: Problem) -> SiteForm:
+    """Return the form of the sites, of a likelihood that was checked when the number of its nodes was asked for."""
+    return site_form(problem.likelihood)
+
+
+def _told(problem: Problem, mean: Array, covariance: Array, points: int | None) -> Told:
+    return _form(problem).told(problem, mean, covariance, points)
+
+
+def _shift(precision: Array, mean: Array, covariance: Array, found: Told) -> Array:
     """Return b ``(n, C)``, W times the tilted mean and the slope, of sites at cavities ``(n, C)`` and ``(n, C, C)``."""
     tilted_mean = mean + np.einsum("icd,id->ic", covariance, found.gradient)
-    return np.asarray(np.einsum("icd,id->ic", star_precision(weight), tilted_mean) + found.gradient)
-
-
-def _sites_at(problem: Problem, mean: Array, covariance: Array, points: int | None) -> StarSites:
-    """Return the sites at cavities, of a likelihood that was checked when the number of its nodes was asked for."""
-    return cast("StarLikelihood", problem.likelihood).star_sites(problem.t, mean, covariance, points)
+    return np.asarray(np.einsum("icd,id->ic", precision, tilted_mean) + found.gradient)
 
 
 def _cavity_mean(problem: Problem, covariance: Array, alpha: Array) -> Array:
@@ -266,71 +282,66 @@ class _Cavities(NamedTuple):
     log_det: float
 
 
-def _posterior(problem: Problem, state: State) -> tuple[Array, StarCorrection, _Cavities]:
+def _posterior(problem: Problem, state: State) -> tuple[Array, Any, _Cavities]:
     """Return alpha and R under given sites, and the cavities."""
-    if not (np.all(np.isfinite(state.weight)) and np.all(np.isfinite(state.shift))):
+    if not (np.all(np.isfinite(state.site)) and np.all(np.isfinite(state.shift))):
         raise NotPositiveDefiniteError("the sites of a state are not finite")
-    correction = class_gram(problem).sites(state.weight)
+    correction = _form(problem).correction(problem, state.site)
     alpha = correction.weights(state.shift)
     return alpha, correction, _cavities(problem, correction, alpha)
 
 
-def _cavities(problem: Problem, correction: StarCorrection, alpha: Array) -> _Cavities:
+def _cavities(problem: Problem, correction: ClassCorrection, alpha: Array) -> _Cavities:
     own = own_sites(problem, correction)
     covariance = without_own_site(*own)
     mean = _cavity_mean(problem, covariance, alpha)
     return _Cavities(mean, covariance, own.sigma, -float(np.sum(np.linalg.slogdet(own.remaining)[1])))
 
 
-def _sites(solution: Solution) -> StarCorrection:
-    if not isinstance(solution.correction, StarCorrection):
-        raise ValueError(f"this needs a solution with C numbers for each site, got one of {solution.method!r}.")
-    return solution.correction
-
-
-def _sites_of(problem: Problem, solution: Solution) -> State:
+def _state_of(problem: Problem, solution: Solution) -> State:
     """Return the state that gave a solution, to start the next problem from."""
-    correction, latent = _sites(solution), class_gram(problem).times(solution.alpha)
+    correction, latent = class_correction(solution), class_gram(problem).times(solution.alpha)
     # b = W (K alpha) + alpha, since alpha = b - W K alpha
     shift = np.einsum("icd,id->ic", correction.site_precision(), latent) + solution.alpha
-    return State(correction.site_weight, shift)
+    return State(_form(problem).of(correction), shift)
 
 
 def _iterate(problem: Problem, first: State, control: Control, points: int | None) -> tuple[State, Info]:
     """Iterate from a state to a fixed point, in units in which the tolerance of `Control` is meant."""
-    n, n_classes = first.weight.shape
-    scale = np.sqrt(np.mean(class_gram(problem).prior, axis=1))[:, None]
+    n, n_classes = first.shift.shape
+    scale, form = np.sqrt(np.mean(class_gram(problem).prior, axis=1))[:, None], _form(problem)
 
-    # any roots, whatever their signs, are weights: every mixture of states is a posterior
     def pack(state: State) -> Array:
-        return np.asarray(np.arcsinh(scale * np.concatenate([np.sqrt(state.weight), state.shift], axis=1)).ravel())
+        return np.concatenate([np.arcsinh(scale * state.shift), form.pack(state.site, scale)], axis=1).ravel()
 
     def unpack(x: Array) -> State:
-        entries = np.sinh(x.reshape(n, -1)) / scale
-        return State(entries[:, :n_classes] ** 2, entries[:, n_classes:])
+        entries = x.reshape(n, -1)
+        return State(form.unpack(entries[:, n_classes:], scale), np.sinh(entries[:, :n_classes]) / scale)
 
     def update(x: Array) -> Array:
         state = unpack(x)
+        precision = form.precision(state.site)
         alpha, correction, (mean, covariance, *_) = _posterior(problem, state)
-        found = _sites_at(problem, mean, covariance, points)
+        found = _told(problem, mean, covariance, points)
         sd = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
         lack = np.linalg.norm(sd * (found.gradient - alpha))
         enough = MEAN_GAIN * lack
         for _ in range(MEAN_STEPS):
             # towards alpha = grad log Z by sites of the old precision with the new mean and slope: factors and cavity
             # covariances stay, and nothing costs more than a product of K with C columns
-            alpha = correction.weights(_shift(state.weight, mean, covariance, found))
+            alpha = correction.weights(_shift(precision, mean, covariance, found))
             further = _cavity_mean(problem, covariance, alpha)
-            nearer = _sites_at(problem, further, covariance, points)
+            nearer = _told(problem, further, covariance, points)
             left = np.linalg.norm(sd * (nearer.gradient - alpha))
             if not left < lack:
                 break
             mean, found, lack = further, nearer, left
             if lack <= enough:
                 break
-        return pack(State(found.weight, _shift(found.weight, mean, covariance, found)))
+        return pack(State(found.site, _shift(form.precision(found.site), mean, covariance, found)))
 
-    x, info = fixed_point(update, pack(first), control, stages=WAYS, patience=PATIENCE)
+    stages, patience = (WAYS, PATIENCE) if form.log_concave else (LONG_WAYS, LONG_PATIENCE)
+    x, info = fixed_point(update, pack(first), control, stages=stages, patience=patience)
     return unpack(x), info
 
 

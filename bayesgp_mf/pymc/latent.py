@@ -247,7 +247,7 @@ def observe(
         dtype="int64" if binary or several else "float64",
         observed=(np.asarray(t) > 0).astype(np.int64) if binary else np.asarray(t, np.int64) if several else t,
         dims=dims,
-        **({"signature": "(c)->()"} if several else {}),
+        **({"signature": f"(c){',()' * len(tensors)}->()"} if several else {}),
     )
 
 

@@ -12,6 +12,7 @@ from scipy.stats import multivariate_normal, norm
 from bayesgp_mf import likelihoods
 from bayesgp_mf.likelihoods import MultinomialProbit, Probit
 from bayesgp_mf.likelihoods.one_factor import log_all_positive
+from bayesgp_mf.likelihoods.star import star_precision
 from tests.likelihoods.test_softmax import gaussians
 
 STEP = 1e-5
@@ -25,7 +26,7 @@ def by_orthant(t: int, mean: np.ndarray, covariance: np.ndarray, noise: float) -
     return float(multivariate_normal.cdf(np.zeros(len(turn)), -turn @ mean, spread, maxpts=10**6, abseps=1e-8))
 
 
-@pytest.mark.parametrize("noise", [0.3, 1.0])
+@pytest.mark.parametrize("noise", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize(("n_classes", "tolerance"), [(2, 1e-7), (3, 1e-7), (4, 2e-3), (6, 2e-3)])
 def test_probabilities_are_those_of_the_largest(n_classes, tolerance, noise):
     mean, covariance = gaussians(n_classes, 1.5)
@@ -71,8 +72,9 @@ def test_two_classes_are_those_of_probit():
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4, 7])
-def test_derivatives_are_those_of_the_values(n_classes):
-    likelihood, (mean, covariance) = MultinomialProbit(noise_variance=0.8), gaussians(n_classes, 2.0, n=6)
+@pytest.mark.parametrize("flip", [0.0, 0.2])
+def test_derivatives_are_those_of_the_values(flip, n_classes):
+    likelihood, (mean, covariance) = MultinomialProbit(None, 0.8, flip), gaussians(n_classes, 2.0, n=6)
     t = np.arange(6.0) % n_classes
 
     def of_latent(f):
@@ -80,13 +82,13 @@ def test_derivatives_are_those_of_the_values(n_classes):
 
     for function in (of_latent, lambda f: likelihood.log_partition(t, f, covariance)):
         found = function(mean)
-        assert np.all(np.linalg.eigvalsh(found.d2) < 1e-10)  # log-concave
+        assert np.all(np.linalg.eigvalsh(found.d2) < 1e-10) or flip > 0.0  # log-concave
         for c in range(n_classes):
             up, down = (function(mean + s * STEP * np.eye(n_classes)[c]) for s in (1.0, -1.0))
             np.testing.assert_allclose(found.d1[:, c], (up.value - down.value) / (2 * STEP), atol=1e-8)
             if function is of_latent or n_classes <= 3:  # of more, d2 is that of the Gaussian approximation
                 np.testing.assert_allclose(found.d2[:, c], (up.d1 - down.d1) / (2 * STEP), atol=1e-8)
-            assert np.abs(found.d1[:, c] - (up.value - down.value) / (1.9 * STEP)).max() > 1e-3  # it can fail
+            assert np.abs(found.d1[:, c] - (up.value - down.value) / (1.9 * STEP)).max() > 1e-4  # it can fail
 
 
 def test_permuting_the_classes_permutes_what_is_said():
@@ -142,7 +144,78 @@ def test_it_is_saved_and_made_again():
     assert likelihoods.from_dict(MultinomialProbit().to_dict()) == MultinomialProbit()
 
 
-@pytest.mark.parametrize("noise", [0.0, -1.0, np.nan, "much"])
-def test_noise_must_be_a_variance_above_zero(noise):
+@pytest.mark.parametrize("noise", [-1.0, np.nan, "much"])
+def test_noise_must_be_a_variance(noise):
     with pytest.raises(ValueError, match="noise_variance must be"):
         MultinomialProbit(noise_variance=noise)
+
+
+def test_without_noise_the_largest_value_names_the_label():
+    likelihood, f = MultinomialProbit(noise_variance=0.0), np.array([[1.0, 3.0, 2.0], [2.0, -1.0, 2.0]])
+    found = [np.exp(likelihood.log_density(np.full(2, c), f)) for c in range(3)]
+    np.testing.assert_array_equal(np.transpose(found), [[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]])
+    np.testing.assert_array_equal(likelihood.log_prob(np.zeros(2), f).d1, 0.0)
+    assert likelihood.sample(f[:1], np.random.default_rng(0)) == [1.0]
+    assert likelihood.forbids
+    assert not MultinomialProbit().forbids
+    with pytest.raises(ValueError, match="no star form"):
+        likelihood.star_sites(np.zeros(1), np.zeros((1, 3)), np.eye(3)[None])
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_matrix_sites_of_noise_are_those_of_stars(n_classes):
+    likelihood, (mean, covariance) = MultinomialProbit(noise_variance=0.6), gaussians(n_classes, 1.0)
+    t = np.arange(4.0) % n_classes
+    stars, found = (ask(t, mean, covariance) for ask in (likelihood.star_sites, likelihood.matrix_sites))
+    np.testing.assert_allclose(found.precision, star_precision(stars.weight), atol=1e-9)
+    np.testing.assert_allclose(found.gradient, stars.gradient)
+
+
+@pytest.mark.parametrize("noise_variance", [0.0, 0.8])
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+def test_the_derivative_in_flips_is_that_of_the_values(n_classes, noise_variance):
+    (mean, covariance), t = gaussians(n_classes, 2.0), np.arange(4.0) % n_classes
+    found = MultinomialProbit(None, noise_variance, 0.2).parameter_derivative("flip", t, mean, covariance)
+    up, down = (
+        MultinomialProbit(None, noise_variance, 0.2 + s).log_partition(t, mean, covariance) for s in (STEP, -STEP)
+    )
+    for slope, more, less in zip(found, up, down, strict=True):
+        np.testing.assert_allclose(slope, (more - less) / (2 * STEP), rtol=1e-7, atol=1e-8)
+        assert np.abs(slope - (more - less) / (1.9 * STEP)).max() > 1e-4  # it can fail
+
+
+def test_a_flipped_label_is_any_other_as_often():
+    likelihood, plain = MultinomialProbit(None, 2.0, 0.3), MultinomialProbit(None, 2.0)
+    f = np.array([[0.5, 0.0, -1.0, 0.2]])
+    each, unflipped = (
+        np.exp([kind.log_density(np.array([c]), f)[0] for c in range(4)]) for kind in (likelihood, plain)
+    )
+    np.testing.assert_allclose(each, 0.7 * unflipped + 0.1 * (1.0 - unflipped), rtol=1e-12)
+    draws = likelihood.sample(np.broadcast_to(f[0], (200_000, 4)), np.random.default_rng(1))
+    np.testing.assert_allclose(np.bincount(draws.astype(int), minlength=4) / draws.size, each, atol=5e-3)
+    mean, covariance = gaussians(4, 1.0)
+    expected = 0.7 * plain.predict_proba(mean, covariance) + 0.1 * (1.0 - plain.predict_proba(mean, covariance))
+    np.testing.assert_allclose(likelihood.predict_proba(mean, covariance), expected, atol=1e-12)
+    assert likelihoods.from_dict(likelihood.to_dict()) == likelihood
+    assert not likelihood.log_concave
+    assert not MultinomialProbit(None, 0.0, 0.1).forbids
+
+
+@pytest.mark.parametrize("flip", [-0.1, 0.5, 2, np.nan, "some"])
+def test_flips_are_a_probability_below_one_half(flip):
+    with pytest.raises(ValueError, match=r"flip must be a probability in \[0, 0.5\)"):
+        MultinomialProbit(flip=flip)
+
+
+def test_flips_of_two_classes_are_those_of_probit():
+    mean, covariance = gaussians(2, 3.0)
+    variance = covariance[:, 0, 0] + covariance[:, 1, 1] - 2 * covariance[:, 0, 1]
+    at, t = (mean[:, 1] - mean[:, 0], variance), np.array([0.0, 1.0, 1.0, 0.0])
+    ours, binary = MultinomialProbit(None, 0.7, 0.1), Probit(1.4, 0.1)
+    for found, expected in (
+        (ours.log_partition(t, mean, covariance), binary.log_partition(2 * t - 1, *at)),
+        (ours.parameter_derivative("flip", t, mean, covariance), binary.parameter_derivative("flip", 2 * t - 1, *at)),
+    ):
+        np.testing.assert_allclose(found.value, expected.value, rtol=1e-12)
+        np.testing.assert_allclose(found.d1[:, 1], expected.d1, rtol=1e-10)
+        np.testing.assert_allclose(found.d2[:, 1, 1], expected.d2, rtol=1e-10)

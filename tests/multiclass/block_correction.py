@@ -159,6 +159,10 @@ class BlockCorrection:
         """Return F ``(n, C, C - 1)`` with W = F F'."""
         return self._root
 
+    def precision_signs(self) -> Array:
+        """Return ones: no site is negative."""
+        return np.ones((self._root.shape[0], self._root.shape[2]))
+
     def site_precision(self) -> Array:
         """Return W ``(n, C, C)``."""
         return np.asarray(self._root @ np.swapaxes(self._root, 1, 2))

@@ -34,6 +34,8 @@ CASES = {
     "softmax tap": ("tap", bgp.Softmax(("a", "b", "c"))),
     "softmax laplace": ("laplace", bgp.Softmax(("a", "b", "c", "d", "e"))),
     "probit of five": ("tap", bgp.MultinomialProbit(tuple("abcde"))),
+    "flips of three": ("tap", bgp.MultinomialProbit(tuple("abc"), 0.5, 0.1)),
+    "flips of five": ("tap", bgp.MultinomialProbit(tuple("abcde"), 1.0, 0.2)),
 }
 
 

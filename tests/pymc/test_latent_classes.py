@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pymc as pm
 import pytensor
@@ -9,6 +11,7 @@ import pytensor.tensor as pt
 import pytest
 
 import bayesgp_mf as bgp
+from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.pymc import latent_conditional, latent_model, observe
 from tests.pymc.conftest import INTERPRETED
 from validation.multinomial.density import probabilities
@@ -24,7 +27,7 @@ def latent_values(n_classes):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 6])
-@pytest.mark.parametrize("kind", [bgp.Softmax, bgp.MultinomialProbit])
+@pytest.mark.parametrize("kind", [bgp.Softmax, bgp.MultinomialProbit, partial(bgp.MultinomialProbit, flip=0.1)])
 def test_labels_given_latent_values(kind, n_classes):
     (f, t), likelihood = latent_values(n_classes), kind(NAMES[:n_classes])
     values = pytensor.shared(f)
@@ -53,6 +56,16 @@ def test_noise_of_another_variance_is_another_scale():
     assert np.abs(density[4.0, 1.0] - density[1.0, 1.0]).max() > 0.1
     own = np.exp(density[1.0, 1.0][3:])
     np.testing.assert_allclose(own, probabilities(f)[np.arange(3, 7), t[3:]], rtol=1e-6)
+
+
+def test_flips_may_be_random_and_a_step_is_refused():
+    (f, t), names = latent_values(3), NAMES[:3]
+    with pm.Model() as model:
+        observe("y", pt.as_tensor(f), t, bgp.MultinomialProbit(names), flip=pytensor.shared(0.2))
+    at = model.logp(model.observed_RVs, sum=False)[0].eval(mode=INTERPRETED)
+    np.testing.assert_allclose(at, bgp.MultinomialProbit(names, 1.0, 0.2).log_density(t, f), rtol=1e-7)
+    with pm.Model(), pytest.raises(UndefinedQuantityError, match=r"without noise the likelihood jumps.*=1.0"):
+        observe("y", pt.as_tensor(f), t, bgp.MultinomialProbit(names, 0.0, 0.1))
 
 
 def test_the_model_is_the_one_approximated():

@@ -48,10 +48,11 @@ def close(one, other, order=None, atol=1e-8):
 
 @pytest.mark.parametrize("given", [{"budget": None}, {}, {"forget": 60.0}], ids=["all", "budget", "forget"])
 @pytest.mark.parametrize("kernel", [KERNEL, KERNEL + kernels.White(0.3)], ids=["smooth", "noisy"])
-def test_two_classes_are_a_binary_stream(kernel, given):
+@pytest.mark.parametrize("flip", [0.0, 0.1])
+def test_two_classes_are_a_binary_stream(kernel, given, flip):
     y, options = np.where(CODES > 1, "b", "a"), {"batch": 30, "budget": 20, "random_seed": 1, "control": TIGHT, **given}
-    binary = Stream(kernel, bgp.Probit(), **options).update(X, y)
-    several = Stream(kernel, bgp.MultinomialProbit(), **options).update(X, y)
+    binary = Stream(kernel, bgp.Probit(flip=flip), **options).update(X, y)
+    several = Stream(kernel, bgp.MultinomialProbit(flip=flip), **options).update(X, y)
     np.testing.assert_array_equal(several.basis, binary.basis)
     np.testing.assert_allclose(several.predict_proba(X_NEW)[:, 1], binary.predict_proba(X_NEW), atol=1e-8)
     np.testing.assert_allclose(several.log_score.batches, binary.log_score.batches, atol=1e-8)
@@ -60,7 +61,12 @@ def test_two_classes_are_a_binary_stream(kernel, given):
 
 @pytest.mark.parametrize(
     ("likelihood", "n_classes"),
-    [(bgp.MultinomialProbit(), 3), (bgp.MultinomialProbit(noise_variance=0.3), 4), (bgp.Softmax(), 3)],
+    [
+        (bgp.MultinomialProbit(), 3),
+        (bgp.MultinomialProbit(flip=0.05), 3),
+        (bgp.MultinomialProbit(noise_variance=0.3), 4),
+        (bgp.Softmax(), 3),
+    ],
     ids=repr,
 )
 @pytest.mark.parametrize("kernel", [KERNEL, KERNEL + kernels.White(0.3)], ids=["smooth", "noisy"])
@@ -230,6 +236,10 @@ def test_a_class_that_comes_later_is_named_beforehand(learned):
         ({"likelihood": bgp.Softmax(range(11))}, "beyond 10 classes"),
         ({"likelihood": bgp.MultinomialProbit(("a", "b")), "classes": ("a", "c")}, "Name them once"),
         ({"classes": ("a", "a", "b")}, "names that differ"),
+        (
+            {"likelihood": bgp.MultinomialProbit(noise_variance=0.0)},
+            r"is a step\. Use MultinomialProbit\(noise_variance",
+        ),
         ({"likelihood": bgp.MultinomialProbit(range(10)), "budget": 600}, "a budget of at most 555"),
     ],
 )

@@ -1,0 +1,163 @@
+r"""The correction R of several classes whose sites are any matrices, by one of C - 1 rows for each case.
+
+A site that does not see a common offset has C - 1 directions of its own, :math:`W_i = F_i \Omega_i F_i^T` with
+orthonormal columns and a diagonal matrix. Seen along these the latent values are :math:`(C - 1) n` Gaussian ones,
+measured one by one with the precisions omega, and R is that of `matrices.sites`:
+
+.. math:: R = F\, (F^T K F + \Omega^{-1})^{-1} F^T .
+
+Any omega may be zero, or negative. It costs :math:`(C - 1)^3 n^3`, where sites of star form
+(`multiclass.correction`) cost :math:`C n^3`.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
+from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.sites import SiteCorrection
+from bayesgp_mf.multiclass.gram import of_class, times_gram
+from bayesgp_mf.types import Array
+
+_AT_ONCE = 512  # cases whose blocks are worked out together
+
+
+class MatrixSiteCorrection:
+    """R for sites W_i that are symmetric matrices; see the module.
+
+    Parameters
+    ----------
+    gram : (n, n) or (C, n, n) array
+        That of all classes, or of each.
+    precision : (n, C, C) array
+        W, in latent units to the power -2; rows sum to zero.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        When the factor is first needed, if the sites leave no positive-definite posterior covariance.
+    """
+
+    form: ClassVar[str] = "dense"
+
+    def __init__(self, gram: Array, precision: Array) -> None:
+        self._gram = gram
+        self._precision = precision
+
+    @cached_property
+    def _directions(self) -> tuple[Array, Array]:
+        """Omega ``(n, C - 1)`` and F ``(n, C, C - 1)``."""
+        basis = contrast_basis(self._precision.shape[1])
+        omega, turned = np.linalg.eigh(basis.T @ self._precision @ basis)
+        return omega, basis @ turned
+
+    @cached_property
+    def _sites(self) -> SiteCorrection:
+        """R of what is measured, with the direction as the slower axis."""
+        omega, direction = self._directions
+        n, n_classes, size = direction.shape
+        gram = np.zeros((size * n, size * n))
+        for a in range(size):
+            for b in range(size):
+                part = gram[a * n : (a + 1) * n, b * n : (b + 1) * n]
+                for c in range(n_classes):
+                    part += direction[:, c, a, None] * of_class(self._gram, c) * direction[:, c, b]
+        return SiteCorrection(gram, omega.T.ravel())
+
+    @property
+    def log_det(self) -> float:
+        """Log determinant of I + K W, in nats."""
+        return self._sites.log_det
+
+    @property
+    def rounding(self) -> float:
+        """By how much rounding moves `log_det`, in nats."""
+        # each entry of K + Omega is known to eps of its diagonal, and d log det is the trace of R with it
+        omega, direction = self._directions
+        prior = np.einsum("ica,ci->ia", direction**2, np.diagonal(np.atleast_3d(self._gram.T).T, axis1=1, axis2=2))
+        inverse = np.abs(self._sites.diagonal().reshape(omega.T.shape).T)
+        own = np.divide(1.0, np.abs(omega), out=np.zeros_like(omega), where=omega != 0)
+        return float(np.finfo(np.float64).eps * np.sum((own + prior) * inverse))
+
+    def _seen(self, values: Array) -> Array:
+        """Return F' v ``((C - 1) n,)`` for ``v (n, C)``."""
+        return np.asarray(np.einsum("ica,ic->ai", self._directions[1], values).ravel())
+
+    def _in_classes(self, seen: Array) -> Array:
+        """Return F x ``(n, C)``."""
+        direction = self._directions[1]
+        return np.asarray(np.einsum("ica,ai->ic", direction, seen.reshape(direction.shape[2], -1)))
+
+    def weights(self, shift: Array) -> Array:
+        """Return the weights alpha = b - W K alpha ``(n, C)`` under sites with shifts ``b (n, C)``."""
+        common = np.broadcast_to(np.mean(shift, axis=1, keepdims=True), shift.shape)  # which no site sees
+        told = np.einsum("icd,id->ic", self._precision, times_gram(common, self._gram))
+        return np.asarray(common + self._in_classes(self._sites.weights(self._seen(shift - told))))
+
+    def multiply(self, values: Array) -> Array:
+        """Return R times ``values (..., n, C)``."""
+        flat = values.reshape(-1, *values.shape[-2:])
+        every = [self._in_classes(self._sites.multiply(self._seen(each))) for each in flat]
+        return np.array(every).reshape(values.shape)
+
+    def _halves(self, c: int, cross: Array) -> tuple[Array, Array]:
+        """Return P and N with P_c' P_d - N_c' N_d = k_c' R_cd k_d, for covariances ``k_c (n, m)`` of a class."""
+        direction = self._directions[1]
+        seen = direction[:, c, :].T[:, :, None] * cross
+        return self._sites.halves(seen.reshape(-1, cross.shape[1]))
+
+    def blocks(self, cross: Array) -> Array:
+        """Return k_c' R_cd k_d ``(m, C, C)`` of each new case, for ``cross (n, m)`` or ``(C, n, m)``."""
+        n_classes = self._precision.shape[1]
+        result = np.empty((cross.shape[-1], n_classes, n_classes))
+        for some in blocks(cross.shape[-1], _AT_ONCE):
+            each = [self._halves(c, of_class(cross, c)[:, some]) for c in range(n_classes)]
+            for c, (more, less) in enumerate(each):
+                for d, (more_d, less_d) in enumerate(each[: c + 1]):
+                    entry = np.einsum("ij,ij->j", more, more_d) - np.einsum("ij,ij->j", less, less_d)
+                    result[some, c, d] = result[some, d, c] = entry
+        return result
+
+    def own_blocks(self) -> Array:
+        """Return what `blocks` does of the training cases, ``(n, C, C)``."""
+        return self.blocks(self._gram)
+
+    def class_block(self, c: int) -> Array:
+        """Return the block R_cc ``(n, n)``."""
+        more, less = self._halves(c, np.eye(self._precision.shape[0]))
+        return np.asarray(more.T @ more - less.T @ less)
+
+    def quadratic(self, cross: Array) -> Array:
+        """Return k_c' R_cd k_d ``(C, m, C, m)`` for ``cross (n, m)`` or ``(C, n, m)``: for few cases, as in tests."""
+        each = [self._halves(c, of_class(cross, c)) for c in range(self._precision.shape[1])]
+        more, less = (np.stack(parts) for parts in zip(*each, strict=True))
+        return np.asarray(np.einsum("cki,dkj->cidj", more, more) - np.einsum("cki,dkj->cidj", less, less))
+
+    def quadratic_diagonal(self, cross: Array) -> Array:
+        """Return k_c' R_cc k_c ``(C, m)`` of each new case, for ``cross (n, m)`` or ``(C, n, m)``."""
+        return np.array(np.diagonal(self.blocks(cross), axis1=1, axis2=2).T)
+
+    def dense(self) -> Array:
+        """Return ``R (C, n, C, n)``, for tests."""
+        return self.quadratic(np.eye(self._precision.shape[0]))
+
+    def stored(self) -> dict[str, Array]:
+        """Return the sites."""
+        return {"site_matrix": self._precision}
+
+    def site_precision(self) -> Array:
+        """Return W ``(n, C, C)``."""
+        return self._precision
+
+    def precision_root(self) -> Array:
+        """Return F ``(n, C, C - 1)`` with W = F diag(signs) F' and columns that sum to zero."""
+        omega, direction = self._directions
+        return np.asarray(direction * np.sqrt(np.abs(omega))[:, None, :])
+
+    def precision_signs(self) -> Array:
+        """Return the signs ``(n, C - 1)`` of what the columns of `precision_root` measure."""
+        return np.where(self._directions[0] < 0, -1.0, 1.0)
