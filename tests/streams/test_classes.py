@@ -345,3 +345,14 @@ def test_what_was_learned_is_carried_over_to_another_kernel(learned):
             inverse.T @ (f.precision - np.eye(75)) @ inverse for inverse, f in zip(told, (before, after), strict=True)
         ]
         np.testing.assert_allclose(past[1], past[0], rtol=1e-6, atol=1e-6 * np.abs(past[0]).max())
+
+
+def test_sites_that_are_negative_beforehand_are_no_start():
+    """Together they leave no posterior where many cases say of the same what few flipped labels do not."""
+    toy = np.random.default_rng(5010)
+    inputs = toy.normal(size=(180, 2))
+    codes = toy.integers(0, 3, 180)
+    wide = kernels.Gaussian(6.0, 2.5e4)
+    one = Stream(wide, bgp.MultinomialProbit(range(3), 0.15, 0.2), budget=20, batch=7, forget=50.0, random_seed=1)
+    p = one.update(inputs, codes).predict_proba(inputs)
+    assert np.all((p > 0.0) & (p < 1.0))
