@@ -199,7 +199,7 @@ def check_scale(name: str, value: Array, largest: float = LARGEST_TARGET) -> Non
 
 def status_in_words(status: Status, likelihood: Likelihood, method: str) -> str:
     """Return the sentence of a status, with advice that goes with the likelihood and the name of the method."""
-    if likelihood.targets == "classes" and not likelihood.forbids:
+    if likelihood.targets == "classes" and likelihood.log_concave and not likelihood.forbids:
         return status.for_classes("laplace" if isinstance(likelihood, Softmax) and method != "laplace" else None)
     return status.advising(ways_to_noise(likelihood))
 

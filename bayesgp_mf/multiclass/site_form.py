@@ -57,7 +57,8 @@ class StarForm:
     Examples
     --------
     >>> import numpy as np
-    >>> StarForm().precision(np.array([[1.0, 1.0]]))
+    >>> from bayesgp_mf.likelihoods import Softmax
+    >>> StarForm(Softmax()).precision(np.array([[1.0, 1.0]]))
     array([[[ 0.5, -0.5],
             [-0.5,  0.5]]])
     """

@@ -16,6 +16,7 @@ from bayesgp_mf.inference.solver import KnownClasses, Solver, traits_of
 from bayesgp_mf.inputs import as_new_inputs
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.optional import is_flat
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.methods import check_cavities, get_method
 from bayesgp_mf.multiclass.class_gram import ClassGram, case_covariances, class_gram
@@ -272,7 +273,8 @@ class MulticlassPosterior:
             log_likelihood[block] = likelihood.log_density(problem.t, f[block])
             log_p[block] = log_likelihood[block].sum(axis=1) + log_prior
         probability = np.exp(log_likelihood)
-        slopes = Derivs(log_likelihood, 1.0 - probability, -probability * (1.0 - probability))
+        own = np.zeros_like(probability) if is_flat(problem.likelihood) else 1.0 - probability
+        slopes = Derivs(log_likelihood, own, -probability * own)
         return Draws(f, slopes, log_p, log_q)
 
     def draw_in_blocks(

@@ -155,6 +155,8 @@ def test_draws_have_the_moments_of_the_posterior_and_files_keep_it(tmp_path):
         np.testing.assert_allclose(f.mean(axis=0), mean, atol=error)
         found = np.array([np.cov(f[:, i].T) for i in range(f.shape[1])])
         np.testing.assert_allclose(found, covariance, atol=8.0 * covariance.max() / np.sqrt(20_000))
+    assert "log_likelihood" not in idata  # as of a step of two classes: it takes two values only
+    assert "two values only" in idata["fit"].attrs["log_likelihood_omitted"]
     idata.to_netcdf(tmp_path / "fit.nc")
     again = bgp.posterior(arviz.from_netcdf(tmp_path / "fit.nc"))
     np.testing.assert_allclose(again.predict_proba(new), ours.predict_proba(new), atol=1e-12)

@@ -97,7 +97,7 @@ def test_it_is_the_registered_method_and_goes_through_a_container():
 
 def test_what_it_refuses():
     problem = softmax_problem(5, 3)
-    with pytest.raises(ValueError, match="a solution of several classes"):
+    with pytest.raises(ValueError, match="C numbers for each site"):
         star_tap.solve(problem, start=multiclass_tap.solve(problem))
     gram = problem.gram.copy()
     gram[0] = gram[:, 0] = 0.0
