@@ -31,7 +31,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from bayesgp_mf.errors import NotPositiveDefiniteError
+from bayesgp_mf.errors import NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, ClassLeaveOneOut, Control, Evidence, Info, Solution
 from bayesgp_mf.inference.solver import GramGradient, KnownClasses, Traits, gradient_at_cavities
@@ -137,7 +137,10 @@ class StarTap:
         check_variances(problem)
         iterate = partial(_iterate, problem)
         if start is None:
-            state, info = rough_then_fine(iterate, self._first(problem), control, points)
+            first = self._first(problem)
+            state, info = rough_then_fine(iterate, first, control, points)
+            if info.status is Status.NO_VALID_STEP:  # some at the prior are negative, and leave no posterior together
+                state, info = rough_then_fine(iterate, State(*(np.zeros_like(part) for part in first)), control, points)
         else:
             start.check_start(problem.n, problem.n_classes)
             state, info = iterate(_state_of(problem, start), control, points)

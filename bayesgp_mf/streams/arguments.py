@@ -126,7 +126,7 @@ def check_streamed(kernel: Kernel, likelihood: Likelihood) -> None:
     if likelihood.forbids:
         raise ValueError(
             f"a stream needs some noise in the likelihood, and {likelihood!r} has none: it is a step. Use "
-            "Probit(noise_variance=1.0) or Step(flip=0.05)."
+            f"{getattr(likelihood, 'allows_noise', 'Probit(noise_variance=1.0) or Step(flip=0.05)')}."
         )
     check = traits_of(get_method("tap", likelihood)).check
     if check is not None:

@@ -3,7 +3,8 @@ r"""Several classes in a stream: a latent value for each, of which a label tells
 The C functions of the classes are independent under one prior, and a label does not see what they have in common. With
 an orthonormal basis H ``(C, C - 1)`` of the contrasts the stream keeps :math:`g = H^T f`, C - 1 functions that are
 independent under the same prior, and made dependent by the past; the common part of f stays as the prior has it. The
-site W ``(C, C)`` of a label (`likelihoods.star`) is :math:`H^T W H` in the contrasts, which loses nothing.
+site W ``(C, C)`` of a label (`likelihoods.star`, `likelihoods.matrix_sites`) is :math:`H^T W H` in the contrasts, which
+loses nothing.
 
 A batch is a problem of several classes whose prior is the posterior so far. Of each value the basis explains a part
 :math:`\phi^T v`, and what is left is noise d of the case's own, the same in all contrasts: with
@@ -24,8 +25,9 @@ from scipy.linalg import blas, qr
 
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.likelihoods.matrix_sites import MatrixSites, has_matrix_sites
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
-from bayesgp_mf.likelihoods.star import StarSites, star_precision, star_root
+from bayesgp_mf.likelihoods.star import StarSites, star_precision
 from bayesgp_mf.matrices.factors import cholesky, psd_root, triangular_inverse
 from bayesgp_mf.multiclass.star_tap import star_tap
 from bayesgp_mf.streams.factor import Factor
@@ -183,7 +185,11 @@ class _Batch:
 
     def sites(self, weight: Array) -> _Sites:
         """Return the sites diag(w) - w w'/sum(w), from ``w (m, C)``."""
-        return _Sites(self, weight)
+        return self.matrix_sites(star_precision(weight))
+
+    def matrix_sites(self, precision: Array) -> _Sites:
+        """Return the sites ``W (m, C, C)``, whose rows sum to zero."""
+        return _Sites(self, np.asarray(self.basis.T @ precision @ self.basis))
 
     def covariances(self, sites: _Sites) -> Array:
         """Return the posterior covariances ``(m, C, C)`` under sites."""
@@ -198,12 +204,7 @@ class _Sites:
     """Sites of a batch, and the posterior under them."""
 
     batch: _Batch
-    weight: Array
-
-    @cached_property
-    def precision(self) -> Array:
-        """H' W H ``(m, q, q)``."""
-        return np.asarray(self.batch.basis.T @ star_precision(self.weight) @ self.batch.basis)
+    precision: Array  # H' W H (m, q, q)
 
     @cached_property
     def carried(self) -> Array:
@@ -232,9 +233,20 @@ class _Sites:
         mean = self.after.means(measured)
         return np.asarray((measured - np.einsum("mab,mb->ma", self.told, mean)) @ self.batch.basis.T)
 
+    @cached_property
+    def _directions(self) -> tuple[Array, Array]:
+        """Eigenvalues ``(m, q)`` of the sites, and their directions ``(m, C, q)``."""
+        values, vectors = np.linalg.eigh(0.5 * (self.precision + np.swapaxes(self.precision, 1, 2)))
+        return values, self.batch.basis @ vectors
+
     def precision_root(self) -> Array:
-        """Return F ``(m, C, C)`` with W = F F'."""
-        return star_root(self.weight)
+        """Return F ``(m, C, q)`` with W = F diag(signs) F'."""
+        values, directions = self._directions
+        return np.asarray(directions * np.sqrt(np.abs(values))[:, None, :])
+
+    def precision_signs(self) -> Array:
+        """Return the signs ``(m, q)`` of what the columns of `precision_root` measure."""
+        return np.where(self._directions[0] < 0, -1.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,6 +337,16 @@ class _Deviations:
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a class for each of the values mean + f ``(..., m, C)``."""
         found: Array = self.likelihood.sample(self.mean + f, rng)
+        return found
+
+    @property
+    def star_shaped(self) -> bool:
+        """Whether sites of the likelihood are of star form."""
+        return not has_matrix_sites(self.likelihood)
+
+    def matrix_sites(self, t: Array, mean: Array, covariance: Array) -> MatrixSites:
+        """Return the sites at deviations with these Gaussians, where they are any matrices."""
+        found: MatrixSites = self.likelihood.matrix_sites(t, self.mean + mean, covariance)
         return found
 
     def star_points(self, n_classes: int) -> int | None:

@@ -48,10 +48,11 @@ def close(one, other, order=None, atol=1e-8):
 
 @pytest.mark.parametrize("given", [{"budget": None}, {}, {"forget": 60.0}], ids=["all", "budget", "forget"])
 @pytest.mark.parametrize("kernel", [KERNEL, KERNEL + kernels.White(0.3)], ids=["smooth", "noisy"])
-def test_two_classes_are_a_binary_stream(kernel, given):
+@pytest.mark.parametrize("flip", [0.0, 0.1])
+def test_two_classes_are_a_binary_stream(kernel, given, flip):
     y, options = np.where(CODES > 1, "b", "a"), {"batch": 30, "budget": 20, "random_seed": 1, "control": TIGHT, **given}
-    binary = Stream(kernel, bgp.Probit(), **options).update(X, y)
-    several = Stream(kernel, bgp.MultinomialProbit(), **options).update(X, y)
+    binary = Stream(kernel, bgp.Probit(flip=flip), **options).update(X, y)
+    several = Stream(kernel, bgp.MultinomialProbit(flip=flip), **options).update(X, y)
     np.testing.assert_array_equal(several.basis, binary.basis)
     np.testing.assert_allclose(several.predict_proba(X_NEW)[:, 1], binary.predict_proba(X_NEW), atol=1e-8)
     np.testing.assert_allclose(several.log_score.batches, binary.log_score.batches, atol=1e-8)
@@ -60,7 +61,12 @@ def test_two_classes_are_a_binary_stream(kernel, given):
 
 @pytest.mark.parametrize(
     ("likelihood", "n_classes"),
-    [(bgp.MultinomialProbit(), 3), (bgp.MultinomialProbit(noise_variance=0.3), 4), (bgp.Softmax(), 3)],
+    [
+        (bgp.MultinomialProbit(), 3),
+        (bgp.MultinomialProbit(flip=0.05), 3),
+        (bgp.MultinomialProbit(noise_variance=0.3), 4),
+        (bgp.Softmax(), 3),
+    ],
     ids=repr,
 )
 @pytest.mark.parametrize("kernel", [KERNEL, KERNEL + kernels.White(0.3)], ids=["smooth", "noisy"])
@@ -230,6 +236,10 @@ def test_a_class_that_comes_later_is_named_beforehand(learned):
         ({"likelihood": bgp.Softmax(range(11))}, "beyond 10 classes"),
         ({"likelihood": bgp.MultinomialProbit(("a", "b")), "classes": ("a", "c")}, "Name them once"),
         ({"classes": ("a", "a", "b")}, "names that differ"),
+        (
+            {"likelihood": bgp.MultinomialProbit(noise_variance=0.0)},
+            r"is a step\. Use MultinomialProbit\(noise_variance",
+        ),
         ({"likelihood": bgp.MultinomialProbit(range(10)), "budget": 600}, "a budget of at most 555"),
     ],
 )
@@ -335,3 +345,14 @@ def test_what_was_learned_is_carried_over_to_another_kernel(learned):
             inverse.T @ (f.precision - np.eye(75)) @ inverse for inverse, f in zip(told, (before, after), strict=True)
         ]
         np.testing.assert_allclose(past[1], past[0], rtol=1e-6, atol=1e-6 * np.abs(past[0]).max())
+
+
+def test_sites_that_are_negative_beforehand_are_no_start():
+    """Together they leave no posterior where many cases say of the same what few flipped labels do not."""
+    toy = np.random.default_rng(5010)
+    inputs = toy.normal(size=(180, 2))
+    codes = toy.integers(0, 3, 180)
+    wide = kernels.Gaussian(6.0, 2.5e4)
+    one = Stream(wide, bgp.MultinomialProbit(range(3), 0.15, 0.2), budget=20, batch=7, forget=50.0, random_seed=1)
+    p = one.update(inputs, codes).predict_proba(inputs)
+    assert np.all((p > 0.0) & (p < 1.0))
