@@ -64,8 +64,11 @@ def same_numbers(first, second, names, **tolerance):
         np.testing.assert_allclose(first[name].values, second[name].values, err_msg=str(name), **tolerance)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("likelihood", [bgp.Logit(), bgp.Probit(0.5), bgp.Probit(flip=0.1)], ids=repr)
+@pytest.mark.parametrize(
+    ("method", "likelihood"),
+    [*((method, bgp.Logit()) for method in METHODS), ("tap", bgp.Probit(0.5)), ("tap", bgp.Probit(flip=0.1))],
+    ids=repr,
+)
 def test_a_classifier_is_the_fit_of_two_classes(method, likelihood):
     idata = fit(likelihood=bgp.OneVsRest(likelihood), method=method)
     for name in NAMES:
