@@ -329,28 +329,40 @@ def _check_class_contradictions(gram: Array, t: Array) -> None:
     ``gram`` is the sum over the classes, whose correlation is one or minus one only where that of each class is.
     """
     correlation, same = _correlations(gram), t[:, None] == t
-    clash = np.where(same, -correlation, correlation) >= 1.0 - SAME_INPUT_TOLERANCE
-    if clash.any():
-        i, j = (int(k) for k in np.argwhere(clash)[0])
-        raise InconsistentDataError(
-            f"cases {i} and {j} have the same input (prior correlation {correlation[i, j]:+.0f}) but classes "
-            f"{t[i]:.0f} and {t[j]:.0f}, which has probability zero under a noise-free likelihood "
-            f"({int(clash.sum()) // 2} such pairs). Allow noise: MultinomialProbit(noise_variance=1.0), or add "
-            "kernels.White(...) to the kernel."
-        )
+    against = np.where(same, -correlation, correlation)
+    _refuse_contradictions(
+        correlation, against, t, "classes {:.0f} and {:.0f}", "likelihood", "MultinomialProbit(noise_variance=1.0)"
+    )
 
 
 def _check_contradictions(gram: Array, t: Array) -> None:
     """Raise if two cases share one latent value up to sign, but their labels ask for different signs."""
     correlation = _correlations(gram)
-    clash = -correlation * np.outer(t, t) >= 1.0 - SAME_INPUT_TOLERANCE
+    against = -correlation * np.outer(t, t)
+    _refuse_contradictions(
+        correlation,
+        against,
+        t,
+        "labels {:+.0f} and {:+.0f}",
+        "step likelihood",
+        "Step(flip=0.05), Probit(noise_variance=1.0)",
+    )
+
+
+def _refuse_contradictions(
+    correlation: Array, against: Array, t: Array, labels: str, likelihood: str, noise: str
+) -> None:
+    """Raise if two cases have the same input, up to rounding, with labels that cannot both be.
+
+    ``against (n, n)`` is one where they do; the rest is of the message.
+    """
+    clash = against >= 1.0 - SAME_INPUT_TOLERANCE
     if clash.any():
         i, j = (int(k) for k in np.argwhere(clash)[0])
         raise InconsistentDataError(
-            f"cases {i} and {j} have the same input (prior correlation {correlation[i, j]:+.0f}) but labels "
-            f"{t[i]:+.0f} and {t[j]:+.0f}, which has probability zero under a noise-free step likelihood "
-            f"({int(clash.sum()) // 2} such pairs). Allow noise: Step(flip=0.05), Probit(noise_variance=1.0), "
-            "or add kernels.White(...) to the kernel."
+            f"cases {i} and {j} have the same input (prior correlation {correlation[i, j]:+.0f}) but "
+            f"{labels.format(t[i], t[j])}, which has probability zero under a noise-free {likelihood} "
+            f"({int(clash.sum()) // 2} such pairs). Allow noise: {noise}, or add kernels.White(...) to the kernel."
         )
 
 

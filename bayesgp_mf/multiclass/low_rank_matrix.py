@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.factors import cholesky
 from bayesgp_mf.multiclass.low_rank import Factorised, LowRankSites, rows_of
+from bayesgp_mf.multiclass.matrix_correction import DirectedSites
 from bayesgp_mf.types import Array
 
 
-class LowRankMatrixCorrection(LowRankSites):
+class LowRankMatrixCorrection(DirectedSites, LowRankSites):
     """R for sites W_i that are symmetric matrices, on a Gram matrix that all classes share; see the module.
 
     Parameters
@@ -42,13 +42,6 @@ class LowRankMatrixCorrection(LowRankSites):
     def __init__(self, gram: Any, precision: Array) -> None:
         super().__init__(gram, precision.shape[1])
         self._site = precision
-
-    @cached_property
-    def _directions(self) -> tuple[Array, Array]:
-        """Omega ``(n, C - 1)`` and F ``(n, C, C - 1)`` with W = F diag(omega) F' and orthonormal columns."""
-        basis = contrast_basis(self._site.shape[1])
-        omega, turned = np.linalg.eigh(basis.T @ self._site @ basis)
-        return omega, basis @ turned
 
     @cached_property
     def _share(self) -> Array:
@@ -147,20 +140,3 @@ class LowRankMatrixCorrection(LowRankSites):
     def _weighted(self, block: slice) -> Array:
         """Return H' W' H of some cases."""
         return np.asarray(self._told_contrasts[block])
-
-    def stored(self) -> dict[str, Array]:
-        """Return the sites."""
-        return {"site_matrix": self._site}
-
-    def site_precision(self) -> Array:
-        """Return W ``(n, C, C)``."""
-        return self._site
-
-    def precision_root(self) -> Array:
-        """Return F ``(n, C, C - 1)`` with W = F diag(signs) F' and columns that sum to zero."""
-        omega, direction = self._directions
-        return np.asarray(direction * np.sqrt(np.abs(omega))[:, None, :])
-
-    def precision_signs(self) -> Array:
-        """Return the signs ``(n, C - 1)`` of what the columns of `precision_root` measure."""
-        return np.where(self._directions[0] < 0, -1.0, 1.0)

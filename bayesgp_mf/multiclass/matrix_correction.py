@@ -27,7 +27,37 @@ from bayesgp_mf.types import Array
 _AT_ONCE = 512  # cases whose blocks are worked out together
 
 
-class MatrixSiteCorrection:
+class DirectedSites:
+    """Sites W_i that are symmetric matrices ``_site (n, C, C)``, and the directions that each of them measures."""
+
+    _site: Array
+
+    @cached_property
+    def _directions(self) -> tuple[Array, Array]:
+        """Omega ``(n, C - 1)`` and F ``(n, C, C - 1)``."""
+        basis = contrast_basis(self._site.shape[1])
+        omega, turned = np.linalg.eigh(basis.T @ self._site @ basis)
+        return omega, basis @ turned
+
+    def stored(self) -> dict[str, Array]:
+        """Return the sites."""
+        return {"site_matrix": self._site}
+
+    def site_precision(self) -> Array:
+        """Return W ``(n, C, C)``."""
+        return self._site
+
+    def precision_root(self) -> Array:
+        """Return F ``(n, C, C - 1)`` with W = F diag(signs) F' and columns that sum to zero."""
+        omega, direction = self._directions
+        return np.asarray(direction * np.sqrt(np.abs(omega))[:, None, :])
+
+    def precision_signs(self) -> Array:
+        """Return the signs ``(n, C - 1)`` of what the columns of `precision_root` measure."""
+        return np.where(self._directions[0] < 0, -1.0, 1.0)
+
+
+class MatrixSiteCorrection(DirectedSites):
     """R for sites W_i that are symmetric matrices; see the module.
 
     Parameters
@@ -47,14 +77,7 @@ class MatrixSiteCorrection:
 
     def __init__(self, gram: Array, precision: Array) -> None:
         self._gram = gram
-        self._precision = precision
-
-    @cached_property
-    def _directions(self) -> tuple[Array, Array]:
-        """Omega ``(n, C - 1)`` and F ``(n, C, C - 1)``."""
-        basis = contrast_basis(self._precision.shape[1])
-        omega, turned = np.linalg.eigh(basis.T @ self._precision @ basis)
-        return omega, basis @ turned
+        self._site = precision
 
     @cached_property
     def _sites(self) -> SiteCorrection:
@@ -96,7 +119,7 @@ class MatrixSiteCorrection:
     def weights(self, shift: Array) -> Array:
         """Return the weights alpha = b - W K alpha ``(n, C)`` under sites with shifts ``b (n, C)``."""
         common = np.broadcast_to(np.mean(shift, axis=1, keepdims=True), shift.shape)  # which no site sees
-        told = np.einsum("icd,id->ic", self._precision, times_gram(common, self._gram))
+        told = np.einsum("icd,id->ic", self._site, times_gram(common, self._gram))
         return np.asarray(common + self._in_classes(self._sites.weights(self._seen(shift - told))))
 
     def multiply(self, values: Array) -> Array:
@@ -113,7 +136,7 @@ class MatrixSiteCorrection:
 
     def blocks(self, cross: Array) -> Array:
         """Return k_c' R_cd k_d ``(m, C, C)`` of each new case, for ``cross (n, m)`` or ``(C, n, m)``."""
-        n_classes = self._precision.shape[1]
+        n_classes = self._site.shape[1]
         result = np.empty((cross.shape[-1], n_classes, n_classes))
         for some in blocks(cross.shape[-1], _AT_ONCE):
             each = [self._halves(c, of_class(cross, c)[:, some]) for c in range(n_classes)]
@@ -126,13 +149,13 @@ class MatrixSiteCorrection:
     @cached_property
     def _own_halves(self) -> tuple[Array, Array]:
         """P and N ``(C, n, r)`` of the training cases."""
-        each = [self._halves(c, of_class(self._gram, c)) for c in range(self._precision.shape[1])]
+        each = [self._halves(c, of_class(self._gram, c)) for c in range(self._site.shape[1])]
         more, less = zip(*each, strict=True)
         return np.stack([part.T for part in more]), np.stack([part.T for part in less])
 
     def blocks_between(self, which: NDArray[np.intp], cross: Array) -> Array:
         """Return k_c' R_cd k_d ``(m, k, C, C)`` of training cases ``which (m, k)`` with each new one."""
-        n_classes = self._precision.shape[1]
+        n_classes = self._site.shape[1]
         each = [self._halves(c, of_class(cross, c)) for c in range(n_classes)]
         more, less = (np.stack([part.T for part in parts], axis=-1) for parts in zip(*each, strict=True))
         own_more, own_less = self._own_halves
@@ -140,7 +163,7 @@ class MatrixSiteCorrection:
 
     def blocks_among(self, which: NDArray[np.intp]) -> Array:
         """Return k_c' R_cd k_d ``(m, k, k, C, C)`` of training cases ``which (m, k)`` with one another."""
-        n_classes = self._precision.shape[1]
+        n_classes = self._site.shape[1]
         more, less = (own[:, which] for own in self._own_halves)
         result = np.empty((*which.shape, which.shape[1], n_classes, n_classes))
         for c in range(n_classes):
@@ -154,12 +177,12 @@ class MatrixSiteCorrection:
 
     def class_block(self, c: int) -> Array:
         """Return the block R_cc ``(n, n)``."""
-        more, less = self._halves(c, np.eye(self._precision.shape[0]))
+        more, less = self._halves(c, np.eye(self._site.shape[0]))
         return np.asarray(more.T @ more - less.T @ less)
 
     def quadratic(self, cross: Array) -> Array:
         """Return k_c' R_cd k_d ``(C, m, C, m)`` for ``cross (n, m)`` or ``(C, n, m)``: for few cases, as in tests."""
-        each = [self._halves(c, of_class(cross, c)) for c in range(self._precision.shape[1])]
+        each = [self._halves(c, of_class(cross, c)) for c in range(self._site.shape[1])]
         more, less = (np.stack(parts) for parts in zip(*each, strict=True))
         return np.asarray(np.einsum("cki,dkj->cidj", more, more) - np.einsum("cki,dkj->cidj", less, less))
 
@@ -169,21 +192,4 @@ class MatrixSiteCorrection:
 
     def dense(self) -> Array:
         """Return ``R (C, n, C, n)``, for tests."""
-        return self.quadratic(np.eye(self._precision.shape[0]))
-
-    def stored(self) -> dict[str, Array]:
-        """Return the sites."""
-        return {"site_matrix": self._precision}
-
-    def site_precision(self) -> Array:
-        """Return W ``(n, C, C)``."""
-        return self._precision
-
-    def precision_root(self) -> Array:
-        """Return F ``(n, C, C - 1)`` with W = F diag(signs) F' and columns that sum to zero."""
-        omega, direction = self._directions
-        return np.asarray(direction * np.sqrt(np.abs(omega))[:, None, :])
-
-    def precision_signs(self) -> Array:
-        """Return the signs ``(n, C - 1)`` of what the columns of `precision_root` measure."""
-        return np.where(self._directions[0] < 0, -1.0, 1.0)
+        return self.quadratic(np.eye(self._site.shape[0]))
