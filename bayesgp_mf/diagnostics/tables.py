@@ -10,6 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from bayesgp_mf.diagnostics.predicted import Predicted
 from bayesgp_mf.types import Array
 
+MOST_COUNTS = 1000
+"""Largest count of a table that has a row for each: a figure has no room for more."""
+
 
 class RocCurve(NamedTuple):
     """How well scores separate class 1 from class 0.
@@ -187,7 +190,7 @@ def count_table(found: Predicted) -> CountTable:
     Raises
     ------
     ValueError
-        If targets are not whole numbers.
+        If targets are not whole numbers, or one of them is above 1000.
 
     Examples
     --------
@@ -207,6 +210,11 @@ def count_table(found: Predicted) -> CountTable:
         )
     t = found.targets.astype(np.int64)
     largest = int(t.max())
+    if largest > MOST_COUNTS:
+        raise ValueError(
+            f"there is a row for each count, up to {MOST_COUNTS}, and the largest of this fit is {largest}. Use "
+            "plot_calibration."
+        )
     count = np.arange(largest + 1)
     total = np.array([np.sum(found.below(np.full(t.size, float(k)))) for k in count])
     return CountTable(count, np.bincount(t, minlength=largest + 1), np.diff(total, prepend=0.0), t.size - total[-1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,8 @@ ACCENT = "#c25700"
 CYCLE = ("#1f5fa8", "#c25700", "#008a6a", "#a8478f", "#8a7500", "#4aa3d9", "#333333")
 """Colours of classes, which stay apart in the common kinds of colour blindness (after Okabe and Ito, 2008)."""
 MARKERS = "osD^vPX"
+ROWS, LETTERS = 8, 52
+"""Of a legend, and letters of its columns side by side."""
 DIVERGING, SEQUENTIAL = "PuOr_r", "viridis"
 
 
@@ -57,18 +58,6 @@ def panels(ax: Axes | Sequence[Axes] | None, number: int, columns: int = 2) -> l
     return list(axes[:number])
 
 
-def in_lines(name: str, letters: int) -> str:
-    """Return a long name in lines of so many letters, broken before a bracket, at spaces, and after underscores."""
-    if len(name) <= letters:
-        return name
-    before, bracket, within = name.partition("[")
-    loose = [
-        part.replace("_", "_\0 ") for part in (before, bracket + within) if part
-    ]  # a space that is taken out again
-    lines = [line for part in loose for line in textwrap.wrap(part, letters)]
-    return "\n".join(lines).replace("\0 ", "").replace("\0", "")
-
-
 def colour(code: int) -> str:
     """Return the colour of a class."""
     return CYCLE[code % len(CYCLE)]
@@ -80,9 +69,25 @@ def marker(code: int) -> str:
 
 
 def legend_above(ax: Axes, columns: int = 2, *, right: bool = False) -> None:
-    """Put the legend above the axes, where it hides no point; to the right where long names stand on the left."""
+    """Put the legend above the axes, where it hides no point; to the right where long names stand on the left.
+
+    It has as many columns as there is room for, and no more rows: of many entries the number of the others is stated.
+    """
+    from matplotlib.lines import Line2D
+
+    handles, names = ax.get_legend_handles_labels()
+    entries = list(zip(handles, names, strict=True))[: columns * ROWS]
+    side_by_side = np.array_split([len(name) for _, name in entries], columns)
+    if sum(max(column, default=0) for column in side_by_side) > LETTERS:
+        entries, columns = entries[:ROWS], 1
+    if left := len(names) - len(entries):
+        nothing = Line2D([], [], linestyle="none")
+        entries[-1] = (nothing, f"and {left + 1} more")
     corner, at = ("lower right", (1.0, 1.0)) if right else ("lower left", (0.0, 1.0))
-    ax.legend(loc=corner, bbox_to_anchor=at, ncols=columns, frameon=False, fontsize=8, borderaxespad=0.2)
+    ax.legend(
+        *zip(*entries, strict=True), loc=corner, bbox_to_anchor=at, ncols=columns, frameon=False, fontsize=8,
+        borderaxespad=0.2,
+    )  # fmt: skip
 
 
 def vector(name: str, values: ArrayLike, n: int | None = None) -> Array:

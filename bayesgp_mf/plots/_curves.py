@@ -11,6 +11,7 @@ from bayesgp_mf.diagnostics.curves import Curve, Scale
 from bayesgp_mf.diagnostics.fitted import Fitted
 from bayesgp_mf.likelihoods.optional import n_levels, of_one_case
 from bayesgp_mf.plots._axes import POINT, colour
+from bayesgp_mf.plots._names import as_drawn, at_tick, in_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +35,7 @@ def draw_curve(
         several = len(classes) > 0
         mean = curve.mean[:, code] if several else curve.mean
         sides = curve.quantiles[..., code] if several else curve.quantiles
-        shade, name = (colour(code), classes[code]) if several else (POINT, label or "mean")
+        shade, name = (colour(code), in_legend(classes[code])) if several else (POINT, label or "mean")
         order = np.argsort(levels)[::-1]  # the widest band first, below the others
         for place, k in enumerate(order if len(sides) else ()):
             low, high = sides[2 * k], sides[2 * k + 1]
@@ -53,7 +54,8 @@ def draw_curve(
 def name_groups(ax: Axes, curve: Curve) -> None:
     """Put the names of groups on the horizontal axis, if it is an input that tells groups apart."""
     if curve.levels:
-        ax.set_xticks(curve.x, curve.levels[: curve.x.size], rotation=30 if len(curve.levels) > 4 else 0)
+        names = [at_tick(level) for level in curve.levels[: curve.x.size]]
+        ax.set_xticks(curve.x, names, rotation=30 if len(curve.levels) > 4 else 0)
         ax.margins(x=0.15)
 
 
@@ -61,7 +63,7 @@ def name_levels(ax: Axes, fit: Fitted) -> None:
     """Put the names of ordered levels on the vertical axis, if targets are such."""
     number = n_levels(of_one_case(fit.likelihood))
     if number is not None:
-        ax.set_yticks(np.arange(number), fit.classes or [str(level) for level in range(number)])
+        ax.set_yticks(np.arange(number), [at_tick(level) for level in fit.classes or range(number)])
 
 
 def other_inputs(fit: Fitted, shown: int) -> str:
@@ -78,7 +80,7 @@ def target_label(fit: Fitted, scale: Scale) -> str:
     if targets == "classes":
         return "Probability of each class"
     if targets == "binary":
-        return f"Probability of {fit.classes[1]}"
+        return as_drawn(f"Probability of {as_drawn(fit.classes[1])}")
     if n_levels(of_one_case(fit.likelihood)) is not None:
         return "Mean level"
     if fit.is_share:

@@ -31,7 +31,7 @@ def alt_text(ax: Axes | Sequence[Axes]) -> str:
     'Leave-one-out log predictive density (nats) against case (number), 0 to 2: log(1/2); one case; predicted worst.'
     """
     panels: list[Axes] = list(np.asarray(ax, dtype=object).ravel())
-    return " ".join(_sentence(panel) for panel in panels)
+    return " ".join(_sentence(panel) for panel in panels).replace("\\$", "$")
 
 
 def _sentence(ax: Axes) -> str:

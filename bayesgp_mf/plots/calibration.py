@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 
 from bayesgp_mf.diagnostics import calibration_table
-from bayesgp_mf.diagnostics.predicted import Predicted, predicted
+from bayesgp_mf.diagnostics.predicted import Predicted
 from bayesgp_mf.diagnostics.tables import pit_curve
 from bayesgp_mf.plots._axes import BAND, LINE, POINT, axes_or_new, legend_above
+from bayesgp_mf.plots._names import as_drawn
+from bayesgp_mf.plots._predictions import predictions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def plot_calibration(
-    idata: ArrayLike | Container,
+    idata: ArrayLike | Container | Predicted,
     probabilities: ArrayLike | None = None,
     *,
     ax: Axes | None = None,
@@ -38,8 +40,9 @@ def plot_calibration(
 
     Parameters
     ----------
-    idata : InferenceData, DataTree or (m,) array_like
-        What `fit` or `predict` returned, or the same loaded from a file; or labels 0/1, with ``probabilities``.
+    idata : InferenceData, DataTree, Predicted or (m,) array_like
+        What `fit` or `predict` returned, or the same loaded from a file; the predictions that `diagnostics.predicted`
+        made of it, for several figures of them; or labels 0/1, with ``probabilities``.
     probabilities : (m,) array_like, optional
         Probabilities of class 1, if labels are given.
     ax : matplotlib.axes.Axes, optional
@@ -73,11 +76,10 @@ def plot_calibration(
     'Predicted probability of class 1'
     """
     labels: Any = idata
-    if hasattr(idata, "groups"):
+    if isinstance(idata, Predicted) or hasattr(idata, "groups"):
         if probabilities is not None:
             raise ValueError("probabilities go with labels, and a fit has its own. Leave them out, or pass labels.")
-        fit: Any = idata
-        found = predicted(fit, y_new, **held)
+        found = predictions(cast(Any, idata), y_new, held)
         if found.probability is None and found.settings:
             return _draw_quantiles(axes_or_new(ax), found, level)
         labels, probabilities, class_name = _of_class(found, class_name)
@@ -114,7 +116,8 @@ def _draw_bins(ax: Axes, labels: Any, probabilities: Any, bins: int | ArrayLike,
     )
     for x, high, count in zip(table.predicted, table.interval_high, table.cases, strict=True):
         ax.annotate(f"{count}", (x, high), (0, 5), textcoords="offset points", ha="center", fontsize=8)
-    ax.set(xlabel=f"Predicted probability of {class_name}", ylabel=f"Observed frequency of {class_name}")
+    name = as_drawn(class_name)
+    ax.set(xlabel=as_drawn(f"Predicted probability of {name}"), ylabel=as_drawn(f"Observed frequency of {name}"))
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.1))
     legend_above(ax)
     return ax

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.diagnostics.predicted import predicted
+from bayesgp_mf.diagnostics.predicted import Predicted
 from bayesgp_mf.diagnostics.tables import confusion_table
-from bayesgp_mf.plots._axes import axes_or_new, in_lines
+from bayesgp_mf.plots._axes import axes_or_new
+from bayesgp_mf.plots._names import at_tick, in_lines
+from bayesgp_mf.plots._predictions import predictions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +22,9 @@ LETTERS = 36
 """Of a title in a line, and of names that fit side by side below the axis; longer ones are turned."""
 
 
-def plot_confusion(idata: Container, *, ax: Axes | None = None, y_new: ArrayLike | None = None, **held: Any) -> Axes:
+def plot_confusion(
+    idata: Container | Predicted, *, ax: Axes | None = None, y_new: ArrayLike | None = None, **held: Any
+) -> Axes:
     """Plot how many cases of each class were predicted as each class, with stronger colours for larger shares.
 
     Predictions are leave-one-out; with ``y_new`` they are those of `predict`. The prediction is the most probable
@@ -28,8 +32,9 @@ def plot_confusion(idata: Container, *, ax: Axes | None = None, y_new: ArrayLike
 
     Parameters
     ----------
-    idata : InferenceData or DataTree
-        What `fit` or `predict` returned, or the same loaded from a file.
+    idata : InferenceData, DataTree or Predicted
+        What `fit` or `predict` returned, or the same loaded from a file; or the predictions that
+        `diagnostics.predicted` made of it, for several figures of them.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default a new figure outside pyplot, ``ax.figure``.
     y_new : (m,) array_like, optional
@@ -55,7 +60,7 @@ def plot_confusion(idata: Container, *, ax: Axes | None = None, y_new: ArrayLike
     >>> [text.get_text() for text in bgp.plots.plot_confusion(idata).texts]
     ['2', '0', '0', '2']
     """
-    found = predicted(idata, y_new, **held)
+    found = predictions(idata, y_new, held)
     table = confusion_table(found)
     ax = axes_or_new(ax)
     share = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
@@ -65,9 +70,10 @@ def plot_confusion(idata: Container, *, ax: Axes | None = None, y_new: ArrayLike
             column, row, f"{count}", ha="center", va="center", color="white" if share[row, column] > 0.55 else "black",
             fontsize=9 if len(table) < 8 else 7,
         )  # fmt: skip
-    turned = len(table) * max(len(name) for name in found.classes) > LETTERS
-    ax.set_xticks(range(len(table)), found.classes, rotation=45 if turned else 0, ha="right" if turned else "center")
-    ax.set_yticks(range(len(table)), found.classes)
+    names = [at_tick(name) for name in found.classes]
+    turned = len(table) * max(len(name) for name in names) > LETTERS
+    ax.set_xticks(range(len(table)), names, rotation=45 if turned else 0, ha="right" if turned else "center")
+    ax.set_yticks(range(len(table)), names)
     right = int(np.trace(table))
     ax.set(xlabel="Predicted", ylabel="Observed")
     ax.set_title(in_lines(f"{right} of {table.sum()} right, {found.said}", LETTERS), fontsize=9)

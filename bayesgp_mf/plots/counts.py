@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.diagnostics.predicted import predicted
+from bayesgp_mf.diagnostics.predicted import Predicted
 from bayesgp_mf.diagnostics.tables import count_table
 from bayesgp_mf.plots._axes import ACCENT, LINE, POINT, axes_or_new, legend_above
+from bayesgp_mf.plots._predictions import predictions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container
 
 
-def plot_counts(idata: Container, *, ax: Axes | None = None, y_new: ArrayLike | None = None, **held: Any) -> Axes:
+def plot_counts(
+    idata: Container | Predicted, *, ax: Axes | None = None, y_new: ArrayLike | None = None, **held: Any
+) -> Axes:
     """Plot the number of cases with each count, as bars that hang from the expected number (hanging rootogram).
 
     The vertical axis is a square root, on which random variation has the same size everywhere (Kleiber and Zeileis
@@ -27,8 +30,9 @@ def plot_counts(idata: Container, *, ax: Axes | None = None, y_new: ArrayLike | 
 
     Parameters
     ----------
-    idata : InferenceData or DataTree
-        What `fit` or `predict` returned, or the same loaded from a file.
+    idata : InferenceData, DataTree or Predicted
+        What `fit` or `predict` returned, or the same loaded from a file; or the predictions that
+        `diagnostics.predicted` made of it, for several figures of them.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default a new figure outside pyplot, ``ax.figure``.
     y_new : (m,) array_like, optional
@@ -44,7 +48,7 @@ def plot_counts(idata: Container, *, ax: Axes | None = None, y_new: ArrayLike | 
     Raises
     ------
     ValueError
-        If targets are not counts, or `diagnostics.predicted` would refuse the arguments.
+        If targets are not counts, or one is above 1000, or `diagnostics.predicted` would refuse the arguments.
 
     Examples
     --------
@@ -54,7 +58,7 @@ def plot_counts(idata: Container, *, ax: Axes | None = None, y_new: ArrayLike | 
     >>> bgp.plots.plot_counts(idata).get_xlabel()
     'Count'
     """
-    found = predicted(idata, y_new, **held)
+    found = predictions(idata, y_new, held)
     table = count_table(found)
     top, height = np.sqrt(table.expected), np.sqrt(table.observed)
     ax = axes_or_new(ax)

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.diagnostics.hyperparameters import Hyperparameters, hyperparameters
-from bayesgp_mf.plots._axes import LINE, POINT, axes_or_new, in_lines, legend_above
+from bayesgp_mf.plots._axes import LINE, POINT, axes_or_new, legend_above
+from bayesgp_mf.plots._names import as_drawn
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 APART = 0.22
 """By how much the prior stands below the posterior, in rows."""
+DECADES = 100.0
+"""Of an axis, beyond which matplotlib's own ticks may lie where there are no numbers any more."""
 LETTERS, ROWS = 22, 12
 """Of a name in a line, and lines of names that fit beside the usual height."""
 
@@ -61,7 +64,7 @@ def plot_hyperparameters(idata: Container, *, ax: Axes | None = None, most: int 
     found = hyperparameters(idata)
     shown = np.flatnonzero(np.all(found.values > 0, axis=0))[:most]  # one that is zero is switched off
     rows = np.arange(shown.size, dtype=np.float64)
-    names = [in_lines(found.names[k], LETTERS) for k in shown]
+    names = [as_drawn(found.names[k], LETTERS) for k in shown]
     ax = axes_or_new(ax, max(0, sum(name.count("\n") + 1 for name in names) - ROWS))
     _draw_intervals(ax, found.prior[:, shown], rows + APART, LINE, "prior")
     if found.kind == "chosen":
@@ -73,8 +76,9 @@ def plot_hyperparameters(idata: Container, *, ax: Axes | None = None, most: int 
         _draw_intervals(ax, found.quantiles[:, shown], rows, POINT, found.kind)
     if found.kind == "nodes":
         _draw_nodes(ax, found, shown, rows)
+    drawn = (found.quantiles, found.prior, *([found.values] if found.kind == "nodes" else []))
+    _set_limits(ax, np.concatenate(drawn)[:, shown])
     ax.set_xscale("log")
-    ax.margins(x=0.1)
     _plain_ticks(ax)
     ax.set_yticks(rows, names, fontsize=8)
     ax.set_ylim(shown.size - 0.5, -0.5)
@@ -87,12 +91,25 @@ def plot_hyperparameters(idata: Container, *, ax: Axes | None = None, most: int 
     return ax
 
 
+def _set_limits(ax: Axes, values: Array) -> None:
+    """Leave a tenth of the range of a logarithmic axis free on either side, as far as there are such numbers."""
+    known = np.log10(values[np.isfinite(values) & (values > 0)])
+    if known.size:
+        margin = 0.1 * float(np.ptp(known)) or 0.5
+        ax.set_xlim(*10.0 ** np.clip([known.min() - margin, known.max() + margin], -307.0, 308.0))
+
+
 def _plain_ticks(ax: Axes) -> None:
     """Write 0.1, 1, 10 on a logarithmic axis, and also 2 and 5 times these where it is short."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
     low, high = ax.get_xlim()
-    ax.xaxis.set_major_locator(LogLocator(subs=(1.0,) if high > 50.0 * low else (1.0, 2.0, 5.0)))
+    if np.log10(high) - np.log10(low) > DECADES:
+        exponents = np.asarray(MaxNLocator(4, integer=True).tick_values(*np.log10([low, high])))[1:-1]
+        ax.xaxis.set_major_locator(FixedLocator([*10.0**exponents]))
+        ax.xaxis.set_minor_locator(NullLocator())
+    else:
+        ax.xaxis.set_major_locator(LogLocator(subs=(1.0,) if high > 50.0 * low else (1.0, 2.0, 5.0)))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.xaxis.set_minor_formatter(NullFormatter())
 

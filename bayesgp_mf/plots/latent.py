@@ -11,6 +11,7 @@ from bayesgp_mf.diagnostics.curves import Curve, Scale, curve
 from bayesgp_mf.diagnostics.fitted import Fitted, fitted
 from bayesgp_mf.plots._axes import ACCENT, LINE, axes_or_new, colour, legend_above, marker
 from bayesgp_mf.plots._curves import band_levels, draw_curve, name_groups, name_levels, other_inputs, target_label
+from bayesgp_mf.plots._names import as_drawn, in_legend
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def plot_latent(
     draw_curve(ax, found, levels, fit.classes if found.mean.ndim > 1 else (), inside="f" if scale == "latent" else "")
     if fit.y is not None:
         _draw_cases(ax, fit, column, scale, found)
-    ax.set(xlabel=fit.names[column] + other_inputs(fit, 1), ylabel=target_label(fit, scale))
+    ax.set(xlabel=as_drawn(fit.names[column]) + other_inputs(fit, 1), ylabel=target_label(fit, scale))
     name_groups(ax, found)
     if scale == "target":
         name_levels(ax, fit)
@@ -120,8 +121,8 @@ def _draw_cases(ax: Axes, fit: Fitted, column: int, scale: Scale, found: Curve) 
         shade = (LINE, ACCENT)[code] if targets == "binary" else colour(code)
         ax.plot(
             x[here], np.full(int(here.sum()), height), "|" if targets == "binary" else marker(code), color=shade,
-            markersize=8 if targets == "binary" else 3, transform=ax.get_xaxis_transform(), label=f"case of {name}",
-            zorder=4, alpha=0.8,
+            markersize=8 if targets == "binary" else 3, transform=ax.get_xaxis_transform(),
+            label=in_legend(name, "case of "), zorder=4, alpha=0.8,
         )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from bayesgp_mf.container.groups import Container
 from bayesgp_mf.diagnostics.fitted import fitted
 from bayesgp_mf.diagnostics.worst_cases import WorstCases, log_densities, worst_cases
 from bayesgp_mf.plots._axes import LINE, POINT, axes_or_new, legend_above, vector
+from bayesgp_mf.plots._names import as_drawn, at_tick
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
@@ -99,9 +100,10 @@ def plot_loo(
         x, name = np.arange(y.size, dtype=np.float64), "Case (number)"
         if fit is not None and feature is not None:
             column = fit.column(feature)
-            x, name = fit.X[:, column], fit.names[column]
+            x, name = fit.X[:, column], as_drawn(fit.names[column])
             if column in fit.levels:
-                ax.set_xticks(np.unique(x), fit.levels[column][: np.unique(x).size])
+                names_of_groups = [at_tick(level) for level in fit.levels[column][: np.unique(x).size]]
+                ax.set_xticks(np.unique(x), names_of_groups)
         chance = 2 if fit is None else len(fit.classes) * (fit.likelihood.targets != "real")
         if chance:
             label = f"log(1/{chance}), guessing" if chance > 2 else "log(1/2)"
@@ -125,7 +127,9 @@ def plot_loo(
             offset, side, height = (-5, 0), "right", "center"
         else:
             offset, side, height = (5, 0), "left", "center"
-        ax.annotate(str(labels[i]), (x[i], y[i]), offset, textcoords="offset points", ha=side, va=height, fontsize=8)
+        ax.annotate(
+            at_tick(labels[i]), (x[i], y[i]), offset, textcoords="offset points", ha=side, va=height, fontsize=8
+        )
     if fit is not None and inputs and lowest.size:
         said = _in_lines(
             worst_cases(cast(Any, loo_i), int(lowest.size), inputs=inputs, **held), [labels[i] for i in lowest]
@@ -148,6 +152,9 @@ def _leftwards(ax: Axes, x: Array, y: Array) -> NDArray[np.bool_]:
 def _in_lines(found: WorstCases, labels: list[Any]) -> str:
     """Return a line for each case: its label, its target, and its inputs."""
     values = [
-        ", ".join(f"{name} {value}" for name, value in zip(found.features, each, strict=True)) for each in found.values
+        ", ".join(f"{at_tick(name)} {at_tick(value)}" for name, value in zip(found.features, each, strict=True))
+        for each in found.values
     ]
-    return "\n".join(f"{label}: {t}; {said}" for label, t, said in zip(labels, found.targets, values, strict=True))
+    return "\n".join(
+        f"{at_tick(label)}: {at_tick(t)}; {said}" for label, t, said in zip(labels, found.targets, values, strict=True)
+    )

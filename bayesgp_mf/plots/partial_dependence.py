@@ -11,8 +11,9 @@ from bayesgp_mf.diagnostics.curves import Scale, partial_dependence
 from bayesgp_mf.diagnostics.fitted import Fitted, fitted
 from bayesgp_mf.diagnostics.relevance import relevance
 from bayesgp_mf.kernels import leaves
-from bayesgp_mf.plots._axes import LINE, in_lines, legend_above, panels
+from bayesgp_mf.plots._axes import LINE, legend_above, panels
 from bayesgp_mf.plots._curves import band_levels, draw_curve, name_groups, target_label
+from bayesgp_mf.plots._names import as_drawn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -99,7 +100,7 @@ def plot_partial_dependence(
                 deciles, np.full(11, 0.02), "|", color=LINE, transform=one.get_xaxis_transform(),
                 label="deciles of the cases",
             )  # fmt: skip
-        one.set(xlabel=in_lines(each.feature, LETTERS), ylim=(low - margin, high + margin))
+        one.set(xlabel=as_drawn(each.feature, LETTERS), ylim=(low - margin, high + margin))
         one.set_ylabel(target_label(fit, scale) if place == 0 or len(curves) == 1 or _is_left(one) else "", fontsize=8)
         name_groups(one, each)
     if len(axes) == 1:

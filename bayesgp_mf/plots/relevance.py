@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesgp_mf.diagnostics.relevance import NOTHING, relevance
-from bayesgp_mf.plots._axes import LINE, POINT, axes_or_new, in_lines, legend_above
+from bayesgp_mf.plots._axes import LINE, POINT, axes_or_new, legend_above
+from bayesgp_mf.plots._names import as_drawn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,7 +74,7 @@ def plot_relevance(idata: Container, *, ax: Axes | None = None, most: int = 20, 
             np.arange(order.size), found.low[order], found.high[order], color="#111111", linewidth=1.5,
             label="5 to 95 % over the hyperparameters",
         )  # fmt: skip
-    ax.set_yticks(np.arange(order.size), [in_lines(found.features[j], LETTERS) for j in order], fontsize=8)
+    ax.set_yticks(np.arange(order.size), [as_drawn(found.features[j], LETTERS) for j in order], fontsize=8)
     ax.invert_yaxis()
     ax.set_xlim(left=0.0)
     left_out = len(found.features) - order.size

@@ -9,6 +9,7 @@ import xarray as xr
 
 from bayesgp_mf.container.read import fit_group
 from bayesgp_mf.plots._axes import ACCENT, LINE, POINT, axes_or_new, colour, legend_above
+from bayesgp_mf.plots._names import as_drawn, at_tick
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -124,10 +125,10 @@ def _draw_scan(ax: Axes, fit: xr.Dataset) -> None:
     if len(names) == 1:
         order = np.argsort(points[:, 0])
         ax.plot(points[order, 0], values[order], "o-", color=POINT, markersize=3, label="point of the grid")
-        ax.set(xlabel=names[0], xscale="log")
+        ax.set(xlabel=as_drawn(names[0]), xscale="log")
         return
     best = int(np.argmin(values) if name == "hyper_loo_errors" else np.argmax(values))
     ax.plot(np.arange(values.size), values, "o", color=LINE, markersize=3, label="point of the grid")
-    said = ", ".join(f"{each} {value:.3g}" for each, value in zip(names, points[best], strict=True))
+    said = ", ".join(f"{at_tick(each)} {value:.3g}" for each, value in zip(names, points[best], strict=True))
     ax.plot([best], [values[best]], "D", color=ACCENT, label=f"best: {said}")
     ax.set_xlabel("Point of the grid (number)")

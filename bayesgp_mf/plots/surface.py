@@ -11,6 +11,7 @@ from bayesgp_mf.diagnostics.fitted import Fitted, fitted
 from bayesgp_mf.inputs import check_positive_integers
 from bayesgp_mf.plots._axes import DIVERGING, SEQUENTIAL, axes_or_new, colour, legend_above, marker
 from bayesgp_mf.plots._curves import other_inputs, target_label
+from bayesgp_mf.plots._names import as_drawn, in_legend
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def plot_surface(
     else:
         _draw_map(ax, fit, x, y, z.reshape(points, points), scale)
     _draw_cases(ax, fit, fit.X[:, across], fit.X[:, upwards])
-    ax.set(xlabel=fit.names[across] + other_inputs(fit, 2), ylabel=fit.names[upwards])
+    ax.set(xlabel=as_drawn(fit.names[across]) + other_inputs(fit, 2), ylabel=as_drawn(fit.names[upwards]))
     ax.set(xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
     legend_above(ax)
     return ax
@@ -169,5 +170,5 @@ def _draw_cases(ax: Axes, fit: Fitted, x: Array, y: Array) -> None:
         shade = colour(code) if several else ("#4b2a85", "#b35806")[code]  # the ends of the map
         ax.plot(
             x[here], y[here], marker(code), color=shade, markeredgecolor="white", markeredgewidth=0.5, markersize=4.5,
-            linestyle="none", label=f"case of {name}",
+            linestyle="none", label=in_legend(name, "case of "),
         )  # fmt: skip

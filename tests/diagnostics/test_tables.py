@@ -8,7 +8,12 @@ from scipy.stats import mannwhitneyu, norm, poisson
 
 import bayesgp_mf as bgp
 from bayesgp_mf.diagnostics import confusion_table, count_table, pit_curve, predicted, roc_curve
-from tests.plots.fits import TRIALS, X1, X2, F, Z, made
+from tests.plots.fits import SMALL, TRIALS, X1, X2, F, Z, made
+
+
+def millions():
+    kernel = bgp.kernels.Gaussian(1.0, 4.0) + bgp.kernels.Bias(400.0)
+    return bgp.fit(X1, np.round(2e7 * np.exp(0.1 * F)), kernel, bgp.Poisson(), **SMALL)
 
 
 def test_the_area_under_the_curve_is_mann_and_whitneys():
@@ -134,6 +139,7 @@ def test_targets_drawn_from_the_prediction_are_calibrated_also_whole_numbers():
     [
         (lambda: count_table(predicted(made("regression"))), "whole numbers, as under Poisson"),
         (lambda: count_table(predicted(made("levels"))), "whole numbers, as under Poisson"),
+        (lambda: count_table(predicted(millions())), r"up to 1000, and the largest of this fit is \d{8}\."),
         (lambda: confusion_table(predicted(made("counts"))), "neither right nor wrong"),
         (lambda: pit_curve(predicted(made("binary")), [0.5]), "labels, which have no quantiles"),
         (lambda: predicted(made("binary"), [0, 1]), "there are none. First predict"),

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 import bayesgp_mf as bgp
 from bayesgp_mf import plots
-from tests.plots.fits import EXPOSURE, MAKERS, NOISE, ONE, RNG, TRIALS, WARDS, X1, X2, F, Z, made, streamed
+from tests.plots.fits import EXPOSURE, MAKERS, NOISE, ONE, RNG, SMALL, TRIALS, WARDS, X1, X2, F, Z, made, streamed
 
 NUMBERS = {"regression", "student", "counts", "proportions", "groups"}
 COUNTS = {"counts", "proportions", "groups"}
@@ -174,6 +174,29 @@ def test_hyperparameters_have_their_priors_beside_them():
     medians = dict(zip(names, line(ax, "prior: median")[0], strict=True))
     np.testing.assert_allclose([medians["lengthscale"], medians["variance"]], [1.0, np.e], rtol=1e-4)
     assert "a node, by its weight" in plots.alt_text(ax)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-12, 1e300])
+def test_hyperparameters_of_any_size_are_drawn(scale):
+    fit = bgp.fit(scale * X2[["age"]], Z > 0, bgp.kernels.Gaussian(scale, 4.0), **SMALL)
+    ax = plots.plot_hyperparameters(fit)
+    ax.figure.draw_without_rendering()
+    low, high = ax.get_xlim()
+    assert 0.0 < low < min(scale, 4.0)
+    assert max(scale, 4.0) < high < np.inf
+
+
+def test_several_figures_are_drawn_of_one_computation():
+    for kind, names in (("nodes", ("plot_calibration", "plot_roc", "plot_confusion")), ("counts", ("plot_counts",))):
+        found = bgp.diagnostics.predicted(made(kind))
+        for name in names:
+            plot = getattr(plots, name)
+            ours, theirs = plot(found), plot(made(kind))
+            assert plots.alt_text(ours) == plots.alt_text(theirs)
+            for one, other in zip(ours.lines, theirs.lines, strict=True):
+                np.testing.assert_array_equal(one.get_xydata(), other.get_xydata())
+            with pytest.raises(ValueError, match="these are its predictions already"):
+                plot(found, y_new=[0, 1])
 
 
 def test_the_curve_of_a_search_is_its_trace():
