@@ -14,6 +14,7 @@ from bayesgp_mf.likelihoods.optional import of_one_case, stored_by_case
 from bayesgp_mf.reports.page import Block, Formula, Section, Table
 from bayesgp_mf.reports.subject import Subject, number, or_words
 from bayesgp_mf.reports.symbols import symbols
+from bayesgp_mf.types import Array
 
 MOST_INPUTS = 100
 """Inputs that are listed one by one."""
@@ -146,14 +147,20 @@ def _inputs(about: Subject) -> Block:
             groups = len(np.unique(X[:, j]))
             rows.append((name, f"{groups} groups", *("\N{EN DASH}",) * 4))
         else:
-            low, middle, high = np.quantile(X[:, j], [0.0, 0.5, 1.0])
+            numbers = (*np.quantile(X[:, j], [0.0, 0.5, 1.0]), _standard_deviation(X[:, j]))
             different = len(np.unique(X[:, j]))
-            rows.append((name, *(number(value) for value in (low, middle, high, np.std(X[:, j]))), f"{different}"))
+            rows.append((name, *(number(value) for value in numbers), f"{different}"))
     left = len(names) - len(rows)
     more = f" {left} more are not listed." if left else ""
     inducing = "inducing_input" in about.fit and about.y is None
     said = f"{'Inducing inputs' if inducing else 'Inputs'}: {len(names)}, in the units they were given in.{more}"
     return Table(said, ("Input", "Smallest", "Median", "Largest", "Standard deviation", "Different values"), rows)
+
+
+def _standard_deviation(values: Array) -> float:
+    """Return it also where squares of the numbers are beyond the largest number."""
+    largest = float(np.max(np.abs(values)))
+    return largest * float(np.std(values / largest)) if largest > 0 else 0.0
 
 
 def glance(about: Subject) -> Table:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import base64
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, TypeAlias, cast
@@ -112,6 +113,22 @@ class Section:
     def anchor(self) -> str:
         """The name that the contents list links to."""
         return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")
+
+
+FONTS = ("font.family", "font.sans-serif", "font.serif", "font.monospace")
+"""What a page takes over of a user's style: names may be in letters that only these have."""
+
+
+@contextmanager
+def own_style() -> Iterator[None]:
+    """Draw the figures of a page alike, whatever style its user has set, and leave that as it was."""
+    import matplotlib as mpl  # not with the package, but when something is drawn
+    from matplotlib import style
+
+    fonts = {name: mpl.rcParams[name] for name in FONTS}
+    with style.context("default"):
+        mpl.rcParams.update(fonts)
+        yield
 
 
 def render(title: str, lead: Sequence[str], summary: Table, sections: Sequence[Section]) -> str:

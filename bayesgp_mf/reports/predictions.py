@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,10 @@ from numpy.typing import ArrayLike
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.diagnostics.class_scores import class_scores
 from bayesgp_mf.diagnostics.new_targets import log_predictive_density
+from bayesgp_mf.diagnostics.predicted import predicted
 from bayesgp_mf.diagnostics.scores import error_count
 from bayesgp_mf.diagnostics.worst_cases import log_densities, worst_cases
+from bayesgp_mf.inputs import encode_labels
 from bayesgp_mf.likelihoods.optional import asked_of_new_cases
 from bayesgp_mf.plots import plot_calibration, plot_confusion, plot_counts, plot_loo, plot_roc
 from bayesgp_mf.reports.page import Block, Figures, Section, Table
@@ -43,19 +46,19 @@ def _score(about: Subject) -> str:
 
 def _figures(about: Subject, y_new: ArrayLike | None = None) -> list[Block]:
     """Return the figures that suit the targets; a fit that has none of what they show says so."""
-    given: dict[str, Any] = {**about.held, "y_new": y_new}
+    found = cache(lambda: predicted(about.idata, y_new, **about.held))  # of an average over many settings it takes long
     drawn: list[Any] = []
     if about.classes:
-        drawn.append(lambda: (plot_confusion(about.idata, **given), "Which classes are taken for which."))
+        drawn.append(lambda: (plot_confusion(found()), "Which classes are taken for which."))
     if len(about.classes) == 2:
-        drawn.append(lambda: (plot_roc(about.idata, **given), "How well the two classes are told apart."))
+        drawn.append(lambda: (plot_roc(found()), "How well the two classes are told apart."))
     if not about.classes and (about.first.is_rate or about.first.is_share):
-        drawn.append(lambda: (plot_counts(about.idata, **given), _COUNTS))
+        drawn.append(lambda: (plot_counts(found()), _COUNTS))
     several = len(about.classes) > 2
     names: Sequence[str | None] = about.classes[:MOST_CLASSES] if several else [None]
     for name in names if about.first.has_variance else ():
         said = f"{name}: {_CALIBRATION[0].lower()}{_CALIBRATION[1:]}" if name else _CALIBRATION
-        drawn.append(lambda c=name, s=said: (plot_calibration(about.idata, class_name=c, **given), s))
+        drawn.append(lambda c=name, s=said: (plot_calibration(found(), class_name=c), s))
     return or_words(*(lambda make=make: Figures([make()]) for make in drawn))
 
 
@@ -145,9 +148,9 @@ def _new_score(about: Subject, y_test: ArrayLike, X_test: ArrayLike | None) -> B
         ]
         return Table("Scores of the predicted probabilities.", ("Score", "Value", ""), rows)
     if "decision" in predictions:
-        labels = np.asarray([str(label) == about.classes[1] for label in np.asarray(y_test).tolist()])
-        wrong = error_count(labels, predictions["decision"].values.astype(np.float64))
-        return f"{wrong} of {len(labels)} new cases are on the wrong side of the decision."
+        codes = encode_labels(y_test, about.classes, "the classes of the fit")
+        wrong = error_count(codes == 1, predictions["decision"].values.astype(np.float64))
+        return f"{wrong} of {len(codes)} new cases are on the wrong side of the decision."
     data = get_group(about.idata, "predictions_constant_data")
     asked: dict[str, Any] = {
         name: data[name].values for name in asked_of_new_cases(about.first.likelihood) if name in data

@@ -13,9 +13,10 @@ from bayesgp_mf.container.quality import Quality, QualityOfEach
 from bayesgp_mf.diagnostics.quality import quality
 from bayesgp_mf.files import whole
 from bayesgp_mf.fitting import predict
+from bayesgp_mf.inputs import check_same_cases
 from bayesgp_mf.reports import computation, hyperparameters, model, predictions
 from bayesgp_mf.reports.effects import effects
-from bayesgp_mf.reports.page import Section, render
+from bayesgp_mf.reports.page import Section, own_style, render
 from bayesgp_mf.reports.stream import is_stream, stream_page
 from bayesgp_mf.reports.subject import Subject, subject
 
@@ -42,7 +43,7 @@ def report(
         What `fit` or `predict` returned, or the same loaded from a file; or what ``to_container`` of a stream returned.
         It is not changed.
     path : str or path
-        Where to write. An existing file is replaced once the new one is complete; missing folders are created.
+        The file to write. An existing one is replaced once the new one is complete; missing folders are created.
     X_test : (m, d) array_like, optional
         New inputs to predict. Without them the page shows the predictions of `predict`, if there are any: use `predict`
         for new cases with offsets or trials.
@@ -62,7 +63,8 @@ def report(
     Raises
     ------
     ValueError
-        If ``idata`` is not a fit, ``X_test`` or ``y_test`` does not match it, or ``reference`` has other cases.
+        If ``idata`` is not a fit, ``path`` is a folder, ``X_test`` or ``y_test`` does not match it, or ``reference``
+        has other cases.
 
     Examples
     --------
@@ -77,6 +79,11 @@ def report(
     ...     page.read_text()[:15]
     '<!DOCTYPE html>'
     """
+    path = Path(path)
+    if path.is_dir():
+        raise ValueError(
+            f"path must be the file to write, and {str(path)!r} is a folder. Pass {str(path / 'fit.html')!r}."
+        )
     held = {"kernel": kernel, "likelihood": likelihood, "method": method}
     if is_stream(idata):
         if X_test is not None or y_test is not None or reference is not None:
@@ -84,14 +91,19 @@ def report(
                 "X_test, y_test and reference go with a fit, and this is the container of a stream. Leave them out, "
                 "and score new cases with the stream itself, stream.update."
             )
-        return _write(Path(path), stream_page(idata))
+        with own_style():
+            html = stream_page(idata)
+        return _write(path, html)
     about = subject(idata, held)
     if X_test is not None:
         copy = make_container({name: get_group(idata, name) for name in group_names(idata)})
         about = subject(predict(copy, X_test, draws=False, **held), held)
     if y_test is not None and not about.has_predictions:
         raise ValueError("y_test are the targets of new cases, and there are none. Pass X_test, or predict first.")
-    return _write(Path(path), _page(about, X_test, y_test, reference))
+    check_same_cases(X_test, y_test, "X_test", "y_test")
+    with own_style():
+        html = _page(about, X_test, y_test, reference)
+    return _write(path, html)
 
 
 def _page(about: Subject, X_test: ArrayLike | None, y_test: ArrayLike | None, reference: Container | None) -> str:

@@ -6,7 +6,9 @@ import re
 import subprocess
 import sys
 from html import unescape
+from importlib import import_module
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
@@ -189,6 +191,49 @@ def test_a_reference_is_held_against_the_fit(tmp_path):
     assert "Means00" in itself.text
 
 
+def test_the_label_of_a_new_case_is_one_of_the_classes(tmp_path):
+    svm = bgp.fit(X1, F > 0, ONE, bgp.Step(), method="svm")
+    with pytest.raises(ValueError, match=r"none of the classes of the fit \['False', 'True'\]: \['ill'\]"):
+        bgp.report(svm, tmp_path / "fit.html", X_test=X1, y_test=["ill"] * 24)
+
+
+STYLES = [
+    {"text.usetex": True}, {"font.size": 60.0}, {"svg.fonttype": "none"}, {"savefig.bbox": "tight"},
+    {"axes.facecolor": "black", "text.color": "white"}, {"figure.autolayout": True}, {"savefig.transparent": True},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("style", STYLES, ids=lambda style: next(iter(style)))
+def test_a_page_is_the_same_in_any_style_of_its_user(style, tmp_path):
+    for fit in (made("regression"), KINDS["stream"]()):
+        plain = page_of(fit, tmp_path)[0]
+        with mpl.rc_context(style):
+            before = dict(mpl.rcParams)
+            assert page_of(fit, tmp_path)[0] == plain
+            assert dict(mpl.rcParams) == before
+
+
+def test_a_page_takes_over_the_fonts_of_its_user(tmp_path):
+    plain = page_of(made("regression"), tmp_path)[0]
+    with mpl.rc_context({"font.family": "DejaVu Serif"}):
+        assert page_of(made("regression"), tmp_path)[0] != plain
+
+
+def test_each_case_is_left_out_once(tmp_path, monkeypatch):
+    made_of, predicted_module = [], import_module("bayesgp_mf.diagnostics.predicted")
+    once = vars(predicted_module)["_left_out"]
+    monkeypatch.setattr(predicted_module, "_left_out", lambda *given: made_of.append(given) or once(*given))
+    page_of(made("draws"), tmp_path)
+    page_of(made("classes"), tmp_path)
+    assert len(made_of) == 2
+
+
+def test_inputs_of_any_size_have_a_page(tmp_path):
+    fit = bgp.fit(1e300 * X2, Z > 0, bgp.kernels.Gaussian(1e300, 4.0), **SMALL)
+    _, page = page_of(fit, tmp_path)
+    assert f"{1e300 * np.std(X2['age']):.4g}" in page.text
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -197,6 +242,13 @@ def test_a_reference_is_held_against_the_fit(tmp_path):
         (lambda path: bgp.report(made("weighted"), path, X_test=[[1.0]]), "X_new"),
         (lambda path: bgp.report(made("weighted"), path, X_test=X2, y_test=[True]), "y_test|y_new"),
         (lambda path: bgp.report(made("weighted"), path, reference=made("binary")), "."),
+        (lambda path: bgp.report(made("weighted"), path.parent), r"is a folder\. Pass '.*fit\.html'"),
+        (
+            lambda path: bgp.report(
+                made("weighted"), path, X_test=X2, y_test=pd.Series(Z > 0, index=range(23, -1, -1))
+            ),
+            "X_test and y_test have the same index in another order",
+        ),
         (lambda path: bgp.report(KINDS["stream"](), path, X_test=X1), "stream.update"),
     ],
 )
