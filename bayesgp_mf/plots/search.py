@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
+from bayesgp_mf.container.groups import get_group, group_names
 from bayesgp_mf.container.read import fit_group
 from bayesgp_mf.plots._axes import ACCENT, LINE, POINT, axes_or_new, colour, legend_above
 from bayesgp_mf.plots._names import as_drawn, at_tick
+from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,8 +26,8 @@ def plot_search(idata: Container, *, ax: Axes | None = None) -> Axes:
     """Plot the evidence, or the leave-one-out density, along the search for hyperparameters.
 
     After ``hyper="evidence"``, ``"loo"`` and ``"integrate"`` it shows the path of the best start, and where the other
-    starts ended; after ``"scan"`` the points of the grid; after ``"surrogate"`` and ``"nuts"`` the points that the
-    surrogate learned from; after ``"hmc"`` the chains; on inducing cases the end of each round.
+    starts ended; after ``"scan"`` the points of the grid; after ``"surrogate"`` the points that the surrogate learned
+    from; after ``"hmc"`` and ``"nuts"`` the chains; on inducing cases the end of each round.
 
     Parameters
     ----------
@@ -64,15 +66,20 @@ def plot_search(idata: Container, *, ax: Axes | None = None) -> Axes:
         "hyper_loo_errors": _draw_scan,
     }
     name = next((name for name in drawers if name in fit), None)
-    if name is None:
+    drawn = _drawn(idata)
+    if name is None and drawn is None:
         raise ValueError(
             f"this fit has no record of a search (hyper={fit.attrs.get('hyper', 'none')!r}): its hyperparameters are "
             "those that it was given. Fit with hyper='evidence', or another strategy."
         )
     ax = axes_or_new(ax)
-    prior = " + log prior" if name in ("hyper_path_lp", "hyper_training_lp") or "hyper_log_prior" in fit else ""
-    ax.set_ylabel(f"{what}{prior} (nats)")
-    drawers[name](ax, fit)
+    has_prior = name in (None, "hyper_path_lp", "hyper_training_lp") or "hyper_log_prior" in fit
+    ax.set_ylabel(f"{what}{' + log prior' if has_prior else ''} (nats)")
+    if name is not None:
+        drawers[name](ax, fit)
+    else:
+        assert drawn is not None
+        _draw_paths(ax, drawn)
     ax.ticklabel_format(axis="y", style="plain", useOffset=False)  # an offset would stand where the legend does
     legend_above(ax)
     return ax
@@ -99,7 +106,18 @@ def _draw_trace(ax: Axes, fit: xr.Dataset) -> None:
 
 
 def _draw_chains(ax: Axes, fit: xr.Dataset) -> None:
-    path = fit["hyper_path_lp"].values
+    _draw_paths(ax, fit["hyper_path_lp"].values)
+
+
+def _drawn(idata: Container) -> Array | None:
+    """Return the log density of each draw of the hyperparameters, if NUTS drew them, which keeps no other record."""
+    fit = fit_group(idata)
+    if fit.attrs.get("hyper") != "nuts" or "sample_stats" not in group_names(idata):
+        return None
+    return np.asarray(get_group(idata, "sample_stats")["lp"].values)
+
+
+def _draw_paths(ax: Axes, path: Array) -> None:
     for chain, values in enumerate(path):
         ax.plot(np.arange(values.size), values, color=colour(chain), linewidth=0.8, label=f"chain {chain}")
     ax.set_xlabel("Iteration (the beginning is not kept)")

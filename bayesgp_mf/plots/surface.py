@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container
 
 PROBABILITIES = (0.1, 0.25, 0.5, 0.75, 0.9)
+FEW_CLASSES, FEWEST = 10, 8
+"""Classes whose probabilities are quickly there at any point of a map, and values of each input with more of them."""
 MARGIN = 0.05
 """By how much of the range of an input the axes go beyond it."""
 
@@ -51,7 +53,8 @@ def plot_surface(
     scale : {"target", "latent"}
         What to draw: probabilities and means of targets, or the function f.
     points : int, optional
-        Number of values of each of the two inputs; by default 80, or 40 for several classes, which take longer.
+        Number of values of each of the two inputs; by default 80, or 40 for several classes, and fewer for more than
+        ten, whose probabilities take long.
     **held
         ``kernel``, ``likelihood`` and ``method`` as for `predict`, where the container does not hold them.
 
@@ -83,7 +86,8 @@ def plot_surface(
     if several and (scale == "latent" or not fit.has_variance):
         raise ValueError("there is a latent function for each class, and the map has one. Use scale='target'.")
     scale = scale if fit.has_variance else "latent"
-    points = (40 if several else 80) if points is None else points
+    if points is None:
+        points = grid_of_classes(40, len(fit.classes)) if several else 80
     check_positive_integers(points=points)
     x, y = (_range(fit.X[:, column], points) for column in (across, upwards))
     X = np.tile(fit.middle(), (points * points, 1))
@@ -99,6 +103,14 @@ def plot_surface(
     ax.set(xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
     legend_above(ax)
     return ax
+
+
+def grid_of_classes(points: int, classes: int) -> int:
+    """Return how many values of an input to take where so many would do for ten classes: a case takes long with more.
+
+    A probability of each of C classes costs some C² integrals.
+    """
+    return max(FEWEST, points * FEW_CLASSES // max(FEW_CLASSES, classes))
 
 
 def _columns(fit: Fitted, features: tuple[Any, Any] | None) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from bayesgp_mf.diagnostics.curves import Scale
 from bayesgp_mf.diagnostics.fitted import Fitted, fitted
 from bayesgp_mf.diagnostics.relevance import relevance
 from bayesgp_mf.plots import plot_latent, plot_partial_dependence, plot_relevance, plot_surface
+from bayesgp_mf.plots.surface import grid_of_classes
 from bayesgp_mf.reports.page import Block, Figures, Section
 from bayesgp_mf.reports.subject import Subject, or_words
 
@@ -52,7 +53,7 @@ def _curves(model: Container, fit: Fitted, prefix: str, about: Subject) -> Block
         return Figures([(ax, _sentence(text)) for ax, text in drawn])
     if len(fit.names) == 2 and not fit.levels:
         text = f"{prefix}{what} over the two inputs, with the cases."
-        points = CLASS_POINTS if several else None
+        points = grid_of_classes(CLASS_POINTS, len(fit.classes)) if several else None
         return Figures([(plot_surface(model, points=points, **about.held), _sentence(text))])
     if several or not fit.has_variance:  # an average over cases takes minutes where there is an integral for each class
         order = np.argsort(-relevance(model, **about.held).effect, kind="stable")[:MOST_INPUTS]

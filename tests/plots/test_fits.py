@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 import bayesgp_mf as bgp
 from bayesgp_mf import plots
+from bayesgp_mf.plots.surface import grid_of_classes
 from tests.plots.fits import EXPOSURE, MAKERS, NOISE, ONE, RNG, SMALL, TRIALS, WARDS, X1, X2, F, Z, made, streamed
 
 NUMBERS = {"regression", "student", "counts", "proportions", "groups"}
@@ -202,6 +203,20 @@ def test_several_figures_are_drawn_of_one_computation():
 def test_the_curve_of_a_search_is_its_trace():
     trace = made("binary")["fit"]["hyper_trace"].values
     np.testing.assert_array_equal(line(plots.plot_search(made("binary")), "best search")[1], trace)
+
+
+def test_nuts_is_drawn_as_its_chains():
+    fit = bgp.fit(X2[["age"]], Z > 0, ONE, hyper=bgp.pymc.Nuts(draws=20, tune=20, chains=1), **SMALL)
+    ax = plots.plot_search(fit)
+    for chain, values in enumerate(fit["sample_stats"]["lp"].values):
+        np.testing.assert_array_equal(line(ax, f"chain {chain}")[1], values)
+    assert ax.get_ylabel() == "Log evidence + log prior (nats)"
+
+
+def test_a_map_of_many_classes_has_fewer_points():
+    assert [grid_of_classes(40, classes) for classes in (3, 10, 20, 26, 1000)] == [40, 40, 20, 15, 8]
+    sizes = [plots.plot_surface(made("classes"), features=(0, 1)).images[0].get_array().shape]
+    assert sizes == [(40, 40, 3)]
 
 
 def test_a_stream_and_its_container_have_one_figure():
