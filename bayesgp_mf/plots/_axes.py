@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,10 +28,19 @@ DIVERGING, SEQUENTIAL = "PuOr_r", "viridis"
 def axes_or_new(ax: Axes | None, lines: int = 0) -> Axes:
     """Return ``ax``, or the axes of a new figure that pyplot knows nothing about, with room for lines of text."""
     if ax is not None:
+        _check_are_axes([ax], "one matplotlib.axes.Axes, such as an entry of what subplots returned")
         return ax
     from matplotlib.figure import Figure  # not with the package, but when something is drawn
 
     return Figure(figsize=(4.3, 3.9 + 0.16 * lines), layout="constrained").subplots()
+
+
+def _check_are_axes(given: Iterable[object], wanted: str) -> None:
+    from matplotlib.axes import Axes
+
+    for each in given:
+        if not isinstance(each, Axes):
+            raise ValueError(f"ax must be {wanted}, got {type(each).__name__}. Leave it out for a new figure.")
 
 
 def check_axes(ax: object, number: int) -> None:
@@ -40,6 +49,7 @@ def check_axes(ax: object, number: int) -> None:
         raise ValueError(
             f"ax must hold {number} axes, one for each panel, got {np.size(np.asarray(ax, dtype=object))}."
         )
+    _check_are_axes(np.asarray(ax, dtype=object).ravel(), f"{number} matplotlib.axes.Axes, one for each panel")
 
 
 def panels(ax: Axes | Sequence[Axes] | None, number: int, columns: int = 2) -> list[Axes]:
