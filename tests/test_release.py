@@ -50,6 +50,23 @@ def test_the_recipe_asks_for_what_the_package_asks_for():
     assert dict(listed) == {NAMES_ON_CONDA.get(name, name): bound for name, bound in wanted.items()}
 
 
+def test_the_recipe_builds_with_what_the_package_builds_with():
+    recipe, pyproject = read("conda/recipe.yaml"), tomllib.loads(read("pyproject.toml"))
+    host = recipe.split("  host:\n")[1].split("  run:\n")[0]
+    built_with = [f"{name}{bound}" for name, bound in re.findall(r"^    - (\w+) (>=[\d.]+)$", host, re.MULTILINE)]
+    assert built_with == pyproject["build-system"]["requires"]
+    assert f">={re.search(r'python_min: "(.+)"', recipe)[1]}" == pyproject["project"]["requires-python"]
+
+
+def test_a_list_of_licence_files_is_known_to_what_builds():
+    # PEP 639 was final when hatchling 1.27 came; 1.25 wanted a table there, and 1.26 was withdrawn
+    pyproject = tomllib.loads(read("pyproject.toml"))
+    (bound,) = re.findall(r"hatchling>=(\d+)\.(\d+)", pyproject["build-system"]["requires"][0])
+    assert isinstance(pyproject["project"]["license-files"], list)
+    assert tuple(map(int, bound)) >= (1, 27)
+    assert all((ROOT / path).is_file() for path in pyproject["project"]["license-files"])
+
+
 def test_links_of_the_readme_are_absolute():
     # an index shows the page without the repository around it
     targets = re.findall(r"\]\(([^)\s]+)", read("README.md"))
