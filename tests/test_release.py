@@ -55,7 +55,8 @@ def test_the_recipe_builds_with_what_the_package_builds_with():
     host = recipe.split("  host:\n")[1].split("  run:\n")[0]
     built_with = [f"{name}{bound}" for name, bound in re.findall(r"^    - (\w+) (>=[\d.]+)$", host, re.MULTILINE)]
     assert built_with == pyproject["build-system"]["requires"]
-    assert f">={re.search(r'python_min: "(.+)"', recipe)[1]}" == pyproject["project"]["requires-python"]
+    (python,) = re.findall(r'python_min: "(.+)"', recipe)
+    assert pyproject["project"]["requires-python"] == f">={python}"
 
 
 def test_a_list_of_licence_files_is_known_to_what_builds():

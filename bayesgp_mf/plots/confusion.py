@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from bayesgp_mf.container.groups import Container
 
+MANY = 12
+"""Classes, beyond which their names are small."""
 LETTERS = 36
 """Of a title in a line, and of names that fit side by side below the axis; longer ones are turned."""
 
@@ -72,8 +74,9 @@ def plot_confusion(
         )  # fmt: skip
     names = [at_tick(name) for name in found.classes]
     turned = len(table) * max(len(name) for name in names) > LETTERS
-    ax.set_xticks(range(len(table)), names, rotation=45 if turned else 0, ha="right" if turned else "center")
-    ax.set_yticks(range(len(table)), names)
+    size = {"fontsize": 7} if len(table) > MANY else {}
+    ax.set_xticks(range(len(table)), names, rotation=45 if turned else 0, ha="right" if turned else "center", **size)
+    ax.set_yticks(range(len(table)), names, **size)
     right = int(np.trace(table))
     ax.set(xlabel="Predicted", ylabel="Observed")
     ax.set_title(in_lines(f"{right} of {table.sum()} right, {found.said}", LETTERS), fontsize=9)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WORST = "#c03a2b"
+LETTERS = 78
+"""Of a line about one of the worst cases."""
 NEAR, WIDE = 0.04, 0.25
 """Height and width of a label, as parts of the axes."""
 
@@ -155,6 +157,7 @@ def _in_lines(found: WorstCases, labels: list[Any]) -> str:
         ", ".join(f"{at_tick(name)} {at_tick(value)}" for name, value in zip(found.features, each, strict=True))
         for each in found.values
     ]
-    return "\n".join(
+    lines = [
         f"{at_tick(label)}: {at_tick(t)}; {said}" for label, t, said in zip(labels, found.targets, values, strict=True)
-    )
+    ]
+    return "\n".join(as_drawn(line, LETTERS, LETTERS) for line in lines)
