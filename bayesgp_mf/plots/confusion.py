@@ -74,9 +74,10 @@ def plot_confusion(
         )  # fmt: skip
     names = [at_tick(name) for name in found.classes]
     turned = len(table) * max(len(name) for name in names) > LETTERS
-    size = {"fontsize": 7} if len(table) > MANY else {}
-    ax.set_xticks(range(len(table)), names, rotation=45 if turned else 0, ha="right" if turned else "center", **size)
-    ax.set_yticks(range(len(table)), names, **size)
+    ax.set_xticks(range(len(table)), names, rotation=45 if turned else 0, ha="right" if turned else "center")
+    ax.set_yticks(range(len(table)), names)
+    if len(table) > MANY:
+        ax.tick_params(labelsize=7)
     right = int(np.trace(table))
     ax.set(xlabel="Predicted", ylabel="Observed")
     ax.set_title(in_lines(f"{right} of {table.sum()} right, {found.said}", LETTERS), fontsize=9)
