@@ -193,16 +193,18 @@ def opposed_at_most(mean: Array, covariance: Array, noise_variance: float) -> Ar
     """
     spread = covariance + 2.0 * noise_variance * np.eye(2)
     result = np.ones(mean.shape[0])
-    (usable,) = np.nonzero((spread[:, 0, 0] > 0) & (spread[:, 0, 1] > 0))
-    first, both, second = (spread[usable, a, b] for a, b in ((0, 0), (0, 1), (1, 1)))
+    scale = np.sqrt(np.maximum(np.diagonal(spread, axis1=1, axis2=2), 0.0))
+    largest = scale[:, 0] * scale[:, 1]
+    (related,) = np.nonzero((spread[:, 0, 1] > 0.5 * largest) & (largest > 0))  # of others it says next to nothing
+    first, both, second = (spread[related, a, b] for a, b in ((0, 0), (0, 1), (1, 1)))
     slope = both / first
     # what is left of a variance is known to its rounding; more of it makes the bound larger
     left = np.sqrt(np.maximum(second - slope * both, _ROUNDED * np.abs(second) + _TINY))
-    z = (mean[usable, 1] - slope * mean[usable, 0]) / left
-    sd = np.sqrt(first)
-    density = np.exp(-0.5 * np.minimum(mean[usable, 0] / sd, 0.0) ** 2) / sd
+    z = (mean[related, 1] - slope * mean[related, 0]) / left
+    sd = scale[related, 0]
+    density = np.exp(-0.5 * np.minimum(mean[related, 0] / sd, 0.0) ** 2) / sd
     below = np.exp(-0.5 * z**2 - 0.5 * _LOG_TWO_PI) - z * ndtr(-z)
-    result[usable] = density * np.exp(-0.5 * _LOG_TWO_PI) * left / slope * below
+    result[related] = density * np.exp(-0.5 * _LOG_TWO_PI) * left / slope * below
     return np.minimum(result, 1.0)
 
 

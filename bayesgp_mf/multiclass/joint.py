@@ -211,8 +211,10 @@ class JointCases:
                 turn = self._basis[own[other]] - self._basis[c]
                 covariance = np.einsum("ra,rjakb,rb->rjk", turn, spread[other], turn)
                 most = bounding.opposed_at_most(np.einsum("ra,rja->rj", turn, centre[other]), covariance)
-                most /= np.exp(self._log_partition[which[other]])
-                result[other, c] = np.where(most < UNLIKELY, np.minimum(result[other, c], most), result[other, c])
+                share = np.exp(self._log_partition[which[other]])
+                bounded = most < UNLIKELY * share
+                rows = other[bounded]
+                result[rows, c] = np.minimum(result[rows, c], most[bounded] / share[bounded])
         return result
 
     def _revised(self, plain: Array, c: int, near: NDArray[np.intp], mean: Array, joint: Array) -> Array:
