@@ -174,7 +174,7 @@ def test_it_is_saved_and_made_again():
     assert likelihoods.from_dict(MultinomialProbit().to_dict()) == MultinomialProbit()
 
 
-@pytest.mark.parametrize("noise", [-1.0, np.nan, "much"])
+@pytest.mark.parametrize("noise", [-1.0, np.nan, "much", "1.0", True])
 def test_noise_must_be_a_variance(noise):
     with pytest.raises(ValueError, match="noise_variance must be"):
         MultinomialProbit(noise_variance=noise)
