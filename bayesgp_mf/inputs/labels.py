@@ -97,6 +97,7 @@ def encode_classes(
             "learnt; and the time grows with their number, faster than its square. If y names the cases and not their "
             "classes, pass another column; else merge rare classes into one.",
             UserWarning,
+            stacklevel=2,
         )
     return codes, tuple(str(label) for label in classes)
 
