@@ -92,8 +92,8 @@ def check_flip(flip: float) -> float:
     number = float(flip) if isinstance(flip, int | float | np.number) and abs(flip) < 1 else np.nan
     if not 0.0 <= number < 0.5:
         raise ValueError(
-            f"flip must be a probability in [0, 0.5), got {flip!r}. Above one half more labels would be wrong "
-            "than right."
+            f"flip must be a probability in [0, 0.5), got {flip!r}. From one half on most labels would be "
+            "wrong: correct them instead, such as by exchanging those of two classes."
         )
     return number
 

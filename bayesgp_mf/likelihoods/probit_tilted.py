@@ -112,10 +112,11 @@ def log_prob(t: Array, f: Array, noise_variance: float) -> Derivs:
     scaled = _scaled_differences(t, f, noise_variance)
     size = scaled.shape[1]
     value, first, second = np.empty(t.shape), np.empty_like(scaled), np.empty((*scaled.shape, size))
-    for rows, x, log_term in each_rule(scaled, np.full_like(scaled, _HALF_SHARED)):
+    for nodes in each_rule(scaled, np.full_like(scaled, _HALF_SHARED)):
+        rows, log_term = nodes.rows, nodes.log_term
         value[rows] = logsumexp(log_term, axis=1)
         share = np.exp(log_term - value[rows, None])
-        rho, total = hazard(x)
+        rho, total = hazard(nodes.x)
         first[rows] = np.einsum("mp,mpc->mc", share, rho)
         off = rho - first[rows, None, :]
         second[rows] = np.swapaxes(share[..., None] * off, 1, 2) @ off

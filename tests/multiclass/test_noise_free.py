@@ -170,6 +170,10 @@ def test_what_cannot_be_is_refused_in_words():
     twice, other = np.concatenate([X, X[:1]]), np.append(codes, (codes[0] + 1) % 3)
     with pytest.raises(InconsistentDataError, match=r"cases 0 and 8 have the same input .*MultinomialProbit\(noise"):
         bgp.fit(twice, other, kernel, likelihood, draws=1)
+    names = np.array(["low", "mid", "high"])[other.astype(int)]
+    told = f"classes '{names[0]}' and '{names[-1]}', which"
+    with pytest.raises(InconsistentDataError, match=told):  # as their user calls them
+        bgp.fit(twice, names, kernel, likelihood, draws=1)
     with pytest.raises(InconsistentDataError, match="same input"):
         bgp.fit(twice, other, bgp.kernels.PerClass(*[kernel] * 3), likelihood, draws=1)
     with pytest.raises(InconsistentDataError, match=r"no function of this prior .*MultinomialProbit\(noise"):
