@@ -9,7 +9,9 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def test_every_type_that_is_a_link_has_a_page():
-    listed = {line.strip() for page in ("api.md", "api_developers.md") for line in (DOCS / page).read_text().split("\n")}
+    listed = {
+        line.strip() for page in ("api.md", "api_developers.md") for line in (DOCS / page).read_text().split("\n")
+    }
     tree = ast.parse((DOCS / "conf.py").read_text(encoding="utf-8"))
     [links] = [
         node.value

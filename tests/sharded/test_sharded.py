@@ -635,7 +635,9 @@ def test_a_partition_that_cannot_be_computed_is_named(lone):
 
     table = sharded.from_dask(dd.from_pandas(frame, npartitions=3).map_partitions(no, meta=frame[:0]), "late")
     for client in (lone, None):  # all partitions fail: Dask decides which one is the first to be told
-        with pytest.raises(ValueError, match=r"partition [012] of the Dask collection.*ZeroDivisionError: not this one"):
+        with pytest.raises(
+            ValueError, match=r"partition [012] of the Dask collection.*ZeroDivisionError: not this one"
+        ):
             fitted(table, client=client)
     with pytest.raises(ValueError, match=r"cannot be sent to another process.*RuntimeError: not me"):
         fitted(parts(), Unsent(), client=lone)
