@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, cast
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 WORST = "#c03a2b"
 NEAR, WIDE = 0.04, 0.25
 """Height and width of a label, as parts of the axes."""
+SMALL, LINE_HEIGHT = 7, 0.16
+"""Size in points of what is said of the worst cases, and inches for a line of it."""
+LETTER, FEWEST = 0.6, 20
+"""Width of a letter, as a part of its size, and the fewest letters of a line."""
 
 
 def plot_loo(
@@ -94,7 +99,8 @@ def plot_loo(
         raise ValueError(f"inputs must be the number of inputs to state, 0 or more, got {inputs}.")
     asks = of_fit is not None and (feature is not None or reference is None)
     fit = fitted(cast(Any, loo_i), **held) if asks else None
-    ax = axes_or_new(ax, min(worst, y.size) if fit is not None and inputs else 0)
+    is_new = ax is None
+    ax = axes_or_new(ax)
     if reference is None:
         x, name = np.arange(y.size, dtype=np.float64), "Case (number)"
         if fit is not None and feature is not None:
@@ -127,10 +133,11 @@ def plot_loo(
             offset, side, height = (5, 0), "left", "center"
         ax.annotate(str(labels[i]), (x[i], y[i]), offset, textcoords="offset points", ha=side, va=height, fontsize=8)
     if fit is not None and inputs and lowest.size:
-        said = _in_lines(
-            worst_cases(cast(Any, loo_i), int(lowest.size), inputs=inputs, **held), [labels[i] for i in lowest]
-        )
-        ax.set_title(said, fontsize=7, loc="left", pad=34, linespacing=1.4)
+        found = worst_cases(cast(Any, loo_i), int(lowest.size), inputs=inputs, **held)
+        lines = _in_lines(found, [labels[i] for i in lowest], _letters(ax))
+        if is_new:
+            ax.figure.set_figheight(ax.figure.get_figheight() + LINE_HEIGHT * len(lines))
+        ax.set_title("\n".join(lines), fontsize=SMALL, loc="left", pad=34, linespacing=1.4)
     legend_above(ax)
     return ax
 
@@ -145,9 +152,16 @@ def _leftwards(ax: Axes, x: Array, y: Array) -> NDArray[np.bool_]:
     return found
 
 
-def _in_lines(found: WorstCases, labels: list[Any]) -> str:
-    """Return a line for each case: its label, its target, and its inputs."""
+def _letters(ax: Axes) -> int:
+    """Return how many small letters stand side by side over the axes, roughly."""
+    inches = ax.get_position().width * ax.figure.get_figwidth()
+    return max(int(72.0 * inches / (LETTER * SMALL)), FEWEST)
+
+
+def _in_lines(found: WorstCases, labels: list[Any], letters: int) -> list[str]:
+    """Return lines that say of each case its label, its target, and its inputs; one that is too long goes on below."""
     values = [
         ", ".join(f"{name} {value}" for name, value in zip(found.features, each, strict=True)) for each in found.values
     ]
-    return "\n".join(f"{label}: {t}; {said}" for label, t, said in zip(labels, found.targets, values, strict=True))
+    cases = [f"{label}: {t}; {said}" for label, t, said in zip(labels, found.targets, values, strict=True)]
+    return [line for case in cases for line in textwrap.wrap(case, letters, subsequent_indent="    ")]
