@@ -12,12 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.diagnostics.fitted import fitted
-from bayesgp_mf.diagnostics.worst_cases import WorstCases, log_densities, worst_cases
+from bayesgp_mf.diagnostics.worst_cases import WorstCases, label_in_words, log_densities, worst_cases
 from bayesgp_mf.plots._axes import LINE, POINT, axes_or_new, legend_above, vector
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 WORST = "#c03a2b"
 NEAR, WIDE = 0.04, 0.25
@@ -90,7 +91,7 @@ def plot_loo(
     given: Any = loo_i if of_fit is None else of_fit.values
     y = vector("loo_i", given)
     known: Iterable[Any] = range(y.size) if of_fit is None else of_fit["obs_id"].values
-    labels = list(known if case_names is None else case_names)
+    labels = [label_in_words(label) for label in (known if case_names is None else case_names)]
     if len(labels) != y.size:
         raise ValueError(f"case_names must have {y.size} names, one for each case, got {len(labels)}.")
     if worst < 0:
@@ -131,12 +132,13 @@ def plot_loo(
             offset, side, height = (-5, 0), "right", "center"
         else:
             offset, side, height = (5, 0), "left", "center"
-        ax.annotate(str(labels[i]), (x[i], y[i]), offset, textcoords="offset points", ha=side, va=height, fontsize=8)
+        ax.annotate(labels[i], (x[i], y[i]), offset, textcoords="offset points", ha=side, va=height, fontsize=8)
     if fit is not None and inputs and lowest.size:
         found = worst_cases(cast(Any, loo_i), int(lowest.size), inputs=inputs, **held)
         lines = _in_lines(found, [labels[i] for i in lowest], _letters(ax))
         if is_new:
-            ax.figure.set_figheight(ax.figure.get_figheight() + LINE_HEIGHT * len(lines))
+            figure = cast("Figure", ax.figure)
+            figure.set_figheight(figure.get_figheight() + LINE_HEIGHT * len(lines))
         ax.set_title("\n".join(lines), fontsize=SMALL, loc="left", pad=34, linespacing=1.4)
     legend_above(ax)
     return ax
@@ -154,11 +156,11 @@ def _leftwards(ax: Axes, x: Array, y: Array) -> NDArray[np.bool_]:
 
 def _letters(ax: Axes) -> int:
     """Return how many small letters stand side by side over the axes, roughly."""
-    inches = ax.get_position().width * ax.figure.get_figwidth()
+    inches = ax.bbox.width / ax.figure.dpi  # also within a part of a figure
     return max(int(72.0 * inches / (LETTER * SMALL)), FEWEST)
 
 
-def _in_lines(found: WorstCases, labels: list[Any], letters: int) -> list[str]:
+def _in_lines(found: WorstCases, labels: list[str], letters: int) -> list[str]:
     """Return lines that say of each case its label, its target, and its inputs; one that is too long goes on below."""
     values = [
         ", ".join(f"{name} {value}" for name, value in zip(found.features, each, strict=True)) for each in found.values

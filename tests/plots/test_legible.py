@@ -75,6 +75,15 @@ def test_the_numbers_of_a_search_are_whole():
     assert "\N{MINUS SIGN}2660.5" in [text.get_text() for text in ax.get_yticklabels()]
 
 
+@pytest.mark.parametrize(("start", "first"), [("2024-03-01", "2024-03-01"), ("2024-03-01 06:30", "2024-03-01T06:30")])
+def test_dates_of_rows_have_no_digits_that_say_nothing(start, first):
+    X = X2[["age"]].set_axis(pd.date_range(start, periods=len(X2)))
+    idata = bgp.fit(X, np.arange(len(X2)) == 0, bgp.kernels.Bias(), **SMALL)
+    ax = bgp.plots.plot_loo(idata, worst=1)
+    assert [text.get_text() for text in ax.texts] == [first]
+    assert ax.get_title(loc="left").startswith(f"{first}: True; ")
+
+
 @pytest.mark.parametrize("at", [(3, 4), (10, 12), (28, 29)])
 def test_labels_of_worst_cases_side_by_side_stand_apart(at):
     values = np.linspace(-0.1, -0.5, 30)
