@@ -183,6 +183,13 @@ class MultinomialProbit(NamedClasses):
         found = probit_tilted.log_probabilities(mean, covariance, self.noise_variance)
         return log_flipped(found, self.flip, mean.shape[1])
 
+    def opposed_at_most(self, mean: Array, covariance: Array) -> Array:
+        """Return what the probability ``(r,)`` that one case has label a, and another one label b, cannot exceed.
+
+        From Gaussians ``(r, 2)`` and ``(r, 2, 2)`` of the differences f_a - f_b at both cases, of labels without flips.
+        """
+        return probit_tilted.opposed_at_most(mean, covariance, self.noise_variance)
+
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a class, 0 to C - 1, for each vector of latent values ``f (..., C)``."""
         noisy = f + np.sqrt(self.noise_variance) * rng.standard_normal(f.shape)
