@@ -13,7 +13,7 @@ from bayesgp_mf.likelihoods.base import check_flip, check_variance
 from bayesgp_mf.likelihoods.class_flips import flip_derivative, flipped, log_flipped
 from bayesgp_mf.likelihoods.class_names import NamedClasses, described_classes
 from bayesgp_mf.likelihoods.matrix_sites import MatrixSites
-from bayesgp_mf.likelihoods.optional import Tunable
+from bayesgp_mf.likelihoods.optional import FLIP, Tunable
 from bayesgp_mf.likelihoods.probit_graph import log_probability
 from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.likelihoods.star import StarSites
@@ -77,7 +77,7 @@ class MultinomialProbit(NamedClasses):
     flip: float = 0.0
     allows_noise: ClassVar[str] = "MultinomialProbit(noise_variance=..., flip=...)"
     targets: ClassVar[Literal["classes"]] = "classes"
-    tunable: ClassVar[dict[str, Tunable]] = {"flip": Tunable(below=0.5)}
+    tunable: ClassVar[dict[str, Tunable]] = {"flip": FLIP}
     _repr_html_ = likelihood_html
 
     def __post_init__(self) -> None:

@@ -166,10 +166,10 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from more cases, which are then forgotten: a `streams.Stream`, of at most ``budget`` basis inputs.
 
-        After `fit` it goes on from there, under the kernel that was chosen. By itself it keeps the kernel that it
-        starts with for the first 2000 cases, and then chooses it by ``hyper``. Several classes are told apart together
-        if ``likelihood`` is one of several classes, such as `MultinomialProbit`, and else one against the rest,
-        whatever ``multi_class`` says.
+        After `fit` it goes on from there, under the kernel that was chosen. Without a `fit` before it, it learns 2000
+        cases under the kernel as it was given, and then chooses its parameters by ``hyper``. Of several classes each is
+        learned against the rest, whatever ``multi_class`` says; with a ``likelihood`` of several classes, such as
+        `MultinomialProbit`, they are learned together.
 
         Parameters
         ----------

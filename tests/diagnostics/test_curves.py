@@ -112,6 +112,11 @@ def test_total_effects_of_a_linear_function_are_the_shares_of_its_variance(line)
     np.testing.assert_array_equal(found.high, found.effect)
 
 
+def test_an_input_that_is_alone_has_all_of_the_variance():
+    idata = bgp.fit(X[:, :1], X[:, 0] > 0, bgp.kernels.Gaussian(1.0, 4.0), draws=5, random_seed=1)
+    np.testing.assert_allclose(relevance(idata).effect, [1.0], rtol=1e-12)
+
+
 def test_total_effects_do_not_depend_on_the_unit_of_the_target(line):
     scaled = bgp.fit(
         X, 100.0 * (X @ SLOPES), 1e4 * bgp.kernels.Linear(), bgp.likelihoods.Gaussian(1.0), draws=5, random_seed=1
