@@ -184,7 +184,7 @@ class Quality:
         if self.left_out == 0.0 and not self.probability_error:
             return "there is nothing left out of the log evidence, as under Gaussian noise or of a single case."
         known = (
-            f"the log evidence as it stands is off by about {abs(self.correction):.2g} nats, corrected by "
+            f"the log evidence is off by about {abs(self.correction):.2g} nats, and with its correction by about "
             f"{self.remaining:.2g}; probabilities may be off by up to about {self.probability_error:.2g}, "
             f"{'estimated' if self.probability_shift is None else 'measured'}."
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import levels_of
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.likelihoods.optional import (
     asked_of_new_cases,
     latent_noise,
@@ -184,8 +185,8 @@ def expected_given(part: Process, f: Array) -> Array:
     """
     likelihood = part.new_likelihood
     if likelihood.targets == "classes":
-        rows = f.reshape(-1, f.shape[-1])
-        logs = [likelihood.log_prob(np.full(len(rows), float(code)), rows).value for code in range(rows.shape[1])]
+        rows, of_classes = f.reshape(-1, f.shape[-1]), cast("ClassLikelihood", likelihood)
+        logs = [of_classes.log_density(np.full(len(rows), float(code)), rows) for code in range(rows.shape[1])]
         return np.exp(np.stack(logs, axis=-1)).reshape(f.shape)
     if likelihood.targets == "binary":
         return np.asarray(likelihood.predict_proba(f, np.zeros_like(f)))

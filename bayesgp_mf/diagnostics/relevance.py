@@ -52,7 +52,7 @@ def relevance(
     where m is the posterior mean of the latent value, x a case, and x' the same with its j-th input taken from another
     case (Jansen 1999, Computer Physics Communications 117). It works for any kernel. It counts the effect of an input
     together with others, so the sum may exceed one. With several classes variances are summed over them. If inputs are
-    correlated, an exchanged case may be impossible in reality.
+    correlated, an exchanged case may be impossible in reality. The variance is taken over the same pairs of cases.
 
     Parameters
     ----------
@@ -97,12 +97,13 @@ def _total_effect(latent_mean: Any, X: Array) -> Array:
     """Return the total effects ``(d,)``; NaN if the mean is the same everywhere."""
     n, d = X.shape
     here = latent_mean(X)
-    total = 2.0 * np.sum(np.var(here, axis=0))
     shifts = np.unique(np.linspace(1, n - 1, SHIFTS).astype(int))  # with whom a case exchanges
+    # twice the variance, by the same pairs of cases: an input that is alone then has all of it
+    total = sum(np.sum((np.roll(here, shift, axis=0) - here) ** 2) for shift in shifts)
     found = np.zeros(d)
     for j in range(d):
         for shift in shifts:
             other = X.copy()
             other[:, j] = np.roll(X[:, j], shift)
-            found[j] += np.sum((latent_mean(other) - here) ** 2) / n
-    return found / (shifts.size * total) if total > 0 else np.full(d, np.nan)
+            found[j] += np.sum((latent_mean(other) - here) ** 2)
+    return found / total if total > 0 else np.full(d, np.nan)

@@ -87,12 +87,17 @@ def worst_cases(idata: Container, number: int = 5, *, inputs: int = 3, **held: A
     y = get_group(idata, "observed_data")["y"].values
     names = fit.classes if one is idata else tuple(str(name) for name in group["class"].values)
     return WorstCases(
-        tuple(str(label) for label in loo_i["obs_id"].values[lowest]),
+        tuple(label_in_words(label) for label in loo_i["obs_id"].values[lowest]),
         loo_i.values[lowest],
         tuple(names[int(y[i])] if names else f"{y[i]:.3g}" for i in lowest),
         tuple(fit.names[j] for j in columns),
         tuple(tuple(fit.value_in_words(int(j), fit.X[i, j]) for j in columns) for i in lowest),
     )
+
+
+def label_in_words(label: Any) -> str:
+    """Return the label of a row as text, a date or a time without digits that say nothing."""
+    return np.datetime_as_string(label, unit="auto") if isinstance(label, np.datetime64) else str(label)
 
 
 def log_densities(idata: Container) -> xr.DataArray:

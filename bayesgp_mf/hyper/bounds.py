@@ -6,6 +6,7 @@ import numpy as np
 
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.likelihoods.optional import tunable
 from bayesgp_mf.types import Array
 
 BEYOND = 0.1
@@ -31,6 +32,7 @@ def said_of_bounds(objective: Objective, end: Array) -> str | None:
     )
     raising = [name for name in found if _raises_variance(target, end, target.names.index(name), outward)]
     of_likelihood = [name for name in found if name in target.free_of_likelihood]
+    rules = tunable(target.model.likelihood)
     others = len(found) > len(raising) + len(of_likelihood)
     if raising and objective.separates(end):
         owner = target.owners[target.names.index(raising[0])]
@@ -42,11 +44,12 @@ def said_of_bounds(objective: Objective, end: Array) -> str | None:
         )
     elif raising:
         text += " A variance at a bound: the search started too far off, or the data do not limit it; give it a prior."
+    for name in of_likelihood:
+        rule = rules[target.free_of_likelihood[name]]
+        said = rule.at_upper if outward[target.names.index(name)] > 0 else rule.at_lower
+        text += f" {name} there means that {said}." if said else ""
     if of_likelihood:
-        text += (
-            f" Of the likelihood, {' and '.join(of_likelihood)}: at a lower bound the data want none of it, at an "
-            "upper one the kernel explains little of them. Leave it out, or say what is likely by a prior."
-        )
+        text += f" Keep the value that you gave, fixed={of_likelihood}, or say by a prior what is likely."
     if others:
         text += (
             " A length scale at its upper bound means that the input hardly matters; otherwise start elsewhere, or "

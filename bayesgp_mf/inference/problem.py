@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog
 
 from bayesgp_mf.errors import InconsistentDataError, NotPositiveDefiniteError, Status
@@ -99,7 +99,7 @@ class Problem:
             if self.likelihood.targets == "classes":
                 gram = gram if gram.ndim == 2 else np.sum(gram, axis=0)
                 _check_variances(gram)
-                _check_class_contradictions(gram, self.t)
+                _check_class_contradictions(gram, self.t, self.likelihood)
             else:
                 _check_variances(gram)
                 _check_contradictions(gram, self.t)
@@ -323,15 +323,17 @@ def _correlations(gram: Array) -> Array:
     return np.asarray(correlation)
 
 
-def _check_class_contradictions(gram: Array, t: Array) -> None:
+def _check_class_contradictions(gram: Array, t: Array, likelihood: Likelihood) -> None:
     """Raise if two cases share all latent values, up to a scale, but their labels ask for different largest ones.
 
     ``gram`` is the sum over the classes, whose correlation is one or minus one only where that of each class is.
     """
     correlation, same = _correlations(gram), t[:, None] == t
     against = np.where(same, -correlation, correlation)
+    names = getattr(likelihood, "classes", None) or range(int(np.max(t, initial=0.0)) + 1)
+    labels = np.array([repr(name) for name in names], dtype=object)[t.astype(np.intp)]
     _refuse_contradictions(
-        correlation, against, t, "classes {:.0f} and {:.0f}", "likelihood", "MultinomialProbit(noise_variance=1.0)"
+        correlation, against, labels, "classes {} and {}", "likelihood", "MultinomialProbit(noise_variance=1.0)"
     )
 
 
@@ -350,7 +352,7 @@ def _check_contradictions(gram: Array, t: Array) -> None:
 
 
 def _refuse_contradictions(
-    correlation: Array, against: Array, t: Array, labels: str, likelihood: str, noise: str
+    correlation: Array, against: Array, t: NDArray[Any], labels: str, likelihood: str, noise: str
 ) -> None:
     """Raise if two cases have the same input, up to rounding, with labels that cannot both be.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import warnings
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -20,6 +21,8 @@ from bayesgp_mf.likelihoods.optional import check_targets, n_levels
 from bayesgp_mf.types import Array
 
 NAME_ALL = "Correct the labels, drop those cases, or name all classes at the fit: classes=... of the likelihood."
+FEW = 20
+"""So many cases may well have a class each, as in an example."""
 
 
 def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood, positive: Any = None) -> tuple[Array, tuple[str, ...]]:
@@ -87,6 +90,15 @@ def encode_classes(
     y = as_pandas("y", y)
     classes, codes = _classes(y, _as_sequence(y, n), named)
     _check_some_classes(classes, likelihood)
+    occurring = np.unique(codes).size
+    if n > FEW and 2 * occurring > n:
+        warnings.warn(
+            f"y has {occurring} classes among {n} cases, so that most classes have one case, from which little is "
+            "learnt; and the time grows with their number, faster than its square. If y names the cases and not their "
+            "classes, pass another column; else merge rare classes into one.",
+            UserWarning,
+            stacklevel=2,
+        )
     return codes, tuple(str(label) for label in classes)
 
 

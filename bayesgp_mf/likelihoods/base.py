@@ -92,8 +92,8 @@ def check_flip(flip: float) -> float:
     number = float(flip) if isinstance(flip, int | float | np.number) and abs(flip) < 1 else np.nan
     if not 0.0 <= number < 0.5:
         raise ValueError(
-            f"flip must be a probability in [0, 0.5), got {flip!r}. A probability above one half means that the two "
-            "class labels are exchanged."
+            f"flip must be a probability in [0, 0.5), got {flip!r}. From one half on most labels would be "
+            "wrong: correct them instead, such as by exchanging those of two classes."
         )
     return number
 
@@ -101,9 +101,9 @@ def check_flip(flip: float) -> float:
 def check_variance(name: str, value: float, *, zero_allowed: bool) -> float:
     """Return ``value`` as a float if it is a usable variance, else raise ValueError."""
     try:
-        number = float(value)
+        number = math.nan if isinstance(value, str | bool | np.bool_) else float(value)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name} must be a number, got {value!r}.") from None
+        number = math.nan
     if not math.isfinite(number) or number < 0 or (number == 0 and not zero_allowed):
         expected = "a finite number >= 0" if zero_allowed else "a finite number > 0"
         raise ValueError(f"{name} must be {expected} (a variance, not a standard deviation), got {value!r}.")

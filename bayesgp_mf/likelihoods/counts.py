@@ -159,7 +159,12 @@ class NegativeBinomial(Centred):
     log_concave: ClassVar[bool] = True
     largest_offset: ClassVar[float] = LARGEST_LOG_RATE
     whole_targets: ClassVar[bool] = True
-    tunable: ClassVar[dict[str, Tunable]] = {"dispersion": Tunable()}
+    tunable: ClassVar[dict[str, Tunable]] = {
+        "dispersion": Tunable(
+            at_lower="the kernel explains little of the counts",
+            at_upper="the counts vary no more than under Poisson(), which does as well",
+        )
+    }
     _repr_html_ = likelihood_html
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ from scipy.special import ndtr
 
 from bayesgp_mf.likelihoods.base import check_gaussian_variance, of_added_variance, refuse_probabilities
 from bayesgp_mf.likelihoods.each_case import as_each, of_each, some_of
-from bayesgp_mf.likelihoods.optional import LatentNoise, Powers, Tunable
+from bayesgp_mf.likelihoods.optional import NOISE, LatentNoise, Powers, Tunable
 from bayesgp_mf.likelihoods.shown import each_in_words, likelihood_html
 from bayesgp_mf.types import Array, Derivs
 
@@ -52,7 +52,7 @@ class Gaussian:
     targets: ClassVar[Literal["real"]] = "real"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
-    tunable: ClassVar[dict[str, Tunable]] = {"noise_variance": Tunable()}
+    tunable: ClassVar[dict[str, Tunable]] = {"noise_variance": NOISE}
     _repr_html_ = likelihood_html
 
     def __repr__(self) -> str:

@@ -13,7 +13,7 @@ from bayesgp_mf.likelihoods.base import check_flip, check_variance
 from bayesgp_mf.likelihoods.class_flips import flip_derivative, flipped, log_flipped
 from bayesgp_mf.likelihoods.class_names import NamedClasses, described_classes
 from bayesgp_mf.likelihoods.matrix_sites import MatrixSites
-from bayesgp_mf.likelihoods.optional import Tunable
+from bayesgp_mf.likelihoods.optional import FLIP, Tunable
 from bayesgp_mf.likelihoods.probit_graph import log_probability
 from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.likelihoods.star import StarSites
@@ -77,7 +77,7 @@ class MultinomialProbit(NamedClasses):
     flip: float = 0.0
     allows_noise: ClassVar[str] = "MultinomialProbit(noise_variance=..., flip=...)"
     targets: ClassVar[Literal["classes"]] = "classes"
-    tunable: ClassVar[dict[str, Tunable]] = {"flip": Tunable(below=0.5)}
+    tunable: ClassVar[dict[str, Tunable]] = {"flip": FLIP}
     _repr_html_ = likelihood_html
 
     def __post_init__(self) -> None:
@@ -182,6 +182,13 @@ class MultinomialProbit(NamedClasses):
     def _log_probabilities(self, mean: Array, covariance: Array) -> Array:
         found = probit_tilted.log_probabilities(mean, covariance, self.noise_variance)
         return log_flipped(found, self.flip, mean.shape[1])
+
+    def opposed_at_most(self, mean: Array, covariance: Array) -> Array:
+        """Return what the probability ``(r,)`` that one case has label a, and another one label b, cannot exceed.
+
+        From Gaussians ``(r, 2)`` and ``(r, 2, 2)`` of the differences f_a - f_b at both cases, of labels without flips.
+        """
+        return probit_tilted.opposed_at_most(mean, covariance, self.noise_variance)
 
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a class, 0 to C - 1, for each vector of latent values ``f (..., C)``."""

@@ -26,10 +26,20 @@ class Tunable(NamedTuple):
         Whether it is tuned where nothing is said of it; else only if it has a prior or bounds.
     below : float
         What it must stay below.
+    at_lower, at_upper : str
+        What it says of the data if a search ends at its lowest or highest value, for a warning.
     """
 
     by_default: bool = True
     below: float = math.inf
+    at_lower: str = ""
+    at_upper: str = ""
+
+
+NOISE = Tunable(
+    at_lower="the kernel explains the targets without noise", at_upper="the kernel explains little of the targets"
+)
+FLIP = Tunable(below=0.5, at_lower="no label looks wrong", at_upper="the labels hardly depend on the inputs")
 
 
 class LatentNoise(NamedTuple):

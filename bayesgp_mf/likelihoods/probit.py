@@ -13,7 +13,7 @@ from scipy.special import erfcx, expit, log_ndtr, ndtr, ndtri_exp
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods.base import check_flip, check_gaussian_variance, check_variance, of_added_variance
 from bayesgp_mf.likelihoods.moments import from_moments
-from bayesgp_mf.likelihoods.optional import LatentNoise, Powers, Tunable
+from bayesgp_mf.likelihoods.optional import FLIP, NOISE, LatentNoise, Powers, Tunable
 from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.types import Array, Derivs
 
@@ -81,7 +81,7 @@ class Probit:
     allows_noise: ClassVar[str] = "Probit(noise_variance=...), Step(flip=...)"
     targets: ClassVar[Literal["binary"]] = "binary"
     # beside the variance of the kernel that of the noise is no more than a unit
-    tunable: ClassVar[dict[str, Tunable]] = {"noise_variance": Tunable(by_default=False), "flip": Tunable(below=0.5)}
+    tunable: ClassVar[dict[str, Tunable]] = {"noise_variance": NOISE._replace(by_default=False), "flip": FLIP}
     _repr_html_ = likelihood_html
 
     def __post_init__(self) -> None:

@@ -52,6 +52,8 @@ _UNLIKELY = 1e-5  # below it a probability is not taken from differences, which 
 _EXACT_TO = 3  # classes
 _LARGEST_LOADING = 0.98  # of a common factor, so that its integral needs no more than some 300 nodes
 _FITTING_SWEEPS = 30
+_ROUNDED = 1e-12  # of a variance
+_TINY = float(np.finfo(np.float64).tiny)
 _LEAST_EDGE = 1e-14  # of a triangle of conductances, as part of its largest
 _HALF_SHARED = float(np.sqrt(0.5))  # of the noise of two differences half the variance is that of class t
 _LOG_TWO_PI = float(np.log(2.0 * np.pi))
@@ -110,10 +112,11 @@ def log_prob(t: Array, f: Array, noise_variance: float) -> Derivs:
     scaled = _scaled_differences(t, f, noise_variance)
     size = scaled.shape[1]
     value, first, second = np.empty(t.shape), np.empty_like(scaled), np.empty((*scaled.shape, size))
-    for rows, x, log_term in each_rule(scaled, np.full_like(scaled, _HALF_SHARED)):
+    for nodes in each_rule(scaled, np.full_like(scaled, _HALF_SHARED)):
+        rows, log_term = nodes.rows, nodes.log_term
         value[rows] = logsumexp(log_term, axis=1)
         share = np.exp(log_term - value[rows, None])
-        rho, total = hazard(x)
+        rho, total = hazard(nodes.x)
         first[rows] = np.einsum("mp,mpc->mc", share, rho)
         off = rho - first[rows, None, :]
         second[rows] = np.swapaxes(share[..., None] * off, 1, 2) @ off
@@ -175,6 +178,35 @@ def _one_factor(correlation: Array) -> Array:
             found = told / np.sum(loading[:, rest] ** 2, axis=1)
             loading[:, j] = np.clip(found, -_LARGEST_LOADING, _LARGEST_LOADING)
     return np.asarray(loading)
+
+
+def opposed_at_most(mean: Array, covariance: Array, noise_variance: float) -> Array:
+    r"""Return what the probability ``(r,)`` of labels a and b of two cases cannot exceed.
+
+    They need :math:`d = f_a - f_b`, with its noise, to be above zero at the first case and below at the second. Of
+    normal variables with a positive regression :math:`\beta` of the second on the first, what is left having mean m and
+    standard deviation s,
+
+    .. math:: P(d_1 > 0, d_2 < 0) = \int_0^\infty p(d_1)\, \Phi\left(-\frac{m + \beta d_1}{s}\right) dd_1
+              \le \max_{d > 0} p(d)\, \frac{s}{\beta} \left(\varphi(z) - z\, \Phi(-z)\right), \qquad z = m / s,
+
+    which is tight where the two are nearly the same.
+    """
+    spread = covariance + 2.0 * noise_variance * np.eye(2)
+    result = np.ones(mean.shape[0])
+    scale = np.sqrt(np.maximum(np.diagonal(spread, axis1=1, axis2=2), 0.0))
+    largest = scale[:, 0] * scale[:, 1]
+    (related,) = np.nonzero((spread[:, 0, 1] > 0.5 * largest) & (largest > 0))  # of others it says next to nothing
+    first, both, second = (spread[related, a, b] for a, b in ((0, 0), (0, 1), (1, 1)))
+    slope = both / first
+    # what is left of a variance is known to its rounding; more of it makes the bound larger
+    left = np.sqrt(np.maximum(second - slope * both, _ROUNDED * np.abs(second) + _TINY))
+    z = (mean[related, 1] - slope * mean[related, 0]) / left
+    sd = scale[related, 0]
+    density = np.exp(-0.5 * np.minimum(mean[related, 0] / sd, 0.0) ** 2) / sd
+    below = np.exp(-0.5 * z**2 - 0.5 * _LOG_TWO_PI) - z * ndtr(-z)
+    result[related] = density * np.exp(-0.5 * _LOG_TWO_PI) * left / slope * below
+    return np.minimum(result, 1.0)
 
 
 def tilted(t: Array, mean: Array, covariance: Array, noise_variance: float) -> Moments:
@@ -281,9 +313,10 @@ def _of_two(mean: Array, covariance: Array, noise_variance: float) -> Moments:
     sd = np.sqrt(np.diagonal(spread, axis1=1, axis2=2))
     h = mean / sd
     correlation = spread[:, 0, 1] / (sd[:, 0] * sd[:, 1])
-    left = np.sqrt((1.0 - correlation) * (1.0 + correlation))
-    if not np.all(left > 0):
+    within = (1.0 - correlation) * (1.0 + correlation)
+    if not np.all(within > 0):
         raise NotPositiveDefiniteError("the latent values of a case have no positive-definite covariance")
+    left = np.sqrt(within)
     value = _log_both_positive(h, correlation)
     # h of each variable where the other one is zero
     given = (h[:, ::-1] - correlation[:, None] * h) / left[:, None]

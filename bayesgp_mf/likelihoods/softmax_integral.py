@@ -188,7 +188,7 @@ def _split(mean: Array, covariance: Array) -> _Cases:
         largest, share = _excess(variance, basis @ whiten)
         if np.all(largest <= 1.0 + 1e-12):
             break
-        power = share / np.max(share, axis=1, keepdims=True)
+        power = share / np.maximum(np.max(share, axis=1, keepdims=True), tiny)  # none has a share of no variance
         variance = variance * np.maximum(largest, 1.0)[:, None] ** -power
     variance = variance / np.maximum(_excess(variance, basis @ whiten)[0], 1.0)[:, None]
     values, vectors = np.linalg.eigh(inner - (basis.T * variance[:, None, :]) @ basis)

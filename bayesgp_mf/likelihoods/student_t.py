@@ -12,7 +12,7 @@ from bayesgp_mf.likelihoods.base import check_gaussian_variance, refuse_probabil
 from bayesgp_mf.likelihoods.below import student_t_below
 from bayesgp_mf.likelihoods.count_forms import check_positive, log_rising, log_rising_slope, odds_beyond_log
 from bayesgp_mf.likelihoods.moments import from_moments
-from bayesgp_mf.likelihoods.optional import Powers, Tunable
+from bayesgp_mf.likelihoods.optional import NOISE, Powers, Tunable
 from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
@@ -81,7 +81,14 @@ class StudentT:
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = False
     # how heavy the tails are, few cases say: the degrees of freedom are tuned where something is said of them
-    tunable: ClassVar[dict[str, Tunable]] = {"scale": Tunable(), "df": Tunable(by_default=False)}
+    tunable: ClassVar[dict[str, Tunable]] = {
+        "scale": NOISE,
+        "df": Tunable(
+            by_default=False,
+            at_lower="the tails are as heavy as they may be",
+            at_upper="no target is an outlier, and likelihoods.Gaussian does as well",
+        ),
+    }
     _repr_html_ = likelihood_html
 
     def __post_init__(self) -> None:

@@ -84,7 +84,7 @@ class Weighted:
         if self.likelihood.targets == "classes":
             raise UndefinedQuantityError(
                 "weights go with one latent value for each case, and there is one for each class. Leave them out, "
-                "or tell one class from the rest: y == label."
+                "or give likelihood=OneVsRest(), a classifier for each class, which takes them."
             )
         largest = float(np.max(self.weights, initial=0.0))
         if largest > LARGEST_WEIGHT:

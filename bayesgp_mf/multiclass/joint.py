@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, cast
+from typing import NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,17 @@ class _Sites(NamedTuple):
     precision: Array  # P (..., q, q)
     shift: Array  # b (..., q)
     log_factor: Array  # (...), of the integral of the likelihood over that of this site, at the cavity
+
+
+@runtime_checkable
+class OpposedLikelihood(Protocol):
+    """A likelihood that bounds how likely two cases are to have their labels."""
+
+    def opposed_at_most(self, mean: Array, covariance: Array) -> Array:
+        """Return what the probability ``(r,)`` of labels a and b of two cases cannot exceed.
+
+        From Gaussians ``(r, 2)`` and ``(r, 2, 2)`` of the differences f_a - f_b at both.
+        """
 
 
 class _Normal(NamedTuple):
@@ -102,6 +113,7 @@ class JointCases:
         size = joint.shape[1] * joint.shape[2]
         # a label says nothing of a case whose latent values are known, as at the origin under a linear kernel
         uncertain = np.trace(covariance, axis1=1, axis2=2) > 0
+        result[uncertain] = self._bounded(result[uncertain], near[uncertain], mean[uncertain], joint[uncertain])
         for c in range(self.problem.n_classes):
             (likely,) = np.nonzero(uncertain & (result[:, c] > UNLIKELY))
             for some in blocks(likely.size, max(1, _ENTRIES // size**2)):
@@ -133,12 +145,16 @@ class JointCases:
     def _sites(self) -> _Sites:
         """Those of the observed cases in the solution."""
         cavity = cast("Cavity", self.solution.cavity)
-        found = self._form.told(self.problem.t, *cavity)
         precision = _within(self._basis, self._correction.site_precision())
         shift = self.solution.alpha @ self._basis  # of deviations from the posterior mean
         mean = (cavity.mean - self._latent_mean) @ self._basis
         integral = _log_integral(_within(self._basis, cavity.variance), precision, shift, mean)
-        return _Sites(precision, shift, found.log_partition - integral)
+        return _Sites(precision, shift, self._log_partition - integral)
+
+    @cached_property
+    def _log_partition(self) -> Array:
+        """Log Z ``(n,)`` of the observed cases at their cavities."""
+        return self._form.told(self.problem.t, *cast("Cavity", self.solution.cavity)).log_partition
 
     def _nearest(self, cross: Array) -> tuple[NDArray[np.intp], Array]:
         """Return for each new case the observed ones that tell most of it ``(m, k)``, and their covariances with it.
@@ -168,6 +184,37 @@ class JointCases:
         result[:, k, :, k] = _within(self._basis, own)
         result[:, :k, :, k] = between
         result[:, k, :, :k] = np.transpose(between, (0, 3, 1, 2))
+        return result
+
+    def _bounded(self, plain: Array, near: NDArray[np.intp], mean: Array, joint: Array) -> Array:
+        """Return probabilities ``(m, C)`` that a nearest case leaves next to nothing of as what it leaves.
+
+        At nearly the same input a class other than that of the case needs the difference of both functions to change
+        its sign in between. Where it cannot, sites of both labels would be matched to next to nothing.
+        """
+        bounding, (k, q) = self.problem.likelihood, (near.shape[1], self._basis.shape[1])
+        if not isinstance(bounding, OpposedLikelihood):
+            return plain
+        result = plain.copy()
+        for i, which in enumerate(near.T):
+            # both cases without the site of the observed one
+            pair = np.take(np.take(joint, [i, k], axis=1), [i, k], axis=3).reshape(-1, 2 * q, 2 * q)
+            precision, column = self._sites.precision[which], pair[:, :, :q]
+            told = np.concatenate([precision @ pair[:, :q], self._sites.shift[which][..., None]], axis=2)
+            gain = column @ np.linalg.solve(np.eye(q) - precision @ column[:, :q], told)
+            spread = (pair + gain[..., :-1]).reshape(-1, 2, q, 2, q)
+            centre = np.stack([self._latent_mean[which], mean], axis=1) @ self._basis
+            centre -= gain[..., -1].reshape(-1, 2, q)
+            own = self.problem.t[which].astype(np.intp)
+            for c in range(self.problem.n_classes):
+                (other,) = np.nonzero(own != c)
+                turn = self._basis[own[other]] - self._basis[c]
+                covariance = np.einsum("ra,rjakb,rb->rjk", turn, spread[other], turn)
+                most = bounding.opposed_at_most(np.einsum("ra,rja->rj", turn, centre[other]), covariance)
+                share = np.exp(self._log_partition[which[other]])
+                bounded = most < UNLIKELY * share
+                rows = other[bounded]
+                result[rows, c] = np.minimum(result[rows, c], most[bounded] / share[bounded])
         return result
 
     def _revised(self, plain: Array, c: int, near: NDArray[np.intp], mean: Array, joint: Array) -> Array:

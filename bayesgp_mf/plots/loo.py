@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, cast
@@ -11,19 +12,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.diagnostics.fitted import fitted
-from bayesgp_mf.diagnostics.worst_cases import WorstCases, log_densities, worst_cases
+from bayesgp_mf.diagnostics.worst_cases import WorstCases, label_in_words, log_densities, worst_cases
 from bayesgp_mf.plots._axes import LINE, POINT, axes_or_new, legend_above, vector
 from bayesgp_mf.plots._names import as_drawn, at_tick
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 WORST = "#c03a2b"
-LETTERS = 78
-"""Of a line about one of the worst cases."""
 NEAR, WIDE = 0.04, 0.25
 """Height and width of a label, as parts of the axes."""
+SMALL, LINE_HEIGHT = 7, 0.16
+"""Size in points of what is said of the worst cases, and inches for a line of it."""
+LETTER, FEWEST, INDENT = 0.6, 20, 4
+"""Width of a letter, as a part of its size, and the fewest letters of a line, and spaces before a later one."""
 
 
 def plot_loo(
@@ -88,7 +92,7 @@ def plot_loo(
     given: Any = loo_i if of_fit is None else of_fit.values
     y = vector("loo_i", given)
     known: Iterable[Any] = range(y.size) if of_fit is None else of_fit["obs_id"].values
-    labels = list(known if case_names is None else case_names)
+    labels = [label_in_words(label) for label in (known if case_names is None else case_names)]
     if len(labels) != y.size:
         raise ValueError(f"case_names must have {y.size} names, one for each case, got {len(labels)}.")
     if worst < 0:
@@ -97,7 +101,8 @@ def plot_loo(
         raise ValueError(f"inputs must be the number of inputs to state, 0 or more, got {inputs}.")
     asks = of_fit is not None and (feature is not None or reference is None)
     fit = fitted(cast(Any, loo_i), **held) if asks else None
-    ax = axes_or_new(ax, min(worst, y.size) if fit is not None and inputs else 0)
+    is_new = ax is None
+    ax = axes_or_new(ax)
     if reference is None:
         x, name = np.arange(y.size, dtype=np.float64), "Case (number)"
         if fit is not None and feature is not None:
@@ -133,10 +138,12 @@ def plot_loo(
             at_tick(labels[i]), (x[i], y[i]), offset, textcoords="offset points", ha=side, va=height, fontsize=8
         )
     if fit is not None and inputs and lowest.size:
-        said = _in_lines(
-            worst_cases(cast(Any, loo_i), int(lowest.size), inputs=inputs, **held), [labels[i] for i in lowest]
-        )
-        ax.set_title(said, fontsize=7, loc="left", pad=34, linespacing=1.4)
+        found = worst_cases(cast(Any, loo_i), int(lowest.size), inputs=inputs, **held)
+        lines = _in_lines(found, [labels[i] for i in lowest], _letters(ax))
+        if is_new:
+            figure = cast("Figure", ax.figure)
+            figure.set_figheight(figure.get_figheight() + LINE_HEIGHT * len(lines))
+        ax.set_title("\n".join(lines), fontsize=SMALL, loc="left", pad=34, linespacing=1.4)
     legend_above(ax)
     return ax
 
@@ -151,13 +158,25 @@ def _leftwards(ax: Axes, x: Array, y: Array) -> NDArray[np.bool_]:
     return found
 
 
-def _in_lines(found: WorstCases, labels: list[Any]) -> str:
-    """Return a line for each case: its label, its target, and its inputs."""
+def _letters(ax: Axes) -> int:
+    """Return how many small letters stand side by side over the axes, roughly."""
+    inches = ax.bbox.width / ax.figure.dpi  # also within a part of a figure
+    return max(int(72.0 * inches / (LETTER * SMALL)), FEWEST)
+
+
+def _in_lines(found: WorstCases, labels: list[str], letters: int) -> list[str]:
+    """Return lines that say of each case its label, its target, and its inputs; one that is too long goes on below."""
     values = [
         ", ".join(f"{at_tick(name)} {at_tick(value)}" for name, value in zip(found.features, each, strict=True))
         for each in found.values
     ]
-    lines = [
+    cases = [
         f"{at_tick(label)}: {at_tick(t)}; {said}" for label, t, said in zip(labels, found.targets, values, strict=True)
     ]
-    return "\n".join(as_drawn(line, LETTERS, LETTERS) for line in lines)
+    return [line for case in cases for line in _wrapped(case, letters)]
+
+
+def _wrapped(case: str, letters: int) -> list[str]:
+    """Return a text in lines, the later ones indented, where a formula that was torn apart is none any more."""
+    first, *others = (as_drawn(line, letters, letters) for line in textwrap.wrap(case, letters - INDENT))
+    return [first, *(" " * INDENT + line for line in others)]

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def plot_stream(stream: Stream | Container, *, ax: Axes | None = None, window: int = 5) -> Axes:
     """Plot the log score of each batch of a stream, predicted before learning from it, with moving and overall mean.
 
-    A fall says that the data have changed; a rise that the stream has learned. For labels a line has the score of a
-    coin, log 1/2, and of C classes that of chance, log 1/C.
+    The score falls when the data change, and rises as the stream learns. For labels, a dashed line marks the score of
+    guessing: log(1/2) for two classes, log(1/C) for C.
 
     Parameters
     ----------

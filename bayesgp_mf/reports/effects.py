@@ -81,8 +81,8 @@ def _unused(model: Container, fit: Fitted, prefix: str, about: Subject) -> list[
     else:
         more = f" and {len(unused) - NAMED} more" if len(unused) > NAMED else ""
         said = (
-            f"{len(unused)} of {len(found.features)} inputs do nothing (less than 1 % of the variance of the "
-            f"prediction goes when they are exchanged between cases): {', '.join(unused[:NAMED])}{more}."
+            f"{len(unused)} of {len(found.features)} inputs do nothing (exchanging their values between cases changes "
+            f"the prediction by less than 1 % of its variance): {', '.join(unused[:NAMED])}{more}."
         )
     return [prefix + said]
 

@@ -63,7 +63,8 @@ def _figures(about: Subject, y_new: ArrayLike | None = None) -> list[Block]:
 
 
 _CALIBRATION = (
-    "Predictions against what came. Of a fit that is calibrated the points, or the line, are near the diagonal."
+    "What was observed against what was predicted. If the fit is calibrated, the points or the line are near the "
+    "diagonal."
 )
 _COUNTS = (
     "How many cases have each count, hanging from how many were expected to. Bars that end within the band are within "

@@ -45,12 +45,12 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         Prior covariance. By default a `Gaussian` kernel with a length scale for each input, which suits standardised
         inputs, and log-normal priors of its parameters.
     likelihood : Likelihood, optional
-        A likelihood of two classes, by default `Probit`; or `Softmax`, the default if ``multi_class="softmax"``.
-        `OneVsRest` has a classifier for each class, even for two.
+        A likelihood of two classes, by default `Probit`; or of several, `MultinomialProbit` or `Softmax`, which is the
+        default if ``multi_class="softmax"``. `OneVsRest` has a classifier for each class, even for two.
     multi_class : {"one_vs_rest", "softmax"}
         How to classify more than two classes, if the likelihood does not decide it. "one_vs_rest" has a classifier for
-        each class, and divides the probabilities by their sum: fast, but not a joint model. "softmax" is a joint model
-        with an evidence.
+        each class, and divides the probabilities by their sum: not a joint model. "softmax" is a joint model with an
+        evidence; `MultinomialProbit` as likelihood is one that takes less time.
     method : str or Solver, optional
         As for `fit`; "tap" by default.
     hyper, priors, bounds, fixed, starts, inducing, control : optional
@@ -166,10 +166,10 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from more cases, which are then forgotten: a `streams.Stream`, of at most ``budget`` basis inputs.
 
-        After `fit` it goes on from there, under the kernel that was chosen. By itself it keeps the kernel that it
-        starts with for the first 2000 cases, and then chooses it by ``hyper``. Several classes are told apart together
-        if ``likelihood`` is one of several classes, such as `MultinomialProbit`, and else one against the rest,
-        whatever ``multi_class`` says.
+        After `fit` it goes on from there, under the kernel that was chosen. Without a `fit` before it, it learns 2000
+        cases under the kernel as it was given, and then chooses its parameters by ``hyper``. Of several classes each is
+        learned against the rest, whatever ``multi_class`` says; with a ``likelihood`` of several classes, such as
+        `MultinomialProbit`, they are learned together.
 
         Parameters
         ----------

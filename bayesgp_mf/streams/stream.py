@@ -88,41 +88,42 @@ def _alone(method: Callable[Concatenate[Stream, P], R]) -> Callable[Concatenate[
 class Stream:
     r"""A Gaussian process that learns from batches of cases and keeps what they say at few inputs.
 
-    TAP solves each batch, with the posterior so far as its prior. The result is kept at no more than ``budget`` basis
-    inputs; those that matter least are dropped. Every batch takes the same time, and memory does not grow with the
-    number of cases.
+    TAP solves each batch, with the posterior so far as its prior. The result is kept as a Gaussian at no more than
+    ``budget`` inputs, the basis inputs; those that matter least are dropped. Every batch takes the same time, and
+    memory does not grow with the number of cases.
 
     Parameters
     ----------
     kernel : Kernel or pymc.gp.cov.BaseCovariance
         Prior covariance.
     likelihood : Likelihood
-        Of two classes or real targets, with latent noise: `Probit` (default), `Logit`, ``likelihoods.Gaussian``; or of
-        several classes, `MultinomialProbit` or `Softmax`.
+        Of two classes (`Probit`, the default, or `Logit`), of real targets or counts (``likelihoods.Gaussian``,
+        `Poisson`), or of several classes (`MultinomialProbit`, `Softmax`).
     budget : int or None
         Largest number of basis inputs M. Time goes as M^2 a case, memory as M^2; for C classes M counts C - 1 times.
         None keeps all inputs.
     classes : sequence of labels, optional
-        The classes, of two the positive one last; the default takes them from the likelihood, if it names them, or from
-        the first update, which must have both, or of several all that will ever come.
+        All classes that will ever come. Of two, the last one is the one whose probability is predicted. By default they
+        are those that the likelihood names, and otherwise those of the first update, which must then have them all.
     hyper : {None, "evidence", "loo", "scan"}
         How the parameters of the kernel are chosen, on the first cases. None keeps them as given. `retune` chooses anew
         later, also with a strategy that has options.
     first : int
-        With ``hyper``, how many cases are collected for that, and more until two classes have 10 each. Until then
-        they are learned from under ``kernel``, and afterwards once more under the kernel that was chosen.
+        With ``hyper``, how many cases are collected before the kernel is chosen, and more until each of two classes has
+        10. Until then the stream learns under ``kernel``; then it learns from these cases again, under the kernel that
+        was chosen.
     reservoir : int
         How many cases are kept for `retune`, a random part of all that were seen.
     forget : float, optional
         Half-life in cases: what a case said counts half as much when so many others have come after it. For data that
         drift; the default forgets nothing. The reservoir forgets too.
     batch : int
-        Cases that are solved for at once; a longer update is taken in parts. With ``forget``, parts have at most an
-        eighth of it.
+        Cases that are solved for at once; a longer update is taken in parts. With ``forget``, a part has at most an
+        eighth of the half-life.
     control : Control
         Tolerance of TAP.
     random_seed : int, numpy.random.Generator or None
-        Which inputs come in, and which cases are kept for `retune`.
+        Decides which inputs enter the basis, and which cases are kept for `retune`.
 
     Attributes
     ----------
@@ -601,13 +602,19 @@ class Stream:
         if score.cases.size:
             said = f", log score {score.mean:.4f} a case (last batch {score.batches[-1] / score.cases[-1]:.4f})"
         waits = "" if state.is_tuned else f"; tuned after {self._learner.first:,}"
-        left = "" if math.isnan(state.independent) else f", which leave {100.0 * state.independent:.0f} % of the prior"
+        share = 100.0 * state.independent
+        left = "" if math.isnan(share) else f", {share:.0f} % of the prior variance unexplained"
         positive = "" if self._classes is None else f"; p is of {_shown(self._classes)}"
         return (
             f"Stream({state.kernel!r}, {self.likelihood!r})\n"
-            f"  {self.n_seen:,} cases in {state.n_batches:,} batches{said}{waits}\n"
-            f"  {state.factor.size:,} basis inputs, {limit}{left}{positive}"
+            f"  {_of(self.n_seen, 'case', 'cases')} in {_of(state.n_batches, 'batch', 'batches')}{said}{waits}\n"
+            f"  {_of(state.factor.size, 'basis input', 'basis inputs')}, {limit}{left}{positive}"
         )
+
+
+def _of(number: int, one: str, many: str) -> str:
+    """Return a number with the word for what it counts."""
+    return f"{number:,} {one if number == 1 else many}"
 
 
 def _shown(classes: tuple[Any, ...]) -> str:

@@ -21,7 +21,7 @@ for name, lengthscale in zip(X.columns, idata["fit"]["gaussian_lengthscale"].val
     print(f"{name:6} length scale {lengthscale:4.1f}")
 
 # %%
-# How much of the prediction goes when the values of an input are exchanged between the cases. Two inputs do
+# How much the prediction changes when the values of an input are exchanged between the cases. Two inputs do
 # nothing.
 
 fig, ax = plt.subplots(figsize=(5.2, 3.6), layout="constrained")

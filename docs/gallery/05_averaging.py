@@ -4,7 +4,7 @@ Few cases: averaging over hyperparameters
 
 With 25 labels, the length scale of highest evidence is one of many that would do. ``hyper="surrogate"`` draws
 length scale and variance from their posterior and averages the predictions; ``"integrate"`` is a faster average
-over a few nodes.
+over a few weighted pairs of the two.
 """
 
 import matplotlib.pyplot as plt
@@ -41,7 +41,7 @@ for (name, probability), style in zip(p.items(), ("-", "--", ":"), strict=True):
 above.plot(x, label, "k|", markersize=9)
 above.set(xlabel="input x", ylabel="P(True | x)", ylim=(-0.05, 1.4))
 above.legend(loc="upper right")
-below.loglog(drawn["lengthscale"].values.ravel(), drawn["variance"].values.ravel(), ".", alpha=0.15, label="draws")
+below.loglog(drawn["lengthscale"].values.ravel(), drawn["variance"].values.ravel(), ".", alpha=0.4, label="draws")
 best = fits["evidence"]["fit"]
 below.loglog(float(best["lengthscale"]), float(best["variance"]), "r*", markersize=12, label="most probable")
 below.set(xlabel="length scale", ylabel="variance")
@@ -50,7 +50,7 @@ fig.tight_layout()
 plt.show()
 
 # %%
-# The same as intervals, above those of the priors.
+# The same draws as intervals, above those of the prior.
 
 fig, ax = plt.subplots(figsize=(5.2, 2.8), layout="constrained")
 fig.suptitle("Posterior and prior intervals of the hyperparameters")

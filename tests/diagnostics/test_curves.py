@@ -11,7 +11,7 @@ from scipy.special import ndtri
 import bayesgp_mf as bgp
 from bayesgp_mf.diagnostics import partial_dependence, relevance
 from bayesgp_mf.diagnostics.curves import DRAWS, curve
-from bayesgp_mf.diagnostics.fitted import fitted
+from bayesgp_mf.diagnostics.fitted import expected_given, fitted
 from bayesgp_mf.diagnostics.settings import SETTINGS, some_settings, weighted_quantiles
 from bayesgp_mf.processes.mixture import Mixture
 
@@ -89,6 +89,19 @@ def test_partial_dependence_of_classes_sums_to_one():
         assert found.quantiles.shape == (2, 3, 3)
 
 
+@pytest.mark.parametrize("likelihood", [bgp.MultinomialProbit(flip=0.05), bgp.Softmax()])
+def test_probabilities_of_classes_given_f_take_no_derivatives(likelihood, monkeypatch):
+    """Under a multinomial probit derivatives take twice the time of the probabilities, and nobody asks for them."""
+    f = np.random.default_rng(0).normal(size=(4, 5, 3)) * 2.0
+    idata = bgp.fit(np.eye(3), ["a", "b", "c"], bgp.kernels.Gaussian(), likelihood, draws=1, random_seed=1)
+    part = bgp.posterior(idata)
+    wanted = np.exp([[likelihood.log_prob(np.full(5, c), rows).value for rows in f] for c in (0.0, 1.0, 2.0)])
+    monkeypatch.delattr(type(likelihood), "log_prob")
+    found = expected_given(part, f)
+    np.testing.assert_allclose(found, np.moveaxis(wanted, 0, -1), rtol=1e-12)
+    np.testing.assert_allclose(found.sum(axis=-1), 1.0, rtol=1e-12)
+
+
 def test_total_effects_of_a_linear_function_are_the_shares_of_its_variance(line):
     found = relevance(line)
     m = X @ SLOPES
@@ -97,6 +110,11 @@ def test_total_effects_of_a_linear_function_are_the_shares_of_its_variance(line)
     np.testing.assert_array_equal(found.unused, [False, False, True])
     np.testing.assert_array_equal(found.low, found.effect)
     np.testing.assert_array_equal(found.high, found.effect)
+
+
+def test_an_input_that_is_alone_has_all_of_the_variance():
+    idata = bgp.fit(X[:, :1], X[:, 0] > 0, bgp.kernels.Gaussian(1.0, 4.0), draws=5, random_seed=1)
+    np.testing.assert_allclose(relevance(idata).effect, [1.0], rtol=1e-12)
 
 
 def test_total_effects_do_not_depend_on_the_unit_of_the_target(line):

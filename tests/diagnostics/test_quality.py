@@ -31,6 +31,7 @@ def test_it_is_content_where_tap_is_and_says_so_where_it_is_off(pima):
     assert good.verdict == "good"
     assert "marginals" not in good.sentence
     assert good.left_out < 0.01
+    assert f"off by about {abs(good.correction):.2g} nats, and with its correction by about" in good.sentence
     hard = quality(bgp.fit(*pima, bgp.kernels.Gaussian(1.5, 100.0), bgp.Probit(), **FEW))
     assert hard.verdict == "off"
     toy = bgp.datasets.make_toy(KERNEL, bgp.Step(), n=30, random_seed=1)

@@ -143,3 +143,25 @@ def test_a_flip_that_ends_at_its_limit_is_told_so():
         )
     assert 0.0 < float(idata["fit"]["flip"]) < 0.5
     assert any("flip = 0.5 (upper)" in str(each.message) for each in said)
+    assert any("flip there means that the labels hardly depend on the inputs" in str(each.message) for each in said)
+
+
+def test_a_dispersion_at_its_upper_bound_is_a_poisson_distribution():
+    X = np.linspace(0.0, 5.0, 40)[:, None]
+    counts = np.random.default_rng(1).binomial(20, 0.4, 40)  # which vary less than Poisson's
+    with pytest.warns(
+        bgp.BoundWarning, match=r"dispersion = .* \(upper\).* vary no more than under Poisson\(\)"
+    ) as said:
+        bgp.fit(
+            X,
+            counts,
+            bgp.kernels.Gaussian(2.0) + bgp.kernels.Bias(4.0),
+            bgp.NegativeBinomial(5.0),
+            hyper="evidence",
+            starts=1,
+            fixed={"gaussian_lengthscale", "gaussian_variance", "bias_variance"},
+            draws=2,
+            random_seed=1,
+        )
+    assert "explains little" not in str(said[0].message)
+    assert "fixed=['dispersion']" in str(said[0].message)

@@ -218,3 +218,12 @@ def test_a_list_of_text_and_numbers_is_that_and_not_all_text():
     t, names = encode_targets([1, "a", 2.5, "a"], 4, bgp.Softmax())
     assert names == ("1", "2.5", "a")
     np.testing.assert_array_equal(t, [0.0, 2.0, 1.0, 2.0])
+
+
+@pytest.mark.parametrize("likelihood", [bgp.MultinomialProbit(), bgp.OneVsRest()])
+def test_names_of_cases_in_place_of_classes_are_noticed(likelihood):
+    """A column of names given as labels would take minutes, and teach nothing."""
+    X = np.linspace(-1.0, 1.0, 24)[:, None]
+    with pytest.warns(UserWarning, match=r"y has 13 classes among 24 cases.*If y names the cases"):
+        quick(X, [f"case {min(i, 12)}" for i in range(24)], likelihood=likelihood)
+    quick(X, [f"kind {i // 2}" for i in range(24)], likelihood=likelihood)  # and no warning, which is an error here

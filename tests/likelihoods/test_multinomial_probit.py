@@ -10,6 +10,7 @@ from scipy.special import log_ndtr
 from scipy.stats import multivariate_normal, norm
 
 from bayesgp_mf import likelihoods
+from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.likelihoods import MultinomialProbit, Probit
 from bayesgp_mf.likelihoods.one_factor import log_all_positive
 from bayesgp_mf.likelihoods.star import star_precision
@@ -129,6 +130,35 @@ def test_both_ways_to_a_probability_of_two_agree():
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_opposed_labels_are_no_more_likely_than_it_is_said(noise):
+    rng, likelihood = np.random.default_rng(5), MultinomialProbit(noise_variance=noise)
+    for apart in (1e-3, 0.1, 1.0, 3.0):
+        for mean in 1.5 * rng.standard_normal((6, 2)):
+            mean[1] = mean[0] + 0.5 * apart * mean[1]
+            covariance = np.full((2, 2), 2.0) + np.diag([0.0, apart**2])
+            ends = np.array([1.0, -1.0])  # above zero at one case, below at the other
+            spread = (covariance + 2.0 * noise * np.eye(2)) * np.outer(ends, ends)
+            exact = multivariate_normal(np.zeros(2), spread, allow_singular=True).cdf(mean * ends)
+            (bound,) = likelihood.opposed_at_most(mean[None], covariance[None])
+            assert exact - 1e-7 <= bound <= 1.0
+    # of two cases that are nearly the same it is the angle between them over a whole turn
+    for apart in (1e-3, 1e-5):
+        near = np.full((2, 2), 2.0) + np.diag([0.0, apart**2])
+        angle = np.arctan2(apart, np.sqrt(2.0))
+        assert MultinomialProbit(noise_variance=0.0).opposed_at_most(np.zeros((1, 2)), near[None]) == pytest.approx(
+            angle / (2.0 * np.pi), rel=1e-3
+        )
+    opposite = np.array([[2.0, -1.0], [-1.0, 2.0]])
+    np.testing.assert_array_equal(likelihood.opposed_at_most(np.zeros((1, 2)), opposite[None]), 1.0)
+
+
+def test_two_differences_that_are_one_are_refused():
+    same = np.diag([3.0, 0.0, 0.0])  # of classes 1 and 2 all is known, and sqrt(3)^2 is less than 3
+    with pytest.raises(NotPositiveDefiniteError, match="no positive-definite covariance"):
+        MultinomialProbit(noise_variance=0.0).log_partition(np.zeros(1), np.zeros((1, 3)), same[None])
+
+
 def test_the_largest_of_noisy_values_is_drawn():
     likelihood, f = MultinomialProbit(noise_variance=2.0), np.array([0.5, 0.0, -1.0, 0.2])
     draws = likelihood.sample(np.broadcast_to(f, (200_000, 4)), np.random.default_rng(1))
@@ -144,7 +174,7 @@ def test_it_is_saved_and_made_again():
     assert likelihoods.from_dict(MultinomialProbit().to_dict()) == MultinomialProbit()
 
 
-@pytest.mark.parametrize("noise", [-1.0, np.nan, "much"])
+@pytest.mark.parametrize("noise", [-1.0, np.nan, "much", "1.0", True])
 def test_noise_must_be_a_variance(noise):
     with pytest.raises(ValueError, match="noise_variance must be"):
         MultinomialProbit(noise_variance=noise)
@@ -203,7 +233,7 @@ def test_a_flipped_label_is_any_other_as_often():
 
 @pytest.mark.parametrize("flip", [-0.1, 0.5, 2, np.nan, "some"])
 def test_flips_are_a_probability_below_one_half(flip):
-    with pytest.raises(ValueError, match=r"flip must be a probability in \[0, 0.5\)"):
+    with pytest.raises(ValueError, match=r"flip must be a probability in \[0, 0.5\).* most labels would be wrong"):
         MultinomialProbit(flip=flip)
 
 

@@ -74,6 +74,15 @@ def test_without_variance_it_is_the_softmax_itself():
     np.testing.assert_allclose(class_probabilities(mean, covariance), softmax(mean, axis=1), atol=1e-7)
 
 
+def test_a_case_without_variance_may_stand_among_others():
+    mean, covariance = gaussians(4, 2.0)
+    alone = class_probabilities(mean, covariance)
+    covariance[1] = 0.0  # as at the origin under a linear kernel
+    found = class_probabilities(mean, covariance)
+    np.testing.assert_allclose(found[1], softmax(mean[1]), atol=1e-7)
+    np.testing.assert_allclose(found[[0, 2, 3]], alone[[0, 2, 3]], atol=1e-7)
+
+
 def test_a_common_offset_of_any_variance_changes_nothing():
     mean, covariance = gaussians(4, 1.5)
     shifted = class_probabilities(mean + 7.0, covariance + 30.0)

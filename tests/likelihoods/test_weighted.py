@@ -162,7 +162,7 @@ def test_a_far_tail_is_the_power_of_the_tail():
 def test_what_has_no_power_is_refused():
     with pytest.raises(bgp.UndefinedQuantityError, match="its every power"):
         Weighted(bgp.Step(), np.ones(2))
-    with pytest.raises(bgp.UndefinedQuantityError, match="one for each class"):
+    with pytest.raises(bgp.UndefinedQuantityError, match=r"one for each class.*OneVsRest"):
         Weighted(bgp.Softmax(), np.ones(2))
     with pytest.raises(bgp.UndefinedQuantityError, match="one for each class"):
         Shifted(bgp.Softmax(), np.ones(2), of_prior=False)

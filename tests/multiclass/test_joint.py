@@ -61,6 +61,22 @@ def test_it_is_nearer_to_the_exact_posterior():
     assert np.sqrt(np.mean((found - exact) ** 2)) < 0.3 * np.sqrt(np.mean((plain - exact) ** 2))
 
 
+@pytest.mark.parametrize("counts", [(2, 0, 0), (9, 1, 0), (5, 3, 1)])
+def test_labels_that_share_an_input_are_one_integral(counts):
+    variance, codes = 100.0, np.repeat(range(3), counts)
+    basis = np.array([[1.0, -1.0, 0.0], [1.0, 1.0, -2.0]]).T / np.sqrt([2.0, 6.0])  # along what separates the first two
+    reach = np.linspace(-1.0, 1.0, 301) * np.arcsinh(7.0 * np.sqrt(variance))
+    node, weight = np.sinh(reach), np.cosh(reach) * np.exp(-0.5 * np.sinh(reach) ** 2 / variance)
+    at = np.stack(np.meshgrid(node, node, indexing="ij"), axis=-1).reshape(-1, 2)
+    p = probabilities(at @ basis.T)
+    weights = np.outer(weight, weight).ravel() * np.prod(p ** np.array(counts), axis=1)
+    exact = weights @ p / weights.sum()
+    posterior = process(variance, X=np.zeros((codes.size, 1)), codes=codes)
+    (found,), (plain,) = posterior.predict_proba([[0.0]]), gaussian(posterior, [[0.0]])
+    np.testing.assert_allclose(found, exact, atol=0.005)
+    assert np.abs(found - exact).max() < 0.2 * np.abs(plain - exact).max() or np.abs(plain - exact).max() < 1e-3
+
+
 def test_with_all_cases_it_is_the_ratio_of_evidences():
     posterior = process()  # four cases, all of them near
     new = np.array([[1.5], [2.6]])

@@ -11,6 +11,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf.errors import InconsistentDataError
 from bayesgp_mf.multiclass.matrix_correction import MatrixSiteCorrection
 from bayesgp_mf.multiclass.star_tap import star_tap
+from bayesgp_mf.processes.several_classes import MulticlassPosterior
 from tests.multiclass.cases import NAMES, softmax_problem
 
 TIGHT = bgp.Control(tolerance=1e-10)
@@ -169,6 +170,10 @@ def test_what_cannot_be_is_refused_in_words():
     twice, other = np.concatenate([X, X[:1]]), np.append(codes, (codes[0] + 1) % 3)
     with pytest.raises(InconsistentDataError, match=r"cases 0 and 8 have the same input .*MultinomialProbit\(noise"):
         bgp.fit(twice, other, kernel, likelihood, draws=1)
+    names = np.array(["low", "mid", "high"])[other.astype(int)]
+    told = f"classes '{names[0]}' and '{names[-1]}', which"
+    with pytest.raises(InconsistentDataError, match=told):  # as their user calls them
+        bgp.fit(twice, names, kernel, likelihood, draws=1)
     with pytest.raises(InconsistentDataError, match="same input"):
         bgp.fit(twice, other, bgp.kernels.PerClass(*[kernel] * 3), likelihood, draws=1)
     with pytest.raises(InconsistentDataError, match=r"no function of this prior .*MultinomialProbit\(noise"):
@@ -177,6 +182,20 @@ def test_what_cannot_be_is_refused_in_words():
         bgp.fit(X, codes, kernel, likelihood, inducing=4)
     fitted = bgp.fit(X, codes, bgp.kernels.Linear(1.0) + bgp.kernels.Bias(), likelihood, draws=1)
     assert np.isfinite(bgp.posterior(fitted).log_evidence)  # separable ones have an answer
+
+
+@pytest.mark.parametrize("n_classes", [3, 4])
+@pytest.mark.parametrize("noise_variance", [0.0, 1e-8])
+def test_an_observed_input_has_the_class_of_its_label(n_classes, noise_variance):
+    X, codes = np.random.default_rng(0).standard_normal((16, 2)), np.arange(16.0) % n_classes
+    kernel = bgp.kernels.Gaussian(0.5, 1.0)
+    problem = bgp.Problem(kernel.gram(X), codes, noise_free(n_classes, noise_variance))
+    posterior = MulticlassPosterior(kernel, X, problem, bgp.solve(problem.dense_gram, codes, problem.likelihood))
+    own = range(16), codes.astype(int)
+    # another class needs two functions to change places within the distance, or noise, and is as likely as that is far
+    for distance in (0.0, 1e-10, 1e-8, 1e-6, 1e-4):
+        assert np.all(posterior.predict_proba(X + distance)[own] > 1.0 - 5e-4 - 20.0 * distance)
+    assert np.all(posterior.log_density_at_training > -5e-4)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])

@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.text import Text
 
 import bayesgp_mf as bgp
 from bayesgp_mf.plots._names import in_lines
@@ -43,6 +44,7 @@ def test_a_short_name_stays_and_a_bracket_begins_a_line():
         bgp.plots.plot_relevance,
         bgp.plots.plot_hyperparameters,
         bgp.plots.plot_confusion,
+        bgp.plots.plot_loo,
     ],
 )
 def test_no_word_leaves_the_figure(plot, fit):
@@ -50,7 +52,8 @@ def test_no_word_leaves_the_figure(plot, fit):
     figure = axes[0].figure
     figure.draw_without_rendering()
     for ax in axes:
-        words = [ax.title, ax.xaxis.label, ax.yaxis.label, *ax.get_xticklabels(), *ax.get_yticklabels()]
+        words = [ax.xaxis.label, ax.yaxis.label, *ax.get_xticklabels(), *ax.get_yticklabels()]
+        words += [each for each in ax.get_children() if isinstance(each, Text)]
         for text in (each for each in words if re.search("[a-z]", each.get_text())):
             box = text.get_window_extent()
             assert box.x0 >= figure.bbox.x0 - 1, text
@@ -70,6 +73,15 @@ def test_the_numbers_of_a_search_are_whole():
     ax.figure.draw_without_rendering()
     assert ax.yaxis.get_offset_text().get_text() == ""
     assert "\N{MINUS SIGN}2660.5" in [text.get_text() for text in ax.get_yticklabels()]
+
+
+@pytest.mark.parametrize(("start", "first"), [("2024-03-01", "2024-03-01"), ("2024-03-01 06:30", "2024-03-01T06:30")])
+def test_dates_of_rows_have_no_digits_that_say_nothing(start, first):
+    X = X2[["age"]].set_axis(pd.date_range(start, periods=len(X2)))
+    idata = bgp.fit(X, np.arange(len(X2)) == 0, bgp.kernels.Bias(), **SMALL)
+    ax = bgp.plots.plot_loo(idata, worst=1)
+    assert [text.get_text() for text in ax.texts] == [first]
+    assert ax.get_title(loc="left").startswith(f"{first}: True; ")
 
 
 @pytest.mark.parametrize("at", [(3, 4), (10, 12), (28, 29)])

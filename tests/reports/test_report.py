@@ -96,7 +96,7 @@ def test_one_against_the_rest_has_its_confusion_and_the_search_of_each_class(tmp
     assert page.text.count("Which classes are taken for which.") == 2  # of the cases left out, and of new ones
     for name in "abc":
         assert f"{name}, against the rest: the search for hyperparameters." in page.text
-        assert page.text.count(f"{name}: predictions against what came.") == 2
+        assert page.text.count(f"{name}: what was observed against what was predicted.") == 2
 
 
 COLUMNS = bgp.kernels.Gaussian([1.0, 2.0], columns=["weight", "age"]) + bgp.kernels.Matern32(1.0, columns=["idle"])

@@ -74,8 +74,9 @@ def test_the_representation_has_three_lines(learned):
     first, second, third = repr(learned).splitlines()
     assert first.startswith("Stream(Matern32(")
     assert "400 cases in 8 batches, log score -0." in second
-    assert third.startswith("  30 basis inputs, at most 30, which leave ")
-    assert third.endswith("% of the prior; p is of 'ill'")
+    assert third.startswith("  30 basis inputs, at most 30, ")
+    assert third.endswith("% of the prior variance unexplained; p is of 'ill'")
+    assert "  1 case in 1 batch, log score" in repr(stream(classes=("fine", "ill")).update([0.3, 0.1], "ill"))
     assert "log score" not in repr(stream())
     assert "tuned after 200" in repr(stream(hyper="evidence", first=200))
 
