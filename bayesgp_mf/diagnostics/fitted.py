@@ -197,9 +197,24 @@ def expected_given(part: Process, f: Array) -> Array:
 
 
 def fitted(
-    idata: Container, kernel: Any = None, likelihood: Likelihood | None = None, method: Solver | None = None
+    idata: Container,
+    kernel: Any = None,
+    likelihood: Likelihood | None = None,
+    method: Solver | None = None,
+    **unknown: Any,
 ) -> Fitted:
-    """Return a fit as figures see it; kernel, likelihood and method as for `predict`."""
+    """Return a fit as figures see it; kernel, likelihood and method as for `predict`.
+
+    Raises
+    ------
+    TypeError
+        If there is another argument, which a figure did not know either.
+    """
+    if unknown:
+        raise TypeError(
+            f"unexpected argument {', '.join(unknown)}: beside those of its own, the function takes kernel, "
+            "likelihood and method, as predict does."
+        )
     fit = fit_group(idata)
     process = from_container(idata, kernel, likelihood, method)
     data = get_group(idata, "constant_data")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import warnings
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from bayesgp_mf.errors import warn
 from bayesgp_mf.inference.problem import check_finite, check_likelihood, check_scale
 from bayesgp_mf.inputs.frames import as_pandas, check_text
 from bayesgp_mf.inputs.tables import DROP, as_numbers, place
@@ -92,12 +92,10 @@ def encode_classes(
     _check_some_classes(classes, likelihood)
     occurring = np.unique(codes).size
     if n > FEW and 2 * occurring > n:
-        warnings.warn(
+        warn(
             f"y has {occurring} classes among {n} cases, so that most classes have one case, from which little is "
             "learnt; and the time grows with their number, faster than its square. If y names the cases and not their "
-            "classes, pass another column; else merge rare classes into one.",
-            UserWarning,
-            stacklevel=2,
+            "classes, pass another column; else merge rare classes into one."
         )
     return codes, tuple(str(label) for label in classes)
 

@@ -321,3 +321,9 @@ FIT = "weighted"
 def test_what_cannot_be_drawn_is_said(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("draw", [plots.plot_surface, plots.plot_latent, plots.plot_partial_dependence])
+def test_an_argument_that_nobody_knows_is_named(draw):
+    with pytest.raises(TypeError, match=r"unexpected argument inputs: .* takes kernel, likelihood and method"):
+        draw(made(FIT), inputs=[0, 1])
