@@ -38,6 +38,8 @@ class Hyperparameters(NamedTuple):
         Which of these.
     tuned : (p,) bool array
         Whether it was chosen or averaged over; else it is as it was given.
+    bound : (p,) array
+        1 if a search ended at its upper bound, -1 if at its lower one, else 0: the data do not determine it there.
     """
 
     names: tuple[str, ...]
@@ -47,6 +49,7 @@ class Hyperparameters(NamedTuple):
     weights: Array
     kind: str
     tuned: NDArray[np.bool_]
+    bound: Array
 
 
 def hyperparameters(idata: Container) -> Hyperparameters:
@@ -101,14 +104,16 @@ def hyperparameters(idata: Container) -> Hyperparameters:
     quantiles = weighted_quantiles(values, weights, np.array(LEVELS))
     if random:
         quantiles = np.quantile(values, LEVELS, axis=0)
-    prior = np.full(quantiles.shape, np.nan)
-    if "hyper_prior_quantile" in fit:
-        known = np.exp(fit["hyper_prior_quantile"].values)
-        for k, name in enumerate(names):
-            if keys[name] in tuned:
-                prior[:, k] = known[:, tuned.index(keys[name])]
+    prior, bound = np.full(quantiles.shape, np.nan), np.zeros(len(names))
     kind = "draws" if random else "nodes" if dims else "chosen"
-    return Hyperparameters(names, quantiles, prior, values, weights, kind, np.array([keys[n] in tuned for n in names]))
+    searched = [(k, tuned.index(keys[name])) for k, name in enumerate(names) if keys[name] in tuned]
+    for k, place in searched:
+        if "hyper_prior_quantile" in fit:
+            prior[:, k] = np.exp(fit["hyper_prior_quantile"].values[:, place])
+        if "hyper_bound" in fit and kind == "chosen":
+            bound[k] = fit["hyper_bound"].values[place]
+    was_tuned = np.isin(np.arange(len(names)), [k for k, _ in searched])
+    return Hyperparameters(names, quantiles, prior, values, weights, kind, was_tuned, bound)
 
 
 def _parameters(fit: xr.Dataset) -> list[str]:

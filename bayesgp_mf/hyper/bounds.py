@@ -13,10 +13,15 @@ BEYOND = 0.1
 """How far beyond a bound, in the logarithm, the prior variances are looked at."""
 
 
+def outward_of(target: Target, end: Array) -> Array:
+    """Return for each log parameter ``(p,)`` 1 if it is at its upper bound, -1 if at its lower one, else 0."""
+    return np.where(end >= target.upper, 1.0, np.where(end <= target.lower, -1.0, 0.0))
+
+
 def said_of_bounds(objective: Objective, end: Array) -> str | None:
     """Return what to say of log parameters ``(p,)`` at bounds of the search, or None where none is at one."""
     target, noun = objective.target, objective.score.noun
-    outward = np.where(end >= target.upper, 1, np.where(end <= target.lower, -1, 0))
+    outward = outward_of(target, end)
     if not outward.any():
         return None
     sides = {-1: "lower", 1: "upper"}

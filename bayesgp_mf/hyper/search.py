@@ -7,6 +7,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from bayesgp_mf.hyper.bounds import outward_of
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import Run, maximise, usual_solutions
 from bayesgp_mf.hyper.result import Advance, HyperResult, Record
@@ -163,5 +164,6 @@ def record_of_search(target: Target, best: Run, runs: list[Run], score_name: str
         "hyper_n_evaluations": (("start",), np.array([run.n_evaluations for run in runs])),
         "hyper_n_failures": (("start",), np.array([run.n_failures for run in runs])),
         "hyper_trace": (("iteration",), best.trace),
+        "hyper_bound": (("hyper",), outward_of(target, best.end)),
     }
     return record | ({"hyper_log_prior": (("start",), log_prior)} if target.priors else {})

@@ -19,7 +19,7 @@ MEANINGS = {
     "longer than the range of the input, that input does nothing",
     "variance": "how large the function is, in squared latent units",
     "noise_variance": "the variance of the noise on each target, in squared latent units",
-    "flip": "the probability that a label was recorded as the other one",
+    "flip": "the probability that a label was recorded as another one",
     "period": "the distance, in the unit of the input, after which the function repeats",
     "shape": "how many scales of length the function has: a small one mixes many, a large one is the Gaussian kernel",
     "scale": "the scale of the noise on each target, in the unit of the target",
@@ -89,6 +89,8 @@ def _table(model: Container, name: str, names: list[str]) -> list[Block]:
 def _how(found: Hyperparameters, k: int) -> str:
     if not found.tuned[k]:
         return "as given"
+    if found.bound[k]:
+        return f"tuned, at its {'upper' if found.bound[k] > 0 else 'lower'} bound: the data do not determine it"
     return "tuned" if found.kind == "chosen" else "averaged"
 
 

@@ -81,6 +81,20 @@ def test_entries_have_the_names_of_their_inputs():
     assert np.all(np.isnan(found.prior))
 
 
+@pytest.mark.filterwarnings("ignore:at a bound")
+@pytest.mark.parametrize(("limits", "side"), [((0.1, 0.2), 1), ((1.4, 2.0), -1), ((0.01, 100.0), 0)])
+def test_a_bound_that_a_search_ended_at_is_kept(limits, side, tmp_path):
+    X = np.linspace(-3.0, 3.0, 40)[:, None]
+    options = {"bounds": {"lengthscale": limits}, "fixed": ["variance"], "draws": 5, "progress": False}
+    kernel = bgp.kernels.Gaussian(float(np.sqrt(limits[0] * limits[1])), 4.0)
+    idata = bgp.fit(X, np.sin(2.0 * X[:, 0]) > 0, kernel, hyper="evidence", **options)
+    np.testing.assert_array_equal(hyperparameters(idata).bound, [side, 0])
+    bgp.report(idata, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    for text, there in (("at its upper bound", side > 0), ("at its lower bound", side < 0)):
+        assert (text in page) == there
+
+
 def test_what_is_no_fit_is_refused():
     with pytest.raises(ValueError, match="expected an ArviZ container"):
         hyperparameters([1.0])
