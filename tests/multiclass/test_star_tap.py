@@ -131,10 +131,10 @@ def test_many_classes_are_refused_before_memory_runs_out():
         ValueError, match=r"beyond 10 classes under a softmax, and there are 30.*MultinomialProbit.*laplace"
     ):
         bgp.solve(2.0 * np.eye(30), np.arange(30.0), likelihood)
-    kernel, X = bgp.kernels.Gaussian(), np.arange(30.0)[:, None]
+    kernel, X = bgp.kernels.Gaussian(), np.arange(60.0)[:, None]
     for options in ({"hyper": "evidence"}, {"method": "laplace", "hyper": "evidence", "evidence_of": "tap"}):
         with pytest.raises(ValueError, match="beyond 10 classes"):
-            bgp.fit(X, np.arange(30), kernel, likelihood, progress=False, **options)
+            bgp.fit(X, np.arange(60) % 30, kernel, likelihood, progress=False, **options)
 
 
 def test_advice_for_several_classes_is_not_that_for_two():
