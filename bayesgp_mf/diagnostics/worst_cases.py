@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,16 +77,13 @@ def worst_cases(idata: Container, number: int = 5, *, inputs: int = 3, **held: A
     """
     check_positive_integers(number=number, inputs=inputs)
     loo_i = log_densities(idata)
-    # of one class against the rest each classifier has the same cases and inputs
-    group = fit_group(idata)
-    one = classifiers(idata)[0] if is_one_vs_rest(group) else idata
+    one, names = with_inputs(idata)
     fit = fitted(one, **held)
     columns = np.arange(len(fit.names))
     if columns.size > inputs:
         columns = np.argsort(-relevance(one, **held).effect, kind="stable")[:inputs]
     lowest = np.argsort(loo_i.values, kind="stable")[:number]
     y = get_group(idata, "observed_data")["y"].values
-    names = fit.classes if one is idata else tuple(str(name) for name in group["class"].values)
     return WorstCases(
         tuple(label_in_words(label) for label in loo_i["obs_id"].values[lowest]),
         loo_i.values[lowest],
@@ -93,6 +91,17 @@ def worst_cases(idata: Container, number: int = 5, *, inputs: int = 3, **held: A
         tuple(fit.names[j] for j in columns),
         tuple(tuple(fit.value_in_words(int(j), fit.X[i, j]) for j in columns) for i in lowest),
     )
+
+
+def with_inputs(idata: Container) -> tuple[Container, tuple[str, ...]]:
+    """Return a fit with the inputs of the cases, and the names of their classes, none for real targets.
+
+    Of one class against the rest it is the first classifier: each has the same cases and inputs.
+    """
+    group = fit_group(idata)
+    if is_one_vs_rest(group):
+        return classifiers(idata)[0], tuple(str(name) for name in group["class"].values)
+    return idata, tuple(json.loads(group.attrs["class_names"]))
 
 
 def label_in_words(label: Any) -> str:

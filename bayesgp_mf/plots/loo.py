@@ -12,7 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.diagnostics.fitted import fitted
-from bayesgp_mf.diagnostics.worst_cases import WorstCases, label_in_words, log_densities, worst_cases
+from bayesgp_mf.diagnostics.worst_cases import (
+    WorstCases,
+    label_in_words,
+    log_densities,
+    with_inputs,
+    worst_cases,
+)
 from bayesgp_mf.plots._axes import LINE, POINT, axes_or_new, legend_above, vector
 from bayesgp_mf.plots._names import as_drawn, at_tick
 from bayesgp_mf.types import Array
@@ -100,7 +106,8 @@ def plot_loo(
     if inputs < 0:
         raise ValueError(f"inputs must be the number of inputs to state, 0 or more, got {inputs}.")
     asks = of_fit is not None and (feature is not None or reference is None)
-    fit = fitted(cast(Any, loo_i), **held) if asks else None
+    one, classes = with_inputs(cast(Any, loo_i)) if asks else (None, ())
+    fit = fitted(one, **held) if one is not None else None
     is_new = ax is None
     ax = axes_or_new(ax)
     if reference is None:
@@ -111,7 +118,7 @@ def plot_loo(
             if column in fit.levels:
                 names_of_groups = [at_tick(level) for level in fit.levels[column][: np.unique(x).size]]
                 ax.set_xticks(np.unique(x), names_of_groups)
-        chance = 2 if fit is None else len(fit.classes) * (fit.likelihood.targets != "real")
+        chance = 2 if fit is None else len(classes) * (fit.likelihood.targets != "real")
         if chance:
             label = f"log(1/{chance}), guessing" if chance > 2 else "log(1/2)"
             ax.axhline(-np.log(chance), color=LINE, linewidth=1, linestyle="--", label=label, zorder=1)

@@ -74,10 +74,10 @@ _COUNTS = (
 
 def worst(about: Subject) -> Section:
     """Return the section on the cases that are predicted worst."""
-    makes = [lambda: _worst_table(about)]
-    if about.is_joint:
-        makes.append(lambda: Figures([(plot_loo(about.idata, inputs=0, **about.held), _LOO)]))
-    return Section("Worst cases", or_words(*makes))
+    drawn = or_words(
+        lambda: _worst_table(about), lambda: Figures([(plot_loo(about.idata, inputs=0, **about.held), _LOO)])
+    )
+    return Section("Worst cases", drawn)
 
 
 _LOO = "What the other cases predict for each case, with the labels of those that are predicted worst."
