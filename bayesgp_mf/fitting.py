@@ -404,10 +404,9 @@ def predict(
         ``latent_mean``, ``latent_sd`` and ``p``, the probability of class 1 (with several classes, of each along
         ``class``) integrated over the posterior (by TAP with several classes, more accurately than by its Gaussian:
         `multiclass.joint`, `multiclass.nearest`); and draws ``f`` and ``y`` (chain, draw, obs_id), joint over the new
-        cases. For real
-        targets ``y_mean``, ``y_sd`` and, if asked for, ``y_quantile`` (obs_id, quantile) of a new target take the place
-        of ``p``. A support-vector machine has neither draws nor probabilities, only ``latent_mean`` and its sign, the
-        ``decision`` (0 or 1, the class).
+        cases. For real targets ``y_mean``, ``y_sd`` and, if asked for, ``y_quantile`` (obs_id, quantile) of a new
+        target take the place of ``p``. A support-vector machine has neither draws nor probabilities, only
+        ``latent_mean`` and its sign, the ``decision`` (0 or 1, the class).
 
     Raises
     ------

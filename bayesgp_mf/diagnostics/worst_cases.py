@@ -99,9 +99,8 @@ def with_inputs(idata: Container) -> tuple[Container, tuple[str, ...]]:
     Of one class against the rest it is the first classifier: each has the same cases and inputs.
     """
     group = fit_group(idata)
-    if is_one_vs_rest(group):
-        return classifiers(idata)[0], tuple(str(name) for name in group["class"].values)
-    return idata, tuple(json.loads(group.attrs["class_names"]))
+    one = classifiers(idata)[0] if is_one_vs_rest(group) else idata
+    return one, tuple(json.loads(group.attrs["class_names"]))
 
 
 def label_in_words(label: Any) -> str:
