@@ -127,15 +127,16 @@ class Dask:
 
     def _result(self, future: Any) -> Answer | None:
         """Return what a future has, or raise an error where nobody will ever compute it."""
+        result: Answer | None
         try:
-            while True:
+            while not future.done():
                 try:
-                    result: Answer | None = future.result(timeout=LOOK_SECONDS)
+                    result = future.result(timeout=LOOK_SECONDS)
                     return result
-                except TimeoutError:
-                    if future.done():  # with this error
-                        raise
+                except TimeoutError:  # of this look, or of the work itself: it may have ended at this very moment
                     self._check_not_paused()
+            result = future.result()
+            return result
         finally:
             future.release()
 

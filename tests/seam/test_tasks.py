@@ -208,6 +208,23 @@ def test_nothing_is_left_on_a_cluster_by_an_error(client):
     assert list(client.futures) == []
 
 
+def test_an_answer_that_comes_as_the_wait_for_it_ends_is_taken(client, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    take, waited = distributed.Future.result, []
+
+    def ends_late(future, timeout=None):
+        if timeout is None:
+            return take(future)
+        distributed.wait(future)  # it is done before the look for it is over
+        waited.append(timeout)
+        raise TimeoutError
+
+    monkeypatch.setattr(distributed.Future, "result", ends_late)
+    with closing(backend(1, client, [partial(np.full, 3, k) for k in range(3)])) as place:
+        assert place.map_reduce(work.summed, 2.0) == {"sum": 18.0}
+    assert waited
+
+
 def test_a_closed_client_is_refused():
     distributed = pytest.importorskip("distributed")
     with distributed.Client(processes=False, dashboard_address=":0", n_workers=1, threads_per_worker=1) as client:
