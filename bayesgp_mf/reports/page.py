@@ -223,11 +223,12 @@ def _kind(cell: str) -> str:
 def _image(axes: Axes | Sequence[Axes], caption: str) -> str:
     """Return a figure as an image inside the page; its text becomes outlines, so no font is needed."""
     from matplotlib import rc_context  # not with the package, but when something is drawn
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     figure = cast("Figure", np.asarray(axes, dtype=object).ravel()[0].figure)
     file, kind = io.BytesIO(), "svg+xml"
     with rc_context({"svg.hashsalt": "bayesgp_mf"}):  # or the names within it are drawn at random
-        figure.savefig(file, format="svg", metadata={"Date": None})
+        FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None})  # savefig draws twice, for the same bytes
     if len(file.getvalue()) > LARGEST_SVG:
         file, kind = io.BytesIO(), "png"
         figure.savefig(file, format="png", dpi=DOTS_PER_INCH)

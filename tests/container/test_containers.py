@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import arviz as az
 import numpy as np
@@ -96,7 +94,6 @@ def test_arviz_plots(pima_fit):
 
 
 LOADER = """
-import sys
 import pickle
 def refuse(*args, **kwargs):
     raise AssertionError("something was unpickled")
@@ -114,10 +111,11 @@ np.savez(sys.argv[2], p=idata["predictions"]["p"].values, f=idata["predictions"]
 """
 
 
-def test_a_file_predicts_the_same_numbers_in_a_new_process(pima_fit, tmp_path):
+def test_a_file_predicts_the_same_numbers_in_a_new_process(pima_fit, new_process, tmp_path):
     file, out = tmp_path / "pima.nc", tmp_path / "out.npz"
     pima_fit.to_netcdf(str(file))
-    subprocess.run([sys.executable, "-c", LOADER, str(file), str(out)], check=True)
+    run = new_process.run(LOADER, file, out)
+    assert run.returncode == 0, run.stderr
     with np.load(out) as again:
         np.testing.assert_array_equal(again["p"], pima_fit["predictions"]["p"].values)
         np.testing.assert_array_equal(again["f"], pima_fit["predictions"]["f"].values)

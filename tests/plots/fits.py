@@ -50,7 +50,9 @@ MAKERS = {
         priors={"lengthscale": bgp.hyper.LogNormal(0.0, 0.5), "variance": bgp.hyper.LogNormal(1.0, 0.5)},
         **SMALL,
     ),
-    "draws": lambda: bgp.fit(X2[["age"]], Z > 0, ONE, hyper="surrogate", fixed=["variance"], **SMALL),
+    "draws": lambda: bgp.fit(
+        X2[["age"]], Z > 0, ONE, hyper=bgp.hyper.Surrogate(nodes=60, training=20), fixed=["variance"], **SMALL
+    ),
     "groups": lambda: bgp.fit(
         WARDS,
         np.round(np.exp(0.5 + 0.3 * NOISE)),

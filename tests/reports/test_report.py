@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from functools import cache
 from html import unescape
 from importlib import import_module
 
@@ -39,15 +40,27 @@ KINDS = {
 }
 
 
+@cache
+def fitted(kind):
+    """Return a fit of each of these kinds, which is made once."""
+    return KINDS[kind]()
+
+
 def page_of(idata, folder, **options):
     html = bgp.report(idata, folder / "fit.html", **options).read_text(encoding="utf-8")
     return html, check_self_contained(html)
 
 
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """Return a function that returns the page of a kind without options, which is made once."""
+    return cache(lambda kind: page_of(fitted(kind), tmp_path_factory.mktemp("pages")))
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_fit_has_a_page(kind, tmp_path):
-    idata = KINDS[kind]()
-    html, page = page_of(idata, tmp_path)
+def test_every_kind_of_fit_has_a_page(kind, plain):
+    idata = fitted(kind)
+    html, page = plain(kind)
     assert len(html) < 3e6
     assert page.tags.count("img") >= 1
     alts = re.findall(r'<img alt="([^"]*)"', html)
@@ -59,19 +72,19 @@ def test_every_kind_of_fit_has_a_page(kind, tmp_path):
 
 
 @pytest.mark.parametrize(("kind", "said"), [("svm", "no predictive density"), ("one case", "this fit has one")])
-def test_what_cannot_be_shown_is_said(kind, said, tmp_path):
-    _, page = page_of(KINDS[kind](), tmp_path)
+def test_what_cannot_be_shown_is_said(kind, said, plain):
+    _, page = plain(kind)
     assert re.search(rf"Not shown: [^.]*{said}", page.text)
 
 
-def test_what_can_be_shown_is_shown(tmp_path):
+def test_what_can_be_shown_is_shown(plain):
     for kind in ("binary", "regression", "counts", "groups", "nodes"):
-        _, page = page_of(made(kind), tmp_path)
+        _, page = plain(kind)
         assert "Not shown" not in page.text
 
 
-def test_the_worst_cases_are_listed_with_their_inputs(tmp_path):
-    _, page = page_of(made("weighted"), tmp_path)
+def test_the_worst_cases_are_listed_with_their_inputs(plain):
+    _, page = plain("weighted")
     found = worst_cases(made("weighted"), 3)
     loo = made("weighted")["fit"]["loo_i"].values
     np.testing.assert_array_equal(found.log_density, np.sort(loo)[:3])
@@ -81,7 +94,7 @@ def test_the_worst_cases_are_listed_with_their_inputs(tmp_path):
 
 
 def test_the_worst_cases_of_one_against_the_rest_have_their_classes():
-    idata = KINDS["six classes, one against the rest"]()
+    idata = fitted("six classes, one against the rest")
     found = worst_cases(idata, 4)
     assert list(found.targets) == [LETTERS[int(label)] for label in found.labels]
     np.testing.assert_array_equal(found.log_density, np.sort(idata["fit"]["loo_i"].values)[:4])
@@ -139,8 +152,8 @@ def test_a_letter_means_what_its_parameter_does():
     assert symbols(bgp.kernels.Bias(), r"\\sqrt{r}") == []
 
 
-def test_unused_inputs_are_named(tmp_path):
-    _, page = page_of(made("weighted"), tmp_path)
+def test_unused_inputs_are_named(plain):
+    _, page = plain("weighted")
     assert re.search(r"1 of 3 inputs do nothing[^:]*: idle\.", page.text)
 
 
@@ -174,7 +187,7 @@ def test_new_numbers_are_scored_by_their_density(tmp_path):
 
 
 def test_predictions_that_were_made_are_in_the_page(tmp_path):
-    six = bgp.predict(KINDS["six classes, one against the rest"](), X2, draws=False)
+    six = bgp.predict(KINDS["six classes, one against the rest"](), X2, draws=False)  # of its own: it is added to
     _, page = page_of(six, tmp_path, y_test=LETTERS)
     found = bgp.diagnostics.class_scores(LETTERS, six["predictions"]["p"], six["predictions"]["class"])
     assert f"Mean log score{found.log_score:.4f}" in page.text
@@ -204,19 +217,19 @@ STYLES = [
 
 
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: next(iter(style)))
-def test_a_page_is_the_same_in_any_style_of_its_user(style, tmp_path):
-    for fit in (made("regression"), KINDS["stream"]()):
-        plain = page_of(fit, tmp_path)[0]
+def test_a_page_is_the_same_in_any_style_of_its_user(style, plain, tmp_path):
+    for kind in ("regression", "stream"):
+        usual = plain(kind)[0]
         with mpl.rc_context(style):
             before = dict(mpl.rcParams)
-            assert page_of(fit, tmp_path)[0] == plain
+            assert page_of(fitted(kind), tmp_path)[0] == usual
             assert dict(mpl.rcParams) == before
 
 
-def test_a_page_takes_over_the_fonts_of_its_user(tmp_path):
-    plain = page_of(made("regression"), tmp_path)[0]
+def test_a_page_takes_over_the_fonts_of_its_user(plain, tmp_path):
+    usual = plain("regression")[0]
     with mpl.rc_context({"font.family": "DejaVu Serif"}):
-        assert page_of(made("regression"), tmp_path)[0] != plain
+        assert page_of(made("regression"), tmp_path)[0] != usual
 
 
 def test_each_case_is_left_out_once(tmp_path, monkeypatch):
@@ -249,7 +262,7 @@ def test_inputs_of_any_size_have_a_page(tmp_path):
             ),
             "X_test and y_test have the same index in another order",
         ),
-        (lambda path: bgp.report(KINDS["stream"](), path, X_test=X1), "stream.update"),
+        (lambda path: bgp.report(fitted("stream"), path, X_test=X1), "stream.update"),
     ],
 )
 def test_bad_arguments_are_refused_and_nothing_is_written(call, message, tmp_path):
@@ -258,8 +271,8 @@ def test_bad_arguments_are_refused_and_nothing_is_written(call, message, tmp_pat
     assert not list(tmp_path.iterdir())
 
 
-def test_the_same_fit_has_the_same_page(tmp_path):
-    assert page_of(made("groups"), tmp_path)[0] == page_of(made("groups"), tmp_path)[0]
+def test_the_same_fit_has_the_same_page(plain, tmp_path):
+    assert page_of(made("groups"), tmp_path)[0] == plain("groups")[0]
 
 
 def test_nothing_heavy_is_imported_before_it_is_called():

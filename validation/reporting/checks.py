@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, SupportsFloat
+from typing import TYPE_CHECKING, Any, Literal, SupportsFloat
 
-from bayesgp_mf.reports.page import Table
+if TYPE_CHECKING:
+    from bayesgp_mf.reports.page import Table
 
 HEADER = ("Check", "Verdict", "Value", "Tolerance", "Unit")
 
@@ -98,5 +99,7 @@ def count(checks: Sequence[Check]) -> str:
 
 def verdict_table(checks: Sequence[Check], more: str = "") -> Table:
     """Return all checks and their verdicts; ``more`` ends the caption."""
+    from bayesgp_mf.reports.page import Table  # here: processes that do tasks import no pages, which takes seconds
+
     rows = [(check.name, check.verdict, check.shown, check.allowed, check.unit) for check in checks]
     return Table(f"Every number that has a tolerance, and the verdict on it.{more}", HEADER, rows)

@@ -6,10 +6,12 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bayesgp_mf.reports.page import Block
 from validation.reporting.checks import Check
+
+if TYPE_CHECKING:
+    from bayesgp_mf.reports.page import Block
 
 
 @dataclass(frozen=True, slots=True)
