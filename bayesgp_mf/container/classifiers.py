@@ -230,8 +230,7 @@ def _of_class(dataset: xr.Dataset, c: int) -> xr.Dataset:
 
 def _contiguous(dataset: xr.Dataset) -> xr.Dataset:
     """Return the same with arrays as they were before they stood side by side: of others BLAS sums in another order."""
-    found = {name: each.copy(data=np.array(each.values, order="C")) for name, each in dataset.data_vars.items()}
-    return dataset.assign(found)
+    return dataset.copy(data={name: np.array(dataset.variables[name].values, order="C") for name in dataset.data_vars})
 
 
 def _are_alike(first: xr.DataArray, other: xr.DataArray) -> bool:

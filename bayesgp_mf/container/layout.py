@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -149,16 +149,24 @@ class Layout:
     class_names: tuple[str, ...]
     sizes: tuple[int, ...] = (0, 0)
     labels: NDArray[Any] | None = None
+    _made: dict[tuple[str, ...], xr.Coordinates] = field(default_factory=dict, init=False, repr=False)
 
     def along(self, dims: tuple[str, ...], values: NDArray[Any]) -> xr.DataArray:
         """Lay out values along dimensions, by those coordinates that there are."""
-        coords: dict[str, Any] = {
+        if dims not in self._made:  # an index takes longer to make than all else
+            known = {dim: self._values_of[dim] for dim in dims if dim in self._values_of}
+            self._made[dims] = xr.Coordinates(known)
+        return xr.DataArray(values, dims=dims, coords=self._made[dims])
+
+    @cached_property
+    def _values_of(self) -> dict[str, Any]:
+        """The coordinates by their dimensions."""
+        return {
             "obs_id": np.arange(self.n) if self.labels is None else self.labels,
             "feature": self.features,
             "class": list(self.class_names),
             **{dim: np.arange(size) for dim, size in zip(SAMPLE_DIMS, self.sizes, strict=True)},
         }
-        return xr.DataArray(values, dims=dims, coords={dim: coords[dim] for dim in dims if dim in coords})
 
     def variable(self, name: str, values: NDArray[Any], lead: tuple[str, ...] = ()) -> xr.DataArray:
         """Lay out a variable, along ``lead`` before its own dimensions."""

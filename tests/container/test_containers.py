@@ -94,6 +94,7 @@ def test_arviz_plots(pima_fit):
 
 
 LOADER = """
+import sys
 import pickle
 def refuse(*args, **kwargs):
     raise AssertionError("something was unpickled")
