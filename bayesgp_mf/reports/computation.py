@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.quality import Quality, QualityOfEach
-from bayesgp_mf.diagnostics.agreement import Agreement, Compared, agreement
+from bayesgp_mf.diagnostics.agreement import PROBABILITY, Agreement, Compared, agreement
 from bayesgp_mf.plots import plot_agreement, plot_search
 from bayesgp_mf.reports.page import Block, Figures, Section, Table
 from bayesgp_mf.reports.subject import Subject, number, or_words
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MEANS = {
     "exact": "nothing is approximated",
@@ -78,20 +82,31 @@ def reference(about: Subject, other: Container) -> Section:
         ("Wasserstein distance", number(np.max(found.w1)), number(np.mean(found.w1)), number(found.w1_error.max()))
     )
     head = ("Difference of", "Largest", "Mean", "Largest Monte-Carlo error")
-    names = ("reference", "this fit")
     drawn = [
-        (plot_agreement(other, about.idata, quantity=quantity, names=names), f"{said} of both; each point is a case.")
-        for quantity, said in (("mean", "Posterior means"), ("sd", "Posterior standard deviations"))
+        (_against(compared, quantity), f"{said} of both; each point is a case.")
+        for compared, quantity, said in (
+            (found.mean, "mean", "Posterior means"),
+            (found.sd, "sd", "Posterior standard deviations"),
+        )
     ]
     if found.probability is not None:
-        drawn.append(
-            (
-                plot_agreement(other, about.idata, quantity="probability", names=names),
-                "Predicted probabilities of both.",
-            )
-        )
+        drawn.append((_against(found.probability, "probability"), "Predicted probabilities of both."))
     table = Table("Absolute differences between the fit and the reference, in latent units.", head, rows)
     return Section("Against the reference", [str(found), table, Figures(drawn)])
+
+
+def _against(compared: Compared, quantity: str) -> Axes:
+    """Draw what was compared, as of the two containers, from whose draws all would be computed again."""
+    of_probabilities = quantity == "probability"
+    return plot_agreement(
+        compared.second,
+        compared.first,
+        reference_error=compared.error if np.any(compared.error) else None,
+        quantity=quantity,
+        unit="" if of_probabilities else "latent units",
+        names=("reference", "this fit"),
+        tolerance=PROBABILITY if of_probabilities else None,
+    )
 
 
 def _pairs(found: Agreement) -> list[tuple[str, Compared]]:

@@ -101,15 +101,15 @@ def test_two_parameters_one_of_them_in_bounds():
     # the evidence is N(MEAN, PRECISION^-1) in the logarithms; solving it costs nothing
     bounds = {"bias_variance": (0.9, 4.0)}
     target = known_target(bounds=bounds, priors={"white_variance": LogNormal(1.0, 0.5)})
-    result = Nuts(draws=150, tune=100, chains=2).choose(target, np.random.default_rng(3), ignore)
+    result = Nuts(draws=90, tune=50, chains=2).choose(target, np.random.default_rng(3), ignore)
     draws = np.array([target.free_logarithms(kernel) for kernel in result.kernels])
-    assert (result.sampled, result.chains, len(result.kernels)) == (True, 2, 300)
+    assert (result.sampled, result.chains, len(result.kernels)) == (True, 2, 180)
     assert np.all((draws >= target.lower) & (draws <= target.upper))
     x, y = np.meshgrid(np.linspace(*np.log(bounds["bias_variance"]), 200), np.linspace(-6.0, 6.0, 400), indexing="ij")
     apart = np.stack([x, y], axis=-1) - MEAN
     weights = np.exp(-0.5 * np.einsum("...i,ij,...j", apart, PRECISION, apart) - 0.5 * ((y - 1.0) / 0.5) ** 2)
     expected = np.array([np.sum(weights * x), np.sum(weights * y)]) / weights.sum()
-    batches = draws.reshape(20, 15, 2).mean(axis=1)
+    batches = draws.reshape(20, 9, 2).mean(axis=1)
     error = batches.std(axis=0, ddof=1) / np.sqrt(20)
     np.testing.assert_array_less(np.abs(draws.mean(axis=0) - expected), 4.0 * error)
     assert np.any(np.abs(MEAN - expected) > 4.0 * error)  # the control: without bounds and prior

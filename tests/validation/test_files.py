@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import xarray as xr
@@ -14,9 +12,10 @@ from validation.reporting.files import whole, write_netcdf, write_text
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes are forked, and their files limited")
-def test_killed_or_out_of_disk_no_file_looks_whole_and_is_not(tmp_path):
-    command = [sys.executable, "-m", "tests.validation.interrupted", str(tmp_path)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+def test_killed_or_out_of_disk_no_file_looks_whole_and_is_not(new_process, tmp_path):
+    run = "import runpy; runpy.run_module('tests.validation.interrupted', run_name='__main__')"
+    done = new_process.run(run, tmp_path)
+    assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["studies"]["names"] == ["validation.html", "validation.json"]
     assert found["outputs"]["names"] == ["draws.nc", "figure.png", "numbers.json", "page.html"]
