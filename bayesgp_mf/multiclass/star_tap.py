@@ -62,8 +62,9 @@ ROUGH = 1e-3
 WAYS = ((True, 1.0), (True, 0.5), (False, 0.5), (True, 0.25))
 """Whole steps first, whose solution takes half as many as with half steps where there are many cases to a latent value;
 of all cases at once they may overshoot for ever. Below a quarter no length has led further."""
-PATIENCE = 8
-"""Steps without progress before the next of these ways."""
+PATIENCE = 16
+"""Steps without progress before the next of these ways. With half as many, cases of several labels that lie near one
+another under a large variance ran out of ways."""
 LONG_WAYS = (*WAYS, (True, 0.125), (False, 0.25), (False, 0.125))
 LONG_PATIENCE = 25
 """Where labels may be flipped, they look so and not so by turns before it is settled which are."""

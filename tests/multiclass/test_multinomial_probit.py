@@ -91,6 +91,18 @@ def test_noise_is_a_white_part_of_the_kernel():
     assert apart.evidence.value == pytest.approx(plain.evidence.value, abs=0.05)
 
 
+def test_other_labels_near_one_another_under_a_large_variance_settle():
+    glass = bgp.datasets.load_forensic_glass()
+    _, _, axes = np.linalg.svd(glass.X - glass.X.mean(axis=0), full_matrices=False)
+    X, codes = (glass.X @ axes[:2].T)[:150], np.unique(glass.y, return_inverse=True)[1][:150] * 1.0
+    smaller, problem = (
+        bgp.Problem(bgp.kernels.Gaussian(2.0, variance).gram(X), codes, bgp.MultinomialProbit())
+        for variance in (100.0, 400.0)
+    )
+    from_prior, in_steps = star_tap.solve(problem), star_tap.solve(problem, start=star_tap.solve(smaller))
+    assert from_prior.evidence.value == pytest.approx(in_steps.evidence.value, abs=1e-7)
+
+
 def test_many_classes_and_a_container():
     rng = np.random.default_rng(3)
     X = rng.standard_normal((52, 2)) * 3.0

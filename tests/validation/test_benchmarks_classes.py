@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 from validation.benchmarks import class_competitors, classes
-from validation.benchmarks.class_competitors import COMPETITORS, FIXED, LARGE, LOGISTIC, PROBIT, REST, Reached, Scored
+from validation.benchmarks.class_competitors import (
+    COMPETITORS,
+    FIXED,
+    LARGE,
+    LOGISTIC,
+    ON,
+    PROBIT,
+    REST,
+    Reached,
+    Scored,
+)
 from validation.multinomial.tables import TABLES, divided, drawn
 
 
@@ -46,6 +56,19 @@ def test_all_competitors_beat_the_frequencies(name, small):
     assert found.seconds > 0
 
 
+def test_components_that_say_nothing_are_left_out():
+    table, rng = drawn(80, 3), np.random.default_rng(0)
+
+    def noisy(X):
+        return np.hstack([X, 0.3 * rng.standard_normal((len(X), 6))])
+
+    table = table._replace(X=noisy(table.X), X_test=noisy(table.X_test))
+    assert class_competitors.numbers_of_components(table) == [8, 4, 2]
+    for name in (PROBIT, LOGISTIC):
+        whole, part = (class_competitors.scored(COMPETITORS[each].train, table) for each in (name, ON.format(name)))
+        assert np.mean(part.log_density) > np.mean(whole.log_density)
+
+
 def test_what_are_no_probabilities_is_refused(small):
     with pytest.raises(ValueError, match="sum to one"):
         class_competitors.scored(lambda split: lambda X: np.full((len(X), 3), 0.5), small)
@@ -66,11 +89,16 @@ def one(score, seconds=1.0, size=10**9, failure=""):
 
 def test_goals_are_of_those_who_came_to_the_end():
     found = {
-        "digits": {PROBIT: one(-0.1, 59.0), LOGISTIC: one(-0.2), REST: one(-0.05)},
+        "digits": {
+            ON.format(PROBIT): one(-0.1, 59.0),
+            LOGISTIC: one(-0.2),
+            REST: one(-0.05),
+            ON.format(REST): one(-0.1001),
+        },
         "wine": {PROBIT: one(-0.1), LOGISTIC: one(-0.05, failure="stopped after 300 s")},
     }
     verdicts = [goal.passed for goal in classes.goals(found)]
-    assert verdicts == [True, True, False, None, None, None]
+    assert verdicts == [True, True, None, False, True, None, None, None]
     assert [goal.passed for goal in classes.goals_at_fixed({LARGE: one(-1.0, 41.0)})] == [False, True, None, None]
 
 

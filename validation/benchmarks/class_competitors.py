@@ -2,7 +2,7 @@
 
 ``python -m validation.benchmarks.class_competitors NAME TABLE SECONDS`` runs one on all parts of a table, and prints a
 line of JSON for each. All Gaussian processes have one Gaussian kernel with one length scale, and tune both of its
-parameters from `Split.start`.
+parameters from `Split.start`. Those "on components" first choose how many principal components of the inputs to take.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -31,6 +31,9 @@ from validation.benchmarks.peak import ROOT, resident
 from validation.benchmarks.peers import SKLEARN, Peer
 from validation.benchmarks.problems import SEED
 from validation.multinomial.tables import DRAWN, TABLES, Split, drawn
+
+VARIANCES = (4.0, 100.0)
+"""Of the kernels at which numbers of components are compared."""
 
 Train = Callable[[Split], Callable[[Array], Array]]
 """From cases to a function from inputs ``(m, d)`` to probabilities ``(m, C)``."""
@@ -109,26 +112,64 @@ class Reached(NamedTuple):
         return sum(part.errors for part in self.parts) / cases
 
 
-def ours(
-    split: Split, likelihood: AnyLikelihood | bgp.OneVsRest, method: str, **options: Any
-) -> Callable[[Array], Array]:
-    """Fit by the user's door, with a single draw."""
-    given = {"hyper": bgp.hyper.Evidence(starts=1), **options}
+def fitted(
+    split: Split,
+    kernel: bgp.kernels.Kernel,
+    likelihood: AnyLikelihood | bgp.OneVsRest,
+    method: str,
+    hyper: bgp.hyper.Evidence | None = None,
+    **options: Any,
+) -> Any:
+    """Fit by the user's door, with a single draw, and return the posterior."""
     with warnings.catch_warnings():  # a table whose classes separate
         warnings.simplefilter("ignore", bgp.BoundWarning)
         idata = bgp.fit(
             split.X,
             split.codes,
-            split.start,
+            kernel,
             likelihood,
             method=method,
-            **given,
+            hyper=hyper,
+            **options,
             draws=1,
             chains=1,
             random_seed=SEED,
             progress=False,
         )
-    return lambda X: np.asarray(bgp.posterior(idata).predict_proba(X))
+    return bgp.posterior(idata)
+
+
+def ours(split: Split, likelihood: AnyLikelihood | bgp.OneVsRest, method: str) -> Callable[[Array], Array]:
+    """Tune the kernel by the evidence, from one start."""
+    posterior = fitted(split, split.start, likelihood, method, bgp.hyper.Evidence(starts=1))
+    return lambda X: np.asarray(posterior.predict_proba(X))
+
+
+def on_components(split: Split, likelihood: AnyLikelihood | bgp.OneVsRest, method: str) -> Callable[[Array], Array]:
+    """Take those of `numbers_of_components` with the highest evidence at one of some variances, and tune there."""
+    from sklearn.decomposition import PCA
+
+    pca = PCA().fit(split.X)
+
+    def first(number: int, X: Array) -> Array:
+        return np.asarray(pca.transform(X)[:, :number])
+
+    def log_evidence(part: Split, variance: float) -> float:
+        try:
+            posterior = fitted(part, replace(part.start, variance=variance), likelihood, method)
+        except bgp.ConvergenceError:  # none is known
+            return -np.inf
+        return sum(each.log_evidence for each in getattr(posterior, "classifiers", [posterior]))
+
+    parts = [split._replace(X=first(number, split.X)) for number in numbers_of_components(split)]
+    best = max(parts, key=lambda part: max(log_evidence(part, variance) for variance in VARIANCES))
+    predict = ours(best, likelihood, method)
+    return lambda X: predict(first(best.X.shape[1], X))
+
+
+def numbers_of_components(split: Split) -> list[int]:
+    """Return the number of inputs, half of it, a quarter and an eighth, as long as two are left."""
+    return [number for halved in range(4) if (number := split.X.shape[1] >> halved) >= 2]
 
 
 def logistic(split: Split) -> Callable[[Array], Array]:
@@ -138,6 +179,20 @@ def logistic(split: Split) -> Callable[[Array], Array]:
     from sklearn.preprocessing import StandardScaler
 
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=5000)).fit(split.X, split.codes)
+    return lambda X: np.asarray(model.predict_proba(X))
+
+
+def logistic_on_components(split: Split) -> Callable[[Array], Array]:
+    """Fit scikit-learn's logistic regression on `numbers_of_components`, chosen by its cross-validated log score."""
+    from sklearn.decomposition import PCA
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    pipeline = make_pipeline(PCA(), StandardScaler(), LogisticRegression(max_iter=5000))
+    numbers = {"pca__n_components": numbers_of_components(split)}
+    model = GridSearchCV(pipeline, numbers, scoring="neg_log_loss").fit(split.X, split.codes)
     return lambda X: np.asarray(model.predict_proba(X))
 
 
@@ -157,19 +212,8 @@ def sklearn_gpc(split: Split) -> Callable[[Array], Array]:
 
 def fixed(split: Split, **options: Any) -> Callable[[Array], Array]:
     """Fit at the kernel from which the cases were drawn."""
-    idata = bgp.fit(
-        split.X,
-        split.codes,
-        DRAWN,
-        bgp.MultinomialProbit(),
-        method="tap",
-        **options,
-        draws=1,
-        chains=1,
-        random_seed=SEED,
-        progress=False,
-    )
-    return lambda X: np.asarray(bgp.posterior(idata).predict_proba(X))
+    posterior = fitted(split, DRAWN, bgp.MultinomialProbit(), "tap", **options)
+    return lambda X: np.asarray(posterior.predict_proba(X))
 
 
 PROBIT, LAPLACE, REST, LOGISTIC = (
@@ -178,6 +222,7 @@ PROBIT, LAPLACE, REST, LOGISTIC = (
     "one vs rest, tap",
     "logistic regression",
 )
+ON = "{}, on components"
 LARGE, INDUCING = "n = 2000, C = 6", "n = 20000, C = 10, 300 inducing cases"
 _FITTING = "bayesgp_mf.fitting"
 COMPETITORS = {
@@ -185,7 +230,16 @@ COMPETITORS = {
     "softmax, tap": ClassCompetitor(partial(ours, likelihood=bgp.Softmax(), method="tap"), _FITTING, 4),
     LAPLACE: ClassCompetitor(partial(ours, likelihood=bgp.Softmax(), method="laplace"), _FITTING),
     REST: ClassCompetitor(partial(ours, likelihood=bgp.OneVsRest(bgp.Logit()), method="tap"), "bayesgp_mf.one_vs_rest"),
+    ON.format(PROBIT): ClassCompetitor(
+        partial(on_components, likelihood=bgp.MultinomialProbit(), method="tap"), _FITTING, peer=SKLEARN
+    ),
+    ON.format(REST): ClassCompetitor(
+        partial(on_components, likelihood=bgp.OneVsRest(bgp.Logit()), method="tap"),
+        "bayesgp_mf.one_vs_rest",
+        peer=SKLEARN,
+    ),
     LOGISTIC: ClassCompetitor(logistic, "sklearn.linear_model", peer=SKLEARN),
+    ON.format(LOGISTIC): ClassCompetitor(logistic_on_components, "sklearn.linear_model", peer=SKLEARN),
     "scikit-learn's GP": ClassCompetitor(sklearn_gpc, "sklearn.gaussian_process", peer=SKLEARN),
 }
 """By the name that stands in tables."""

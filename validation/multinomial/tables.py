@@ -31,7 +31,8 @@ class Split(NamedTuple):
     Attributes
     ----------
     X, codes : (n, d) and (n,) array
-        Inputs, each column with mean 0 and standard deviation 1 (or constant 0), and classes 0 to C - 1, all present.
+        Inputs, each column with mean 0 and standard deviation 1 (or constant 0) unless the table says otherwise, and
+        classes 0 to C - 1, all present.
     X_test, codes_test : (m, d) and (m,) array
         The same, held out, on the scale of ``X``.
     """
