@@ -35,7 +35,7 @@ REMARK = (
     "both of its parameters tuned by the evidence from one start, the median distance of two cases. Logistic "
     "regression is scikit-learn's as it is. Inputs are standardised on the cases to learn from. On components: of all "
     "principal components of the inputs, the first half, quarter and eighth, those are taken whose evidence is highest "
-    "at one of two kernels before the search, or, of logistic regression, whose cross-validated log score is."
+    "before the search, at a variance of 100, or, of logistic regression, whose cross-validated log score is."
 )
 OF = {
     "wine": "Scikit-learn's wines: 178 cases, 3 classes, 13 inputs, in five parts each of which is held out once.",
