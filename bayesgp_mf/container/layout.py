@@ -149,7 +149,7 @@ class Layout:
     class_names: tuple[str, ...]
     sizes: tuple[int, ...] = (0, 0)
     labels: NDArray[Any] | None = None
-    _made: dict[tuple[str, ...], xr.Coordinates] = field(default_factory=dict, init=False, repr=False)
+    _made: dict[tuple[str, ...], xr.Coordinates] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def along(self, dims: tuple[str, ...], values: NDArray[Any]) -> xr.DataArray:
         """Lay out values along dimensions, by those coordinates that there are."""
