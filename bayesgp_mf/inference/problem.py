@@ -80,7 +80,7 @@ class Problem:
 
     def __post_init__(self, covariance: bool) -> None:
         check_likelihood(self.likelihood)
-        object.__setattr__(self, "t", as_float_array("t", self.t))
+        object.__setattr__(self, "t", _as_targets(self.t))
         matrix = as_matrix(self.gram)
         object.__setattr__(self, "matrix", matrix)
         if matrix.rank is None:
@@ -164,6 +164,15 @@ def as_float_array(name: str, value: ArrayLike, *, copy: bool = False) -> Array:
         return np.array(value, dtype=np.float64) if copy else np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name} must hold numbers, but it cannot be converted to float: {error}") from error
+
+
+def _as_targets(t: ArrayLike) -> Array:
+    try:
+        return as_float_array("t", t)
+    except ValueError as error:
+        raise ValueError(
+            f"{str(error).rstrip('.')}. bayesgp_mf.fit(X, y, ...) takes any labels and encodes them."
+        ) from error
 
 
 def check_finite(

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from bayesgp_mf.hyper import Prior, Strategy
 from bayesgp_mf.hyper.registry import HyperName
 from bayesgp_mf.inference.inducing import Inducing
+from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import check_no_missing
@@ -144,6 +145,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         ValueError
             If an argument or a parameter is invalid, or there are fewer than two classes.
         """
+        self._check_likelihood()
         X, y = self._checked(X, y, sample_weight)
         check_classification_targets(y)
         some, weights = self._begin(X, sample_weight)
@@ -178,6 +180,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         classes : (C,) array_like, optional
             All labels there will be; the first call needs them.
         """
+        self._check_likelihood()
         known = vars(self).get("_fitted")
         X, y = self._checked(X, y, sample_weight, reset=known is None)
         check_classification_targets(y)
@@ -242,13 +245,20 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
     def _check_targets(self, y: Any) -> None:
         check_no_missing(y)
 
+    def _check_likelihood(self) -> None:
+        if self.likelihood is not None and not is_of_each_class(self.likelihood):
+            check_likelihood(self.likelihood)
+
     def _default_kernel(self) -> Kernel:
         return default_kernel(self.n_features_in_, self.bounds, VARIANCE)
 
     def _likelihood(self) -> Any:
         """Return the likelihood, or what has one for each class."""
         if self.multi_class not in (ONE_VS_REST, SOFTMAX):
-            raise ValueError(f"multi_class must be {ONE_VS_REST!r} or {SOFTMAX!r}, got {self.multi_class!r}.")
+            raise ValueError(
+                f"multi_class must be {ONE_VS_REST!r} or {SOFTMAX!r}, got {self.multi_class!r}. Other joint models are "
+                "likelihoods: likelihood=MultinomialProbit()."
+            )
         given: Any = self.likelihood
         joint = self.classes_.size == 2 or self.multi_class == SOFTMAX
         if given is None and joint:
@@ -270,10 +280,14 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
 
 
 def _all_classes(y: NDArray[Any], named: Sequence[Any] | None) -> NDArray[Any]:
-    """Return the labels that occur and those that a likelihood names besides, sorted, as scikit-learn has them."""
+    """Return the labels that occur, or those that a likelihood names and that have to be all, sorted."""
     found = np.unique(y)
+    if named is None:
+        return found
+    if unknown := sorted({str(label) for label in found} - {str(label) for label in named}):
+        raise ValueError(f"y has labels that are none of the classes {list(named)}: {unknown[:5]}.")
     known = {str(label) for label in found}
-    more = [label for label in named or () if str(label) not in known]
+    more = [label for label in named if str(label) not in known]
     return np.unique(np.array([*found.tolist(), *more])) if more else found
 
 

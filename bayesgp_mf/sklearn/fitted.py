@@ -291,7 +291,7 @@ class EachClass:
     def _separate(self, name: str, instead: str) -> NotThereError:
         return NotThereError(
             f"{name} is of a joint model, and one-vs-rest has a model for each class: use {instead}, or "
-            "multi_class='softmax'."
+            "likelihood=MultinomialProbit()."
         )
 
 

@@ -41,3 +41,17 @@ def test_two_classes_may_have_a_function_each(likelihood):
     assert joint.score(X[:4], Y[:4]) == 1.0
     some = GPClassifier(KERNEL, likelihood(classes=("a", "b", "c")), hyper=None).fit(X[:4], Y[:4])
     assert some.predict_proba(X).shape == (6, 3)
+
+
+@pytest.mark.parametrize("likelihood", [*JOINT, lambda classes: bgp.OneVsRest(classes=classes)])
+def test_a_label_that_the_likelihood_does_not_name_is_refused(likelihood):
+    with pytest.raises(ValueError, match=r"none of the classes \['a', 'b'\]: \['c'\]"):
+        GPClassifier(KERNEL, likelihood(classes=("a", "b")), hyper=None).fit(X, Y)
+
+
+def test_a_class_of_likelihoods_is_none():
+    for model in (GPClassifier(KERNEL, bgp.MultinomialProbit), GPClassifier(KERNEL, bgp.OneVsRest)):
+        with pytest.raises(ValueError, match=r"got the class \w+: write it with \(\)"):
+            model.fit(X, Y)
+        with pytest.raises(ValueError, match=r"got the class \w+: write it with \(\)"):
+            model.partial_fit(X, Y, classes=["a", "b", "c"])
