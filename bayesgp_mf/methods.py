@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.inference.problem import Problem, as_float_array, as_matrix
+from bayesgp_mf.inference.problem import Problem, as_matrix, as_targets
 from bayesgp_mf.inference.solution import Control, Solution, check_control, check_start
 from bayesgp_mf.inference.solver import Solver, Traits, traits_of
 from bayesgp_mf.inputs import as_pandas, check_same_cases
@@ -152,6 +152,6 @@ def solve(
     check_start(start)
     gram, t = as_pandas("gram", gram), as_pandas("t", t)
     check_same_cases(gram, t, "gram", "t")
-    problem = Problem(as_matrix(gram), as_float_array("t", t), likelihood)
+    problem = Problem(as_matrix(gram), as_targets(t), likelihood)
     with one_thread_if_small(problem.n):
         return get_method(method, likelihood).solve(problem, control, start)

@@ -80,7 +80,7 @@ class Problem:
 
     def __post_init__(self, covariance: bool) -> None:
         check_likelihood(self.likelihood)
-        object.__setattr__(self, "t", _as_targets(self.t))
+        object.__setattr__(self, "t", as_targets(self.t))
         matrix = as_matrix(self.gram)
         object.__setattr__(self, "matrix", matrix)
         if matrix.rank is None:
@@ -166,7 +166,8 @@ def as_float_array(name: str, value: ArrayLike, *, copy: bool = False) -> Array:
         raise ValueError(f"{name} must hold numbers, but it cannot be converted to float: {error}") from error
 
 
-def _as_targets(t: ArrayLike) -> Array:
+def as_targets(t: ArrayLike) -> Array:
+    """Return targets as a float64 array, or raise a ValueError that says where labels of another kind go."""
     try:
         return as_float_array("t", t)
     except ValueError as error:
