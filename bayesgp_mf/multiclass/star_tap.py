@@ -59,13 +59,12 @@ MEAN_STEPS, MEAN_GAIN = 6, 0.1
 steps of all cases at once may overshoot for ever; of 12 000 cases of ten classes they did so with two, too."""
 ROUGH = 1e-3
 """Tolerance of the first steps, which have the fewest nodes."""
-WAYS = ((True, 1.0), (True, 0.5), (False, 0.5), (True, 0.25))
+WAYS = ((True, 1.0), (True, 0.5), (False, 0.5), (True, 0.25), (True, 0.125), (False, 0.25), (False, 0.125))
 """Whole steps first, whose solution takes half as many as with half steps where there are many cases to a latent value;
-of all cases at once they may overshoot for ever. Below a quarter no length has led further."""
+of all cases at once they may overshoot for ever. The shortest are for cases of several labels that lie near one another
+under a large variance, and for labels that may be flipped."""
 PATIENCE = 16
-"""Steps without progress before the next of these ways. With half as many, cases of several labels that lie near one
-another under a large variance ran out of ways."""
-LONG_WAYS = (*WAYS, (True, 0.125), (False, 0.25), (False, 0.125))
+"""Steps without progress before the next of these ways. Half as many led to the last way too early."""
 LONG_PATIENCE = 25
 """Where labels may be flipped, they look so and not so by turns before it is settled which are."""
 
@@ -353,8 +352,8 @@ def _iterate(problem: Problem, first: State, control: Control, points: int | Non
                 break
         return pack(State(found.site, _shift(form.precision(found.site), mean, covariance, found)))
 
-    stages, patience = (WAYS, PATIENCE) if form.log_concave else (LONG_WAYS, LONG_PATIENCE)
-    x, info = fixed_point(update, pack(first), control, stages=stages, patience=patience)
+    patience = PATIENCE if form.log_concave else LONG_PATIENCE
+    x, info = fixed_point(update, pack(first), control, stages=WAYS, patience=patience)
     return unpack(x), info
 
 

@@ -73,8 +73,9 @@ ROUNDING = 1e-6
 """By how many nats a weight may exceed its bound, which is known to the square of the solver's tolerance."""
 LARGEST_EXPONENT = 300.0
 """Of a ratio that says that nothing is known."""
-NOT_FAR = -5.0
-"""Limits above this leave a piece of the distribution function that needs no logs, which take twice the time."""
+NOT_FAR = (-5.0, 6.0)
+"""Limits between these leave a piece of the distribution function that needs no logs, which take twice the time; beyond
+the second, a point near one would round to infinity."""
 RARE = 0.05
 """Flips that are less probable than this are rare; as if this were their probability they are proposed after one."""
 
@@ -155,7 +156,7 @@ class Orthant:
             mu = self.tilt[i] if self.flip == 0.0 else 0.0
             above = mu + self.factor[i, :i] @ z[:i] / self.factor[i, i]  # x_i
             # invert the distribution function piece by piece
-            if self.flip == 0.0 and np.min(above) > NOT_FAR:
+            if self.flip == 0.0 and NOT_FAR[0] < np.min(above) and np.max(above) < NOT_FAR[1]:
                 total = ndtr(above)
                 log_total = np.log(total)
                 z[i] = mu - ndtri(uniform[i] * total)
