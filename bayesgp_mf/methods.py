@@ -152,6 +152,6 @@ def solve(
     check_start(start)
     gram, t = as_pandas("gram", gram), as_pandas("t", t)
     check_same_cases(gram, t, "gram", "t")
-    problem = Problem(as_matrix(gram), as_targets(t), likelihood)
+    problem = Problem(as_matrix(gram), as_targets(t, likelihood), likelihood)
     with one_thread_if_small(problem.n):
         return get_method(method, likelihood).solve(problem, control, start)

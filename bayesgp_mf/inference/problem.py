@@ -80,7 +80,7 @@ class Problem:
 
     def __post_init__(self, covariance: bool) -> None:
         check_likelihood(self.likelihood)
-        object.__setattr__(self, "t", as_targets(self.t))
+        object.__setattr__(self, "t", as_targets(self.t, self.likelihood))
         matrix = as_matrix(self.gram)
         object.__setattr__(self, "matrix", matrix)
         if matrix.rank is None:
@@ -166,14 +166,14 @@ def as_float_array(name: str, value: ArrayLike, *, copy: bool = False) -> Array:
         raise ValueError(f"{name} must hold numbers, but it cannot be converted to float: {error}") from error
 
 
-def as_targets(t: ArrayLike) -> Array:
-    """Return targets as a float64 array, or raise a ValueError that says where labels of another kind go."""
+def as_targets(t: ArrayLike, likelihood: object) -> Array:
+    """Return targets as a float64 array, or raise a ValueError, which says where labels of text go."""
     try:
         return as_float_array("t", t)
     except ValueError as error:
-        raise ValueError(
-            f"{str(error).rstrip('.')}. bayesgp_mf.fit(X, y, ...) takes any labels and encodes them."
-        ) from error
+        if getattr(likelihood, "targets", None) not in ("binary", "classes") or np.asarray(t).dtype.kind not in "OSU":
+            raise
+        raise ValueError(f"{error}. bayesgp_mf.fit(X, y, ...) takes any labels and encodes them.") from error
 
 
 def check_finite(
