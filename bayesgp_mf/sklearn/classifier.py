@@ -193,8 +193,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
                 raise ValueError(f"classes must be two or more, got one class, {self.classes_.tolist()}.")
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes must be those of the first call, {self.classes_.tolist()}, got {list(classes)}.")
-        if unknown := sorted({str(label) for label in y} - {str(label) for label in self.classes_}):
-            raise ValueError(f"y has labels that are none of the classes {self.classes_.tolist()}: {unknown[:5]}.")
+        _check_known(y, self.classes_.tolist())
         X, y = rows(X, some), y[some]
         if getattr(self.likelihood, "targets", None) == "classes":
             if isinstance(known, EachClass):
@@ -279,13 +278,17 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         return EachClass(OneVsRestPosterior(tuple(str(label) for label in self.classes_), posteriors), each)
 
 
+def _check_known(y: NDArray[Any], classes: list[Any]) -> None:
+    if unknown := sorted({str(label) for label in y} - {str(label) for label in classes}):
+        raise ValueError(f"y has labels that are none of the classes {classes}: {unknown[:5]}.")
+
+
 def _all_classes(y: NDArray[Any], named: Sequence[Any] | None) -> NDArray[Any]:
     """Return the labels that occur, or those that a likelihood names and that have to be all, sorted."""
     found = np.unique(y)
     if named is None:
         return found
-    if unknown := sorted({str(label) for label in found} - {str(label) for label in named}):
-        raise ValueError(f"y has labels that are none of the classes {list(named)}: {unknown[:5]}.")
+    _check_known(found, list(named))
     known = {str(label) for label in found}
     more = [label for label in named if str(label) not in known]
     return np.unique(np.array([*found.tolist(), *more])) if more else found
