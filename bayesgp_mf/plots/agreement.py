@@ -74,11 +74,12 @@ def plot_agreement(
     'TAP: probability'
     """
     if hasattr(reference, "groups") or hasattr(values, "groups"):
-        found, allowed = _of_containers(cast(Any, reference), cast(Any, values), quantity or "mean")
-        reference, values = found.second, found.first
-        reference_error = found.error if reference_error is None and np.any(found.error) else reference_error
-        tolerance = allowed if tolerance is None else tolerance
-        quantity, unit = (quantity or "mean"), unit or ("" if quantity == "probability" else "latent units")
+        quantity = quantity or "mean"
+        found = _of_containers(cast(Any, reference), cast(Any, values), quantity)
+        drawn = as_drawn(found, quantity)
+        reference, values, unit = found.second, found.first, unit or drawn["unit"]
+        reference_error = drawn["reference_error"] if reference_error is None else reference_error
+        tolerance = drawn["tolerance"] if tolerance is None else tolerance
     quantity = quantity or "value"
     x = vector("reference", reference)
     y = vector("values", values, x.size)
@@ -107,8 +108,20 @@ def plot_agreement(
     return ax
 
 
-def _of_containers(reference: Container, idata: Container, quantity: str) -> tuple[Compared, float | None]:
-    """Return a quantity from two containers, and by how much it may differ, where that is the same for all cases."""
+def as_drawn(compared: Compared, quantity: str) -> dict[str, Any]:
+    """Return what `plot_agreement` draws of a comparison, by the names of its arguments."""
+    of_probabilities = quantity == "probability"
+    return {
+        "reference": compared.second,
+        "values": compared.first,
+        "reference_error": compared.error if np.any(compared.error) else None,
+        "unit": "" if of_probabilities else "latent units",
+        "tolerance": PROBABILITY if of_probabilities else None,  # the same for all cases
+    }
+
+
+def _of_containers(reference: Container, idata: Container, quantity: str) -> Compared:
+    """Return a quantity from two containers."""
     for name, each in (("reference", reference), ("values", idata)):
         if not hasattr(each, "groups"):
             raise ValueError(f"reference and values must both be containers or both be arrays, and {name} is an array.")
@@ -119,4 +132,4 @@ def _of_containers(reference: Container, idata: Container, quantity: str) -> tup
     compared = known[quantity]
     if compared is None:
         raise ValueError("there are no probabilities to compare: one of the two has no predictions of them.")
-    return compared, PROBABILITY if quantity == "probability" else None
+    return compared

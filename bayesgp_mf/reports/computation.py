@@ -10,8 +10,9 @@ import numpy as np
 
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.quality import Quality, QualityOfEach
-from bayesgp_mf.diagnostics.agreement import PROBABILITY, Agreement, Compared, agreement
+from bayesgp_mf.diagnostics.agreement import Agreement, Compared, agreement
 from bayesgp_mf.plots import plot_agreement, plot_search
+from bayesgp_mf.plots.agreement import as_drawn
 from bayesgp_mf.reports.page import Block, Figures, Section, Table
 from bayesgp_mf.reports.subject import Subject, number, or_words
 
@@ -97,16 +98,7 @@ def reference(about: Subject, other: Container) -> Section:
 
 def _against(compared: Compared, quantity: str) -> Axes:
     """Draw what was compared, as of the two containers, from whose draws all would be computed again."""
-    of_probabilities = quantity == "probability"
-    return plot_agreement(
-        compared.second,
-        compared.first,
-        reference_error=compared.error if np.any(compared.error) else None,
-        quantity=quantity,
-        unit="" if of_probabilities else "latent units",
-        names=("reference", "this fit"),
-        tolerance=PROBABILITY if of_probabilities else None,
-    )
+    return plot_agreement(**as_drawn(compared, quantity), quantity=quantity, names=("reference", "this fit"))
 
 
 def _pairs(found: Agreement) -> list[tuple[str, Compared]]:
