@@ -14,10 +14,10 @@ export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help environment report tables validate hyperposterior bench test lint docs dist clean
+.PHONY: help environment report tables validate hyperposterior bench test test-validation lint types docs dist clean
 
 help:  ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
 environment: $(STAMP)  ## make the virtual environment, which every other target does as well
 
@@ -40,14 +40,20 @@ bench: $(STAMP)  ## time and memory beside scikit-learn, GPy and GPBoost, write 
 		$(INSTALL) $$peer || echo "$$peer cannot be installed: it is left out"; done
 	$(BIN)/python -m validation.benchmarks $(ARGS)
 
-test: $(STAMP)  ## all tests and the doctests
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+test: $(STAMP)  ## the tests of the package and the doctests
+	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore=tests/validation $(ARGS)
+
+test-validation: $(STAMP)  ## the tests of validation/
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/validation $(ARGS)
 
 lint: $(STAMP)  ## formatting, lint, types, import layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+types: $(STAMP)  ## types alone
+	$(BIN)/mypy
 
 docs: $(STAMP)  ## build docs/_build/html, with the gallery (five minutes)
 	$(INSTALL) -e ".[docs]"

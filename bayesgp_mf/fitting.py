@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.container.classifiers import posterior_of
-from bayesgp_mf.container.held import describe_likelihood
 from bayesgp_mf.container.layout import TABLE, check_parameter_names
 from bayesgp_mf.container.predictions import NewCases, add_predictions
+from bayesgp_mf.container.stored import describe_likelihood
 from bayesgp_mf.container.write import to_container
-from bayesgp_mf.errors import BoundWarning, ConvergenceWarning, warn
+from bayesgp_mf.errors import BoundWarning, ConvergenceWarning, UndefinedQuantityError, warn
 from bayesgp_mf.hyper import HYPER, Prior, Strategy, Target, get_strategy
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.registry import HyperName
@@ -47,11 +47,10 @@ from bayesgp_mf.inputs import (
     warn_of_scale,
 )
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood, Probit
+from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.likelihoods.one_vs_rest import OneVsRest
-from bayesgp_mf.likelihoods.optional import stored_by_case, unbounded_if_weighed, unsaved, ways_to_noise
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.methods import MethodName, check_marginals, get_method
@@ -81,7 +80,7 @@ def fit(
     X: Any,
     y: Any,
     kernel: Any,
-    likelihood: AnyLikelihood | OneVsRest = Probit(),
+    likelihood: Likelihood | OneVsRest = Probit(),
     *,
     positive: Any = None,
     method: MethodName | Solver = "tap",
@@ -198,6 +197,8 @@ def fit(
         If an argument is invalid; the message says what was expected and what came.
     InconsistentDataError
         If the labels have probability zero under a noise-free likelihood.
+    UndefinedQuantityError
+        If the likelihood cannot draw targets, as a `Quadrature` of real targets without a ``sampler``.
     ConvergenceError
         If the equations were not solved and ``control.throw``.
     NotPositiveDefiniteError
@@ -243,7 +244,7 @@ def fit(
     t, class_names = encode_targets(y, X.shape[0], likelihood, positive)
     if isinstance(likelihood, ClassLikelihood):
         likelihood = likelihood.with_classes(class_names)
-    _check_likelihood_held(likelihood)
+    _check_storable(likelihood)
     likelihood = by_case(likelihood, as_offset(offset, table, len(X)), as_weights(weights, table, len(X)))
     strategy = _strategy(hyper, starts)
     check_control(control)
@@ -255,6 +256,8 @@ def fit(
     solver = get_method(method, likelihood)
     judge = solver if evidence_of is None else get_method(evidence_of, likelihood)
     check_positive_integers(draws=draws, chains=chains)
+    if traits_of(solver).variance:  # without one there are no draws
+        _check_draws_targets(likelihood)
     _check_model(kernel, likelihood, strategy, (solver, judge), RECORDS if chosen is not None else ())
     if chosen is not None:
         check_shared_kernel(kernel)
@@ -314,7 +317,7 @@ def fit(
             attrs=attrs,
             marginals=marginals,
             sampled=found.sampled,
-            judged=found.judged,
+            node_evidence=found.node_evidence,
             log_prior=found.log_prior,
         )
 
@@ -352,7 +355,7 @@ def predict(
     X_new: ArrayLike,
     *,
     kernel: Any = None,
-    likelihood: AnyLikelihood | OneVsRest | None = None,
+    likelihood: Likelihood | OneVsRest | None = None,
     method: Solver | None = None,
     draws: bool = True,
     corrected: bool = False,
@@ -457,7 +460,7 @@ def posterior(
     idata: Container,
     *,
     kernel: Any = None,
-    likelihood: AnyLikelihood | OneVsRest | None = None,
+    likelihood: Likelihood | OneVsRest | None = None,
     method: Solver | None = None,
 ) -> Process | Mixture | OneVsRestPosterior:
     """Return the posterior of a fit as an object whose methods take and return plain arrays.
@@ -512,11 +515,17 @@ def _strategy(hyper: str | Strategy | None, starts: int | None) -> Strategy | No
     return strategy.with_starts(starts)
 
 
-def _check_likelihood_held(likelihood: Likelihood) -> None:
+def _check_storable(likelihood: Likelihood) -> None:
     """Raise an error if a container can say nothing of a likelihood, and warn if it cannot hold it."""
     describe_likelihood(likelihood)
-    if (reason := unsaved(likelihood)) is not None:
+    if (reason := likelihood.unsaved) is not None:
         warn(reason, UserWarning)
+
+
+def _check_draws_targets(likelihood: Likelihood) -> None:
+    """Raise an error if the targets that a container has beside the latent values cannot be drawn."""
+    if (reason := likelihood.of_one_case.undrawn) is not None:
+        raise UndefinedQuantityError(reason)
 
 
 def _check_model(
@@ -604,12 +613,14 @@ def _with_own_priors(kernel: Kernel, priors: Mapping[str, Prior], fixed: Collect
 
 def _warn_of_weights(target: Target) -> None:
     """Warn if noise is tuned by itself under weights that make targets look repeated: then there is a best of none."""
-    weights = stored_by_case(target.likelihood).get("weights")
+    weights = target.likelihood.stored_by_case.get("weights")
     free = target.free_of_likelihood.items()
     names = [
         name
         for name, own in free
-        if own in unbounded_if_weighed(target.likelihood) and name not in target.priors and name not in target.bounds
+        if own in target.likelihood.of_one_case.unbounded_if_weighted
+        and name not in target.priors
+        and name not in target.bounds
     ]
     if weights is None or not names or np.mean(weights[weights > 0]) <= 1.0 + SAME_WEIGHT:
         return
@@ -629,6 +640,6 @@ def _compare_with_search(part: Process, search: float) -> None:
         warn(
             f"at the tuned hyperparameters the log evidence is {value:.3f} nats, but the search, which went from "
             f"solution to solution, saw {search:.3f}: the equations have several solutions there. Allow noise by "
-            f"{ways_to_noise(part.problem.likelihood)}, or compare fits at fixed hyperparameters.",
+            f"{part.problem.likelihood.ways_to_noise}, or compare fits at fixed hyperparameters.",
             ConvergenceWarning,
         )

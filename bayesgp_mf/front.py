@@ -9,12 +9,12 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
-from bayesgp_mf.container.parts import check_held_in_parts
+from bayesgp_mf.container.parts import check_storable_in_parts
 from bayesgp_mf.fitting import fit as fit_here
 from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inputs import as_kernel, check_positive_integers, kind_of
 from bayesgp_mf.likelihoods import Likelihood, Probit
-from bayesgp_mf.likelihoods.optional import is_of_each_class
+from bayesgp_mf.likelihoods.one_vs_rest import is_of_each_class
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.one_vs_rest import fit as fit_each_class
 from bayesgp_mf.seeds import as_generator
@@ -81,7 +81,7 @@ def _fit_in_parts(X: Any, y: Any, kernel: Any = None, likelihood: Likelihood = P
         raise ValueError("kernel is missing: fit(X, y, kernel, likelihood, inducing=500).")
     check_likelihood(likelihood)
     _check_options(options)
-    check_held_in_parts(as_kernel(kernel, tuned=options.get("hyper") is not None), likelihood)
+    check_storable_in_parts(as_kernel(kernel, tuned=options.get("hyper") is not None), likelihood)
     sizes = {"draws": options.get("draws", 1000), "chains": options.get("chains", 4)}
     check_positive_integers(**sizes)
     rng = as_generator(options.get("random_seed"))

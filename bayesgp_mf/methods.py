@@ -13,7 +13,7 @@ from bayesgp_mf.inference.problem import Problem, as_matrix, as_targets
 from bayesgp_mf.inference.solution import Control, Solution, check_control, check_start
 from bayesgp_mf.inference.solver import Solver, Traits, traits_of
 from bayesgp_mf.inputs import as_pandas, check_same_cases
-from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood
+from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.multiclass.laplace import multiclass_laplace
@@ -45,13 +45,14 @@ def get_method(method: str | Solver, likelihood: Likelihood | None = None) -> So
     ValueError
         If there is no such method, or it takes no such likelihood; the message lists those there are.
     """
-    if isinstance(method, str) and method in METHODS:
-        several = likelihood is not None and likelihood.targets == "classes"
-        solver = MULTICLASS.get(method, METHODS[method]) if several else METHODS[method]
+    several = likelihood is not None and likelihood.targets == "classes"
+    named = {**METHODS, **MULTICLASS} if several else {**MULTICLASS, **METHODS}
+    if isinstance(method, str) and method in named:
+        solver = named[method]
     elif isinstance(method, type):
         raise ValueError(f"method must be an instance, got the class {method.__name__}: write it with ().")
     elif isinstance(method, str) or not any(hasattr(method, member) for member in _MEMBERS[1:]):
-        raise ValueError(f"method must be one of {sorted(METHODS)}, or an object that solves, got {method!r}.")
+        raise ValueError(f"method must be one of {sorted(named)}, or an object that solves, got {method!r}.")
     else:
         solver = method
         missing = [name for name in _MEMBERS if not hasattr(solver, name)]
@@ -103,7 +104,7 @@ def check_marginals(marginals: str, solver: Solver | None) -> None:
 def solve(
     gram: ArrayLike | Matrix,
     t: ArrayLike,
-    likelihood: AnyLikelihood,
+    likelihood: Likelihood,
     *,
     method: MethodName | Solver = "tap",
     control: Control = Control(),

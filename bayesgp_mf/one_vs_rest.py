@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesgp_mf.container.classifiers import check_held_together, side_by_side
+from bayesgp_mf.container.classifiers import check_fit_together, side_by_side
 from bayesgp_mf.container.groups import get_group
-from bayesgp_mf.container.held import not_held
+from bayesgp_mf.container.stored import not_stored
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.fitting import fit as fit_two_classes
 from bayesgp_mf.fitting import posterior
@@ -117,8 +117,8 @@ def fit(
                 raise
             given = {"kernel": kernels[c], "likelihood": likelihoods[c], "method": solver}
             each.append(one)
-            classifiers.append(posterior(one, **not_held(get_group(one, "fit"), given)))
-            check_held_together([get_group(one, "fit")], len(names))
+            classifiers.append(posterior(one, **not_stored(get_group(one, "fit"), given)))
+            check_fit_together([get_group(one, "fit")], len(names))
             advance(name)
         return side_by_side(each, OneVsRestPosterior(names, tuple(classifiers)), rng)
 

@@ -52,7 +52,7 @@ class Tuned:
         That which a search for the largest ended with.
     sampled : bool
         Whether the parts are at random draws of the hyperparameters, as in `HyperResult`.
-    judged : (k,) array or None
+    node_evidence : (k,) array or None
         Of an average, the log evidence by which each part was weighed or drawn; None where it is the part's own.
     log_prior : dict of str to array
         Of an average, the log prior density of the hyperparameters of each part, by name, ``(k, ...)``.
@@ -65,7 +65,7 @@ class Tuned:
     names: tuple[str, ...] = ()
     log_evidence: float | None = None
     sampled: bool = False
-    judged: Array | None = None
+    node_evidence: Array | None = None
     log_prior: dict[str, Array] = field(default_factory=dict)
 
 
@@ -116,8 +116,8 @@ def tune(
     with progress_bar("solving at each of them", total=len(models), enabled=progress) as advance:
         parts: list[Process] = []
         with (
-            closing(workers(strategy)) as hands,
-            closing(hands.map(_solved, models, _At(target, solver, control, found))) as solved,
+            closing(workers(strategy)) as pool,
+            closing(pool.map(_solved, models, _At(target, solver, control, found))) as solved,
         ):
             for model, (problem, solution) in zip(models, solved, strict=True):
                 if not parts and inducing is None:
@@ -132,7 +132,9 @@ def tune(
     chosen = _spread(result, chains, draws, rng)
     stats = {name: values[chosen] for name, values in result.stats.items()}
     mixture = Mixture(tuple(parts), weights / weights.sum())
-    judged = None if result.judged is None else result.judged[np.unique(part_of, return_index=True)[1]]
+    node_evidence = (
+        None if result.node_evidence is None else result.node_evidence[np.unique(part_of, return_index=True)[1]]
+    )
     weighed = target if result.priors is None else replace(target, priors=result.priors)
     each = [weighed.log_priors(model) for model in models]
     return Tuned(
@@ -142,7 +144,7 @@ def tune(
         result.record | record_of_priors(weighed, averaged=True),
         target.names,
         sampled=result.sampled,
-        judged=judged,
+        node_evidence=node_evidence,
         log_prior={name: np.array([one[name] for one in each]) for name in each[0]},
     )
 

@@ -13,7 +13,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf.hyper import Target
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.scores import EvidenceScore
-from bayesgp_mf.likelihoods import Binomial, Gaussian, NegativeBinomial, Poisson, StudentT, optional
+from bayesgp_mf.likelihoods import Binomial, Gaussian, NegativeBinomial, Poisson, StudentT
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.likelihoods.powered import Powered
 from bayesgp_mf.likelihoods.shifted import Shifted
@@ -369,11 +369,11 @@ def test_weights_of_each_case_are_those_of_one_weight_at_a_time():
 @pytest.mark.parametrize("likelihood", [Gaussian(0.3), StudentT(0.4, 4.0)], ids=["gaussian", "student"])
 def test_noise_has_a_best_value_of_none_where_cases_count_for_more_than_one(likelihood):
     """Of one case of weight w the evidence rises as s^(1 - w) when its noise of standard deviation s vanishes."""
-    (name,) = optional.unbounded_if_weighed(likelihood)
+    (name,) = likelihood.of_one_case.unbounded_if_weighted
     for weight in (1.0, 3.0):
         at = []
         for s in (1e-3, 1e-4):
-            narrow = optional.with_parameters(likelihood, {name: s**2 if name == "noise_variance" else s})
+            narrow = likelihood.with_parameters(**{name: s**2 if name == "noise_variance" else s})
             weighed = Weighted(narrow, np.array([weight]))
             at.append(bgp.solve([[1.0]], [0.5], weighed).evidence.value)
         assert at[1] - at[0] == pytest.approx((weight - 1.0) * np.log(10.0), abs=1e-3)

@@ -41,16 +41,23 @@ def p_of(idata, **options):
 
 
 @dataclass(frozen=True)
-class OwnProbit:
+class OwnProbit(bgp.likelihoods.Likelihood):
     """A likelihood that no container holds."""
 
     noise_variance: float = 1.0
-    targets = "binary"
+    targets, forbids, log_concave = "binary", False, True
 
-    def __getattr__(self, name):
-        if name.startswith("_") or name in ("to_dict", "parameters", "tunable"):
-            raise AttributeError(name)
-        return getattr(bgp.Probit(self.noise_variance), name)
+    def log_prob(self, t, f):
+        return bgp.Probit(self.noise_variance).log_prob(t, f)
+
+    def log_partition(self, t, mean, variance):
+        return bgp.Probit(self.noise_variance).log_partition(t, mean, variance)
+
+    def predict_proba(self, mean, variance):
+        return bgp.Probit(self.noise_variance).predict_proba(mean, variance)
+
+    def sample(self, f, rng):
+        return bgp.Probit(self.noise_variance).sample(f, rng)
 
 
 def estimate_of(idata, **options):

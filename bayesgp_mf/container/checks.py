@@ -16,12 +16,11 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.container.checksums import is_sealed
-from bayesgp_mf.container.layout import BY_CASE, LOO_OMITTED, parameters_held, variable_dims
+from bayesgp_mf.container.layout import BY_CASE, LOO_OMITTED, stored_parameters, variable_dims
 from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import n_levels
 from bayesgp_mf.matrices.memory import available_bytes, check_memory
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process
@@ -72,10 +71,10 @@ def check_shapes(groups: Mapping[str, xr.Dataset]) -> None:
             )
     if "inducing" not in fit.sizes:  # on inducing inputs nothing grows as n but what is held
         check_memory(n, fit.sizes.get("node", 1) if lead else 1, fit.sizes.get("rank"), fit.sizes.get("class", 1))
-    check_held_in_memory([variable for _, variable, _ in variables])
+    check_fits_memory([variable for _, variable, _ in variables])
 
 
-def check_held_in_memory(variables: Iterable[xr.DataArray]) -> None:
+def check_fits_memory(variables: Iterable[xr.DataArray]) -> None:
     """Raise a MemoryError if what a container holds would not fit into this machine."""
     if sum(variable.nbytes for variable in variables) > available_bytes():
         raise MemoryError("this container holds more than the memory of this machine. Open it on a larger one.")
@@ -107,8 +106,8 @@ def check_values(groups: Mapping[str, xr.Dataset], model: Model) -> None:
 
 def _check_classes(groups: Mapping[str, xr.Dataset], likelihood: Likelihood) -> None:
     names, y = json.loads(groups["fit"].attrs["class_names"]), groups["observed_data"]["y"]
-    of_classes = getattr(likelihood, "n_classes", None)
-    expected = {"binary": 2, "real": n_levels(likelihood) or 0}.get(likelihood.targets, of_classes)
+    of_classes = likelihood.n_classes
+    expected = {"binary": 2, "real": likelihood.n_levels or 0}.get(likelihood.targets, of_classes)
     distinct = isinstance(names, list) and len({str(name) for name in names}) == len(names)
     if not distinct or (expected is not None and len(names) != expected):
         raise ValueError(f"class_names is {names!r}, and must hold {expected} different names for this likelihood")
@@ -169,12 +168,12 @@ def _check_evidences(parts: Iterable[Process]) -> None:
         except (ConvergenceError, NotPositiveDefiniteError):  # what is not computed now is held against nothing
             continue
         again = solved.evidence
-        for name, said, found in (
+        for name, stated, found in (
             ("evidence_kind", stored.evidence.kind, again.kind),
             ("evidence_bound", stored.evidence.bound, again.bound),
         ):
-            if said != found and (said, found) != ("laplace", "exact"):  # as it was called under Gaussian noise
-                raise ValueError(f"{name} is {said!r}, and of the method {part.method.name!r} {found!r}")
+            if stated != found and (stated, found) != ("laplace", "exact"):  # as it was called under Gaussian noise
+                raise ValueError(f"{name} is {stated!r}, and of the method {part.method.name!r} {found!r}")
         scale, rest = max(float(problem.n), abs(again.value)), "y, X, kernel, likelihood and method"
         _check_same("log_evidence", stored.evidence.value, again.value, EVIDENCE_TOLERANCE, scale, rest)
         error = stored.evidence.standard_error, again.standard_error
@@ -196,7 +195,7 @@ def nodes_of_draws(recorded: xr.DataArray, posterior: Mixture, drawn: xr.Dataset
     if node.dtype.kind not in "iu" or np.any(node < 0) or np.any(node >= len(posterior.parts)):
         raise ValueError(f"node in the group sample_stats must number the {len(posterior.parts)} settings from 0")
     first = posterior.parts[0]
-    named = parameters_held(drawn, first.kernel, first.problem.likelihood)
+    named = stored_parameters(drawn, first.kernel, first.problem.likelihood)
     each = [Model(part.kernel, part.problem.likelihood, named).params for part in posterior.parts]
     for name in each[0]:
         of_node = np.array([params[name] for params in each])

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from bayesgp_mf.container.checks import check_held_in_memory, check_shapes
+from bayesgp_mf.container.checks import check_fits_memory, check_shapes
 from bayesgp_mf.container.checksums import ATTRIBUTE, GROUPS, check_unchanged, is_sealed, sealed, with_checksums
 from bayesgp_mf.container.groups import get_group, group_names, make_container
-from bayesgp_mf.container.held import DAMAGED, refused_as
 from bayesgp_mf.container.layout import CLASSIFIERS, LOO_OMITTED, SAMPLE_DIMS, Layout, common_attrs
 from bayesgp_mf.container.quality import QualityOfEach, quality_of_fit
 from bayesgp_mf.container.read import fit_group, from_container, is_one_vs_rest
+from bayesgp_mf.container.stored import DAMAGED, refused_as
 from bayesgp_mf.errors import Status
 from bayesgp_mf.inputs import kernels_of_classes
 from bayesgp_mf.likelihoods.one_vs_rest import OneVsRest
@@ -137,7 +137,7 @@ def classifiers(idata: Container) -> list[Container]:
         names = json.loads(groups["fit"].attrs["class_names"])
         for c in range(len(names)):  # before anything is read
             check_shapes({name: _of_class(groups[name], c) for name in GROUPS})
-        check_held_in_memory([variable for name in GROUPS for variable in groups[name].data_vars.values()])
+        check_fits_memory([variable for name in GROUPS for variable in groups[name].data_vars.values()])
         groups |= {name: groups[name].compute() for name in GROUPS}
         if not check_unchanged({name: groups[name] for name in GROUPS}):
             raise ValueError("it has no checksums")
@@ -157,15 +157,15 @@ def posterior_of(
     if not is_one_vs_rest(fit_group(idata)):
         return from_container(idata, kernel, likelihood, method)
     each = classifiers(idata)
-    check_held_together([get_group(one, "fit") for one in each])
+    check_fit_together([get_group(one, "fit") for one in each])
     names = tuple(json.loads(get_group(idata, "fit").attrs["class_names"]))
     kernels = [None] * len(each) if kernel is None else kernels_of_classes(kernel, len(each))
     likelihoods = likelihood.of_each_class(len(each)) if isinstance(likelihood, OneVsRest) else [likelihood] * len(each)
-    given = zip(each, _if_asked(each, "kernel", kernels), _if_asked(each, "likelihood", likelihoods), strict=True)
+    given = zip(each, _if_required(each, "kernel", kernels), _if_required(each, "likelihood", likelihoods), strict=True)
     return OneVsRestPosterior(names, tuple(from_container(*one, method) for one in given))
 
 
-def check_held_together(fits: Sequence[xr.Dataset], times: int = 1) -> None:
+def check_fit_together(fits: Sequence[xr.Dataset], times: int = 1) -> None:
     """Raise a MemoryError if the posteriors of fits, so many times, would not fit into this machine together."""
     if any("inducing" in fit.sizes for fit in fits):  # whose roots are kept only where they fit
         return
@@ -175,10 +175,10 @@ def check_held_together(fits: Sequence[xr.Dataset], times: int = 1) -> None:
     check_memory(fits[0].sizes["obs_id"], times * settings, largest)
 
 
-def _if_asked(each: Sequence[Container], what: str, given: Sequence[Any]) -> Sequence[Any]:
+def _if_required(each: Sequence[Container], what: str, given: Sequence[Any]) -> Sequence[Any]:
     """Return what was given of each class, but for those whose container holds it, if others do not."""
     asks = ["program" in json.loads(get_group(one, "fit").attrs[what]) for one in each]
-    return [one if asked else None for one, asked in zip(given, asks, strict=True)] if any(asks) else given
+    return [one if required else None for one, required in zip(given, asks, strict=True)] if any(asks) else given
 
 
 def _cut_out(groups: dict[str, xr.Dataset], c: int, name: str) -> Container:

@@ -26,13 +26,13 @@ def draw_training(
     node: NDArray[np.intp],
     rng: np.random.Generator,
     marginals: Marginals,
-    judged: Array | None = None,
+    node_evidence: Array | None = None,
 ) -> dict[str, NDArray[Any]]:
     """Draw latent values and targets at the training cases, with log densities as in `Draws`, ``(chains, draws, ...)``.
 
-    Each draw is from the part of the posterior that ``node (chains, draws)`` says; ``judged`` are the log evidences by
-    which the parts were weighed, where those are not their own. There are no ``log_likelihood`` and no ``log_prior``,
-    the density of f before there were targets, where the likelihood is piecewise constant in f.
+    Each draw is from the part of the posterior that ``node (chains, draws)`` says; ``node_evidence`` are the log
+    evidences by which the parts were weighed, where those are not their own. There are no ``log_likelihood`` and no
+    ``log_prior``, the density of f before there were targets, where the likelihood is piecewise constant in f.
     """
     problem = posterior.problem
     check_draws(node.size, int(np.prod(problem.latent_shape)), "training", "Fit again with fewer draws.")
@@ -51,7 +51,7 @@ def draw_training(
             with np.errstate(invalid="ignore"):  # of a step, where both may be infinite, and neither is kept
                 log_prior[these] = log_p[these] - drawn.log_likelihood.value.sum(axis=1)
             if isinstance(posterior, Mixture):  # the weights of the settings have an evidence in them
-                log_q[these] += part.log_evidence if judged is None else judged[k]
+                log_q[these] += part.log_evidence if node_evidence is None else node_evidence[k]
     f = f.reshape(*node.shape, *problem.latent_shape)
     found: dict[str, NDArray[Any]] = {
         "f": f,

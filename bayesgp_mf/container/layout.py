@@ -88,7 +88,7 @@ def check_parameter_names(names: Iterable[str], records: Iterable[str] = ()) -> 
             )
 
 
-def parameters_held(fit: xr.Dataset, kernel: Kernel, likelihood: Likelihood) -> dict[str, str]:
+def stored_parameters(fit: xr.Dataset, kernel: Kernel, likelihood: Likelihood) -> dict[str, str]:
     """Return which parameters of a likelihood a group ``fit`` has by name: the likelihood's own name of each, by that.
 
     A file of an earlier version has none of them.

@@ -11,14 +11,13 @@ from scipy.special import logsumexp
 from bayesgp_mf.arviz_version import arviz_major
 from bayesgp_mf.container.classifiers import posterior_of
 from bayesgp_mf.container.groups import get_group, group_names
-from bayesgp_mf.container.held import kernel_of, likelihood_of, names_of
 from bayesgp_mf.container.layout import LOO_OMITTED, SAMPLE_DIMS
 from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.read import fit_group, is_one_vs_rest
+from bayesgp_mf.container.stored import kernel_of, likelihood_of, names_of
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.undefined import undefined
 from bayesgp_mf.inputs import check_flags
-from bayesgp_mf.likelihoods.optional import is_discrete
 from bayesgp_mf.pareto import FEWEST_WEIGHTS, largest_k, smooth
 from bayesgp_mf.processes.correctable import with_corrections
 from bayesgp_mf.types import Array
@@ -26,7 +25,7 @@ from bayesgp_mf.types import Array
 if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container, LooEstimate
     from bayesgp_mf.inference.solver import Solver
-    from bayesgp_mf.likelihoods import AnyLikelihood
+    from bayesgp_mf.likelihoods import Likelihood
     from bayesgp_mf.likelihoods.one_vs_rest import OneVsRest
 
 LEAVE_ONE_OUT = "leave_one_out"
@@ -38,7 +37,7 @@ def loo(
     idata: Container,
     *,
     kernel: Any = None,
-    likelihood: AnyLikelihood | OneVsRest | None = None,
+    likelihood: Likelihood | OneVsRest | None = None,
     method: Solver | None = None,
     corrected: bool = False,
 ) -> LooEstimate:
@@ -126,13 +125,13 @@ def weights_of_cases(idata: Container) -> Array:
 def has_probabilities(idata: Container) -> bool | None:
     """Tell whether targets have probabilities, as labels and counts, or densities; None if draws do not say it."""
     if is_of_draws(idata):
-        said = get_group(idata, LEAVE_ONE_OUT).attrs.get("probabilities")
-        return None if said is None else bool(said)
+        stated = get_group(idata, LEAVE_ONE_OUT).attrs.get("probabilities")
+        return None if stated is None else bool(stated)
     fit = fit_group(idata)
     if is_one_vs_rest(fit):
         return True
     names = names_of(get_group(idata, "constant_data")["feature"].values)
-    return is_discrete(likelihood_of(fit, None, kernel_of(fit, None, names)))
+    return likelihood_of(fit, None, kernel_of(fit, None, names)).is_discrete
 
 
 def _of_draws(densities: xr.Dataset) -> LooEstimate:

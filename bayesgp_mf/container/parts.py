@@ -17,16 +17,6 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.container.checksums import check_unchanged, with_checksums
 from bayesgp_mf.container.groups import get_group, group_names, make_container
-from bayesgp_mf.container.held import (
-    DAMAGED,
-    describe_kernel,
-    describe_likelihood,
-    kernel_of,
-    likelihood_of,
-    method_of,
-    names_of,
-    refused_as,
-)
 from bayesgp_mf.container.layout import (
     CASES,
     FORMAT,
@@ -38,6 +28,16 @@ from bayesgp_mf.container.layout import (
     versions,
 )
 from bayesgp_mf.container.quality import evidence_of_fit, quality_of_fit
+from bayesgp_mf.container.stored import (
+    DAMAGED,
+    describe_kernel,
+    describe_likelihood,
+    kernel_of,
+    likelihood_of,
+    method_of,
+    names_of,
+    refused_as,
+)
 from bayesgp_mf.errors import Status
 from bayesgp_mf.inference.problem import Problem, status_in_words
 from bayesgp_mf.inference.solution import Info, Solution
@@ -45,7 +45,6 @@ from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inference.undefined import without_cases
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import known_sites
 from bayesgp_mf.matrices.inducing import inducing_gram
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.solvers.meanfield import tap
@@ -105,7 +104,7 @@ def gradient_name(name: str) -> str:
     return f"hyper_gradient_{name}"  # no parameter may begin like this
 
 
-def check_held_in_parts(kernel: Kernel, likelihood: Likelihood) -> None:
+def check_storable_in_parts(kernel: Kernel, likelihood: Likelihood) -> None:
     """Raise a ValueError if a container could not have this kernel or this likelihood, before any work is done."""
     describe_likelihood(likelihood)
     check_parameter_names(kernel.params)
@@ -126,7 +125,7 @@ def parts_container(found: InParts) -> Container:
         "n_iterations": np.array(info.n_iterations),
         "residual": np.array(info.residual),
     }
-    if known_sites(found.likelihood, np.zeros(1), 0.0) is not None:  # of Gaussian noise nothing is approximated
+    if found.likelihood.known_sites(np.zeros(1), 0.0) is not None:  # of Gaussian noise nothing is approximated
         values |= {"log_evidence_correction": np.array(0.0), "log_evidence_remaining": np.array(0.0)}
     stated = {"independent": info.independent, "mean_error": info.mean_error, "rounding": info.rounding}
     values |= {name: np.array(value) for name, value in stated.items() if value is not None}

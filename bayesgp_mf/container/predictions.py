@@ -14,18 +14,10 @@ from bayesgp_mf.container.checks import nodes_of_draws
 from bayesgp_mf.container.classifiers import DRAWN_BY_CASE, classifiers
 from bayesgp_mf.container.draws import draw_new
 from bayesgp_mf.container.groups import drop_group, get_group, group_names, set_group
-from bayesgp_mf.container.held import DAMAGED, refused_as
 from bayesgp_mf.container.layout import SAMPLE_DIMS, TABLE, Layout, common_attrs
+from bayesgp_mf.container.stored import DAMAGED, refused_as
 from bayesgp_mf.errors import UndefinedQuantityError, warn
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import (
-    is_discrete,
-    level_probabilities,
-    n_levels,
-    of_one_case,
-    predictive_below,
-    predictive_moments,
-)
 from bayesgp_mf.likelihoods.quantiles import quantiles as quantiles_of
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
@@ -94,24 +86,24 @@ def add_predictions(
             drawn, jointly = _draw(idata, posterior, X_new, rng)
     with one_thread_if_small(size):
         values = moments_at(posterior, X_new, quantiles)
-    said = _without_undefined(values)
+    attrs = _without_undefined(values)
     if drawn and "y" not in drawn:
         drawn["y"] = draw_codes(values["p"], drawn["f"].shape[:2], rng)
-        said["y_drawn_from"] = DRAWN_BY_CASE
+        attrs["y_drawn_from"] = DRAWN_BY_CASE
     class_names = tuple(json.loads(get_group(idata, "fit").attrs["class_names"]))
     if one is not None and "p" in values:
         with one_thread_if_small(size):
             found = one.corrected_at(X_new)
         values["p"] = found.p
-        said |= {
+        attrs |= {
             "corrected": int(np.sum(found.settled)),
             "largest_sum_error": found.largest_sum_error,
             "draws_of": "the Gaussian posterior: f and y are not tilted to the corrected p",
         }
     features = get_group(idata, "constant_data")["feature"].values
     set_predictions(idata, cases, values, drawn, class_names, features, posterior.parts[0].new_cases, levels=quantiles)
-    if said:
-        set_group(idata, "predictions", get_group(idata, "predictions").assign_attrs(said))
+    if attrs:
+        set_group(idata, "predictions", get_group(idata, "predictions").assign_attrs(attrs))
     if jointly < len(X_new):
         _say_in_blocks(idata, len(X_new), jointly)
     return idata
@@ -167,12 +159,12 @@ def moments_at(
 def _check_has_quantiles(posterior: Process | Mixture | OneVsRestPosterior, m: int) -> None:
     """Raise an UndefinedQuantityError if it is not known how likely targets of m cases are to be below a number."""
     likelihood, nothing = posterior.parts[0].problem.likelihood, np.zeros(m)
-    name = type(of_one_case(likelihood)).__name__
+    name = type(likelihood.of_one_case).__name__
     if likelihood.targets != "real":
         raise UndefinedQuantityError(
             f"quantiles are those of numbers, and {name} has labels, of which p is the probability. Leave them out."
         )
-    if predictive_below(posterior.parts[0].new_likelihood, nothing, nothing, nothing) is None:
+    if posterior.parts[0].new_likelihood.predictive_below(nothing, nothing, nothing) is None:
         raise UndefinedQuantityError(
             f"{name} does not say how likely a target is to be below a number (predictive_below). Take quantiles of "
             "draws, predictions['y'].quantile([0.05, 0.95], dim=('chain', 'draw')), or leave quantiles out."
@@ -190,19 +182,19 @@ def _moments_of_targets(posterior: Process | Mixture, X_new: Array, quantiles: A
         latent = part.latent_at(X_new)
         if quantiles is not None and weight > 0:
             known.append((weight, part.new_likelihood, *latent))
-        target = predictive_moments(part.new_likelihood, *latent)
+        target = part.new_likelihood.predictive_moments(*latent)
         each = [latent] if target is None else [latent, target]
-        levels = level_probabilities(part.new_likelihood, *latent)
+        levels = part.new_likelihood.level_probabilities(*latent)
         each += [] if levels is None else [(p, np.zeros_like(p)) for p in levels.T]
         return np.array([mean for mean, _ in each]), np.array([variance for _, variance in each])
 
-    mean, variance = posterior.moments(ask) if isinstance(posterior, Mixture) else ask(posterior, 1.0)
+    mean, variance = posterior.moments(ask)
     names = (("latent_mean", "latent_sd"), ("y_mean", "y_sd"))[: len(mean)]
     found = zip(names, mean, np.sqrt(variance), strict=False)
-    said = {name: value for pair, *values in found for name, value in zip(pair, values, strict=True)}
+    attrs = {name: value for pair, *values in found for name, value in zip(pair, values, strict=True)}
     if quantiles is not None:
-        said["y_quantile"] = _quantiles(known, quantiles, said["latent_mean"], said["latent_sd"]).T
-    return said if n_levels(posterior.problem.likelihood) is None else {**said, "p": mean[len(names) :].T}
+        attrs["y_quantile"] = _quantiles(known, quantiles, attrs["latent_mean"], attrs["latent_sd"]).T
+    return attrs if posterior.problem.likelihood.n_levels is None else {**attrs, "p": mean[len(names) :].T}
 
 
 def _quantiles(known: list[tuple[float, Likelihood, Array, Array]], levels: Array, mean: Array, sd: Array) -> Array:
@@ -210,21 +202,21 @@ def _quantiles(known: list[tuple[float, Likelihood, Array, Array]], levels: Arra
     total = sum(weight for weight, *_ in known)
 
     def below(t: Array) -> Array:
-        each = (weight * np.asarray(predictive_below(likelihood, t, *latent)) for weight, likelihood, *latent in known)
+        each = (weight * np.asarray(likelihood.predictive_below(t, *latent)) for weight, likelihood, *latent in known)
         return np.asarray(sum(each)) / total
 
     likelihood = known[0][1]
-    return quantiles_of(below, levels, mean, sd + 1.0, whole=is_discrete(likelihood))
+    return quantiles_of(below, levels, mean, sd + 1.0, whole=likelihood.is_discrete)
 
 
 def _without_undefined(values: dict[str, NDArray[Any]]) -> dict[str, Any]:
     """Leave out moments of targets that there are for no case, and return attributes that say why."""
-    said: dict[str, Any] = {}
+    attrs: dict[str, Any] = {}
     for name, what in (("y_mean", "mean"), ("y_sd", "variance")):
-        if name in values and (said or not np.any(np.isfinite(values[name]))):  # no variance without a mean
+        if name in values and (attrs or not np.any(np.isfinite(values[name]))):  # no variance without a mean
             del values[name]
-            said[f"{name}_omitted"] = _OMITTED.format(what)
-    return said
+            attrs[f"{name}_omitted"] = _OMITTED.format(what)
+    return attrs
 
 
 def set_predictions(

@@ -150,7 +150,7 @@ class Quality:
     @property
     def sentence(self) -> str:
         """What may be trusted to how much, and what to do if that is not enough."""
-        return f"{self.verdict}: {self._said()}"
+        return f"{self.verdict}: {self._text()}"
 
     @property
     def _limited_by_equations(self) -> bool:
@@ -160,7 +160,7 @@ class Quality:
     def _better(self) -> str:
         return _BETTER_OF_CLASSES if self.joint_classes else _BETTER
 
-    def _said(self) -> str:
+    def _text(self) -> str:
         verdict = self.verdict
         if verdict == "unsolved":
             return "the equations were not solved, so that no number of this fit means anything yet; see its status."
@@ -284,8 +284,8 @@ class QualityOfEach:
     @property
     def sentence(self) -> str:
         """What may be trusted to how much, of the worst."""
-        verdict, _, said = self.each[self.worst].sentence.partition(": ")
-        return f"{verdict}: of {len(self.each)} classifiers that of {self.worst!r} is the worst. There {said}"
+        verdict, _, text = self.each[self.worst].sentence.partition(": ")
+        return f"{verdict}: of {len(self.each)} classifiers that of {self.worst!r} is the worst. There {text}"
 
     def __str__(self) -> str:
         width = max(map(len, self.each))
@@ -300,12 +300,12 @@ class QualityOfEach:
 
 def _in_short(found: Quality) -> str:
     """Return the numbers of one classifier that a verdict goes by."""
-    said = []
+    text = []
     if found.probability_error is not None:
-        said.append(f"probabilities ± {found.probability_error:.3f}")
+        text.append(f"probabilities ± {found.probability_error:.3f}")
     if found.log_evidence is not None and found.kind != "none":
-        said.append(f"log evidence {found.log_evidence:.4f}")
-    return ", ".join(said)
+        text.append(f"log evidence {found.log_evidence:.4f}")
+    return ", ".join(text)
 
 
 def quality_of_fit(fit: xr.Dataset, n: int, in_parts: bool = False) -> Quality:

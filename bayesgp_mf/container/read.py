@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from bayesgp_mf.container.checks import check_mean, check_recomputed, check_shapes, check_values
 from bayesgp_mf.container.checksums import GROUPS, check_unchanged
 from bayesgp_mf.container.groups import get_group, group_names
-from bayesgp_mf.container.held import DAMAGED, kernel_of, likelihood_of, method_of, names_of, refused_as
-from bayesgp_mf.container.layout import BY_CASE, CLASSIFIERS, FORMAT, LOO_OMITTED, parameters_held
+from bayesgp_mf.container.layout import BY_CASE, CLASSIFIERS, FORMAT, LOO_OMITTED, stored_parameters
 from bayesgp_mf.container.parts import is_in_parts, read_parts
 from bayesgp_mf.container.quality import evidence_of_fit
+from bayesgp_mf.container.stored import DAMAGED, kernel_of, likelihood_of, method_of, names_of, refused_as
 from bayesgp_mf.errors import Status, UndefinedQuantityError
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.inference.assembly import kernel_entries
@@ -111,7 +111,7 @@ def from_container(
     solver = method_of(fit, known, method)
     message = DAMAGED if kernel is None else "kernel is not the one that was fitted: {}. Pass that one."
     with refused_as(message), one_thread_if_small(fit.sizes["obs_id"]):
-        model = Model(found, known, parameters_held(fit, found, known))
+        model = Model(found, known, stored_parameters(fit, found, known))
         check_values(groups, model)
         posterior = _read(groups, model, solver)
         check_mean(posterior, fit)

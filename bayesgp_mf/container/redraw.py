@@ -9,8 +9,8 @@ import numpy as np
 
 from bayesgp_mf.container.draws import draw_training
 from bayesgp_mf.container.groups import get_group, group_names, make_container
-from bayesgp_mf.container.held import names_of
 from bayesgp_mf.container.layout import Layout, common_attrs
+from bayesgp_mf.container.stored import names_of
 from bayesgp_mf.container.write import drawn_groups
 from bayesgp_mf.processes.several_classes import Process
 

@@ -13,15 +13,14 @@ from numpy.typing import NDArray
 from bayesgp_mf.container.checksums import sealed, with_checksums
 from bayesgp_mf.container.draws import draw_training
 from bayesgp_mf.container.groups import make_container
-from bayesgp_mf.container.held import describe_kernel, describe_likelihood, describe_method
 from bayesgp_mf.container.layout import FORMAT, LOO_OMITTED, SAMPLE_DIMS, Layout, common_attrs, versions
 from bayesgp_mf.container.quality import quality_of_fit
+from bayesgp_mf.container.stored import describe_kernel, describe_likelihood, describe_method
 from bayesgp_mf.errors import Status, UndefinedQuantityError
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.result import Record
 from bayesgp_mf.inference.problem import status_in_words
 from bayesgp_mf.inference.solution import LeaveOneOut
-from bayesgp_mf.likelihoods.optional import of_one_case, stored_by_case
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process
 from bayesgp_mf.processes.single import Marginals
@@ -54,7 +53,7 @@ def to_container(
     hyper_names: tuple[str, ...] = (),
     marginals: Marginals = "gaussian",
     sampled: bool = False,
-    judged: Array | None = None,
+    node_evidence: Array | None = None,
     log_prior: Mapping[str, Array] | None = None,
 ) -> Container:
     """Draw from a posterior and lay everything out in the groups of ArviZ.
@@ -73,7 +72,7 @@ def to_container(
     models = [Model.of(part.kernel, part.problem.likelihood, hyper_names) for part in posterior.parts]
     params = [model.params for model in models]
     if first.solution.has_variance:
-        drawn = draw_training(posterior, node, rng, marginals, judged)
+        drawn = draw_training(posterior, node, rng, marginals, node_evidence)
         groups = drawn_groups(
             posterior, drawn, node, sampler_stats, layout, *((params, log_prior or {}) if sampled else ([], {}))
         )
@@ -85,7 +84,7 @@ def to_container(
     if isinstance(posterior, Mixture) and not sampled:
         attrs = attrs | {"hyperparameters_omitted": HYPERPARAMETERS_OMITTED}
     groups["observed_data"] = xr.Dataset({"y": layout.targets(problem.t)})
-    given = {"X": first.X, **stored_by_case(problem.likelihood)}
+    given = {"X": first.X, **problem.likelihood.stored_by_case}
     groups["constant_data"] = xr.Dataset({name: layout.variable(name, values) for name, values in given.items()})
     recorded = {
         name: xr.DataArray(values, dims=dims, coords={"hyper": list(hyper_names)} if "hyper" in dims else None)
@@ -230,6 +229,6 @@ def _fit_attrs(first: Process, statuses: list[Status]) -> dict[str, Any]:
         "evidence_kind": solution.evidence.kind,
         "evidence_bound": solution.evidence.bound or "none",
         "kernel": json.dumps(describe_kernel(first.kernel)),
-        "likelihood": json.dumps(describe_likelihood(of_one_case(likelihood))),
+        "likelihood": json.dumps(describe_likelihood(likelihood.of_one_case)),
         "versions": json.dumps(versions()),
     }

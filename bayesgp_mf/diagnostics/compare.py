@@ -216,17 +216,17 @@ def _elpd(named: Mapping[str, Container]) -> pd.DataFrame:
 def _sentence(table: pd.DataFrame) -> str:
     known = table[table["evidence_kind"] != "none"]
     kinds = sorted(set(known["evidence_kind"].replace(_SAME)))
-    said = []
+    sentences = []
     if len(known) < len(table):
         missing = ", ".join(table.index[table["evidence_kind"] == "none"])
-        said.append(
+        sentences.append(
             f"There is no evidence of {missing}: an average over hyperparameters, or one class against the rest."
         )
     if len(kinds) > 1:
         of = "; ".join(f"{name}: {_WORDS[kind]}" for name, kind in known["evidence_kind"].items())
-        said.append(f"These log evidences are of kinds that cannot be compared ({of}).")
-    if said or len(known) < 2:
-        return " ".join([*said, _by_loo(table)])
+        sentences.append(f"These log evidences are of kinds that cannot be compared ({of}).")
+    if sentences or len(known) < 2:
+        return " ".join([*sentences, _by_loo(table)])
     return _by_both(table)
 
 

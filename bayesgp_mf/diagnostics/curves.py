@@ -86,7 +86,7 @@ def _quantiles(process: Process | Mixture, X: Array, scale: Scale, levels: Array
         mean, variance = part.latent_at(X)
         f = mean + np.multiply.outer(scores, np.sqrt(variance))
         each.append(f if scale == "latent" else expected_given(part, f))
-    if not isinstance(process, Mixture):
+    if len(process.parts) == 1:
         return each[0]
     return weighted_quantiles(np.concatenate(each), np.repeat(process.weights, SCORES), levels)
 

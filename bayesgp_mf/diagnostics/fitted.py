@@ -18,13 +18,6 @@ from bayesgp_mf.inputs import levels_of
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.base import ClassLikelihood
-from bayesgp_mf.likelihoods.optional import (
-    asked_of_new_cases,
-    latent_noise,
-    of_one_case,
-    predictive_moments,
-    whole_targets,
-)
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.new_cases import with_new_cases
 from bayesgp_mf.processes.several_classes import Process
@@ -92,21 +85,21 @@ class Fitted:
         """Whether a target is its latent value plus noise, so that both have one axis."""
         if self.likelihood.targets != "real":
             return False
-        if latent_noise(of_one_case(self.likelihood)) is not None:
+        if self.likelihood.of_one_case.latent_noise is not None:
             return True
         at = np.array([0.0, 1.0])
-        moments = predictive_moments(self.asked(2).new_likelihood, at, np.zeros(2))
+        moments = self.asked(2).new_likelihood.predictive_moments(at, np.zeros(2))
         return moments is not None and bool(np.array_equal(moments[0], at))
 
     @property
     def is_share(self) -> bool:
         """Whether targets are successes among trials."""
-        return "trials" in asked_of_new_cases(self.likelihood)
+        return "trials" in self.likelihood.new_case_facts
 
     @property
     def is_rate(self) -> bool:
         """Whether targets are counts without an end, whose mean is multiplied by the exponential of the offset."""
-        return whole_targets(of_one_case(self.likelihood)) and not self.is_share
+        return self.likelihood.of_one_case.whole_targets and not self.is_share
 
     def column(self, feature: Any) -> int:
         """Return the position of an input, given by its name or its position, or raise a ValueError."""
@@ -141,7 +134,7 @@ class Fitted:
 
     def asked(self, m: int) -> Process | Mixture:
         """Return the process, to be asked of m cases of an exposure of one, and one trial."""
-        asked = asked_of_new_cases(self.likelihood)
+        asked = self.likelihood.new_case_facts
         return with_new_cases(self.process, {name: np.full(m, NEUTRAL[name]) for name in asked})
 
     def latent(self, X: Array) -> tuple[Array, Array | None]:
@@ -190,7 +183,7 @@ def expected_given(part: Process, f: Array) -> Array:
         return np.exp(np.stack(logs, axis=-1)).reshape(f.shape)
     if likelihood.targets == "binary":
         return np.asarray(likelihood.predict_proba(f, np.zeros_like(f)))
-    moments = predictive_moments(likelihood, f, np.zeros_like(f))
+    moments = likelihood.predictive_moments(f, np.zeros_like(f))
     if moments is None:
         raise ValueError(f"{type(likelihood).__name__} does not state the mean of a target. Use scale='latent'.")
     return np.asarray(moments[0])
@@ -221,7 +214,7 @@ def fitted(
     X, n = np.asarray(data["X"].values, dtype=np.float64), len(data["X"])
     y = None if is_in_parts(fit) else get_group(idata, "observed_data")["y"].values
     offset = np.asarray(data["offset"].values) if "offset" in data else np.zeros(n)
-    own = getattr(of_one_case(process.problem.likelihood), "trials", 1.0)
+    own = getattr(process.problem.likelihood.of_one_case, "trials", 1.0)
     names = tuple(str(name) for name in data["feature"].values)
     classes = tuple(json.loads(fit.attrs["class_names"]))
     return Fitted(process, X, y, offset, np.broadcast_to(np.asarray(own, dtype=np.float64), (n,)), names, classes)

@@ -11,9 +11,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesgp_mf.container.groups import Container, get_group, group_names
-from bayesgp_mf.container.held import not_held
 from bayesgp_mf.container.layout import is_parameter
 from bayesgp_mf.container.read import check_joint, fit_group, has_random_kernels
+from bayesgp_mf.container.stored import not_stored
 from bayesgp_mf.diagnostics.settings import weighted_quantiles
 from bayesgp_mf.kernels import from_dict, leaves
 from bayesgp_mf.types import Array
@@ -95,8 +95,8 @@ def hyperparameters(idata: Container) -> Hyperparameters:
     for name in _parameters(fit):
         if name not in source:
             continue
-        for key, said, values in _entries(name, source[name], dims, inputs.get(name)):
-            columns[said], keys[said] = values, key
+        for key, label, values in _entries(name, source[name], dims, inputs.get(name)):
+            columns[label], keys[label] = values, key
     if not columns:
         raise ValueError("this container has no parameters of a kernel. Pass what bayesgp_mf.fit returned.")
     names, values = tuple(columns), np.stack(list(columns.values()), axis=1)
@@ -123,7 +123,7 @@ def _parameters(fit: xr.Dataset) -> list[str]:
 
 def _inputs_of(idata: Container, fit: xr.Dataset) -> dict[str, list[str]]:
     """Return the inputs of kernels that look at some of them alone, by the name of each of their parameters."""
-    if not_held(fit, {"kernel": None}):
+    if not_stored(fit, {"kernel": None}):
         return {}  # what it looks at is not in the container
     kernel, features = from_dict(json.loads(fit.attrs["kernel"])), get_group(idata, "constant_data")["feature"].values
     whose: list[Any] = [leaf for leaf in leaves(kernel) for _ in leaf.params]

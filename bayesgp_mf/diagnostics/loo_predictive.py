@@ -16,7 +16,6 @@ from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.inference.solution import ClassLeaveOneOut
 from bayesgp_mf.inference.undefined import undefined
 from bayesgp_mf.inputs import check_positive_integers
-from bayesgp_mf.likelihoods.optional import stored_by_case
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process
@@ -119,7 +118,7 @@ def _draw(posterior: Process | Mixture, size: int, rng: np.random.Generator) -> 
         ends = np.cumsum(loo.probability, axis=1)
         levels = rng.random((size, problem.n)) * ends[:, -1]
         return np.stack([np.searchsorted(ends[i], levels[:, i], side="right") for i in range(problem.n)], axis=1)
-    if problem.likelihood.targets == "binary" and "weights" not in stored_by_case(problem.likelihood):
+    if problem.likelihood.targets == "binary" and "weights" not in problem.likelihood.stored_by_case:
         own = np.exp(loo.log_density)  # of the case's own label
         return np.where(rng.random((size, problem.n)) < own, problem.t, -problem.t).astype(np.int16)
     return _through_latent_values(posterior, size, rng)
@@ -139,7 +138,7 @@ def _through_latent_values(posterior: Process | Mixture, size: int, rng: np.rand
 
 def _parts(posterior: Process | Mixture, size: int, rng: np.random.Generator) -> NDArray[np.intp]:
     """Return the number ``(size, n)`` of the part that each draw is from, by the weights without the case."""
-    if not isinstance(posterior, Mixture):
+    if len(posterior.parts) == 1:
         return np.zeros((size, posterior.problem.n), dtype=np.intp)
     ends = np.cumsum(posterior.loo_weights, axis=0)
     level = rng.random(size)  # one for all cases of a draw, which then has few parts

@@ -14,8 +14,6 @@ from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import as_offset, as_pandas, as_trials, check_all_same_cases, encode_targets
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import of_one_case
-from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.new_cases import with_new_cases
 from bayesgp_mf.types import Array
 
@@ -74,7 +72,7 @@ def log_predictive_density(
     array([-3.1, -2.9])
     """
     process = from_container(idata, kernel, likelihood, method)
-    own = of_one_case(process.problem.likelihood)
+    own = process.problem.likelihood.of_one_case
     if own.targets != "real":
         raise UndefinedQuantityError(
             f"{type(own).__name__} has labels, which have no density. Use diagnostics.mean_log_score(labels, p), of "
@@ -91,5 +89,4 @@ def log_predictive_density(
     process = with_new_cases(process, {name: values for name, values in given.items() if values is not None})
     t, _ = encode_targets(y_new, len(X), process.parts[0].new_likelihood)
     each = np.array([part.new_likelihood.log_partition(t, *part.latent_at(X)).value for part in process.parts])
-    weights = process.weights if isinstance(process, Mixture) else np.ones(1)
-    return np.asarray(logsumexp(each, b=weights[:, None], axis=0))
+    return np.asarray(logsumexp(each, b=process.weights[:, None], axis=0))

@@ -20,15 +20,6 @@ from bayesgp_mf.inference.solution import ClassLeaveOneOut
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import encode_labels, encode_targets
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import (
-    asked_of_new_cases,
-    is_discrete,
-    level_probabilities,
-    n_levels,
-    of_one_case,
-    predictive_below,
-    stored_by_case,
-)
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.new_cases import with_new_cases
 from bayesgp_mf.processes.one_vs_rest import OneVsRestPosterior
@@ -72,20 +63,20 @@ class Predicted:
     settings: Sequence[_Setting] = ()
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """Which cases they are, for a title or a message."""
         return "each case predicted from the others" if self.left_out else "new cases"
 
     @property
     def is_whole(self) -> bool:
         """Whether targets are whole numbers that are no labels: counts, and ordered levels."""
-        return bool(self.settings) and is_discrete(self.settings[0].likelihood)
+        return bool(self.settings) and self.settings[0].likelihood.is_discrete
 
     def below(self, t: Array) -> Array:
         """Return how likely the target of each case was to be at most t, ``(m,)``."""
         found = np.zeros(len(self.targets))
         for weight, likelihood, mean, variance in self.settings:
-            each = predictive_below(likelihood, t, mean, variance)
+            each = likelihood.predictive_below(t, mean, variance)
             if each is None:
                 raise UndefinedQuantityError(
                     f"{type(likelihood).__name__} does not say how likely a target is to be below a number "
@@ -149,7 +140,7 @@ def predicted(
         if y_new is not None:
             return _of_new_labels(idata, y_new, classes)
         return Predicted(process.codes, classes, process.loo.probability, None, True)
-    levels = n_levels(of_one_case(process.problem.likelihood))
+    levels = process.problem.likelihood.of_one_case.n_levels
     if levels is not None and not classes:
         classes = tuple(str(level) for level in range(levels))
     if y_new is None:
@@ -165,16 +156,16 @@ def _left_out(process: Process | Mixture, y: NDArray[Any], classes: tuple[str, .
     loo = process.loo
     if isinstance(loo, ClassLeaveOneOut):
         return Predicted(y, classes, loo.probability, None, True)
-    if targets == "binary" and "weights" not in stored_by_case(process.problem.likelihood):
+    if targets == "binary" and "weights" not in process.problem.likelihood.stored_by_case:
         own = np.exp(loo.log_density)
         second = np.where(y == 1, own, 1.0 - own)
         return Predicted(y, classes, np.stack([1.0 - second, second], axis=1), second, True)
-    weights = process.loo_weights if isinstance(process, Mixture) else np.ones((1, len(y)))
+    weights = process.loo_weights
     settings = []
     for part, weight in zip(process.parts, weights, strict=True):
         problem = part.problem
-        offset = stored_by_case(problem.likelihood).get("offset", 0.0)
-        settings.append(_Setting(weight, of_one_case(problem.likelihood), part.loo.mean + offset, part.loo.variance))
+        offset = problem.likelihood.stored_by_case.get("offset", 0.0)
+        settings.append(_Setting(weight, problem.likelihood.of_one_case, part.loo.mean + offset, part.loo.variance))
     return _with_probabilities(y, classes, settings, left_out=True)
 
 
@@ -186,13 +177,12 @@ def _of_new(idata: Container, process: Process | Mixture, y_new: ArrayLike, clas
     X = np.asarray(data["X"].values, dtype=np.float64)
     _check_as_many(y_new, len(X))
     likelihood = process.problem.likelihood
-    given = {name: data[name].values for name in asked_of_new_cases(likelihood) if name in data}
-    asked = with_new_cases(process, given)
-    t, _ = encode_targets(y_new, len(X), asked.parts[0].new_likelihood)
-    weights = asked.weights if isinstance(asked, Mixture) else np.ones(1)
+    given = {name: data[name].values for name in likelihood.new_case_facts if name in data}
+    queried = with_new_cases(process, given)
+    t, _ = encode_targets(y_new, len(X), queried.parts[0].new_likelihood)
     settings = [
         _Setting(np.full(len(X), weight), part.new_likelihood, *part.latent_at(X))
-        for part, weight in zip(asked.parts, weights, strict=True)
+        for part, weight in zip(queried.parts, queried.weights, strict=True)
     ]
     return _with_probabilities(t, classes, settings, left_out=False)
 
@@ -226,8 +216,8 @@ def _with_probabilities(
         second = sum(one.weight * one.likelihood.predict_proba(one.mean, one.variance) for one in settings)
         second = np.asarray(second)
         return Predicted(y, classes, np.stack([1.0 - second, second], axis=1), second, left_out)
-    if n_levels(likelihood) is None:
+    if likelihood.n_levels is None:
         return Predicted(y, classes, None, None, left_out, settings)
-    each = [(one.weight, level_probabilities(one.likelihood, one.mean, one.variance)) for one in settings]
+    each = [(one.weight, one.likelihood.level_probabilities(one.mean, one.variance)) for one in settings]
     p = np.asarray(sum(weight[:, None] * found for weight, found in each if found is not None))
     return Predicted(y.astype(np.int64), classes, p, None, left_out, settings)

@@ -19,8 +19,8 @@ from bayesgp_mf.methods import MethodName, get_method
 from bayesgp_mf.multiclass.class_gram import case_covariances
 from bayesgp_mf.multiclass.gram import prior_variance, times_gram
 from bayesgp_mf.multiclass.response import class_correction, class_predictions
+from bayesgp_mf.parallel import backend
 from bayesgp_mf.progress import progress_bar
-from bayesgp_mf.seam import backend
 from bayesgp_mf.types import Array
 
 

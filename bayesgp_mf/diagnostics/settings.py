@@ -14,9 +14,8 @@ SETTINGS = 20
 
 def some_settings(process: Process | Mixture) -> tuple[list[Process], Array]:
     """Return at most 20 of the settings of the hyperparameters, chosen by their weights, and new weights ``(k,)``."""
-    if not isinstance(process, Mixture) or len(process.parts) <= SETTINGS:
-        weights = process.weights if isinstance(process, Mixture) else np.ones(1)
-        return list(process.parts), weights
+    if len(process.parts) <= SETTINGS:
+        return list(process.parts), process.weights
     levels = (np.arange(SETTINGS) + 0.5) / SETTINGS
     chosen = np.minimum(np.searchsorted(np.cumsum(process.weights), levels), len(process.parts) - 1)
     parts, times = np.unique(chosen, return_counts=True)

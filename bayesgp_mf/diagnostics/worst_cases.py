@@ -45,7 +45,7 @@ class WorstCases(NamedTuple):
     values: tuple[tuple[str, ...], ...]
 
 
-def worst_cases(idata: Container, number: int = 5, *, inputs: int = 3, **held: Any) -> WorstCases:
+def worst_cases(idata: Container, number: int = 5, *, inputs: int = 3, **given: Any) -> WorstCases:
     """Return the cases that are predicted worst from all others, by leave-one-out log density.
 
     Parameters
@@ -78,10 +78,10 @@ def worst_cases(idata: Container, number: int = 5, *, inputs: int = 3, **held: A
     check_positive_integers(number=number, inputs=inputs)
     loo_i = log_densities(idata)
     one, names = with_inputs(idata)
-    fit = fitted(one, **held)
+    fit = fitted(one, **given)
     columns = np.arange(len(fit.names))
     if columns.size > inputs:
-        columns = np.argsort(-relevance(one, **held).effect, kind="stable")[:inputs]
+        columns = np.argsort(-relevance(one, **given).effect, kind="stable")[:inputs]
     lowest = np.argsort(loo_i.values, kind="stable")[:number]
     y = get_group(idata, "observed_data")["y"].values
     return WorstCases(

@@ -6,19 +6,22 @@ import numpy as np
 
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.target import Target
-from bayesgp_mf.likelihoods.optional import tunable
 from bayesgp_mf.types import Array
 
 BEYOND = 0.1
 """How far beyond a bound, in the logarithm, the prior variances are looked at."""
 
 
+AT_BOUND = 1e-9
+"""A search reaches a bound up to rounding: so near to it, in the logarithm, it is there."""
+
+
 def outward_of(target: Target, end: Array) -> Array:
     """Return for each log parameter ``(p,)`` 1 if it is at its upper bound, -1 if at its lower one, else 0."""
-    return np.where(end >= target.upper, 1.0, np.where(end <= target.lower, -1.0, 0.0))
+    return np.where(end >= target.upper - AT_BOUND, 1.0, np.where(end <= target.lower + AT_BOUND, -1.0, 0.0))
 
 
-def said_of_bounds(objective: Objective, end: Array) -> str | None:
+def describe_bounds(objective: Objective, end: Array) -> str | None:
     """Return what to say of log parameters ``(p,)`` at bounds of the search, or None where none is at one."""
     target, noun = objective.target, objective.score.noun
     outward = outward_of(target, end)
@@ -37,7 +40,7 @@ def said_of_bounds(objective: Objective, end: Array) -> str | None:
     )
     raising = [name for name in found if _raises_variance(target, end, target.names.index(name), outward)]
     of_likelihood = [name for name in found if name in target.free_of_likelihood]
-    rules = tunable(target.model.likelihood)
+    rules = target.model.likelihood.tunables
     others = len(found) > len(raising) + len(of_likelihood)
     if raising and objective.separates(end):
         owner = target.owners[target.names.index(raising[0])]
@@ -51,8 +54,8 @@ def said_of_bounds(objective: Objective, end: Array) -> str | None:
         text += " A variance at a bound: the search started too far off, or the data do not limit it; give it a prior."
     for name in of_likelihood:
         rule = rules[target.free_of_likelihood[name]]
-        said = rule.at_upper if outward[target.names.index(name)] > 0 else rule.at_lower
-        text += f" {name} there means that {said}." if said else ""
+        meaning = rule.at_upper if outward[target.names.index(name)] > 0 else rule.at_lower
+        text += f" {name} there means that {meaning}." if meaning else ""
     if of_likelihood:
         text += f" Keep the value that you gave, fixed={of_likelihood}, or say by a prior what is likely."
     if others:

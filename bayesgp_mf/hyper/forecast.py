@@ -65,7 +65,7 @@ def _seconds_of_some(target: Target) -> float:
     control = replace(target.control, throw=False, gram="dense")
     fewer = replace(target.of_cases(some), control=control)
     began = time.perf_counter()
-    fewer.solver.solve(fewer.problem_at(target.model), control)
+    fewer.solver.solve(fewer.problem_at(fewer.model), control)  # whose likelihood is of these cases
     return time.perf_counter() - began
 
 

@@ -134,8 +134,8 @@ class HybridMonteCarlo:
             "hyper_n_failures": (("chain",), np.array(counts)[:, 1]),
         }
         weights = np.full(len(models), 1.0 / len(models))
-        judged = target.less_log_prior(stats["lp"], draws)
-        return HyperResult(models, weights, self.chains, True, stats, record, judged=judged)
+        node_evidence = target.less_log_prior(stats["lp"], draws)
+        return HyperResult(models, weights, self.chains, True, stats, record, node_evidence=node_evidence)
 
     def _step_sizes(self, target: Target) -> Array:
         if not isinstance(self.step_size, Mapping):

@@ -29,7 +29,7 @@ from bayesgp_mf.hyper.strategy import workers
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.solution import check_flag
 from bayesgp_mf.inputs import check_positive_integers
-from bayesgp_mf.seam import check_client
+from bayesgp_mf.parallel import check_client
 from bayesgp_mf.types import Array
 
 DIFFERENCE = 1e-2
@@ -140,8 +140,8 @@ class Integrate:
         nodes = best.end + design.points @ scale.T
         inside = np.all((nodes >= target.lower) & (nodes <= target.upper), axis=1)
         values = np.full(nodes.shape[0], -np.inf)
-        with closing(workers(self)) as hands:  # each from the solution beside the mode
-            values[inside] = objective.at_nodes(nodes[inside], advance, hands)
+        with closing(workers(self)) as pool:  # each from the solution beside the mode
+            values[inside] = objective.at_nodes(nodes[inside], advance, pool)
         kept = np.isfinite(values)
         n_failed = int(np.sum(inside & ~kept))
         if n_failed:
@@ -158,8 +158,8 @@ class Integrate:
             "hyper_n_nodes_outside": ((), np.array(int(np.sum(~inside)))),
         }
         models = tuple(target.model_at(node) for node in nodes[kept])
-        judged = target.less_log_prior(values[kept], nodes[kept])
-        return HyperResult(models, weights, stats={"lp": values[kept]}, record=record, judged=judged)
+        node_evidence = target.less_log_prior(values[kept], nodes[kept])
+        return HyperResult(models, weights, stats={"lp": values[kept]}, record=record, node_evidence=node_evidence)
 
     def _nodes(self, p: int) -> int:
         return self.points**p if p <= FEW_PARAMETERS else central_composite_size(p)

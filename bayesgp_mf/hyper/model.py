@@ -10,7 +10,6 @@ import numpy as np
 
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import parameters, tunable, with_parameters
 from bayesgp_mf.types import Array
 
 PREFIX = "likelihood_"
@@ -52,7 +51,7 @@ class Model:
 
         One that is zero is switched off, and is none of them unless it is named.
         """
-        rules, values = tunable(likelihood), parameters(likelihood)
+        rules, values = likelihood.tunables, likelihood.parameters
         names = public_names(kernel, likelihood)
         named = {
             name: own for name, own in names.items() if name in also or (rules[own].by_default and values[own] != 0)
@@ -64,26 +63,26 @@ class Model:
         """The parameters of the kernel, then those of the likelihood, by name."""
         if not self.named:
             return self.kernel.params
-        values = parameters(self.likelihood)
+        values = self.likelihood.parameters
         return {**self.kernel.params, **{name: np.asarray(values[own]) for name, own in self.named.items()}}
 
     def replace(self, **values: Any) -> Model:
         """Return the model with some parameters replaced; ValueError if kernel or likelihood refuses a value."""
-        now = parameters(self.likelihood)
+        now = self.likelihood.parameters
         ours = {own: float(values.pop(name)) for name, own in self.named.items() if name in values}
         ours = {own: value for own, value in ours.items() if value != now[own]}  # the same numbers, the same object
         return replace(
             self,
             kernel=self.kernel.replace(**values) if values else self.kernel,
-            likelihood=with_parameters(self.likelihood, ours),
+            likelihood=self.likelihood.with_parameters(**ours) if ours else self.likelihood,
         )
 
     def limit(self, name: str) -> float:
         """Return what a parameter must stay below."""
-        return tunable(self.likelihood)[self.named[name]].below if name in self.named else np.inf
+        return self.likelihood.tunables[self.named[name]].below if name in self.named else np.inf
 
 
 def public_names(kernel: Kernel, likelihood: Likelihood) -> dict[str, str]:
     """Return all parameters of a likelihood by the name that they have beside a kernel."""
     taken = kernel.params
-    return {PREFIX + own if own in taken else own: own for own in parameters(likelihood)}
+    return {PREFIX + own if own in taken else own: own for own in likelihood.parameters}

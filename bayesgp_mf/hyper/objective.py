@@ -18,7 +18,7 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.multiclass.class_gram import class_gram
-from bayesgp_mf.seam import Backend, Serial
+from bayesgp_mf.parallel import Backend, Serial
 from bayesgp_mf.types import Array
 
 LARGEST_LOG = 150.0
@@ -142,8 +142,8 @@ class Objective:
         classes = (int(np.max(target.t)) + 1,) if target.likelihood.targets == "classes" else ()
         model = target.model_at(log_free)
         curvature = model.likelihood.log_prob(target.t, np.zeros((*target.t.shape, *classes))).d2
-        told = float(np.max(model.kernel.diag(target.X))) * float(np.max(np.abs(curvature), initial=0.0))
-        return 0.0 < told < NOTHING  # a step knows no scale
+        information = float(np.max(model.kernel.diag(target.X))) * float(np.max(np.abs(curvature), initial=0.0))
+        return 0.0 < information < NOTHING  # a step knows no scale
 
     def at_nodes(
         self, nodes: Array, advance: Callable[[str], None], workers: Backend = Serial(), noun: str = "node"

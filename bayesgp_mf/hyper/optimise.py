@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from bayesgp_mf.errors import BoundWarning, ConvergenceError, ConvergenceWarning, warn
-from bayesgp_mf.hyper.bounds import said_of_bounds
+from bayesgp_mf.hyper.bounds import describe_bounds
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.inference.assembly import SMALLEST
 from bayesgp_mf.types import Array
@@ -159,24 +159,24 @@ def descend(objective: Objective, start: Array, advance: Callable[[str], None]) 
 
 def _warn(objective: Objective, best: Run, lost: int, starts: int) -> None:
     noun = objective.score.noun
-    said: list[tuple[str, type[UserWarning]]] = []
-    of_bounds = said_of_bounds(objective, best.end)
+    messages: list[tuple[str, type[UserWarning]]] = []
+    of_bounds = describe_bounds(objective, best.end)
     if of_bounds is not None:
-        said.append((of_bounds, BoundWarning))
+        messages.append((of_bounds, BoundWarning))
     if not objective.target.priors and objective.says_nothing(best.end):
         text = f"the search for the highest {noun} ended where the variance of the kernel is so small that it says "
         text += "nothing of the targets. Either they hang on no input, or the search started too far off: start "
         text += "at length scales "
-        said.append((f"{text}near the spread of the inputs, and a variance near one.", ConvergenceWarning))
+        messages.append((f"{text}near the spread of the inputs, and a variance near one.", ConvergenceWarning))
     if not best.success:
         text = f"the search for the highest {noun} did not finish: {best.message}. "
-        said.append((f"{text}The hyperparameters are the best it found.", ConvergenceWarning))
+        messages.append((f"{text}The hyperparameters are the best it found.", ConvergenceWarning))
     if best.n_failures:
         text = f"at {best.n_failures} of {best.n_evaluations} points of the search the equations had no solution; "
         reason = f"The last reason: {objective.last_failure}"
-        said.append((f"{text}the search turned back there. {reason}", ConvergenceWarning))
+        messages.append((f"{text}the search turned back there. {reason}", ConvergenceWarning))
     if lost:
         text = f"at {lost} of {starts} starts of the search the equations had no solution; it went on from the others. "
-        said.append((f"{text}The last reason: {objective.last_failure}", ConvergenceWarning))
-    for text, category in said:
+        messages.append((f"{text}The last reason: {objective.last_failure}", ConvergenceWarning))
+    for text, category in messages:
         warn(text, category)

@@ -47,7 +47,7 @@ class HyperResult:
         Of the one model, as a search for the highest saw it last: `fit` warns if it finds another.
     solution : Solution, optional
         At the one model, as the search found it: where another start leads nowhere, this one does not.
-    judged : (k,) array, optional
+    node_evidence : (k,) array, optional
         Of an average, the log evidence by which each model was weighed or drawn, in nats, without its log prior. It
         need not be that of the posterior: it may be corrected, or of another method. That of the
         posterior if not given.
@@ -64,7 +64,7 @@ class HyperResult:
     record: Record = field(default_factory=dict)
     log_evidence: float | None = None
     solution: Solution | None = None
-    judged: Array | None = None
+    node_evidence: Array | None = None
     priors: Mapping[str, Prior] | None = None
 
     @property
@@ -88,8 +88,8 @@ class HyperResult:
                 raise ValueError(
                     "chains are of random draws with equal weights: give sampled=True and such weights, or no chains."
                 )
-        if self.judged is not None and self.judged.shape != (k,):
-            raise ValueError(f"judged must be None or have shape ({k},), got {self.judged.shape}.")
+        if self.node_evidence is not None and self.node_evidence.shape != (k,):
+            raise ValueError(f"node_evidence must be None or have shape ({k},), got {self.node_evidence.shape}.")
         for name, values in self.stats.items():
             if values.shape != (k,):
                 raise ValueError(f"stats[{name!r}] must have shape ({k},), got {values.shape}.")

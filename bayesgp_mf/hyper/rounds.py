@@ -92,8 +92,8 @@ def _in_rounds(
             with warnings.catch_warnings():
                 if k < rounds - 1:  # what the last one says of where it ended is what counts
                     warnings.simplefilter("ignore")
-                said = partial(_in_round, advance, f"round {k + 1} of {rounds}, {cases} cases")
-                found.append(strategy.choose(replace(some, inducing=points), rng, said))
+                report = partial(_in_round, advance, f"round {k + 1} of {rounds}, {cases} cases")
+                found.append(strategy.choose(replace(some, inducing=points), rng, report))
         result = max(found, key=_score)
         model = result.models[0]
         ends.append(some.free_logarithms(model))

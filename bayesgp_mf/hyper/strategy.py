@@ -8,7 +8,7 @@ import numpy as np
 
 from bayesgp_mf.hyper.result import Advance, HyperResult
 from bayesgp_mf.hyper.target import Target
-from bayesgp_mf.seam import Backend, backend
+from bayesgp_mf.parallel import Backend, backend
 
 
 @runtime_checkable

@@ -21,7 +21,6 @@ from bayesgp_mf.inputs import as_names
 from bayesgp_mf.kernels import Kernel, log_gradient, log_vector, log_vector_names, with_log_vector
 from bayesgp_mf.kernels.parameters import Parametrised
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import of_cases
 from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.matrices.memory import check_memory
 from bayesgp_mf.types import Array
@@ -158,7 +157,7 @@ class Target:
     @property
     def n_classes(self) -> int:
         """Number of classes with a latent value each; 1 where a case has a single latent value."""
-        return getattr(self.likelihood, "n_classes", None) or 1
+        return self.likelihood.n_classes or 1
 
     @property
     def owners(self) -> NDArray[np.str_]:
@@ -220,7 +219,7 @@ class Target:
 
     def of_cases(self, rows: NDArray[np.intp] | slice) -> Target:
         """Return the same of some of the cases."""
-        likelihood = of_cases(self.likelihood, np.arange(self.t.size)[rows])
+        likelihood = self.likelihood.of_cases(np.arange(self.t.size)[rows])
         return replace(self, X=self.X[rows], t=self.t[rows], likelihood=likelihood)
 
     def problem_at(self, model: Model, solver: Solver | None = None) -> Problem:
@@ -258,8 +257,8 @@ class Target:
         of one that is not told the gradient is NaN.
         """
         gradient: dict[str, Any] = dict(matrix.pull_back(gram_bar, model.kernel, self.X))
-        told = of_likelihood or {}
-        gradient |= {name: told.get(own, np.nan) for name, own in model.named.items()}
+        known = of_likelihood or {}
+        gradient |= {name: known.get(own, np.nan) for name, own in model.named.items()}
         return log_gradient(model, gradient)[self._free]
 
     def less_log_prior(self, values: Array, points: Array) -> Array:

@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 from bayesgp_mf.errors import InconsistentDataError, NotPositiveDefiniteError, Status
 from bayesgp_mf.likelihoods import Likelihood, Softmax
 from bayesgp_mf.likelihoods.base import ClassLikelihood
-from bayesgp_mf.likelihoods.optional import check_targets, is_of_each_class, of_cases, ways_to_noise
+from bayesgp_mf.likelihoods.one_vs_rest import is_of_each_class
 from bayesgp_mf.matrices.dense import DenseGram
 from bayesgp_mf.matrices.factors import is_positive_semidefinite
 from bayesgp_mf.matrices.matrix import Matrix
@@ -25,8 +25,6 @@ SAME_INPUT_TOLERANCE = 1e-12
 """Two latent values whose correlation is closer to one, or minus one, than this are one and the same."""
 LARGEST_TARGET = 1e50
 """In absolute value, of real targets that users give: squares of squares are numbers still."""
-
-_MEMBERS = tuple(name for name in vars(Likelihood) if not name.startswith("_"))  # isinstance asks for them at length
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,15 +81,15 @@ class Problem:
         object.__setattr__(self, "t", as_targets(self.t, self.likelihood))
         matrix = as_matrix(self.gram)
         object.__setattr__(self, "matrix", matrix)
-        if matrix.rank is None:
+        if matrix.is_whole:
             object.__setattr__(self, "gram", matrix.entries)
         else:
             _check_low_rank(matrix, self.likelihood)
         if self.likelihood.targets == "classes":
             _check_codes(self.t, self.likelihood)
-        if matrix.rank is None and self.likelihood.targets == "classes":
+        if matrix.is_whole and self.likelihood.targets == "classes":
             _check_class_grams(matrix.entries, self.n_classes, covariance)
-        elif matrix.rank is None:
+        elif matrix.is_whole:
             _check_gram(matrix.entries, covariance)
         _check_targets(self.t, self.gram.shape[-1], self.likelihood)
         if self.likelihood.forbids:
@@ -118,7 +116,7 @@ class Problem:
         MemoryError
             If it is to be made, and would not fit into this machine's memory.
         """
-        if self.matrix.rank is not None:
+        if not self.matrix.is_whole:
             check_memory(self.n)
         return self.matrix.dense()
 
@@ -131,7 +129,7 @@ class Problem:
         """Number of classes with a latent value each; 1 where a case has a single latent value."""
         if self.likelihood.targets != "classes":
             return 1
-        known: int | None = getattr(self.likelihood, "n_classes", None)
+        known = self.likelihood.n_classes
         return max(2, int(np.max(self.t, initial=0.0)) + 1) if known is None else known
 
     @property
@@ -142,7 +140,7 @@ class Problem:
     def without(self, i: int) -> Problem:
         """Return the problem without case ``i``; at least one must be left. Classes stay, with or without a case."""
         others = np.delete(np.arange(self.n), i)
-        likelihood = of_cases(self.likelihood, others)
+        likelihood = self.likelihood.of_cases(others)
         if isinstance(likelihood, ClassLikelihood) and likelihood.n_classes is None:
             likelihood = likelihood.with_classes(tuple(str(c) for c in range(self.n_classes)))
         return Problem(self.dense_gram[..., others[:, None], others], self.t[others], likelihood)
@@ -166,12 +164,13 @@ def as_float_array(name: str, value: ArrayLike, *, copy: bool = False) -> Array:
         raise ValueError(f"{name} must hold numbers, but it cannot be converted to float: {error}") from error
 
 
-def as_targets(t: ArrayLike, likelihood: object) -> Array:
+def as_targets(t: ArrayLike, likelihood: Likelihood) -> Array:
     """Return targets as a float64 array, or raise a ValueError, which says where labels of text go."""
     try:
         return as_float_array("t", t)
     except ValueError as error:
-        if getattr(likelihood, "targets", None) not in ("binary", "classes") or np.asarray(t).dtype.kind not in "OSU":
+        check_likelihood(likelihood)
+        if likelihood.targets == "real" or np.asarray(t).dtype.kind not in "OSU":
             raise
         raise ValueError(f"{error}. bayesgp_mf.fit(X, y, ...) takes any labels and encodes them.") from error
 
@@ -211,11 +210,11 @@ def status_in_words(status: Status, likelihood: Likelihood, method: str) -> str:
     """Return the sentence of a status, with advice that goes with the likelihood and the name of the method."""
     if likelihood.targets == "classes" and likelihood.log_concave and not likelihood.forbids:
         return status.for_classes("laplace" if isinstance(likelihood, Softmax) and method != "laplace" else None)
-    return status.advising(ways_to_noise(likelihood))
+    return status.advising(likelihood.ways_to_noise)
 
 
 def check_likelihood(likelihood: object) -> None:
-    """Raise a ValueError if ``likelihood`` is no instance of a likelihood, with the names of the members it lacks."""
+    """Raise a ValueError if ``likelihood`` is no instance of a likelihood."""
     if isinstance(likelihood, type):
         raise ValueError(f"likelihood must be an instance, got the class {likelihood.__name__}: write it with ().")
     if is_of_each_class(likelihood):
@@ -224,11 +223,10 @@ def check_likelihood(likelihood: object) -> None:
             "bgp.fit takes it, of data that are here. Give the likelihood of one classifier, such as Probit(), with "
             "labels of one class against the rest, y == label; or MultinomialProbit()."
         )
-    missing = [name for name in _MEMBERS if not hasattr(likelihood, name)]
-    if missing:
+    if not isinstance(likelihood, Likelihood):
         raise ValueError(
-            f"likelihood must be one such as bayesgp_mf.Probit(), got {type(likelihood).__name__}, which has no "
-            f"{', '.join(missing)}."
+            f"likelihood must be one such as bayesgp_mf.Probit(), got {type(likelihood).__name__}. Derive your own "
+            "from bayesgp_mf.likelihoods.Likelihood."
         )
 
 
@@ -280,7 +278,7 @@ def _check_class_grams(gram: Array, n_classes: int, covariance: bool) -> None:
 
 def _check_codes(t: Array, likelihood: Likelihood) -> None:
     check_finite("t", t)
-    known: int | None = getattr(likelihood, "n_classes", None)
+    known = likelihood.n_classes
     whole = np.all((t == np.floor(t)) & (t >= 0))
     if not whole or (known is not None and np.any(t >= known)):
         values = np.unique(t)[:5].tolist()
@@ -313,7 +311,7 @@ def _check_targets(t: Array, n: int, likelihood: Likelihood) -> None:
             f"t must hold labels -1 and +1 for {type(likelihood).__name__}, got values such as {values}. "
             "bayesgp_mf.fit(X, y, ...) takes any two labels and encodes them."
         )
-    check_targets(likelihood, "t", t)
+    likelihood.check_targets("t", t)
 
 
 def _check_variances(gram: Array) -> None:
@@ -340,7 +338,7 @@ def _check_class_contradictions(gram: Array, t: Array, likelihood: Likelihood) -
     """
     correlation, same = _correlations(gram), t[:, None] == t
     against = np.where(same, -correlation, correlation)
-    names = getattr(likelihood, "classes", None) or range(int(np.max(t, initial=0.0)) + 1)
+    names = likelihood.classes or range(int(np.max(t, initial=0.0)) + 1)
     labels = np.array([repr(name) for name in names], dtype=object)[t.astype(np.intp)]
     _refuse_contradictions(
         correlation, against, labels, "classes {} and {}", "likelihood", "MultinomialProbit(noise_variance=1.0)"

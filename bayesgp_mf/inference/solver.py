@@ -11,7 +11,6 @@ import numpy as np
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, LeaveOneOut, Solution
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import parameter_derivative
 from bayesgp_mf.matrices.corrections import Correction
 from bayesgp_mf.types import Array
 
@@ -167,7 +166,7 @@ def gradient_at_cavities(problem: Problem, solution: Solution, name: str) -> flo
     """Return the sum of the derivatives of log Z at the cavities of a solution, None if it has none."""
     if solution.cavity is None:
         return None
-    return float(np.sum(parameter_derivative(problem.likelihood, name, problem.t, *solution.cavity).value))
+    return float(np.sum(problem.likelihood.parameter_derivative(name, problem.t, *solution.cavity).value))
 
 
 def traits_of(solver: Solver) -> Traits:

@@ -99,13 +99,13 @@ def check_names(name: str, columns: Sequence[Any]) -> list[str]:
     return names
 
 
-def check_text(said: str, texts: Sequence[str]) -> None:
+def check_text(what: str, texts: Sequence[str]) -> None:
     """Raise a ValueError that begins as ``said`` if a text has a character that no netCDF file can hold."""
     if _can_be_written("".join(texts)):
         return
     first = next(text for text in texts if not _can_be_written(text))
     raise ValueError(
-        f"{said} {first!r}, and no file can hold that text: it has a NUL, or half of a surrogate pair. Rename it."
+        f"{what} {first!r}, and no file can hold that text: it has a NUL, or half of a surrogate pair. Rename it."
     )
 
 

@@ -207,18 +207,18 @@ def _codes(texts: Sequence[str], levels: Sequence[str]) -> Array:
 
 def _check_codes(X_new: Any, j: int, known: Sequence[str]) -> None:
     """Raise a ValueError if numbers in a column of an array are not, or need not be, the codes of its groups."""
-    told = f"X_new is an array of numbers, and its column {j} told groups such as {known[0]!r} at the fit"
+    start = f"X_new is an array of numbers, and its column {j} told groups such as {known[0]!r} at the fit"
     called = next((text for text in known if _is_number(text)), None)
     if called is not None:
         raise ValueError(
-            f"{told}. A number there could be a group's name, as in {called!r}, or its code 0, 1, ... Pass text as at "
+            f"{start}. A number there could be a group's name, as in {called!r}, or its code 0, 1, ... Pass text as at "
             "the fit, in a data frame or an array of dtype object."
         )
     values = np.real(X_new[:, j])  # what is complex is refused later
     strange = values[~(np.isfinite(values) & (values >= 0) & (values == np.floor(values)))]
     if strange.size:
         raise ValueError(
-            f"{told}. Its codes are 0, 1, ..., as in constant_data, and {strange[0]:g} is none. Pass text as at the "
+            f"{start}. Its codes are 0, 1, ..., as in constant_data, and {strange[0]:g} is none. Pass text as at the "
             "fit, in a data frame or an array of dtype object."
         )
 

@@ -98,13 +98,13 @@ def warn_of_groups(kernel: Kernel, X: Array, points: Array, features: Sequence[s
         if not without.any():
             continue
         largest = np.flatnonzero(without)[np.argsort(-cases[without], kind="stable")][:NAMED]
-        said = [
+        shown = [
             ", ".join(texts[j][int(code)] if j in texts else f"{code:g}" for j, code in zip(columns, row, strict=True))
             for row in groups[largest]
         ]
         many = len(columns) > 1
         names = ", ".join(repr(j if features is None else features[j]) for j in columns)
-        such = "; ".join(map(repr, said)) + ", ..." * bool(without.sum() > NAMED)
+        such = "; ".join(map(repr, shown)) + ", ..." * bool(without.sum() > NAMED)
         warn(
             f"{without.sum()} of the {without.size} groups that column{'s' * many} {names} "
             f"tell{'s' * (not many)} have no inducing case, with {cases[without].sum()} of {len(X)} cases: "

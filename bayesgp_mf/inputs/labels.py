@@ -17,7 +17,6 @@ from bayesgp_mf.inference.problem import check_finite, check_likelihood, check_s
 from bayesgp_mf.inputs.frames import as_pandas, check_text
 from bayesgp_mf.inputs.tables import DROP, as_numbers, place
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import check_targets, n_levels
 from bayesgp_mf.types import Array
 
 NAME_ALL = "Correct the labels, drop those cases, or name all classes at the fit: classes=... of the likelihood."
@@ -65,14 +64,14 @@ def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood, positive: Any =
             f"positive says which of two classes is the positive one, and {type(likelihood).__name__} has {what}. "
             "Leave it out."
         )
-    if (levels := n_levels(likelihood)) is not None:
+    if (levels := likelihood.n_levels) is not None:
         return _levels(y, labels, levels, likelihood)
     if likelihood.targets == "real":
         targets = as_real_targets(y)
         check_scale("y", targets)
-        check_targets(likelihood, "y", targets)
+        likelihood.check_targets("y", targets)
         return targets, ()
-    named: tuple[Any, ...] | None = getattr(likelihood, "classes", None)
+    named = likelihood.classes
     if likelihood.targets == "classes":
         return encode_classes(y, n, type(likelihood).__name__, named)
     classes, codes = _classes(y, labels, named)
@@ -166,7 +165,7 @@ def _levels(y: Any, labels: NDArray[Any], levels: int, likelihood: Likelihood) -
             "ordered=True) with the categories from the lowest to the highest, or the numbers of levels from 0."
         )
     targets = as_numbers("y", y, copy=True)
-    check_targets(likelihood, "y", targets)
+    likelihood.check_targets("y", targets)
     return targets, tuple(str(level) for level in range(levels))
 
 

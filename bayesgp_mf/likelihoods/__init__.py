@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from bayesgp_mf.likelihoods.base import Likelihood
 from bayesgp_mf.likelihoods.binomial import Binomial
@@ -11,7 +11,6 @@ from bayesgp_mf.likelihoods.counts import NegativeBinomial, Poisson
 from bayesgp_mf.likelihoods.gaussian import Gaussian
 from bayesgp_mf.likelihoods.logit import Logit
 from bayesgp_mf.likelihoods.multinomial_probit import MultinomialProbit
-from bayesgp_mf.likelihoods.optional import unsaved
 from bayesgp_mf.likelihoods.ordinal import Ordinal
 from bayesgp_mf.likelihoods.probit import Probit, Step
 from bayesgp_mf.likelihoods.quadrature import Quadrature
@@ -35,22 +34,6 @@ __all__ = [
     "from_dict",
 ]
 
-AnyLikelihood: TypeAlias = (
-    Likelihood
-    | Probit
-    | Gaussian
-    | Logit
-    | Softmax
-    | MultinomialProbit
-    | Poisson
-    | NegativeBinomial
-    | Binomial
-    | StudentT
-    | Ordinal
-    | Quadrature
-)
-"""What users give: each is a `Likelihood`, but pyright takes no class variable for a property of a protocol."""
-
 _OWN: tuple[Callable[..., Likelihood], ...] = (
     Probit,
     Gaussian,
@@ -69,7 +52,7 @@ _TYPES = {*_OWN, Quadrature}
 
 def is_built_in(likelihood: Likelihood) -> bool:
     """Tell whether a likelihood is one of this package's own that `from_dict` makes again from its ``to_dict``."""
-    return type(likelihood) in _TYPES and unsaved(likelihood) is None
+    return type(likelihood) in _TYPES and likelihood.unsaved is None
 
 
 def from_dict(description: dict[str, Any]) -> Likelihood:

@@ -1,4 +1,4 @@
-"""What every likelihood must answer, in words and integrals.
+"""The base class of likelihoods: what each must answer, in words and integrals, and defaults of all else.
 
 A solver asks one question: the log of a likelihood averaged over a Gaussian, with two derivatives.
 Labels are -1/+1 in here (``t``); the names of the classes stay at the user's door.
@@ -7,20 +7,87 @@ Labels are -1/+1 in here (``t``); the names of the classes stay at the user's do
 from __future__ import annotations
 
 import math
-from typing import Literal, Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.types import Array, Derivs
 
+Targets: TypeAlias = Literal["binary", "real", "classes"]
+"""Labels -1/+1, real numbers, or codes 0 to C - 1 of several classes."""
+PLAIN = (bool, int, float, str, type(None))
+"""What a file can hold as it is."""
 
-@runtime_checkable
-class Likelihood(Protocol):
-    """The protocol of a likelihood p(t | f) of one target given one latent value.
 
-    An object with these members works wherever one of this package does; `likelihoods.optional` has what it may say
-    beyond them.
+class Tunable(NamedTuple):
+    """How a parameter > 0 of a likelihood may be chosen together with those of the kernel.
+
+    Attributes
+    ----------
+    by_default : bool
+        Whether it is tuned where nothing is said of it; else only if it has a prior or bounds.
+    below : float
+        What it must stay below.
+    at_lower, at_upper : str
+        What it says of the data if a search ends at its lowest or highest value, for a warning.
+    """
+
+    by_default: bool = True
+    below: float = math.inf
+    at_lower: str = ""
+    at_upper: str = ""
+
+
+NOISE = Tunable(
+    at_lower="the kernel explains the targets without noise", at_upper="the kernel explains little of the targets"
+)
+FLIP = Tunable(below=0.5, at_lower="no label looks wrong", at_upper="the labels hardly depend on the inputs")
+
+
+class LatentNoise(NamedTuple):
+    """The Gaussian noise in which a latent value is seen.
+
+    Attributes
+    ----------
+    variance : float or (n,) array
+        In squared latent units: of every case or, of real targets, of each.
+    flip : float
+        Probability that a sign is recorded as the other one.
+    """
+
+    variance: float | Array
+    flip: float = 0.0
+
+
+class Powers(NamedTuple):
+    """Powers of a likelihood, case by case, as another likelihood times constants.
+
+    Attributes
+    ----------
+    form : Likelihood
+        The other one.
+    constant : float or (k,) array
+        Logarithms of the constants.
+    slopes : object or None
+        Whose ``parameter_derivative(name, t, mean, variance)`` is that of the powers in the parameters of the first;
+        None where it has to be integrated.
+    """
+
+    form: Likelihood
+    constant: float | Array
+    slopes: Any = None
+
+
+class Likelihood(ABC):
+    """A likelihood p(t | f) of one target given one latent value: what yours derives from.
+
+    `targets`, `forbids`, `log_concave` (class variables will do) and four methods are required. The rest has defaults,
+    which hold for any likelihood; override what yours knows better.
 
     Attributes
     ----------
@@ -30,45 +97,277 @@ class Likelihood(Protocol):
         vector ``(C,)`` of means and of first derivatives, and a matrix ``(C, C)`` of covariances and of second ones.
     """
 
+    __slots__ = ()
+
     @property
-    def targets(self) -> Literal["binary", "real", "classes"]:
+    @abstractmethod
+    def targets(self) -> Targets:
         """Whether ``t`` holds labels -1/+1, real numbers, or codes of classes."""
 
     @property
+    @abstractmethod
     def forbids(self) -> bool:
         """Whether some latent values have likelihood zero, so that data can contradict the model."""
 
     @property
+    @abstractmethod
     def log_concave(self) -> bool:
         """Whether log p(t|f) is concave in f, which makes every site precision non-negative."""
 
+    @abstractmethod
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log p(t|f) and its derivatives in f; ``t`` and ``f`` broadcast."""
 
+    @abstractmethod
     def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
         """Return log of the integral of p(t|f) N(f | mean, variance) df, and its derivatives in mean."""
 
+    @abstractmethod
     def predict_proba(self, mean: Array, variance: Array) -> Array:
         """Return the integral of p(t=+1|f) N(f | mean, variance) df, elementwise."""
 
+    @abstractmethod
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a target for each latent value; same shape as ``f``."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers and strings, of which `likelihoods.from_dict` makes a likelihood of this package again.
 
-@runtime_checkable
-class ClassLikelihood(Likelihood, Protocol):
-    """The protocol of the softmax of several latent values, whose form the methods for several classes make use of."""
+        By default the name and, of a dataclass, the fields that are plain. Raise an UndefinedQuantityError where the
+        likelihood cannot be saved at all.
+        """
+        each: Any = self
+        given = {field.name: getattr(each, field.name) for field in (fields(each) if is_dataclass(each) else ())}
+        return {"likelihood": type(self).__name__} | {k: v for k, v in given.items() if isinstance(v, PLAIN)}
+
+    @property
+    def unsaved(self) -> str | None:
+        """Why a file cannot hold a likelihood of this package, and what to do; None where it can."""
+        return None
+
+    @property
+    def undrawn(self) -> str | None:
+        """Why `sample` cannot draw targets, and what to do; None where it can. `fit` asks before any work is done."""
+        return None
+
+    @property
+    def holds_functions(self) -> bool:
+        """Whether `to_dict` has paths of functions, which a process may have to import before it can make it again."""
+        return False
+
+    # Targets
+
+    def check_targets(self, name: str, t: Array) -> None:  # noqa: B027  # all finite numbers are targets
+        """Raise a ValueError if real targets are none of this likelihood, as -1 is no count.
+
+        ``name`` is that of the argument. By default all finite numbers are targets.
+        """
+
+    @property
+    def whole_targets(self) -> bool:
+        """Whether real targets are whole numbers >= 0."""
+        return False
+
+    @property
+    def n_levels(self) -> int | None:
+        """How many ordered levels real targets number, from 0; None where they are no levels."""
+        return None
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether targets have probabilities, as labels, counts and levels; else they have a density."""
+        return self.targets != "real" or self.whole_targets or self.n_levels is not None
+
+    def level_probabilities(self, mean: Array, variance: Array) -> Array | None:
+        """Return the probability of each level ``(m, K)`` of latent values N(mean, variance), if it has levels."""
+        return None
+
+    def predictive_moments(self, mean: Array, variance: Array) -> tuple[Array, Array] | None:
+        """Return mean and variance ``(m,)`` of real targets whose latent values are N(mean, variance), where known."""
+        return None
+
+    def predictive_below(self, t: Array, mean: Array, variance: Array) -> Array | None:
+        """Return how likely real targets whose latent values are N(mean, variance) are to be at most t, where known.
+
+        ``t (m,)`` or ``(q, m)`` are numbers of any kind, and ``mean`` and ``variance`` are ``(m,)``; the result has
+        the shape of ``t``.
+        """
+        return None
 
     @property
     def n_classes(self) -> int | None:
-        """Number of classes C, or None where the labels decide."""
+        """Number of classes with a latent value each; None where there is one latent value, or the labels decide."""
+        return None
 
+    @property
+    def classes(self) -> tuple[Any, ...] | None:
+        """All classes there are, in order; None where the labels decide."""
+        return None
+
+    # What is known beyond the two derivatives
+
+    @property
+    def latent_noise(self) -> LatentNoise | None:
+        """The noise if the target is the latent value with Gaussian noise (the sign of that where it is binary)."""
+        return None
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether p(t|f) is constant in f but for jumps, as a step is."""
+        return False
+
+    def known_sites(self, t: Array, noise: float) -> tuple[Array, Array] | None:
+        """Return precision W and shift b ``(n,)`` of sites that are the same at every cavity, as a Gaussian's are.
+
+        They would be found by taking differences otherwise, which cancel where the cavity is wide. ``noise`` is a
+        variance that adds to that of the latent value.
+        """
+        return None
+
+    def tilted_share(self, t: Array, mean: Array, variance: Array) -> Array | None:
+        """Return which part ``(n,)`` of the variances is left in likelihood times Gaussian, to all digits.
+
+        It is 1 + variance d2 with d2 of `log_partition`, a difference that cancels where a target says much more than
+        the Gaussian. Variances are above zero.
+        """
+        return None
+
+    def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> tuple[Array, Array] | None:
+        """Return the third and fourth derivative of `log_partition`, which is ``derivs``, where they have a form."""
+        return None
+
+    def tilted_values(self, t: Array, mean: Array, variance: Array, scores: Array) -> tuple[Array, Array] | None:
+        """Return what `processes.tilted.tilted_values` does, where it has a closed form."""
+        return None
+
+    def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Array | None:
+        """Return what `cumulants.tilted_cumulants` does for variances above zero, where it has a closed form."""
+        return None
+
+    def mode_bracket(self, t: Array, mean: Array, variance: Array) -> tuple[Array, Array] | None:
+        """Return bounds ``(n,)`` between which a log-concave p(t|f) N(f | mean, variance) is largest, where known."""
+        return None
+
+    # Parameters
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        """The parameters > 0 by name: those that may be tuned, or random in a model of PyMC."""
+        return {}
+
+    @property
+    def tunable(self) -> Mapping[str, Tunable]:
+        """How `parameters` may be tuned; one that is not here is tuned only if it has a prior or bounds."""
+        return {}
+
+    @property
+    def tunables(self) -> Mapping[str, Tunable]:
+        """How each of the `parameters` may be tuned."""
+        stated = self.tunable
+        return {name: stated.get(name, Tunable(by_default=False)) for name in self.parameters}
+
+    def with_parameters(self, **values: Any) -> Self:
+        """Return the likelihood with some of its `parameters` replaced; ValueError if it refuses a value."""
+        if values:
+            raise ValueError(f"{type(self).__name__} has no parameters, got {sorted(values)}.")
+        return self
+
+    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
+        """Return the derivative of `log_partition` in one of the `parameters`: of its value and both derivatives."""
+        raise NotImplementedError(f"{type(self).__name__} has no parameter_derivative of {name!r}.")
+
+    def log_prob_graph(self, functions: Any, t: Any, f: Any, *args: Any, **values: Any) -> Any | None:
+        """Return log p(t|f) written with functions (`pymc.latent` has them), for labels -1/+1 or real targets.
+
+        `parameters` that are not among the ``values`` have the likelihood's own numbers. None where it is not known.
+        """
+        return None
+
+    # Cases that differ
+
+    def of_cases(self, which: NDArray[np.intp]) -> Likelihood:
+        """Return the likelihood of the cases with the given numbers, where it is not the same for all."""
+        return self
+
+    @property
+    def new_case_facts(self) -> tuple[str, ...]:
+        """The names of what may be given of each new case: ``offset``, ``trials``."""
+        return ()
+
+    def of_new_cases(self, *args: Any, **facts: Any) -> Likelihood:
+        """Return the likelihood of cases that are not those of the fit, where it is not the same for all.
+
+        It takes those of `new_case_facts` that are given, and raises a ValueError if one is missing.
+        """
+        return self
+
+    @property
+    def of_one_case(self) -> Likelihood:
+        """The likelihood without what it has of each case: prior means, offsets and weights."""
+        return self
+
+    @property
+    def stored_by_case(self) -> dict[str, Array]:
+        """What a container holds of each case beside `of_one_case`: ``offset`` and ``weights``, where there are any."""
+        return {}
+
+    @property
+    def display_name(self) -> str:
+        """The name for a message: that of the class, and what it has of each case."""
+        by_case = self.stored_by_case
+        return type(self.of_one_case).__name__ + (f" with {' and '.join(by_case)}" if by_case else "")
+
+    @property
+    def unshifted(self) -> Likelihood:
+        """The likelihood of the latent values themselves where this is one of deviations from a prior mean."""
+        return self
+
+    @property
+    def largest_offset(self) -> float:
+        """How large an offset may be, in absolute value: beyond, a latent value of order one would have few digits."""
+        return 1e9
+
+    def powers(self, weights: Array) -> Powers | None:
+        """Return p(t_i|f_i)^weight_i of k cases as one likelihood, where they are; weights ``(k,)`` above zero.
+
+        Where it is None of different weights, it is called with those that are the same.
+        """
+        return None
+
+    @property
+    def unbounded_if_weighted(self) -> tuple[str, ...]:
+        """The parameters in which the evidence of cases that count for more than one has no bound.
+
+        As they near zero, the density of a target that is met exactly grows without end.
+        """
+        return ()
+
+    @property
+    def allows_noise(self) -> str | None:
+        """What of the likelihood allows more noise where targets contradict each other, for a message."""
+        return None
+
+    @property
+    def ways_to_noise(self) -> str:
+        """What allows more noise, for a message; a White kernel always does."""
+        own = self.of_one_case.allows_noise
+        return "kernels.White(...)" if own is None else f"{own} or kernels.White(...)"
+
+
+class ClassLikelihood(Likelihood):
+    """A likelihood of several latent values, one for each class, whose form the methods for several classes use."""
+
+    __slots__ = ()
+
+    @abstractmethod
     def with_classes(self, classes: tuple[str, ...]) -> Likelihood:
         """Return the likelihood with its classes named."""
 
+    @abstractmethod
     def log_density(self, t: Array, f: Array) -> Array:
         """Return the value of `log_prob` without its derivatives."""
 
+    @abstractmethod
     def predictions(self, t: Array, mean: Array, covariance: Array) -> tuple[Array, Array]:
         """Return the value of `log_partition` ``(m,)``, without derivatives, and `predict_proba` ``(m, C)``."""
 

@@ -60,7 +60,7 @@ class Binomial(Centred):
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
     whole_targets: ClassVar[bool] = True
-    asked_of_new_cases: ClassVar[tuple[str, ...]] = ("trials",)
+    new_case_facts: ClassVar[tuple[str, ...]] = ("trials",)
     _repr_html_ = likelihood_html
 
     def __repr__(self) -> str:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgp_mf.likelihoods.base import check_gaussian_variance
+from bayesgp_mf.likelihoods.base import Likelihood, check_gaussian_variance
 from bayesgp_mf.likelihoods.moments import from_moments
 from bayesgp_mf.likelihoods.quadrature import Quadrature
 from bayesgp_mf.matrices.blocks import blocks
@@ -67,7 +67,7 @@ class _Nodes(NamedTuple):
         return _Nodes(self.distance[which], self.weight[which], self.log_integral[which], log_prob)
 
 
-class Centred:
+class Centred(Likelihood):
     """A likelihood whose averages are those of this module. It says of its cases what is averaged, in `_of_targets`."""
 
     __slots__ = ()
@@ -87,7 +87,7 @@ class Centred:
         return tilted_cumulants(curve, mean, variance, bracket, order)
 
     def tilted_share(self, t: Array, mean: Array, variance: Array) -> Array:
-        """Return what `optional.tilted_share` does, for variances ``(n,)`` above zero."""
+        """Return what `Likelihood.tilted_share` does, for variances ``(n,)`` above zero."""
         curve, bracket = self._of_targets(t)
         return tilted_share(curve, mean, variance, bracket)
 
@@ -123,7 +123,7 @@ def log_partition(curve: Curve, mean: Array, variance: Array, bracket: Bracket) 
 
 
 def tilted_share(curve: Curve, mean: Array, variance: Array, bracket: Bracket) -> Array:
-    """Return what `optional.tilted_share` does, for variances ``(k,)`` above zero, by the nodes of log Z."""
+    """Return what `Likelihood.tilted_share` does, for variances ``(k,)`` above zero, by the nodes of log Z."""
 
     def adaptively(rest: Cases) -> list[Array]:
         return [_adaptive(curve, rest).tilted_share(*rest.numbered())]

@@ -8,6 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from bayesgp_mf.likelihoods.base import ClassLikelihood
+
 _MISSING = ("None", "nan", "NaT", "<NA>")  # how Python, NumPy and pandas write what is missing
 
 
@@ -30,7 +32,7 @@ def described_classes(classes: tuple[Any, ...] | None) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class NamedClasses:
+class NamedClasses(ClassLikelihood):
     """What a likelihood with a latent value for each class knows of its classes.
 
     Attributes

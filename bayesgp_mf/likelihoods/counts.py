@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from scipy.special import expit, gammaln
 
-from bayesgp_mf.likelihoods.base import refuse_probabilities
+from bayesgp_mf.likelihoods.base import Tunable, refuse_probabilities
 from bayesgp_mf.likelihoods.below import count_below
 from bayesgp_mf.likelihoods.centred import Bracket, Centred, Curve, parameter_derivative
 from bayesgp_mf.likelihoods.count_forms import (
@@ -25,7 +25,6 @@ from bayesgp_mf.likelihoods.count_forms import (
     odds_beyond_log,
     of_odds,
 )
-from bayesgp_mf.likelihoods.optional import Tunable
 from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.types import Array, Derivs
 

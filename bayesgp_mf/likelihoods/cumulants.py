@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from bayesgp_mf.likelihoods.base import Likelihood
-from bayesgp_mf.likelihoods.optional import closed_cumulants
 from bayesgp_mf.likelihoods.quadrature import Quadrature
 from bayesgp_mf.types import Array
 
@@ -30,12 +29,12 @@ def tilted_cumulants(likelihood: Likelihood, t: Array, mean: Array, variance: Ar
     Returns
     -------
     (order - 2, n) array
-        By a closed form where the likelihood has one (`optional.closed_cumulants`), else by adaptive quadrature. Zero
+        By a closed form where the likelihood has one (`Likelihood.tilted_cumulants`), else by adaptive quadrature. Zero
         where a variance is zero.
     """
     uncertain = variance > 0
     spread = np.where(uncertain, variance, 1.0)
-    found = closed_cumulants(likelihood, t, mean, spread, order)
+    found = likelihood.tilted_cumulants(t, mean, spread, order)
     if found is None:
         rule = Quadrature(lambda targets, f: likelihood.log_prob(targets, f).value, targets="real")
         found = rule.tilted_cumulants(t, mean, spread, order)

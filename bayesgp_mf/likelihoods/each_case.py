@@ -21,8 +21,8 @@ def as_each(name: str, given: ArrayLike, *, least: float, whole: bool, expected:
         raise ValueError(f"{name} must be {expected}, or one such number for each case, got {given!r:.80}.") from error
     good = np.isfinite(values) & ((values >= least) & (values == np.floor(values)) if whole else values > least)
     if values.ndim > 1 or not values.size or not np.all(good):
-        said = f"shape {values.shape}" if values.ndim > 1 or not values.size else f"{values[~good].flat[0]:g}"
-        raise ValueError(f"{name} must be {expected}, or one such number for each case, got {said}. {advice}")
+        found = f"shape {values.shape}" if values.ndim > 1 or not values.size else f"{values[~good].flat[0]:g}"
+        raise ValueError(f"{name} must be {expected}, or one such number for each case, got {found}. {advice}")
     return float(values) if values.ndim == 0 else tuple(values.tolist())
 
 

@@ -9,15 +9,23 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from bayesgp_mf.likelihoods.base import check_gaussian_variance, of_added_variance, refuse_probabilities
+from bayesgp_mf.likelihoods.base import (
+    NOISE,
+    LatentNoise,
+    Likelihood,
+    Powers,
+    Tunable,
+    check_gaussian_variance,
+    of_added_variance,
+    refuse_probabilities,
+)
 from bayesgp_mf.likelihoods.each_case import as_each, of_each, some_of
-from bayesgp_mf.likelihoods.optional import NOISE, LatentNoise, Powers, Tunable
 from bayesgp_mf.likelihoods.shown import each_in_words, likelihood_html
 from bayesgp_mf.types import Array, Derivs
 
 
 @dataclass(frozen=True, slots=True)
-class Gaussian:
+class Gaussian(Likelihood):
     r"""Gaussian likelihood N(t | f, noise_variance) for real targets.
 
     Parameters
@@ -47,7 +55,7 @@ class Gaussian:
     """
 
     noise_variance: float | tuple[float, ...] | ArrayLike = 1.0
-    unbounded_if_weighed: ClassVar[tuple[str, ...]] = ("noise_variance",)
+    unbounded_if_weighted: ClassVar[tuple[str, ...]] = ("noise_variance",)
     allows_noise: ClassVar[str] = "a larger noise_variance of the likelihood"
     targets: ClassVar[Literal["real"]] = "real"
     forbids: ClassVar[bool] = False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from bayesgp_mf.likelihoods.base import Likelihood
-from bayesgp_mf.likelihoods.optional import closed_higher_derivatives, unshifted
 from bayesgp_mf.types import Array, Derivs
 
 _FIRST = (45.0 / 60.0, -9.0 / 60.0, 1.0 / 60.0)  # a first difference of order six, at one, two and three steps
@@ -17,12 +16,12 @@ def higher_derivatives(
     likelihood: Likelihood, t: Array, mean: Array, variance: Array, derivs: Derivs
 ) -> tuple[Array, Array]:
     """Return the third and fourth derivative ``(n,)`` in the mean of log Z, given ``derivs``, to some ten digits."""
-    known = closed_higher_derivatives(likelihood, t, mean, variance, derivs)
+    known = likelihood.higher_derivatives(t, mean, variance, derivs)
     if known is not None:
         return known
     d2 = derivs.d2
     # the curvature says on what scale log Z changes; most of it is near the zero of the latent value itself
-    at_zero = unshifted(likelihood).log_partition(t, np.zeros_like(mean), variance).d2
+    at_zero = likelihood.unshifted.log_partition(t, np.zeros_like(mean), variance).d2
     curvature = np.maximum(np.abs(d2), np.abs(at_zero))
     step = _STEP / np.sqrt(np.where(curvature > 0, curvature, 1.0))
     return _differences(likelihood, t, mean, variance, d2, step, np.array([_FIRST, _SECOND]))
@@ -32,7 +31,7 @@ def rough_higher_derivatives(
     likelihood: Likelihood, t: Array, mean: Array, variance: Array, derivs: Derivs
 ) -> tuple[Array, Array]:
     """Return what `higher_derivatives` does to three or four digits, with two evaluations instead of seven."""
-    known = closed_higher_derivatives(likelihood, t, mean, variance, derivs)
+    known = likelihood.higher_derivatives(t, mean, variance, derivs)
     if known is not None:
         return known
     # log Z changes on the scale of the Gaussian, or on a larger one

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from scipy.special import expit, log_expit
 
+from bayesgp_mf.likelihoods.base import Likelihood
 from bayesgp_mf.likelihoods.logistic_normal import FINE, Rule, by_rule, discretise, rules
 from bayesgp_mf.likelihoods.moments import from_moments
 from bayesgp_mf.likelihoods.shown import likelihood_html
@@ -19,7 +20,7 @@ _ENTRIES = 8_192  # nodes held at once, so that they stay in the cache
 
 
 @dataclass(frozen=True, slots=True)
-class Logit:
+class Logit(Likelihood):
     r"""Logistic likelihood.
 
     .. math:: p(t|f) = \sigma(t f) = 1 / (1 + e^{-t f})

@@ -9,11 +9,10 @@ import numpy as np
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods import probit_tilted
-from bayesgp_mf.likelihoods.base import check_flip, check_variance
+from bayesgp_mf.likelihoods.base import FLIP, Tunable, check_flip, check_variance
 from bayesgp_mf.likelihoods.class_flips import flip_derivative, flipped, log_flipped
 from bayesgp_mf.likelihoods.class_names import NamedClasses, described_classes
 from bayesgp_mf.likelihoods.matrix_sites import MatrixSites
-from bayesgp_mf.likelihoods.optional import FLIP, Tunable
 from bayesgp_mf.likelihoods.probit_graph import log_probability
 from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.likelihoods.star import StarSites

@@ -80,3 +80,11 @@ class OneVsRest:
                 "each class, or a single one for all."
             )
         return tuple(self.likelihood)
+
+
+def is_of_each_class(likelihood: object) -> bool:
+    """Tell whether this is none itself, but says which likelihoods classifiers of one class against the rest have.
+
+    The method ``of_each_class(n_classes)``, as `OneVsRest` has it.
+    """
+    return hasattr(likelihood, "of_each_class") and not isinstance(likelihood, type)

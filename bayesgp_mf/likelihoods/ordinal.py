@@ -11,7 +11,13 @@ from numpy.polynomial.legendre import leggauss
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from bayesgp_mf.likelihoods.base import check_gaussian_variance, check_variance, of_added_variance, refuse_probabilities
+from bayesgp_mf.likelihoods.base import (
+    Likelihood,
+    check_gaussian_variance,
+    check_variance,
+    of_added_variance,
+    refuse_probabilities,
+)
 from bayesgp_mf.likelihoods.moments import from_moments
 from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.matrices.blocks import blocks
@@ -27,7 +33,7 @@ _LOG_ROOT_OF_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 
 @dataclass(frozen=True, slots=True)
-class Ordinal:
+class Ordinal(Likelihood):
     r"""Ordinal likelihood: the level is the interval between two cuts in which the latent value plus noise falls.
 
     .. math:: p(t = k|f) = \Phi\!\left(\frac{c_{k+1} - f}{\sqrt v}\right) - \Phi\!\left(\frac{c_k - f}{\sqrt v}\right)

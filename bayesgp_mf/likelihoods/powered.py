@@ -8,19 +8,19 @@ the variance w v in place of v.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgp_mf.likelihoods import centred, optional
-from bayesgp_mf.likelihoods.base import Likelihood
+from bayesgp_mf.likelihoods import centred
+from bayesgp_mf.likelihoods.base import Likelihood, Targets
 from bayesgp_mf.likelihoods.quadrature import Quadrature
 from bayesgp_mf.types import Array, Derivs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Powered:
+class Powered(Likelihood):
     """Powers of the likelihood of some cases, by quadrature.
 
     Parameters
@@ -34,6 +34,26 @@ class Powered:
     likelihood: Likelihood
     weights: Array
 
+    forbids: ClassVar[bool] = False
+
+    @property
+    def targets(self) -> Targets:
+        """Those of the likelihood."""
+        return self.likelihood.targets
+
+    @property
+    def log_concave(self) -> bool:
+        """Whether the likelihood is, and so are its powers."""
+        return self.likelihood.log_concave
+
+    def predict_proba(self, mean: Array, variance: Array) -> Array:
+        """Return the probability that one target is +1: a new case counts once."""
+        return self.likelihood.predict_proba(mean, variance)
+
+    def sample(self, f: Array, rng: np.random.Generator) -> Array:
+        """Draw one target for each latent value."""
+        return self.likelihood.sample(f, rng)
+
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return w log p(t|f) and its derivatives in f, ``(..., k)``."""
         with np.errstate(over="ignore"):  # far out: minus infinity is the answer
@@ -41,34 +61,34 @@ class Powered:
 
     def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
         """Return log of the integral of p(t|f)^w N(f | mean, variance), and its derivatives in mean; ``(..., k)``."""
-        asked = _Asked(self, t, mean, variance)
-        if asked.by_mode:
-            found = centred.log_partition(asked.curve, asked.mean, asked.variance, asked.bracket)
+        query = _Asked(self, t, mean, variance)
+        if query.by_mode:
+            found = centred.log_partition(query.curve, query.mean, query.variance, query.bracket)
         else:
-            found = Derivs(*asked.adaptive())
-        return Derivs(*(part.reshape(asked.shape) for part in found))
+            found = Derivs(*query.adaptive())
+        return Derivs(*(part.reshape(query.shape) for part in found))
 
     def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> tuple[Array, Array] | None:
         """Return the third and fourth derivative of `log_partition` at variance zero, if the likelihood has them."""
         if np.any(variance):
             return None
         once = self.likelihood.log_partition(t, mean, variance)
-        found = optional.closed_higher_derivatives(self.likelihood, t, mean, variance, once)
+        found = self.likelihood.higher_derivatives(t, mean, variance, once)
         return None if found is None else (self.weights * found[0], self.weights * found[1])
 
     def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Array:
         """Return what `cumulants.tilted_cumulants` does, for variances ``(k,)`` above zero."""
-        asked = _Asked(self, t, mean, variance)
-        if asked.by_mode:
-            return centred.tilted_cumulants(asked.curve, asked.mean, asked.variance, asked.bracket, order)
-        return asked.quadrature().tilted_cumulants(asked.numbers, asked.mean, asked.variance, order)
+        query = _Asked(self, t, mean, variance)
+        if query.by_mode:
+            return centred.tilted_cumulants(query.curve, query.mean, query.variance, query.bracket, order)
+        return query.quadrature().tilted_cumulants(query.numbers, query.mean, query.variance, order)
 
     def tilted_share(self, t: Array, mean: Array, variance: Array) -> Array:
-        """Return what `optional.tilted_share` does, for variances ``(k,)`` above zero."""
-        asked = _Asked(self, t, mean, variance)
-        if asked.by_mode:
-            return centred.tilted_share(asked.curve, asked.mean, asked.variance, asked.bracket)
-        return asked.quadrature().tilted_share(asked.numbers, asked.mean, asked.variance)
+        """Return what `Likelihood.tilted_share` does, for variances ``(k,)`` above zero."""
+        query = _Asked(self, t, mean, variance)
+        if query.by_mode:
+            return centred.tilted_share(query.curve, query.mean, query.variance, query.bracket)
+        return query.quadrature().tilted_share(query.numbers, query.mean, query.variance)
 
     def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
         r"""Return the derivative of `log_partition` in a parameter, and its two derivatives in mean, ``(k,)`` each.
@@ -76,19 +96,19 @@ class Powered:
         The first is :math:`w \langle \partial \log p \rangle`, averaged over the tilted distribution; the others are
         joint cumulants with f over powers of the variance.
         """
-        asked = _Asked(self, t, mean, variance)
-        slope = asked.slope(name)
-        if asked.by_mode:
-            found = centred.parameter_derivative(asked.curve, slope, asked.mean, asked.variance, asked.bracket)
-            return Derivs(*(part.reshape(asked.shape) for part in found))
-        answer = np.empty((3, asked.mean.size))
-        (certain,), (rows,) = np.nonzero(asked.variance == 0), np.nonzero(asked.variance > 0)
-        answer[:, certain] = slope(certain, asked.mean[certain])
+        query = _Asked(self, t, mean, variance)
+        slope = query.slope(name)
+        if query.by_mode:
+            found = centred.parameter_derivative(query.curve, slope, query.mean, query.variance, query.bracket)
+            return Derivs(*(part.reshape(query.shape) for part in found))
+        answer = np.empty((3, query.mean.size))
+        (certain,), (rows,) = np.nonzero(query.variance == 0), np.nonzero(query.variance > 0)
+        answer[:, certain] = slope(certain, query.mean[certain])
         if rows.size:
             answer[:, rows] = centred.adaptive_derivative(
-                asked.quadrature(), rows, asked.mean, asked.variance, lambda i, f: slope(i, f).value
+                query.quadrature(), rows, query.mean, query.variance, lambda i, f: slope(i, f).value
             )
-        return Derivs(*(part.reshape(asked.shape) for part in answer))
+        return Derivs(*(part.reshape(query.shape) for part in answer))
 
 
 class _Asked:
@@ -106,7 +126,7 @@ class _Asked:
 
     def likelihood(self, rows: NDArray[np.intp]) -> Likelihood:
         """Return the likelihood of some rows, at least one."""
-        return optional.of_cases(self._power.likelihood, self._case[rows])
+        return self._power.likelihood.of_cases(self._case[rows])
 
     def curve(self, rows: Any, f: Array) -> Derivs:
         """Return w log p(t|f) with two derivatives, as `centred.Curve`."""
@@ -123,7 +143,7 @@ class _Asked:
             return mean, mean
         likelihood, t = self.likelihood(rows), self._t[rows]
         spread = variance * self._power.weights[self._case[rows]]
-        known = optional.mode_bracket(likelihood, t, mean, spread)
+        known = likelihood.mode_bracket(t, mean, spread)
         if known is not None:
             return known
         with np.errstate(over="ignore", invalid="ignore"):
@@ -146,8 +166,8 @@ class _Asked:
         (certain,), (rows,) = np.nonzero(self.variance == 0), np.nonzero(self.variance != 0)
         found[:, certain] = self.curve(certain, self.mean[certain])
         if rows.size:
-            asked = self.numbers[rows], self.mean[rows], self.variance[rows]
-            found[:, rows] = self.quadrature().log_partition(*asked)
+            query = self.numbers[rows], self.mean[rows], self.variance[rows]
+            found[:, rows] = self.quadrature().log_partition(*query)
         return found
 
     def slope(self, name: str) -> centred.Curve:
@@ -158,7 +178,7 @@ class _Asked:
             if not which.size:
                 return Derivs(f, f, f)
             t = np.broadcast_to(self._t[which], f.T.shape)
-            found = optional.parameter_derivative(self.likelihood(which), name, t, f.T, np.zeros(t.shape))
+            found = self.likelihood(which).parameter_derivative(name, t, f.T, np.zeros(t.shape))
             weights = self._power.weights[self._case[which]]
             return Derivs(*((weights * part).T for part in found))
 

@@ -11,9 +11,19 @@ from numpy.typing import NDArray
 from scipy.special import erfcx, expit, log_ndtr, ndtr, ndtri_exp
 
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.likelihoods.base import check_flip, check_gaussian_variance, check_variance, of_added_variance
+from bayesgp_mf.likelihoods.base import (
+    FLIP,
+    NOISE,
+    LatentNoise,
+    Likelihood,
+    Powers,
+    Tunable,
+    check_flip,
+    check_gaussian_variance,
+    check_variance,
+    of_added_variance,
+)
 from bayesgp_mf.likelihoods.moments import from_moments
-from bayesgp_mf.likelihoods.optional import FLIP, NOISE, LatentNoise, Powers, Tunable
 from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.types import Array, Derivs
 
@@ -48,7 +58,7 @@ def hazard(z: Array) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True, slots=True)
-class Probit:
+class Probit(Likelihood):
     r"""Probit likelihood with Gaussian latent noise and label noise.
 
     .. math:: p(t|f) = \kappa + (1 - 2\kappa)\, \Phi\!\left(t f / \sqrt{v}\right)

@@ -174,8 +174,8 @@ def _one_factor(correlation: Array) -> Array:
     loading = np.sqrt(np.clip(mean_square, 1.0 - _LARGEST_LOADING, _LARGEST_LOADING))
     for _ in range(_FITTING_SWEEPS):
         for j, rest in enumerate(others):
-            told = np.einsum("mk,mk->m", correlation[:, j, rest], loading[:, rest])
-            found = told / np.sum(loading[:, rest] ** 2, axis=1)
+            projected = np.einsum("mk,mk->m", correlation[:, j, rest], loading[:, rest])
+            found = projected / np.sum(loading[:, rest] ** 2, axis=1)
             loading[:, j] = np.clip(found, -_LARGEST_LOADING, _LARGEST_LOADING)
     return np.asarray(loading)
 
@@ -420,8 +420,8 @@ def _solved(precision: Array, covariance: Array) -> Array:
 def _posterior(precision: Array, shift: Array, mean: Array, covariance: Array) -> tuple[Array, Array]:
     """Return mean and covariance under sites."""
     spread = covariance - covariance @ _solved(precision, covariance) @ covariance
-    lack = shift - precision * mean
-    return mean + np.einsum("nab,nb->na", spread, lack), spread
+    residual = shift - precision * mean
+    return mean + np.einsum("nab,nb->na", spread, residual), spread
 
 
 def _sweep(precision: Array, shift: Array, mean: Array, spread: Array, prior: Array, noise_variance: float) -> Array:

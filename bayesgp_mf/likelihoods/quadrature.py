@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import expit
 
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.likelihoods.base import refuse_probabilities
+from bayesgp_mf.likelihoods.base import Likelihood, refuse_probabilities
 from bayesgp_mf.likelihoods.import_paths import function_at, path_of
 from bayesgp_mf.likelihoods.moments import from_moments
 from bayesgp_mf.likelihoods.shown import likelihood_html
@@ -51,7 +51,7 @@ _SECOND = np.array([2.0, -27.0, 270.0, -490.0, 270.0, -27.0, 2.0]) / 180.0
 
 
 @dataclass(frozen=True, slots=True)
-class Quadrature:
+class Quadrature(Likelihood):
     r"""A likelihood given as a function, averaged over Gaussians numerically.
 
     Parameters
@@ -182,7 +182,7 @@ class Quadrature:
         return from_moments(moments)[2:]
 
     def tilted_share(self, t: Array, mean: Array, variance: Array) -> Array:
-        """Return what `optional.tilted_share` does, for variances ``(n,)`` above zero."""
+        """Return what `Likelihood.tilted_share` does, for variances ``(n,)`` above zero."""
         found = np.empty(mean.size)
         for block in blocks(mean.size, _BLOCK):
             tilted = _Tilted(self.log_density, t[block], mean[block], np.sqrt(variance[block]))
@@ -235,13 +235,18 @@ class Quadrature:
             if drawn.shape != f.shape:
                 raise ValueError(f"sampler(f, rng) must return shape {f.shape}, the shape of f, got {drawn.shape}.")
             return drawn
-        if self.targets == "real":
-            raise UndefinedQuantityError(
-                "a density alone cannot draw real targets. Give Quadrature(..., sampler=function of (f, rng))."
-            )
+        if self.undrawn is not None:
+            raise UndefinedQuantityError(self.undrawn)
         everywhere = np.asarray(f, dtype=np.float64).ravel()
         right, wrong = (_evaluate(self.log_density, np.full_like(everywhere, t), everywhere) for t in (1.0, -1.0))
         return np.where(rng.random(f.shape) < expit(right - wrong).reshape(f.shape), 1.0, -1.0)
+
+    @property
+    def undrawn(self) -> str | None:
+        """Why `sample` cannot draw targets, and what to do about it; None if it can."""
+        if self.targets != "real" or self.sampler is not None:
+            return None
+        return "a density alone cannot draw real targets. Give Quadrature(..., sampler=function of (f, rng))."
 
     @property
     def unsaved(self) -> str | None:

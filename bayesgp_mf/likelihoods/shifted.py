@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.likelihoods import optional
-from bayesgp_mf.likelihoods.base import Likelihood
+from bayesgp_mf.likelihoods.base import Likelihood, Tunable
 from bayesgp_mf.types import Array, Derivs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shifted:
+class Shifted(Likelihood):
     r"""The likelihood of deviations g from a prior mean: :math:`p(t_i|f_i)` with :math:`f_i = \mu_i + g_i`.
 
     With :math:`g \sim N(0, K)` the values f have the prior :math:`N(\mu, K)`, and whatever a solver says of g (weights
@@ -62,9 +61,9 @@ class Shifted:
                 "value, and a step without flips does. Give it noise: Probit(noise_variance=1.0) or Step(flip=0.05)."
             )
         size = np.abs(self.offset)
-        if not self.of_prior and np.any(size > optional.largest_offset(self.likelihood)):
+        if not self.of_prior and np.any(size > self.likelihood.largest_offset):
             raise ValueError(
-                f"offset must be between -{optional.largest_offset(self.likelihood):g} and as much above zero for "
+                f"offset must be between -{self.likelihood.largest_offset:g} and as much above zero for "
                 f"{type(self.of_one_case).__name__}, got {self.offset[np.argmax(size)]:g} at index "
                 f"{int(np.argmax(size))}. It is added to the latent value: of an exposure pass the logarithm."
             )
@@ -91,35 +90,35 @@ class Shifted:
     @property
     def of_one_case(self) -> Likelihood:
         """The likelihood without what is added."""
-        return optional.of_one_case(self.likelihood)
+        return self.likelihood.of_one_case
 
     @property
     def stored_by_case(self) -> dict[str, Array]:
         """What a container holds of each case; nothing of a prior mean, which is a function of the inputs."""
-        return optional.stored_by_case(self.likelihood) | ({} if self.of_prior else {"offset": self.offset})
+        return self.likelihood.stored_by_case | ({} if self.of_prior else {"offset": self.offset})
 
     @property
     def is_flat(self) -> bool:
         """Whether the likelihood is."""
-        return optional.is_flat(self.likelihood)
+        return self.likelihood.is_flat
 
     @property
     def parameters(self) -> Mapping[str, float]:
         """Those of the likelihood."""
-        return optional.parameters(self.likelihood)
+        return self.likelihood.parameters
 
     @property
-    def tunable(self) -> Mapping[str, optional.Tunable]:
+    def tunable(self) -> Mapping[str, Tunable]:
         """As the likelihood says."""
-        return optional.tunable(self.likelihood)
+        return self.likelihood.tunables
 
     def with_parameters(self, **values: float) -> Shifted:
         """Return the likelihood with other parameters, shifted as much."""
-        return replace(self, likelihood=optional.with_parameters(self.likelihood, values))
+        return replace(self, likelihood=self.likelihood.with_parameters(**values))
 
     def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
         """Return the derivative of `log_partition` in one of the parameters."""
-        return optional.parameter_derivative(self.likelihood, name, t, self._shift(mean), variance)
+        return self.likelihood.parameter_derivative(name, t, self._shift(mean), variance)
 
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log p(t | offset + f), and its derivatives in f, ``(..., n)`` each."""
@@ -131,28 +130,28 @@ class Shifted:
 
     def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> tuple[Array, Array] | None:
         """Return the third and fourth derivative of `log_partition`, where the likelihood has a form of them."""
-        return optional.closed_higher_derivatives(self.likelihood, t, self._shift(mean), variance, derivs)
+        return self.likelihood.higher_derivatives(t, self._shift(mean), variance, derivs)
 
     def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Array | None:
         """Return what `cumulants.tilted_cumulants` does, where the likelihood has a form of it."""
-        return optional.closed_cumulants(self.likelihood, t, self._shift(mean), variance, order)
+        return self.likelihood.tilted_cumulants(t, self._shift(mean), variance, order)
 
     def tilted_share(self, t: Array, mean: Array, variance: Array) -> Array | None:
-        """Return what `optional.tilted_share` does, where the likelihood knows it."""
-        return optional.tilted_share(self.likelihood, t, self._shift(mean), variance)
+        """Return what `Likelihood.tilted_share` does, where the likelihood knows it."""
+        return self.likelihood.tilted_share(t, self._shift(mean), variance)
 
     def check_targets(self, name: str, t: Array) -> None:
         """Raise a ValueError if the targets are none of the likelihood."""
-        optional.check_targets(self.likelihood, name, t)
+        self.likelihood.check_targets(name, t)
 
     def of_cases(self, which: NDArray[np.intp]) -> Shifted:
         """Return the likelihood of the deviations of some cases."""
-        return replace(self, likelihood=optional.of_cases(self.likelihood, which), offset=self.offset[which])
+        return replace(self, likelihood=self.likelihood.of_cases(which), offset=self.offset[which])
 
     @property
-    def asked_of_new_cases(self) -> tuple[str, ...]:
+    def new_case_facts(self) -> tuple[str, ...]:
         """What may be given of each new case: its offset, and what the likelihood takes."""
-        return (*(() if self.of_prior else ("offset",)), *optional.asked_of_new_cases(self.likelihood))
+        return (*(() if self.of_prior else ("offset",)), *self.likelihood.new_case_facts)
 
     def of_new_cases(self, offset: Array | None = None, **given: Array) -> Likelihood:
         """Return the likelihood of cases that are not those of the fit, whose offsets must be given.
@@ -162,7 +161,7 @@ class Shifted:
         ValueError
             If they are not.
         """
-        likelihood = optional.of_new_cases(self.likelihood, **given)
+        likelihood = self.likelihood.of_new_cases(**given)
         if self.of_prior:
             return likelihood
         if offset is None:
@@ -175,34 +174,34 @@ class Shifted:
 
     def known_sites(self, t: Array, noise: float) -> tuple[Array, Array] | None:
         """Return sites that are the same at every cavity, where the likelihood has such: those of the deviations."""
-        found = optional.known_sites(self.likelihood, t, noise)
+        found = self.likelihood.known_sites(t, noise)
         return None if found is None else (found[0], found[1] - found[0] * self.offset)
 
     def predictive_moments(self, mean: Array, variance: Array) -> tuple[Array, Array] | None:
         """Return mean and variance of the targets of the n cases when f ~ N(offset + mean, variance)."""
-        return optional.predictive_moments(self.likelihood, self._shift(mean), variance)
+        return self.likelihood.predictive_moments(self._shift(mean), variance)
 
     def predictive_below(self, t: Array, mean: Array, variance: Array) -> Array | None:
         """Return the probability that targets of the n cases are at most t when f ~ N(offset + mean, variance)."""
-        return optional.predictive_below(self.likelihood, t, self._shift(mean), variance)
+        return self.likelihood.predictive_below(t, self._shift(mean), variance)
 
     @property
     def whole_targets(self) -> bool:
         """Whether those of the likelihood are whole numbers."""
-        return optional.whole_targets(self.likelihood)
+        return self.likelihood.whole_targets
 
     @property
     def n_levels(self) -> int | None:
         """Of ordered levels, how many there are."""
-        return optional.n_levels(self.likelihood)
+        return self.likelihood.n_levels
 
     def level_probabilities(self, mean: Array, variance: Array) -> Array | None:
         """Return the probability of each level of the n cases when f ~ N(offset + mean, variance)."""
-        return optional.level_probabilities(self.likelihood, self._shift(mean), variance)
+        return self.likelihood.level_probabilities(self._shift(mean), variance)
 
     def tilted_values(self, t: Array, mean: Array, variance: Array, scores: Array) -> tuple[Array, Array] | None:
         """Return what `processes.tilted.tilted_values` does, where the likelihood has a form of it."""
-        known = optional.closed_tilted_values(self.likelihood, t, self._shift(mean), variance, scores)
+        known = self.likelihood.tilted_values(t, self._shift(mean), variance, scores)
         return None if known is None else (known[0] - self.offset, known[1])
 
     def predict_proba(self, mean: Array, variance: Array) -> Array:

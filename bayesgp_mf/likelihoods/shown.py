@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from bayesgp_mf.likelihoods.optional import parameters
 from bayesgp_mf.notebook import as_html, in_words
 
 _TARGETS = {"binary": "labels of two classes", "real": "numbers", "classes": "labels of several classes"}
@@ -16,7 +15,7 @@ def likelihood_html(likelihood: Any) -> str:
     """Return the kind of targets and the parameters of a likelihood as HTML."""
     name = type(likelihood).__name__
     rows = [("targets", _TARGETS[likelihood.targets])]
-    rows += [(each.replace("_", " "), in_words(value)) for each, value in parameters(likelihood).items()]
+    rows += [(each.replace("_", " "), in_words(value)) for each, value in likelihood.parameters.items()]
     return as_html(f"{name} likelihood", [*rows, ("as code", repr(likelihood))])
 
 

@@ -8,11 +8,17 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from scipy.special import digamma, expit, gammaln
 
-from bayesgp_mf.likelihoods.base import check_gaussian_variance, refuse_probabilities
+from bayesgp_mf.likelihoods.base import (
+    NOISE,
+    Likelihood,
+    Powers,
+    Tunable,
+    check_gaussian_variance,
+    refuse_probabilities,
+)
 from bayesgp_mf.likelihoods.below import student_t_below
 from bayesgp_mf.likelihoods.count_forms import check_positive, log_rising, log_rising_slope, odds_beyond_log
 from bayesgp_mf.likelihoods.moments import from_moments
-from bayesgp_mf.likelihoods.optional import NOISE, Powers, Tunable
 from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
@@ -28,7 +34,7 @@ _LARGEST_NOISE = 600.0  # log of the largest noise that is asked for: far more t
 
 
 @dataclass(frozen=True, slots=True)
-class StudentT:
+class StudentT(Likelihood):
     r"""Student's t likelihood of real targets, for measurements with outliers.
 
     .. math::
@@ -75,7 +81,7 @@ class StudentT:
 
     scale: float = 1.0
     df: float = 4.0
-    unbounded_if_weighed: ClassVar[tuple[str, ...]] = ("scale",)
+    unbounded_if_weighted: ClassVar[tuple[str, ...]] = ("scale",)
     allows_noise: ClassVar[str] = "a larger scale of the likelihood"
     targets: ClassVar[Literal["real"]] = "real"
     forbids: ClassVar[bool] = False
@@ -190,7 +196,7 @@ class StudentT:
         return from_moments(moments)[2:]
 
     def tilted_share(self, t: Array, mean: Array, variance: Array) -> Array:
-        r"""Return what `optional.tilted_share` does, of averages of positive numbers alone.
+        r"""Return what `Likelihood.tilted_share` does, of averages of positive numbers alone.
 
         Given a precision the part :math:`q = (s^2/\lambda)/(v + s^2/\lambda)` of the variance is left, and the mean
         is :math:`r q` short of the target, where r = t - m:

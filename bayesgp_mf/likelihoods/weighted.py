@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.likelihoods import optional
-from bayesgp_mf.likelihoods.base import Likelihood
+from bayesgp_mf.likelihoods.base import Likelihood, Tunable
 from bayesgp_mf.likelihoods.powered import Powered
 from bayesgp_mf.types import Array, Derivs
 
@@ -43,7 +42,7 @@ class _Part(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Weighted:
+class Weighted(Likelihood):
     r"""The likelihood of cases that count for more than one, or for less: :math:`p(t_i|f_i)^{w_i}`.
 
     The evidence, and all that is pointwise (log-likelihood, leave-one-out density), is that of the power. What is said
@@ -118,36 +117,36 @@ class Weighted:
     @property
     def of_one_case(self) -> Likelihood:
         """The likelihood without weights."""
-        return optional.of_one_case(self.likelihood)
+        return self.likelihood.of_one_case
 
     @property
     def stored_by_case(self) -> dict[str, Array]:
         """What a container holds of each case."""
-        return optional.stored_by_case(self.likelihood) | {"weights": self.weights}
+        return self.likelihood.stored_by_case | {"weights": self.weights}
 
     @property
     def largest_offset(self) -> float:
         """As the likelihood says."""
-        return optional.largest_offset(self.likelihood)
+        return self.likelihood.largest_offset
 
     @property
     def is_flat(self) -> bool:
         """Whether the likelihood is."""
-        return optional.is_flat(self.likelihood)
+        return self.likelihood.is_flat
 
     @property
     def parameters(self) -> Mapping[str, float]:
         """Those of the likelihood."""
-        return optional.parameters(self.likelihood)
+        return self.likelihood.parameters
 
     def with_parameters(self, **values: float) -> Weighted:
         """Return the likelihood with other parameters and the same weights."""
-        return Weighted(optional.with_parameters(self.likelihood, values), self.weights)
+        return Weighted(self.likelihood.with_parameters(**values), self.weights)
 
     @property
-    def tunable(self) -> Mapping[str, optional.Tunable]:
+    def tunable(self) -> Mapping[str, Tunable]:
         """As the likelihood says."""
-        return optional.tunable(self.likelihood)
+        return self.likelihood.tunables
 
     def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
         """Return the derivative of `log_partition` in one of the parameters, and its two derivatives in mean."""
@@ -182,7 +181,7 @@ class Weighted:
         def ask(part: _Part, t: Array, mean: Array, variance: Array, *derivs: Array) -> Array:
             nonlocal known
             less = Derivs(derivs[0] - part.constant, *derivs[1:])
-            found = optional.closed_higher_derivatives(part.form, t, mean, variance, less)
+            found = part.form.higher_derivatives(t, mean, variance, less)
             known &= found is not None
             return np.zeros((2, *mean.shape)) if found is None else np.array(found)
 
@@ -195,7 +194,7 @@ class Weighted:
 
         def ask(part: _Part, t: Array, mean: Array, variance: Array) -> Array:
             nonlocal known
-            found = optional.closed_cumulants(part.form, t, mean, variance, order)
+            found = part.form.tilted_cumulants(t, mean, variance, order)
             known &= found is not None
             return np.zeros((order - 2, *mean.shape)) if found is None else found
 
@@ -203,12 +202,12 @@ class Weighted:
         return found if known else None
 
     def tilted_share(self, t: Array, mean: Array, variance: Array) -> Array | None:
-        """Return what `optional.tilted_share` does, where the powers know it; all is left where the weight is zero."""
+        """Return what `Likelihood.tilted_share` does, where the powers know it; all is left at a weight of zero."""
         known = True
 
         def ask(part: _Part, t: Array, mean: Array, variance: Array) -> Array:
             nonlocal known
-            found = optional.tilted_share(part.form, t, mean, variance)
+            found = part.form.tilted_share(t, mean, variance)
             known &= found is not None
             # what is found is taken from 1, so that a case of weight zero has 1
             return np.zeros_like(mean) if found is None else found - 1.0
@@ -222,7 +221,7 @@ class Weighted:
 
         def ask(part: _Part, t: Array) -> Array:
             nonlocal known
-            found = optional.known_sites(part.form, t, noise)
+            found = part.form.known_sites(t, noise)
             known &= found is not None
             return np.zeros((2, *t.shape)) if found is None else np.array(found)
 
@@ -231,29 +230,29 @@ class Weighted:
 
     def check_targets(self, name: str, t: Array) -> None:
         """Raise a ValueError if the targets are none of the likelihood."""
-        optional.check_targets(self.likelihood, name, t)
+        self.likelihood.check_targets(name, t)
 
     def of_cases(self, which: NDArray[np.intp]) -> Weighted:
         """Return the likelihood of some cases with their weights."""
-        return Weighted(optional.of_cases(self.likelihood, which), self.weights[which])
+        return Weighted(self.likelihood.of_cases(which), self.weights[which])
 
     @property
-    def asked_of_new_cases(self) -> tuple[str, ...]:
+    def new_case_facts(self) -> tuple[str, ...]:
         """What may be given of each new case: what the likelihood takes."""
-        return optional.asked_of_new_cases(self.likelihood)
+        return self.likelihood.new_case_facts
 
     def of_new_cases(self, **given: Array) -> Likelihood:
         """Return the likelihood of cases that are not those of the fit: each of them counts once."""
-        return optional.of_new_cases(self.likelihood, **given)
+        return self.likelihood.of_new_cases(**given)
 
     def predictive_moments(self, mean: Array, variance: Array) -> tuple[Array, Array] | None:
         """Return mean and variance of one target of each case whose latent value is N(mean, variance)."""
-        return optional.predictive_moments(self.likelihood, mean, variance)
+        return self.likelihood.predictive_moments(mean, variance)
 
     @property
     def n_levels(self) -> int | None:
         """Of ordered levels, how many there are."""
-        return optional.n_levels(self.likelihood)
+        return self.likelihood.n_levels
 
     def predict_proba(self, mean: Array, variance: Array) -> Array:
         """Return P(t = +1) of one label of each case when f ~ N(mean, variance)."""
@@ -287,7 +286,7 @@ def _in_parts(likelihood: Likelihood, weights: Array) -> list[_Part]:
     found, rest = list[_Part](), [np.empty(0, dtype=np.intp)]
     (once,) = np.nonzero(weights == 1.0)
     if once.size:
-        some = optional.of_cases(likelihood, once)
+        some = likelihood.of_cases(once)
         found.append(_Part(once, some, 0.0, some))
     (more,) = np.nonzero((weights > 0) & (weights != 1.0))
     together = _of_one_form(likelihood, weights, more)
@@ -302,12 +301,12 @@ def _in_parts(likelihood: Likelihood, weights: Array) -> list[_Part]:
             rest.append(rows)
         else:
             raise ValueError(
-                f"weights must be at most {LARGEST_POWER:g} under {optional.called(likelihood)}, whose powers are "
+                f"weights must be at most {LARGEST_POWER:g} under {likelihood.display_name}, whose powers are "
                 f"integrated, got {weight:g} at index {int(rows[0])}. Divide all of them by one number."
             )
     others = np.sort(np.concatenate(rest))
     if others.size:
-        powered = Powered(optional.of_cases(likelihood, others), weights[others])
+        powered = Powered(likelihood.of_cases(others), weights[others])
         found.append(_Part(others, powered, 0.0, powered))
     return found
 
@@ -316,8 +315,8 @@ def _of_one_form(likelihood: Likelihood, weights: Array, rows: NDArray[np.intp])
     """Return cases whose powers are those of another likelihood, or None if they are not."""
     if not rows.size:
         return None
-    some = optional.of_cases(likelihood, rows)
-    powers = optional.powers(some, weights[rows])
+    some = likelihood.of_cases(rows)
+    powers = some.powers(weights[rows])
     if powers is None:
         return None
     slopes = Powered(some, weights[rows]) if powers.slopes is None else powers.slopes

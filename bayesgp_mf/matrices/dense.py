@@ -45,9 +45,10 @@ class DenseGram:
     form: ClassVar[str] = "dense"
     rank: ClassVar[None] = None
     pivots: ClassVar[None] = None
+    is_whole: ClassVar[bool] = True
     factor_is_cheap: ClassVar[bool] = False
     independent_rest: ClassVar[bool] = False
-    said: ClassVar[str] = ""
+    description: ClassVar[str] = ""
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -86,6 +86,7 @@ class InducingGram:
 
     __array_ufunc__: ClassVar[None] = None  # so that ``vector @ gram`` comes here
     form: ClassVar[str] = "inducing"
+    is_whole: ClassVar[bool] = False
     factor_is_cheap: ClassVar[bool] = True
     pivots: ClassVar[None] = None
     independent_rest: ClassVar[bool] = True
@@ -125,7 +126,7 @@ class InducingGram:
         return self.rank
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """What it is, to be said where a solution is."""
         return f" on {self.rank} inducing cases"
 

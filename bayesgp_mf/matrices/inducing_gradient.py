@@ -48,7 +48,7 @@ class RootAndOwn(Protocol):
         """Return L' alpha."""
 
 
-class ToldSites(Protocol):
+class WeightedSites(Protocol):
     """What is asked here of a correction R, or of a sum of such."""
 
     def diagonal(self) -> Array:
@@ -76,7 +76,7 @@ class InducingGradient:
         K.
     left, right : (n,) or (n, k) array
         l and r; a sum over the columns where there are several.
-    correction : ToldSites or None
+    correction : WeightedSites or None
         R; zero if None.
     weights : (n,) array
         w.
@@ -87,7 +87,7 @@ class InducingGradient:
     gram: RootAndOwn
     left: Array
     right: Array
-    correction: ToldSites | None
+    correction: WeightedSites | None
     weights: Array
     seen: tuple[Array, Array] | None = None
 

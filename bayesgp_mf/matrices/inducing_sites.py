@@ -55,14 +55,14 @@ class InducingCorrection:
         return np.asarray(share)
 
     @cached_property
-    def told(self) -> Array:
+    def effective_precision(self) -> Array:
         """W' ``(n,)``, the precision of what is measured of the shared part."""
         return np.asarray(self.site_precision / self._share)
 
     @cached_property
     def _shared(self) -> LowRankCorrection:
         """The correction of those sites on the shared part."""
-        return LowRankCorrection(self.gram.shared, self.told)
+        return LowRankCorrection(self.gram.shared, self.effective_precision)
 
     @property
     def inverse_factor(self) -> Array:
@@ -150,7 +150,7 @@ class InducingCorrection:
 
     def times_root(self, block: slice, some: Array) -> Array:
         """Return rows of R L, which is W' L A^-1, given those of L."""
-        return np.asarray(self.told[block, None] * (some @ self._weight_covariance))
+        return np.asarray(self.effective_precision[block, None] * (some @ self._weight_covariance))
 
     def of_weights(self) -> Array:
         """Return L' R L ``(M, M)``, which is I - A^-1."""

@@ -66,6 +66,7 @@ class LowRankGram:
 
     __array_ufunc__: ClassVar[None] = None  # so that ``vector @ gram`` comes here
     form: ClassVar[str] = "low_rank"
+    is_whole: ClassVar[bool] = False
     factor_is_cheap: ClassVar[bool] = True
     independent_rest: ClassVar[bool] = False
 
@@ -85,7 +86,7 @@ class LowRankGram:
         return int(self.root.shape[1])
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """What it is, to be said of a failure."""
         return f" on a root of rank {self.rank}; Control(gram='dense') keeps the whole matrix"
 
@@ -478,9 +479,9 @@ class LowRankCorrection:
         for some in (small[block] for block in blocks(small.size, max(1, AT_ONCE // precision.size))):
             u = np.asarray(lapack.dpotrs(self._factor, root[some].T, lower=1)[0])
             latent, own = root @ u, (some, np.arange(some.size))
-            told = 1.0 - precision[some] * latent[own]
+            share = 1.0 - precision[some] * latent[own]
             latent[own] = 0.0
-            rest[some] = told**2 + precision[some] * (precision @ latent**2 + np.einsum("ij,ij->j", u, u))
+            rest[some] = share**2 + precision[some] * (precision @ latent**2 + np.einsum("ij,ij->j", u, u))
         return rest
 
     def rows(self, which: NDArray[np.intp]) -> Array:

@@ -54,11 +54,19 @@ class Matrix(Protocol):
         """The training cases that a root of low rank was made from."""
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it has all of its entries.
+
+        The features of a case are then its covariances with the training cases, `pull_back` takes a derivative in all
+        entries, and work on it grows as n^3.
+        """
+
+    @property
     def independent_rest(self) -> bool:
         """Whether what its root leaves of the variance of a case, old or new, is noise of the case's own."""
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """What it is and what else there would be, where that is not the whole matrix, to be said of a failure."""
 
     @property

@@ -67,10 +67,10 @@ class WholeCovariance:
     def with_new(self, features: Array, which: Cases) -> Array:
         """Return the covariances ``(m, k)`` of new cases, whose prior covariances are ``(n, m)``, with k old ones."""
         weights = self._correction @ features
-        told, precision = self._informative[which], self._precision[which]
-        found = np.empty((told.size, features.shape[1]))
-        found[told] = weights[which][told] / precision[told][:, None]
-        found[~told] = features[which][~told] - self._gram[which][~told] @ weights
+        informed, precision = self._informative[which], self._precision[which]
+        found = np.empty((informed.size, features.shape[1]))
+        found[informed] = weights[which][informed] / precision[informed][:, None]
+        found[~informed] = features[which][~informed] - self._gram[which][~informed] @ weights
         return np.asarray(found.T)
 
 

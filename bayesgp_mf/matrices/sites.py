@@ -230,8 +230,8 @@ class SiteCorrection:
         if informative.all():
             return np.asarray((1.0 - self.diagonal() / precision) / precision)
         variance, weak = np.empty_like(precision), ~informative
-        told = precision[informative]
-        variance[informative] = (1.0 - self.diagonal()[informative] / told) / told
+        known = precision[informative]
+        variance[informative] = (1.0 - self.diagonal()[informative] / known) / known
         variance[weak] = self._gram.diagonal()[weak] - self.quadratic_diagonal(self._gram[:, weak])
         return variance
 

@@ -175,7 +175,7 @@ def class_gram(problem: Problem) -> ClassGram:
     known: ClassGram | None = getattr(problem.matrix, "of_classes", None)
     if known is not None:
         return known
-    if problem.matrix.rank is None:
+    if problem.matrix.is_whole:
         return DenseClassGram(problem.matrix.entries, problem.n_classes)
     return RootClassGram(problem.matrix, problem.n_classes)
 
@@ -186,15 +186,15 @@ def case_covariances(correction: ClassCorrection, prior: Array, features: Array)
     ``prior (m, C)`` are their prior variances, ``features`` what the correction knows them by: covariances with the
     training cases, ``(n, m)`` or ``(C, n, m)``, or the features ``(M, m)`` of a root.
     """
-    told = np.empty((*prior.shape, prior.shape[1]))
+    found = np.empty((*prior.shape, prior.shape[1]))
     for rows in blocks(prior.shape[0], BLOCK):
-        told[rows] = correction.blocks(features[..., rows])
-    return _left_of(prior, told)
+        found[rows] = correction.blocks(features[..., rows])
+    return _left_of(prior, found)
 
 
-def _left_of(prior: Array, told: Array) -> Array:
+def _left_of(prior: Array, found: Array) -> Array:
     """Return what the sites leave, ``(m, C, C)``, of prior variances, from what they tell."""
-    result = -told
+    result = -found
     every = np.arange(prior.shape[1])
     result[:, every, every] += prior
     lowest = np.min(result[:, every, every] / np.maximum(prior, np.finfo(float).tiny), initial=0.0)

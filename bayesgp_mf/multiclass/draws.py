@@ -114,8 +114,8 @@ class RootClassSampler:
         """Return the lower triangular C with C C' = (I + A'WA)^-1, the covariance of the weights of ``A (C n, r)``."""
         n, n_classes = self._alpha.shape
         by_class = roots.reshape(n_classes, n, -1)
-        told = np.einsum("icd,dir->cir", self._precision, by_class).reshape(roots.shape)
-        precision = roots.T @ told
+        weighted = np.einsum("icd,dir->cir", self._precision, by_class).reshape(roots.shape)
+        precision = roots.T @ weighted
         precision.ravel()[:: precision.shape[0] + 1] += 1.0
         lower = np.asarray(np.linalg.qr(triangular_inverse(cholesky(precision)), mode="r")).T
         return np.asarray(lower * np.sign(np.diag(lower)))
@@ -151,7 +151,7 @@ class LowRankClassSampler:
             own, root = gram.own[block], np.asarray(gram.root[block], dtype=np.float64)
             shared = np.moveaxis(np.tensordot(u, root, axes=(1, 1)), 1, 2)  # (draws, k, C)
             away = root @ self._mean - shared
-            mean = own[:, None] * (self._alpha[block] + correction.told_times(block, away))
+            mean = own[:, None] * (self._alpha[block] + correction.effective_times(block, away))
             noise, of_noise = correction.own_noise(block, draws, rng)
             uncertain = own > 0
             square += np.sum((mean + noise)[:, uncertain] ** 2 / own[uncertain, None], axis=(1, 2))

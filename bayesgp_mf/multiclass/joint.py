@@ -154,7 +154,7 @@ class JointCases:
     @cached_property
     def _log_partition(self) -> Array:
         """Log Z ``(n,)`` of the observed cases at their cavities."""
-        return self._form.told(self.problem.t, *cast("Cavity", self.solution.cavity)).log_partition
+        return self._form.sites(self.problem.t, *cast("Cavity", self.solution.cavity)).log_partition
 
     def _nearest(self, cross: Array) -> tuple[NDArray[np.intp], Array]:
         """Return for each new case the observed ones that tell most of it ``(m, k)``, and their covariances with it.
@@ -162,14 +162,14 @@ class JointCases:
         These are ``(m, k, q, q)``, in contrasts.
         """
         every, n_classes = np.broadcast_to(cross, (self.problem.n_classes, *cross.shape[-2:])), self.problem.n_classes
-        told = np.sum(every**2 / class_gram(self.problem).prior.T[:, :, None], axis=0).T
-        candidates = _largest(told, CANDIDATES)
+        explained = np.sum(every**2 / class_gram(self.problem).prior.T[:, :, None], axis=0).T
+        candidates = _largest(explained, CANDIDATES)
         between = -self._correction.blocks_between(candidates, cross)
         for c in range(n_classes):
             between[:, :, c, c] += np.take_along_axis(every[c].T, candidates, axis=1)
         between = _within(self._basis, between)
-        told = np.einsum("mkab,mkab->mk", np.linalg.solve(self._own_covariance[candidates], between), between)
-        chosen = _largest(told, NEAREST)
+        explained = np.einsum("mkab,mkab->mk", np.linalg.solve(self._own_covariance[candidates], between), between)
+        chosen = _largest(explained, NEAREST)
         found = np.take_along_axis(candidates, chosen, axis=1)
         return found, np.take_along_axis(between, chosen[:, :, None, None], axis=1)
 
@@ -200,8 +200,8 @@ class JointCases:
             # both cases without the site of the observed one
             pair = np.take(np.take(joint, [i, k], axis=1), [i, k], axis=3).reshape(-1, 2 * q, 2 * q)
             precision, column = self._sites.precision[which], pair[:, :, :q]
-            told = np.concatenate([precision @ pair[:, :q], self._sites.shift[which][..., None]], axis=2)
-            gain = column @ np.linalg.solve(np.eye(q) - precision @ column[:, :q], told)
+            right = np.concatenate([precision @ pair[:, :q], self._sites.shift[which][..., None]], axis=2)
+            gain = column @ np.linalg.solve(np.eye(q) - precision @ column[:, :q], right)
             spread = (pair + gain[..., :-1]).reshape(-1, 2, q, 2, q)
             centre = np.stack([self._latent_mean[which], mean], axis=1) @ self._basis
             centre -= gain[..., -1].reshape(-1, 2, q)
@@ -252,17 +252,17 @@ class JointCases:
         part = slice(i * q, (i + 1) * q)
         at, own = posterior.mean[:, part], posterior.covariance[:, part, part]
         left = np.eye(q) - own @ sites.precision[:, i]
-        lack = at - _times(own, sites.shift[:, i])
-        told = np.linalg.solve(left, np.concatenate([own, lack[..., None]], axis=2))
-        covariance, mean = 0.5 * (told[..., :q] + np.swapaxes(told[..., :q], 1, 2)), told[..., q]
+        residual = at - _times(own, sites.shift[:, i])
+        solved = np.linalg.solve(left, np.concatenate([own, residual[..., None]], axis=2))
+        covariance, mean = 0.5 * (solved[..., :q] + np.swapaxes(solved[..., :q], 1, 2)), solved[..., q]
         _require_covariances(covariance)
-        found = self._form.told(t, centre + mean @ basis.T, basis @ covariance @ basis.T)
+        found = self._form.sites(t, centre + mean @ basis.T, basis @ covariance @ basis.T)
         precision, slope = _within(basis, self._form.precision(found.site)), found.gradient @ basis
         shift = slope + _times(precision, mean + _times(covariance, slope))
         more, further = precision - sites.precision[:, i], shift - sites.shift[:, i]
         # the posterior under the new site, from that under the old one
-        lack = (further - _times(more, at))[..., None]
-        gain = np.linalg.solve(np.eye(q) + more @ own, np.concatenate([more, lack], axis=2))
+        residual = (further - _times(more, at))[..., None]
+        gain = np.linalg.solve(np.eye(q) + more @ own, np.concatenate([more, residual], axis=2))
         column = posterior.covariance[:, :, part].copy()
         posterior.mean[...] += _times(column, gain[..., q])
         posterior.covariance[...] -= column @ gain[..., :q] @ np.swapaxes(column, 1, 2)
@@ -313,5 +313,5 @@ def _log_integral(covariance: Array, precision: Array, shift: Array, mean: Array
         spread, pull = covariance @ precision, shift - pushed
         value = np.sum((shift - 0.5 * pushed) * at, axis=1)
     spread[:, range(size), range(size)] += 1.0
-    told = np.linalg.solve(spread, _times(covariance, pull)[..., None])[..., 0]
-    return np.asarray(value - 0.5 * np.linalg.slogdet(spread)[1] + 0.5 * np.sum(pull * told, axis=1))
+    solved = np.linalg.solve(spread, _times(covariance, pull)[..., None])[..., 0]
+    return np.asarray(value - 0.5 * np.linalg.slogdet(spread)[1] + 0.5 * np.sum(pull * solved, axis=1))

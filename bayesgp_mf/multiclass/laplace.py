@@ -101,16 +101,16 @@ class MulticlassLaplace:
         return assessed(solution, problem.matrix, mean_error, correction.site_weight, gradient)
 
     @staticmethod
-    def _mean_error(problem: Problem, correction: StarCorrection, lack: Array) -> float:
+    def _mean_error(problem: Problem, correction: StarCorrection, residual: Array) -> float:
         """Return how far the means are off, in posterior standard deviations (`solvers.accuracy`)."""
         gram = class_gram(problem)
-        own = float(np.max(np.sqrt(gram.prior) * np.abs(lack)))  # at most: a posterior variance is no larger
+        own = float(np.max(np.sqrt(gram.prior) * np.abs(residual)))  # at most: a posterior variance is no larger
         if own <= NEGLIGIBLE:
             return own
         sigma = gram.covariances(correction)
         variance = np.diagonal(sigma, axis1=1, axis2=2)
-        step = gram.times(correction.weights(lack))
-        return max(in_deviations(moved, np.sqrt(variance)) for moved in (variance * lack, step))
+        step = gram.times(correction.weights(residual))
+        return max(in_deviations(moved, np.sqrt(variance)) for moved in (variance * residual, step))
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
         """Find the mode of the posterior and the Gaussian at it, from f = 0 or from another solution.
@@ -183,7 +183,7 @@ class _Hill(NamedTuple):
         slope[own] = _others(pi)[own]
         return Derivs(log_pi[own], slope, -pi)
 
-    def told(self, derivs: Derivs) -> Array:
+    def precision_at(self, derivs: Derivs) -> Array:
         pi = -derivs.d2
         return np.asarray(pi * _others(pi))
 

@@ -87,7 +87,7 @@ class LowRankSites(ABC):
         """Return the posterior covariances ``(n, C, C)`` of the classes of each training case."""
 
     @abstractmethod
-    def told_times(self, block: slice, values: Array) -> Array:
+    def effective_times(self, block: slice, values: Array) -> Array:
         """Return W' v ``(..., k, C)`` of some cases, for ``v (..., k, C)``."""
 
     @abstractmethod
@@ -143,8 +143,8 @@ class LowRankSites(ABC):
         first = np.moveaxis(measured, -2, 0)  # (n, ..., C)
         seen = np.asarray(self.gram.root.T @ first.reshape(first.shape[0], -1)).reshape(-1, *first.shape[1:])
         contrasts = np.moveaxis(seen @ self._basis, -1, 0)  # (C - 1, M, ...)
-        told = contrasts.reshape(self.inverse_factor.shape[0], -1)
-        solved = (self.inverse_factor.T @ (self.inverse_factor @ told)).reshape(contrasts.shape)
+        stacked = contrasts.reshape(self.inverse_factor.shape[0], -1)
+        solved = (self.inverse_factor.T @ (self.inverse_factor @ stacked)).reshape(contrasts.shape)
         both = (np.mean(seen, axis=-1, keepdims=True), np.moveaxis(solved, 0, -1) @ self._basis.T)
         offset, rest = (self._root_times(weights) for weights in both)
         return offset, rest
@@ -190,9 +190,9 @@ class LowRankSites(ABC):
         """Return k_c' R_cd k_d ``(C, m, C, m)`` for features ``(M, m)``: for few cases, as in tests."""
         (rank, m), size = features.shape, self._basis.shape[1]
         projected = (self.inverse_factor.reshape(-1, size, rank) @ features).reshape(-1, size * m)
-        told = np.kron(np.eye(size), features.T @ features) - projected.T @ projected
+        kept = np.kron(np.eye(size), features.T @ features) - projected.T @ projected
         return np.asarray(
-            np.einsum("ca,aibj,db->cidj", self._basis, told.reshape(size, m, size, m), self._basis, optimize=True)
+            np.einsum("ca,aibj,db->cidj", self._basis, kept.reshape(size, m, size, m), self._basis, optimize=True)
         )
 
     def quadratic_diagonal(self, features: Array) -> Array:
@@ -252,19 +252,19 @@ class LowRankClassCorrection(LowRankSites):
         return np.asarray(1.0 + self.site_weight * self.gram.own[:, None])
 
     @cached_property
-    def told(self) -> Array:
+    def effective_weight(self) -> Array:
         """W' ``(n, C)``, the weights of what is measured of the shared parts."""
         return np.asarray(self.site_weight / self._share)
 
     @cached_property
     def part(self) -> Array:
         """Each class's part w'/s' ``(n, C)`` of what is told of its case."""
-        return np.asarray(self.told / np.sum(self.told, axis=1, keepdims=True))
+        return np.asarray(self.effective_weight / np.sum(self.effective_weight, axis=1, keepdims=True))
 
     @cached_property
-    def _own_told(self) -> Array:
+    def _own_effective_weight(self) -> Array:
         """D w' ``(n, C)``."""
-        return np.asarray(self.gram.own[:, None] * self.told)
+        return np.asarray(self.gram.own[:, None] * self.effective_weight)
 
     @cached_property
     def _precision(self) -> Factorised:
@@ -288,9 +288,9 @@ class LowRankClassCorrection(LowRankSites):
         pairs = list(combinations(range(n_classes), 2))
         squares = np.zeros((len(pairs), rank, rank))
         for block in blocks(self.site_weight.shape[0]):
-            root, told, part = self._root(block), self.told[block], self.part[block]
+            root, effective_weight, part = self._root(block), self.effective_weight[block], self.part[block]
             for square, (c, d) in zip(squares, pairs, strict=True):
-                scaled = np.sqrt(told[:, c] * part[:, d])[:, None] * root
+                scaled = np.sqrt(effective_weight[:, c] * part[:, d])[:, None] * root
                 blas.dsyrk(1.0, scaled.T, beta=1.0, c=square.T, lower=1, overwrite_c=1)  # in place
         for square in squares:
             square += np.triu(square, 1).T
@@ -300,28 +300,28 @@ class LowRankClassCorrection(LowRankSites):
     def log_det(self) -> float:
         """Log determinant of I + K W, in nats."""
         value = 2.0 * float(np.sum(np.log(np.diag(self._precision.factor)))) + float(np.sum(np.log(self._share)))
-        return value + float(np.sum(np.log(np.sum(self.told, axis=1) / np.sum(self.site_weight, axis=1))))
+        return value + float(np.sum(np.log(np.sum(self.effective_weight, axis=1) / np.sum(self.site_weight, axis=1))))
 
     def posterior(self, shift: Array) -> tuple[Array, Array]:
         """Return the weights alpha and the means K alpha, ``(..., n, C)`` each, under sites with shifts b alike."""
         common = np.sum(self.part * shift, axis=-1, keepdims=True)
-        measured = shift / self._share + self._own_told * common  # b' = (I + d W)^-1 b
+        measured = shift / self._share + self._own_effective_weight * common  # b' = (I + d W)^-1 b
         # W' sees nothing of a common offset, which may be large
         offset, contrasts = self._shared_means(measured)
-        alpha = measured - self.told_times(slice(None), contrasts)
+        alpha = measured - self.effective_times(slice(None), contrasts)
         return alpha, contrasts + offset + self.gram.own[:, None] * alpha
 
-    def told_times(self, block: slice, values: Array) -> Array:
+    def effective_times(self, block: slice, values: Array) -> Array:
         """Return W' v ``(..., k, C)`` of some cases."""
         common = np.sum(self.part[block] * values, axis=-1, keepdims=True)
-        return np.asarray(self.told[block] * (values - common))
+        return np.asarray(self.effective_weight[block] * (values - common))
 
     def own_noise(self, block: slice, draws: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """Return draws ``(draws, k, C)`` of what is a case's own, and the sums ``(draws,)`` of their squares."""
-        own, told, part = self.gram.own[block], self.told[block], self.part[block]
+        own, effective_weight, part = self.gram.own[block], self.effective_weight[block], self.part[block]
         weight, shape = self.site_weight[block], (draws, *part.shape)
         noise = np.sqrt(own[:, None] / (1.0 + own[:, None] * weight)) * rng.standard_normal(shape)
-        common = own[:, None] * np.sqrt(told * part)  # d w' / sqrt(s')
+        common = own[:, None] * np.sqrt(effective_weight * part)  # d w' / sqrt(s')
         noise += common * rng.standard_normal((*shape[:2], 1))
         uncertain = own > 0
         offset = np.sum(weight * noise, axis=-1, keepdims=True) / np.sum(weight, axis=-1, keepdims=True)
@@ -346,7 +346,7 @@ class LowRankClassCorrection(LowRankSites):
 
     def covariances(self) -> Array:
         """Return the posterior covariances ``(n, C, C)`` of the classes of each training case, without a difference."""
-        (n, n_classes), own = self.site_weight.shape, self._own_told
+        (n, n_classes), own = self.site_weight.shape, self._own_effective_weight
         result = np.empty((n, n_classes, n_classes))
         every = np.arange(n_classes)
         for block in blocks(n):
@@ -357,26 +357,26 @@ class LowRankClassCorrection(LowRankSites):
             contrasts = carried @ self._basis
             shared = contrasts @ self.contrast_covariances(root.T) @ np.swapaxes(contrasts, 1, 2)
             common = np.einsum("ij,ij->i", root, root) / n_classes
-            told = own[block, :, None] * (self.gram.own[block, None] * self.part[block])[:, None, :]
-            result[block] = shared + common[:, None, None] + told
+            own_part = own[block, :, None] * (self.gram.own[block, None] * self.part[block])[:, None, :]
+            result[block] = shared + common[:, None, None] + own_part
             result[block][:, every, every] += self.gram.own[block, None] / self._share[block]
         return result
 
     def diagonal(self) -> Array:
         """Return the sums over the classes of R_cc,ii ``(n,)``."""  # of W' - W' Sigma' W'
-        told, part = self.told, self.part
-        result = np.asarray(np.sum(told * (1.0 - part), axis=1))
+        effective_weight, part = self.effective_weight, self.part
+        result = np.asarray(np.sum(effective_weight * (1.0 - part), axis=1))
         for block in blocks(result.size):
-            seen = told[block, :, None] * (self._basis - (part[block] @ self._basis)[:, None, :])  # W' H
+            seen = effective_weight[block, :, None] * (self._basis - (part[block] @ self._basis)[:, None, :])  # W' H
             shared = self.contrast_covariances(self._root(block).T)
             result[block] -= np.einsum("ica,iab,icb->i", seen, shared, seen, optimize=True)
         return result
 
     def _weighted(self, block: slice) -> Array:
         """Return H' W' H ``(k, C - 1, C - 1)`` of some cases."""
-        basis, told = self._basis, self.told[block]
-        weighted = np.einsum("ca,ic,cb->iab", basis, told, basis, optimize=True)
-        mean = told @ basis
+        basis, effective_weight = self._basis, self.effective_weight[block]
+        weighted = np.einsum("ca,ic,cb->iab", basis, effective_weight, basis, optimize=True)
+        mean = effective_weight @ basis
         return np.asarray(weighted - mean[:, :, None] * (self.part[block] @ basis)[:, None, :])
 
     def stored(self) -> dict[str, Array]:

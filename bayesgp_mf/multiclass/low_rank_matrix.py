@@ -57,7 +57,7 @@ class LowRankMatrixCorrection(DirectedSites, LowRankSites):
         return np.asarray((direction * values[:, None, :]) @ np.swapaxes(direction, 1, 2))
 
     @cached_property
-    def told_matrix(self) -> Array:
+    def effective_precision(self) -> Array:
         """W' ``(n, C, C)``."""
         return self._in_directions(self._directions[0] / self._share)
 
@@ -72,9 +72,9 @@ class LowRankMatrixCorrection(DirectedSites, LowRankSites):
         return np.asarray(self._in_directions(1.0 / np.sqrt(self._share)) + 1.0 / self._site.shape[1])
 
     @cached_property
-    def _told_contrasts(self) -> Array:
+    def _effective_contrasts(self) -> Array:
         """H' W' H ``(n, C - 1, C - 1)``."""
-        return np.asarray(self._basis.T @ self.told_matrix @ self._basis)
+        return np.asarray(self._basis.T @ self.effective_precision @ self._basis)
 
     @cached_property
     def _precision(self) -> Factorised:
@@ -82,10 +82,10 @@ class LowRankMatrixCorrection(DirectedSites, LowRankSites):
         rank, size = self.gram.rank, self._basis.shape[1]
         matrix = np.zeros((size * rank, size * rank), order="F")
         for block in blocks(self._site.shape[0]):
-            root, told = self._root(block), self._told_contrasts[block]
+            root, effective = self._root(block), self._effective_contrasts[block]
             for a in range(size):
                 for b in range(a + 1):
-                    matrix[rows_of(a, rank), rows_of(b, rank)] += (root * told[:, a, b, None]).T @ root
+                    matrix[rows_of(a, rank), rows_of(b, rank)] += (root * effective[:, a, b, None]).T @ root
         if not np.all(np.isfinite(matrix)):
             raise NotPositiveDefiniteError("the sites are too strong to be added up")
         matrix.ravel(order="K")[:: size * rank + 1] += 1.0
@@ -101,12 +101,12 @@ class LowRankMatrixCorrection(DirectedSites, LowRankSites):
         """Return the weights alpha and the means K alpha, ``(..., n, C)`` each, under sites with shifts b alike."""
         measured = np.einsum("icd,...id->...ic", self.carried, shift)
         offset, contrasts = self._shared_means(measured)
-        alpha = measured - self.told_times(slice(None), contrasts)
+        alpha = measured - self.effective_times(slice(None), contrasts)
         return alpha, contrasts + offset + self.gram.own[:, None] * alpha
 
-    def told_times(self, block: slice, values: Array) -> Array:
+    def effective_times(self, block: slice, values: Array) -> Array:
         """Return W' v ``(..., k, C)`` of some cases."""
-        return np.asarray(np.einsum("icd,...id->...ic", self.told_matrix[block], values))
+        return np.asarray(np.einsum("icd,...id->...ic", self.effective_precision[block], values))
 
     def own_noise(self, block: slice, draws: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """Return draws ``(draws, k, C)`` of what is a case's own, and the sums ``(draws,)`` of their squares."""
@@ -130,13 +130,13 @@ class LowRankMatrixCorrection(DirectedSites, LowRankSites):
 
     def diagonal(self) -> Array:
         """Return the sums over the classes of R_cc,ii ``(n,)``."""  # of W' - W' Sigma' W'
-        result = np.array(np.trace(self.told_matrix, axis1=1, axis2=2))
+        result = np.array(np.trace(self.effective_precision, axis1=1, axis2=2))
         for block in blocks(result.size):
-            seen = self.told_matrix[block] @ self._basis
+            seen = self.effective_precision[block] @ self._basis
             shared = self.contrast_covariances(self._root(block).T)
             result[block] -= np.einsum("ica,iab,icb->i", seen, shared, seen, optimize=True)
         return result
 
     def _weighted(self, block: slice) -> Array:
         """Return H' W' H of some cases."""
-        return np.asarray(self._told_contrasts[block])
+        return np.asarray(self._effective_contrasts[block])

@@ -119,8 +119,8 @@ class MatrixSiteCorrection(DirectedSites):
     def weights(self, shift: Array) -> Array:
         """Return the weights alpha = b - W K alpha ``(n, C)`` under sites with shifts ``b (n, C)``."""
         common = np.broadcast_to(np.mean(shift, axis=1, keepdims=True), shift.shape)  # which no site sees
-        told = np.einsum("icd,id->ic", self._site, times_gram(common, self._gram))
-        return np.asarray(common + self._in_classes(self._sites.weights(self._seen(shift - told))))
+        weighted = np.einsum("icd,id->ic", self._site, times_gram(common, self._gram))
+        return np.asarray(common + self._in_classes(self._sites.weights(self._seen(shift - weighted))))
 
     def multiply(self, values: Array) -> Array:
         """Return R times ``values (..., n, C)``."""

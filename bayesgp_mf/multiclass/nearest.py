@@ -123,8 +123,8 @@ def _between(problem: Problem, correction: ClassCorrection, cross: Array) -> Arr
 
 def _most_correlated(shared: Array, own: Array, new: Array) -> int:
     """Return the observed case whose contrasts tell most of those of a new one, by the sum of squared correlations."""
-    told = np.swapaxes(shared, 1, 2) @ np.linalg.solve(own, shared)
-    return int(np.argmax(np.einsum("ab,iba->i", np.linalg.inv(new), told)))
+    explained = np.swapaxes(shared, 1, 2) @ np.linalg.solve(own, shared)
+    return int(np.argmax(np.einsum("ab,iba->i", np.linalg.inv(new), explained)))
 
 
 def _difference(code: int, cavity: _Normal, own: _Normal, new: _Normal, shared: Array) -> Array:

@@ -90,10 +90,10 @@ def without_own_site(sigma: Array, through: Array, remaining: Array) -> Array:
         If a site says all that is known of its case, but for rounding.
     """
     try:
-        told = np.linalg.solve(remaining, np.swapaxes(through, 1, 2))
+        solved = np.linalg.solve(remaining, np.swapaxes(through, 1, 2))
     except np.linalg.LinAlgError as error:
         raise NotPositiveDefiniteError("a site says all that is known of its case, but for rounding") from error
-    covariance = sigma + through @ told
+    covariance = sigma + through @ solved
     return np.asarray(0.5 * (covariance + np.swapaxes(covariance, 1, 2)))
 
 

@@ -14,7 +14,7 @@ from bayesgp_mf.multiclass.correction import ClassCorrection, StarCorrection
 from bayesgp_mf.types import Array
 
 
-class Told(NamedTuple):
+class CaseSites(NamedTuple):
     """What labels make of Gaussians of the latent values of their cases."""
 
     log_partition: Array  # log Z (n,) in nats
@@ -29,7 +29,7 @@ class SiteForm(Protocol):
     def log_concave(self) -> bool:
         """Whether all labels make their cases more certain."""
 
-    def told(self, t: Array, mean: Array, covariance: Array, points: int | None = None) -> Told:
+    def sites(self, t: Array, mean: Array, covariance: Array, points: int | None = None) -> CaseSites:
         """Return what labels ``t (n,)`` make of Gaussians ``(n, C)`` and ``(n, C, C)``."""
 
     def precision(self, site: Array) -> Array:
@@ -68,9 +68,9 @@ class StarForm:
     def __init__(self, likelihood: StarLikelihood) -> None:
         self._likelihood = likelihood
 
-    def told(self, t: Array, mean: Array, covariance: Array, points: int | None = None) -> Told:
+    def sites(self, t: Array, mean: Array, covariance: Array, points: int | None = None) -> CaseSites:
         """Return what the labels make of Gaussians."""
-        return Told(*self._likelihood.star_sites(t, mean, covariance, points))
+        return CaseSites(*self._likelihood.star_sites(t, mean, covariance, points))
 
     def precision(self, site: Array) -> Array:
         """Return W ``(n, C, C)``."""
@@ -110,9 +110,9 @@ class MatrixForm:
         """Whether no label can be flipped."""
         return self._likelihood.log_concave
 
-    def told(self, t: Array, mean: Array, covariance: Array, points: int | None = None) -> Told:
+    def sites(self, t: Array, mean: Array, covariance: Array, points: int | None = None) -> CaseSites:
         """Return what the labels make of Gaussians."""
-        return Told(*self._likelihood.matrix_sites(t, mean, covariance))
+        return CaseSites(*self._likelihood.matrix_sites(t, mean, covariance))
 
     def precision(self, site: Array) -> Array:
         """Return W."""

@@ -48,7 +48,7 @@ from bayesgp_mf.multiclass.response import (
     require_known_determinant,
     without_own_site,
 )
-from bayesgp_mf.multiclass.site_form import SiteForm, Told, site_form
+from bayesgp_mf.multiclass.site_form import CaseSites, SiteForm, site_form
 from bayesgp_mf.solvers.accuracy import assessed, require_accurate
 from bayesgp_mf.solvers.driver import fixed_point, require_solved
 from bayesgp_mf.solvers.refinement import in_deviations
@@ -174,7 +174,7 @@ class StarTap:
         be flipped.
         """
         likelihood, n_classes = star_of(problem), problem.n_classes
-        if problem.matrix.rank is not None:
+        if not problem.matrix.is_whole:
             return None
         with_cavity = replace(solution, cavity=self.cavity(problem, solution))
         if isinstance(likelihood, Softmax):
@@ -191,12 +191,12 @@ class StarTap:
         """Return the sites at the prior."""
         prior = class_gram(problem).prior
         mean, covariance = np.zeros_like(prior), prior[:, :, None] * np.eye(problem.n_classes)
-        found = _told(problem, mean, covariance, FEWEST)
+        found = _sites_at(problem, mean, covariance, FEWEST)
         return State(found.site, _shift(_form(problem).precision(found.site), mean, covariance, found))
 
     def _finish(self, problem: Problem, state: State, info: Info, points: int | None) -> Solution:
         alpha, correction, (mean, covariance, sigma, log_det_own) = _posterior(problem, state)
-        found = _told(problem, mean, covariance, points)
+        found = _sites_at(problem, mean, covariance, points)
         value = float(np.sum(found.log_partition)) - 0.5 * float(np.sum(alpha * class_gram(problem).times(alpha)))
         value += 0.5 * float(np.einsum("ic,icd,id->", alpha, covariance, alpha))
         value -= 0.5 * correction.log_det - 0.5 * log_det_own
@@ -204,8 +204,8 @@ class StarTap:
         solution = Solution(self.name, alpha, correction, Evidence(value, "ep"), Cavity(mean, covariance), info)
         require_known_determinant(solution, correction.rounding)
         # by so much would sites, put right one by one, move the means of their cases
-        lack = found.gradient - alpha
-        own = np.einsum("icd,id->ic", covariance, lack)
+        residual = found.gradient - alpha
+        own = np.einsum("icd,id->ic", covariance, residual)
         mean_error = in_deviations(own, np.sqrt(np.diagonal(sigma, axis1=1, axis2=2)))
         return assessed(
             solution,
@@ -260,7 +260,7 @@ def _check_likelihood(likelihood: Likelihood) -> None:
             f"TAP for several classes needs a likelihood with star_sites, such as Softmax or MultinomialProbit, got "
             f"{type(likelihood).__name__}."
         )
-    known: int | None = getattr(likelihood, "n_classes", None)
+    known = likelihood.n_classes
     if known is not None:
         likelihood.star_points(known)
 
@@ -270,11 +270,11 @@ def _form(problem: Problem) -> SiteForm:
     return site_form(problem.likelihood)
 
 
-def _told(problem: Problem, mean: Array, covariance: Array, points: int | None) -> Told:
-    return _form(problem).told(problem.t, mean, covariance, points)
+def _sites_at(problem: Problem, mean: Array, covariance: Array, points: int | None) -> CaseSites:
+    return _form(problem).sites(problem.t, mean, covariance, points)
 
 
-def _shift(precision: Array, mean: Array, covariance: Array, found: Told) -> Array:
+def _shift(precision: Array, mean: Array, covariance: Array, found: CaseSites) -> Array:
     """Return b ``(n, C)``, W times the tilted mean and the slope, of sites at cavities ``(n, C)`` and ``(n, C, C)``."""
     tilted_mean = mean + np.einsum("icd,id->ic", covariance, found.gradient)
     return np.asarray(np.einsum("icd,id->ic", precision, tilted_mean) + found.gradient)
@@ -334,21 +334,21 @@ def _iterate(problem: Problem, first: State, control: Control, points: int | Non
         state = unpack(x)
         precision = form.precision(state.site)
         alpha, correction, (mean, covariance, *_) = _posterior(problem, state)
-        found = _told(problem, mean, covariance, points)
+        found = _sites_at(problem, mean, covariance, points)
         sd = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
-        lack = np.linalg.norm(sd * (found.gradient - alpha))
-        enough = MEAN_GAIN * lack
+        residual = np.linalg.norm(sd * (found.gradient - alpha))
+        enough = MEAN_GAIN * residual
         for _ in range(MEAN_STEPS):
             # towards alpha = grad log Z by sites of the old precision with the new mean and slope: factors and cavity
             # covariances stay, and nothing costs more than a product of K with C columns
             alpha = correction.weights(_shift(precision, mean, covariance, found))
             further = _cavity_mean(problem, covariance, alpha)
-            nearer = _told(problem, further, covariance, points)
+            nearer = _sites_at(problem, further, covariance, points)
             left = np.linalg.norm(sd * (nearer.gradient - alpha))
-            if not left < lack:
+            if not left < residual:
                 break
-            mean, found, lack = further, nearer, left
-            if lack <= enough:
+            mean, found, residual = further, nearer, left
+            if residual <= enough:
                 break
         return pack(State(found.site, _shift(form.precision(found.site), mean, covariance, found)))
 

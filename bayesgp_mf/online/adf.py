@@ -20,7 +20,6 @@ from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import as_float_array, check_finite
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import ways_to_noise
 from bayesgp_mf.online.state import OnlineState
 from bayesgp_mf.types import Array
 
@@ -94,7 +93,7 @@ def update(state: OnlineState, kernel: Kernel, x: ArrayLike, t: float, likelihoo
         raise NotPositiveDefiniteError(
             f"the latent value of example {state.n_seen} must have a positive variance before its label comes, got "
             f"{variance[0]:.3g} (prior {prior_variance[0]:.3g}). Allow noise by "
-            f"{ways_to_noise(likelihood)}; where the prior variance is zero, add kernels.Bias()."
+            f"{likelihood.ways_to_noise}; where the prior variance is zero, add kernels.Bias()."
         )
     n = state.alpha.size
     alpha, C = np.zeros(n + 1), np.zeros((n + 1, n + 1))

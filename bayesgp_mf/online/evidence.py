@@ -42,12 +42,12 @@ def running_evidence(
     """
     value, d1, _ = first.derivs
     (precision, shift), variance = first.sites[:2], first.variance
-    lack = shift - precision * latent - alpha  # zero but for rounding
+    residual = shift - precision * latent - alpha  # zero but for rounding
     # twice the exponents of the integral over all, less those of each G: where a site says much, all that is large in
     # them is taken out of their difference, which is exact
-    weak = shift * (latent - first.mean - variance * d1) + latent * lack - d1 * first.mean
+    weak = shift * (latent - first.mean - variance * d1) + latent * residual - d1 * first.mean
     strong = precision * prior > 1.0
-    told = np.where(strong, precision, 1.0)
-    much = d1**2 * (variance + 1.0 / told) - (shift * alpha + lack * (alpha + lack)) / told
+    weight = np.where(strong, precision, 1.0)
+    much = d1**2 * (variance + 1.0 / weight) - (shift * alpha + residual * (alpha + residual)) / weight
     exponents = 0.5 * np.where(strong, much, weak)
     return float(np.sum(value + exponents + 0.5 * np.log1p(precision * variance)) - 0.5 * log_det)

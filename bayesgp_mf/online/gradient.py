@@ -19,7 +19,6 @@ import numpy as np
 
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.likelihoods.higher import higher_derivatives
-from bayesgp_mf.likelihoods.optional import parameter_derivative
 from bayesgp_mf.online.sweep import Sweep
 from bayesgp_mf.types import Array
 
@@ -68,5 +67,5 @@ def evidence_gradient(problem: Problem, order: tuple[int, ...], first: Sweep) ->
 def parameter_gradient(problem: Problem, order: tuple[int, ...], first: Sweep, name: str) -> float:
     """Return the derivative of the evidence of a first sweep in a parameter of the likelihood."""
     bars = evidence_gradient(problem, order, first)
-    value, d1, d2 = parameter_derivative(problem.likelihood, name, problem.t, first.mean, first.variance)
+    value, d1, d2 = problem.likelihood.parameter_derivative(name, problem.t, first.mean, first.variance)
     return float(np.sum(value) + bars.d1 @ d1 + bars.d2 @ d2)

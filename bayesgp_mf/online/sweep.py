@@ -23,7 +23,6 @@ import numpy as np
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity
-from bayesgp_mf.likelihoods.optional import of_cases, ways_to_noise
 from bayesgp_mf.matrices.factors import scaled_root
 from bayesgp_mf.solvers.root_form import posterior_root
 from bayesgp_mf.solvers.sites import State, match
@@ -90,7 +89,7 @@ def sweep(problem: Problem, order: tuple[int, ...], start: State, reuse: Reuse) 
             continue
         variance[i] = column[i] / rest
         mean[i] = (mu[i] - former.shift * column[i]) / rest
-        case, own_likelihood = slice(i, i + 1), of_cases(problem.likelihood, np.array([i]))
+        case, own_likelihood = slice(i, i + 1), problem.likelihood.of_cases(np.array([i]))
         if variance[i] > 0 or prior[i] == 0:  # otherwise an error is raised below
             value[case], d1[case], d2[case] = own_likelihood.log_partition(t[case], mean[case], variance[case])
         with np.errstate(all="ignore"):  # what is not finite is an error below
@@ -101,7 +100,7 @@ def sweep(problem: Problem, order: tuple[int, ...], start: State, reuse: Reuse) 
         if not (proper and share > 0):
             raise NotPositiveDefiniteError(
                 f"case {i} has no proper Gaussian factor: latent mean {mean[i]:.3g}, variance {variance[i]:.3g} "
-                f"before its target {t[i]:g} came. Allow noise by {ways_to_noise(own_likelihood)}."
+                f"before its target {t[i]:g} came. Allow noise by {own_likelihood.ways_to_noise}."
             )
         change = site.precision[0] - former.precision
         change_shift = site.shift[0] - former.shift

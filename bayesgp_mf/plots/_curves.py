@@ -9,7 +9,6 @@ import numpy as np
 
 from bayesgp_mf.diagnostics.curves import Curve, Scale
 from bayesgp_mf.diagnostics.fitted import Fitted
-from bayesgp_mf.likelihoods.optional import n_levels, of_one_case
 from bayesgp_mf.plots._axes import POINT, colour
 from bayesgp_mf.plots._names import as_drawn, at_tick, in_legend
 
@@ -39,14 +38,14 @@ def draw_curve(
         order = np.argsort(levels)[::-1]  # the widest band first, below the others
         for place, k in enumerate(order if len(sides) else ()):
             low, high = sides[2 * k], sides[2 * k + 1]
-            said = "" if several else f"{100 * levels[k]:g} %{' of ' * bool(inside)}{inside}"
+            text = "" if several else f"{100 * levels[k]:g} %{' of ' * bool(inside)}{inside}"
             if curve.levels:
                 ax.vlines(
-                    curve.x + 0.12 * code, low, high, color=shade, linewidth=2 + 3 * place, alpha=0.45, label=said
+                    curve.x + 0.12 * code, low, high, color=shade, linewidth=2 + 3 * place, alpha=0.45, label=text
                 )
             else:
                 alpha = 0.15 if several else 0.18 + 0.14 * place
-                ax.fill_between(curve.x, low, high, color=shade, alpha=alpha, linewidth=0, label=said, zorder=1)
+                ax.fill_between(curve.x, low, high, color=shade, alpha=alpha, linewidth=0, label=text, zorder=1)
         style = "o" if curve.levels else LINES[code % len(LINES)]
         ax.plot(curve.x + (0.12 * code if curve.levels else 0.0), mean, style, color=shade, label=name, zorder=3)
 
@@ -61,7 +60,7 @@ def name_groups(ax: Axes, curve: Curve) -> None:
 
 def name_levels(ax: Axes, fit: Fitted) -> None:
     """Put the names of ordered levels on the vertical axis, if targets are such."""
-    number = n_levels(of_one_case(fit.likelihood))
+    number = fit.likelihood.of_one_case.n_levels
     if number is not None:
         ax.set_yticks(np.arange(number), [at_tick(level) for level in fit.classes or range(number)])
 
@@ -81,7 +80,7 @@ def target_label(fit: Fitted, scale: Scale) -> str:
         return "Probability of each class"
     if targets == "binary":
         return as_drawn(f"Probability of {as_drawn(fit.classes[1])}")
-    if n_levels(of_one_case(fit.likelihood)) is not None:
+    if fit.likelihood.of_one_case.n_levels is not None:
         return "Mean level"
     if fit.is_share:
         return "Probability of success"

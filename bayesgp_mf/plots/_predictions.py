@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container
 
 
-def predictions(idata: Container | Predicted, y_new: ArrayLike | None, held: dict[str, Any]) -> Predicted:
+def predictions(idata: Container | Predicted, y_new: ArrayLike | None, given: dict[str, Any]) -> Predicted:
     """Return the predictions of a fit, or those that are given in its place, or raise a ValueError."""
     if not isinstance(idata, Predicted):
-        return predicted(idata, y_new, **held)
-    if y_new is not None or held:
+        return predicted(idata, y_new, **given)
+    if y_new is not None or given:
         raise ValueError(
             "y_new, kernel, likelihood and method go with a fit, and these are its predictions already. Pass them to "
             "diagnostics.predicted."

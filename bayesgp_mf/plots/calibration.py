@@ -30,7 +30,7 @@ def plot_calibration(
     bins: int | ArrayLike = 10,
     level: float = 0.95,
     class_name: str | None = None,
-    **held: Any,
+    **given: Any,
 ) -> Axes:
     """Plot the observed frequency of a class against its predicted probability, bin by bin.
 
@@ -79,13 +79,13 @@ def plot_calibration(
     if isinstance(idata, Predicted) or hasattr(idata, "groups"):
         if probabilities is not None:
             raise ValueError("probabilities go with labels, and a fit has its own. Leave them out, or pass labels.")
-        found = predictions(cast(Any, idata), y_new, held)
+        found = predictions(cast(Any, idata), y_new, given)
         if found.probability is None and found.settings:
             return _draw_quantiles(axes_or_new(ax), found, level)
         labels, probabilities, class_name = _of_class(found, class_name)
     elif probabilities is None:
         raise ValueError("probabilities are missing: pass them with labels, or a fit in place of both.")
-    elif y_new is not None or held:
+    elif y_new is not None or given:
         raise ValueError("y_new, kernel, likelihood and method go with a fit. Leave them out with labels.")
     return _draw_bins(axes_or_new(ax), labels, probabilities, bins, level, class_name or "class 1")
 

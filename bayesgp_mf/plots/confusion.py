@@ -25,7 +25,7 @@ LETTERS = 36
 
 
 def plot_confusion(
-    idata: Container | Predicted, *, ax: Axes | None = None, y_new: ArrayLike | None = None, **held: Any
+    idata: Container | Predicted, *, ax: Axes | None = None, y_new: ArrayLike | None = None, **given: Any
 ) -> Axes:
     """Plot how many cases of each class were predicted as each class, with stronger colours for larger shares.
 
@@ -62,7 +62,7 @@ def plot_confusion(
     >>> [text.get_text() for text in bgp.plots.plot_confusion(idata).texts]
     ['2', '0', '0', '2']
     """
-    found = predictions(idata, y_new, held)
+    found = predictions(idata, y_new, given)
     table = confusion_table(found)
     ax = axes_or_new(ax)
     share = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
@@ -80,5 +80,5 @@ def plot_confusion(
         ax.tick_params(labelsize=7)
     right = int(np.trace(table))
     ax.set(xlabel="Predicted", ylabel="Observed")
-    ax.set_title(in_lines(f"{right} of {table.sum()} right, {found.said}", LETTERS), fontsize=9)
+    ax.set_title(in_lines(f"{right} of {table.sum()} right, {found.description}", LETTERS), fontsize=9)
     return ax

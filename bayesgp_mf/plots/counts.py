@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def plot_counts(
-    idata: Container | Predicted, *, ax: Axes | None = None, y_new: ArrayLike | None = None, **held: Any
+    idata: Container | Predicted, *, ax: Axes | None = None, y_new: ArrayLike | None = None, **given: Any
 ) -> Axes:
     """Plot the number of cases with each count, as bars that hang from the expected number (hanging rootogram).
 
@@ -58,7 +58,7 @@ def plot_counts(
     >>> bgp.plots.plot_counts(idata).get_xlabel()
     'Count'
     """
-    found = predictions(idata, y_new, held)
+    found = predictions(idata, y_new, given)
     table = count_table(found)
     top, height = np.sqrt(table.expected), np.sqrt(table.observed)
     ax = axes_or_new(ax)

@@ -31,7 +31,7 @@ def plot_latent(
     scale: Scale = "latent",
     levels: Sequence[float] = (0.5, 0.9),
     points: int = 200,
-    **held: Any,
+    **given: Any,
 ) -> Axes:
     """Plot the latent function along an input: posterior mean, credible bands, and cases.
 
@@ -77,7 +77,7 @@ def plot_latent(
     >>> bgp.plots.plot_latent(idata).get_xlabel()
     'dose (mg)'
     """
-    fit = fitted(idata, **held)
+    fit = fitted(idata, **given)
     if feature is None and len(fit.names) > 1:
         raise ValueError(
             f"this fit has {len(fit.names)} inputs {list(fit.names)[:8]}: name one, feature={fit.names[0]!r}, or use "

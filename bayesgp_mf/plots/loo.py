@@ -46,7 +46,7 @@ def plot_loo(
     feature: Any = None,
     inputs: int = 3,
     ax: Axes | None = None,
-    **held: Any,
+    **given: Any,
 ) -> Axes:
     """Plot the leave-one-out log density of each case, and name the worst cases with their inputs.
 
@@ -69,7 +69,7 @@ def plot_loo(
         How many inputs of the worst cases to state, the most relevant ones by `diagnostics.relevance`.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default a new figure outside pyplot, ``ax.figure``.
-    **held
+    **given
         ``kernel``, ``likelihood`` and ``method`` as for `predict`, where the container of a fit does not hold them.
 
     Returns
@@ -93,10 +93,10 @@ def plot_loo(
     ['1']
     """
     of_fit = log_densities(cast(Any, loo_i)) if hasattr(loo_i, "groups") else None
-    if of_fit is None and (held or feature is not None):
+    if of_fit is None and (given or feature is not None):
         raise ValueError("feature, kernel, likelihood and method go with a fit. Leave them out with an array.")
-    given: Any = loo_i if of_fit is None else of_fit.values
-    y = vector("loo_i", given)
+    densities: Any = loo_i if of_fit is None else of_fit.values
+    y = vector("loo_i", densities)
     known: Iterable[Any] = range(y.size) if of_fit is None else of_fit["obs_id"].values
     labels = [label_in_words(label) for label in (known if case_names is None else case_names)]
     if len(labels) != y.size:
@@ -107,7 +107,7 @@ def plot_loo(
         raise ValueError(f"inputs must be the number of inputs to state, 0 or more, got {inputs}.")
     asks = of_fit is not None and (feature is not None or reference is None)
     one, classes = with_inputs(cast(Any, loo_i)) if asks else (None, ())
-    fit = fitted(one, **held) if one is not None else None
+    fit = fitted(one, **given) if one is not None else None
     is_new = ax is None
     ax = axes_or_new(ax)
     if reference is None:
@@ -145,7 +145,7 @@ def plot_loo(
             at_tick(labels[i]), (x[i], y[i]), offset, textcoords="offset points", ha=side, va=height, fontsize=8
         )
     if fit is not None and inputs and lowest.size:
-        found = worst_cases(cast(Any, loo_i), int(lowest.size), inputs=inputs, **held)
+        found = worst_cases(cast(Any, loo_i), int(lowest.size), inputs=inputs, **given)
         lines = _in_lines(found, [labels[i] for i in lowest], _letters(ax))
         if is_new:
             figure = cast("Figure", ax.figure)
@@ -178,7 +178,7 @@ def _in_lines(found: WorstCases, labels: list[str], letters: int) -> list[str]:
         for each in found.values
     ]
     cases = [
-        f"{at_tick(label)}: {at_tick(t)}; {said}" for label, t, said in zip(labels, found.targets, values, strict=True)
+        f"{at_tick(label)}: {at_tick(t)}; {text}" for label, t, text in zip(labels, found.targets, values, strict=True)
     ]
     return [line for case in cases for line in _wrapped(case, letters)]
 

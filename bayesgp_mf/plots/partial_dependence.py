@@ -36,7 +36,7 @@ def plot_partial_dependence(
     scale: Scale = "target",
     levels: Sequence[float] = (0.9,),
     points: int | None = None,
-    **held: Any,
+    **given: Any,
 ) -> list[Axes]:
     """Plot the prediction along each input, averaged over the cases, with bands, the most relevant input first.
 
@@ -79,13 +79,13 @@ def plot_partial_dependence(
     >>> [ax.get_xlabel() for ax in bgp.plots.plot_partial_dependence(idata, points=5)]
     ['dose', 'age']
     """
-    fit = fitted(idata, **held)
+    fit = fitted(idata, **given)
     if features is None:
-        order = np.argsort(-relevance(idata, **held).effect, kind="stable") if len(fit.names) > 1 else [0]
+        order = np.argsort(-relevance(idata, **given).effect, kind="stable") if len(fit.names) > 1 else [0]
         features = [int(column) for column in order[:MOST]]
     probabilities = band_levels(levels)
     curves = partial_dependence(
-        idata, features, scale=scale, probabilities=probabilities, points=points or _enough(fit), **held
+        idata, features, scale=scale, probabilities=probabilities, points=points or _enough(fit), **given
     )  # fmt: skip
     axes = panels(ax, len(curves))
     sides = [np.concatenate([each.mean.ravel(), each.quantiles.ravel()]) for each in curves]

@@ -19,7 +19,7 @@ LETTERS = 24
 """Of a name in a line."""
 
 
-def plot_relevance(idata: Container, *, ax: Axes | None = None, most: int = 20, **held: Any) -> Axes:
+def plot_relevance(idata: Container, *, ax: Axes | None = None, most: int = 20, **given: Any) -> Axes:
     """Plot how much each input matters for the prediction, the strongest first, and which inputs have no effect.
 
     A bar is the total effect of `diagnostics.relevance`: the share of the variance of the latent mean over cases that
@@ -59,7 +59,7 @@ def plot_relevance(idata: Container, *, ax: Axes | None = None, most: int = 20, 
     """
     if most < 1:
         raise ValueError(f"most must be the number of inputs to draw, at least 1, got {most}.")
-    found = relevance(idata, **held)
+    found = relevance(idata, **given)
     order = np.argsort(-found.effect, kind="stable")[:most]
     ax = axes_or_new(ax)
     for is_unused, label, inside, edge in (

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def plot_roc(
-    idata: Container | Predicted, *, ax: Axes | None = None, y_new: ArrayLike | None = None, **held: Any
+    idata: Container | Predicted, *, ax: Axes | None = None, y_new: ArrayLike | None = None, **given: Any
 ) -> Axes:
     """Plot the true positive rate of a class against its false positive rate (ROC curve).
 
@@ -58,7 +58,7 @@ def plot_roc(
     >>> bgp.plots.plot_roc(idata).get_ylabel()
     'Share of yes that is found'
     """
-    found = predictions(idata, y_new, held)
+    found = predictions(idata, y_new, given)
     check_has_classes(found)
     ax = axes_or_new(ax)
     ax.plot([0, 1], [0, 1], color=LINE, linewidth=1, linestyle="--", label="guessing: 0.50", zorder=1)

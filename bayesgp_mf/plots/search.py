@@ -147,6 +147,6 @@ def _draw_scan(ax: Axes, fit: xr.Dataset) -> None:
         return
     best = int(np.argmin(values) if name == "hyper_loo_errors" else np.argmax(values))
     ax.plot(np.arange(values.size), values, "o", color=LINE, markersize=3, label="point of the grid")
-    said = ", ".join(f"{at_tick(each)} {value:.3g}" for each, value in zip(names, points[best], strict=True))
-    ax.plot([best], [values[best]], "D", color=ACCENT, label=f"best: {said}")
+    text = ", ".join(f"{at_tick(each)} {value:.3g}" for each, value in zip(names, points[best], strict=True))
+    ax.plot([best], [values[best]], "D", color=ACCENT, label=f"best: {text}")
     ax.set_xlabel("Point of the grid (number)")

@@ -67,8 +67,8 @@ def plot_stream(stream: Stream | Container, *, ax: Axes | None = None, window: i
         ax.plot(seen, moving, color=POINT, label=f"mean of {window} batches")
     ax.plot(seen, total[1:] / cases[1:], color=ACCENT, linestyle="-.", label="mean of all so far")
     if n_classes:
-        said = "a coin, log(1/2)" if n_classes == 2 else f"chance, log(1/{n_classes})"
-        ax.axhline(-np.log(n_classes), color=LINE, linewidth=1, linestyle="--", label=said)
+        text = "a coin, log(1/2)" if n_classes == 2 else f"chance, log(1/{n_classes})"
+        ax.axhline(-np.log(n_classes), color=LINE, linewidth=1, linestyle="--", label=text)
     ax.set(xlabel="Cases seen", ylabel="Log score before learning (nats a case)")
     legend_above(ax)
     return ax

@@ -33,7 +33,7 @@ def plot_surface(
     features: tuple[Any, Any] | None = None,
     scale: Scale = "target",
     points: int | None = None,
-    **held: Any,
+    **given: Any,
 ) -> Axes:
     """Plot the prediction over two inputs as a coloured map with contour lines, and the cases on it.
 
@@ -80,7 +80,7 @@ def plot_surface(
     ('dose', 'age')
     """
     check_scale(scale)
-    fit = fitted(idata, **held)
+    fit = fitted(idata, **given)
     across, upwards = _columns(fit, features)
     several = fit.likelihood.targets == "classes"
     if several and (scale == "latent" or not fit.has_variance):

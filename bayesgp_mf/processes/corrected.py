@@ -13,7 +13,6 @@ from scipy.stats import norm
 from bayesgp_mf.errors import ConvergenceWarning, warn
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
-from bayesgp_mf.likelihoods.optional import known_sites, of_one_case
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.solvers.ratio import OneMore, Ratios
 from bayesgp_mf.types import Array
@@ -121,10 +120,10 @@ class Corrected:
         """Return the probabilities of some cases as averages over the latent value, and where its density is right."""
         mean, sd = latent[0], np.sqrt(latent[1])
 
-        def densities(asked: NDArray[np.intp], nodes: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
-            values = mean[asked, None] + sd[asked, None] * nodes
+        def densities(queried: NDArray[np.intp], nodes: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
+            values = mean[queried, None] + sd[queried, None] * nodes
             density, settled = self._densities(
-                lambda rows: features(asked[rows]), (mean[asked], sd[asked] ** 2), values
+                lambda rows: features(queried[rows]), (mean[queried], sd[queried] ** 2), values
             )
             return values, density, np.all(settled, axis=1)
 
@@ -133,7 +132,7 @@ class Corrected:
         if not left.size:
             return p, right
         values, density, right[left] = densities(which[left], NODES)
-        likelihood = of_one_case(self._problem.likelihood)
+        likelihood = self._problem.likelihood.of_one_case
         at = (values + offset[which[left], None]).ravel()
         given = np.exp(likelihood.log_prob(np.ones(at.size), at).value).reshape(values.shape)
         average = np.sum(density * given, axis=1) / np.sum(density, axis=1)
@@ -152,15 +151,15 @@ class Corrected:
         mean, variance = latent
         density = gaussian_density(values, mean, variance)
         settled = np.abs(values - mean[:, None]) > FARTHEST * np.sqrt(variance)[:, None]
-        asked = np.flatnonzero(~settled)
-        case = asked // values.shape[1]
-        for part in blocks(asked.size, max(1, LARGEST // max(self._problem.n, 1))):
+        queried = np.flatnonzero(~settled)
+        case = queried // values.shape[1]
+        for part in blocks(queried.size, max(1, LARGEST // max(self._problem.n, 1))):
             which = case[part]
             log_density, right = self._more.log_density(
-                features(which), mean[which], variance[which], values.ravel()[asked[part]]
+                features(which), mean[which], variance[which], values.ravel()[queried[part]]
             )
-            settled.ravel()[asked[part]] = right
-            density.ravel()[asked[part][right]] = np.exp(log_density[right])
+            settled.ravel()[queried[part]] = right
+            density.ravel()[queried[part][right]] = np.exp(log_density[right])
         return density, settled
 
     def left_out(self, uncorrected: Array) -> Array:
@@ -194,15 +193,15 @@ def check_corrected(problem: Problem, solution: Solution) -> None:
 
 def nothing_to_correct(problem: Problem) -> bool:
     """Tell whether TAP is exact, since its sites are known: with Gaussian noise."""
-    return known_sites(problem.likelihood, problem.t, 0.0) is not None
+    return problem.likelihood.known_sites(problem.t, 0.0) is not None
 
 
 def _in_blocks(
-    ask: Callable[[NDArray[np.intp]], Ratios], asked: NDArray[np.intp], m: int, n: int
+    ask: Callable[[NDArray[np.intp]], Ratios], queried: NDArray[np.intp], m: int, n: int
 ) -> tuple[Array, Array, NDArray[np.bool_]]:
     odds, total, settled = np.zeros(m), np.full(m, np.nan), np.zeros(m, dtype=bool)
-    for part in blocks(asked.size, max(1, LARGEST // max(n, 1))):
-        rows = asked[part]
+    for part in blocks(queried.size, max(1, LARGEST // max(n, 1))):
+        rows = queried[part]
         odds[rows], total[rows], settled[rows] = ask(rows)
     return odds, total, settled
 

@@ -13,7 +13,6 @@ from scipy.special import logsumexp
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import ClassLeaveOneOut, LeaveOneOut
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import of_one_case, parameters
 from bayesgp_mf.notebook import as_html
 from bayesgp_mf.processes.correctable import correctable
 from bayesgp_mf.processes.corrected import CorrectedProba, together
@@ -53,10 +52,10 @@ class Mixture:
     weights: Array
 
     def __repr__(self) -> str:
-        return "\n  ".join([self._title, *(f"{name}: {said}" for name, said in self._ranges())])
+        return "\n  ".join([self._title, *(f"{name}: {text}" for name, text in self._ranges())])
 
     def _repr_html_(self) -> str:
-        kernel, likelihood = self.parts[0].kernel, of_one_case(self.problem.likelihood)
+        kernel, likelihood = self.parts[0].kernel, self.problem.likelihood.of_one_case
         first = [("kernel of the first", repr(kernel)), ("likelihood of the first", repr(likelihood))]
         return as_html(self._title, [*first, *self._ranges()])
 
@@ -71,8 +70,8 @@ class Mixture:
             ranges[name] = np.array([part.kernel.params[name] for part in self.parts])
         likelihoods = [part.problem.likelihood for part in self.parts]
         if any(likelihood is not likelihoods[0] for likelihood in likelihoods):
-            for name in parameters(likelihoods[0]):
-                ranges[f"likelihood {name}"] = np.array([parameters(likelihood)[name] for likelihood in likelihoods])
+            for name in likelihoods[0].parameters:
+                ranges[f"likelihood {name}"] = np.array([likelihood.parameters[name] for likelihood in likelihoods])
         if all(part.solution.has_variance for part in self.parts):
             ranges["log evidence"] = self.log_evidences
         return [(name, f"{np.min(values):.4g} to {np.max(values):.4g}") for name, values in ranges.items()]

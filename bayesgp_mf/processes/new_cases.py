@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import overload
 
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import asked_of_new_cases, of_new_cases
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.one_vs_rest import OneVsRestPosterior
 from bayesgp_mf.processes.several_classes import Process
@@ -48,6 +47,6 @@ def with_new_cases(
 def check_new_cases(likelihood: Likelihood, given: Mapping[str, Array]) -> None:
     """Raise a ValueError if the fit has not what is given, or has what is not given and must be."""
     for name in given:
-        if name not in asked_of_new_cases(likelihood):
+        if name not in likelihood.new_case_facts:
             raise ValueError(f"{name} of new cases goes with a fit that has it, and {_ADVICE[name]}.")
-    of_new_cases(likelihood, **given)  # which raises if something is missing
+    likelihood.of_new_cases(**given)  # which raises if something is missing

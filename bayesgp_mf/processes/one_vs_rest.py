@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.solution import ClassLeaveOneOut
 from bayesgp_mf.kernels import Kernel, PerClass
-from bayesgp_mf.likelihoods.optional import stored_by_case
 from bayesgp_mf.processes.corrected import CorrectedProba
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import Process
@@ -176,7 +175,7 @@ class OneVsRestPosterior:
 
     def _of_own_class(self, proba: Array) -> Array:
         """Return the log probability ``(n,)`` of each case's own class, times the weight of the case."""
-        weights = stored_by_case(self.classifiers[0].problem.likelihood).get("weights", 1.0)
+        weights = self.classifiers[0].problem.likelihood.stored_by_case.get("weights", 1.0)
         with np.errstate(divide="ignore"):  # a class may have no probability
             return np.asarray(weights * np.log(np.take_along_axis(proba, self.codes.astype(np.intp)[:, None], 1)[:, 0]))
 
@@ -208,7 +207,7 @@ def _of_class(classifier: Posterior | Mixture, log_density: Array) -> Array:
 
 def _has_weights(classifier: Posterior | Mixture) -> bool:
     """Tell whether a density of a case is that of its power, and no probability."""
-    return "weights" in stored_by_case(classifier.problem.likelihood)
+    return "weights" in classifier.problem.likelihood.stored_by_case
 
 
 def _proba_at_training(classifier: Posterior | Mixture) -> Array:

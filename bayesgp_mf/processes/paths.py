@@ -170,11 +170,11 @@ def draw_weights(
     rng : numpy.random.Generator
         Source of randomness.
     """
-    if matrix.rank is not None:
+    if not matrix.is_whole:
         factor = matrix.posterior_factor(correction)
-        seen = matrix.in_features(alpha) + rng.standard_normal((draws, matrix.rank)) @ factor.T
+        seen = matrix.in_features(alpha) + rng.standard_normal((draws, matrix.width)) @ factor.T
         # under that Gram matrix, the training cases say nothing of other features
-        return np.hstack([seen, rng.standard_normal((draws, basis.size - matrix.rank))])
+        return np.hstack([seen, rng.standard_normal((draws, basis.size - matrix.width))])
     rows = basis.rows(X)
     root = psd_root(np.eye(basis.size) - correction.quadratic(rows))
     return np.asarray(alpha @ rows + rng.standard_normal((draws, root.shape[1])) @ root.T)

@@ -26,11 +26,10 @@ from scipy.special import expit, ndtr
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, Solution
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import is_discrete, of_cases, of_one_case, predictive_below
 from bayesgp_mf.likelihoods.quantiles import quantiles
 from bayesgp_mf.matrices.posterior_covariance import PosteriorCovariance
 from bayesgp_mf.processes.corrected import nothing_to_correct
-from bayesgp_mf.solvers.asked import Base
+from bayesgp_mf.solvers.queries import Base
 from bayesgp_mf.solvers.ratio import OneMore
 from bayesgp_mf.solvers.sites import match
 from bayesgp_mf.types import Array
@@ -117,7 +116,7 @@ def probability_shift(
         assert solution.cavity is not None
         return _largest_difference(problem, solution.cavity)
     more = OneMore(problem, solution, ANSWERING, covariance)
-    base, likelihood = more.base, of_one_case(problem.likelihood)
+    base, likelihood = more.base, problem.likelihood.of_one_case
     which = _worst(base)
     if not which.size:
         return 0.0
@@ -133,7 +132,7 @@ def probability_shift(
 def _largest_difference(problem: Problem, cavity: Cavity) -> float:
     """Return the largest difference in how likely a target is to be at most a number, by tilted and by Gaussian values.
 
-    Of events at the inputs of those cases whose latent values differ most; without `optional.predictive_below` it is
+    Of events at the inputs of those cases whose latent values differ most; without `Likelihood.predictive_below` it is
     the largest difference in how likely a latent value is to be at most a number, which bounds the other.
     """
     likelihood, t = problem.likelihood, problem.t
@@ -148,13 +147,13 @@ def _largest_difference(problem: Problem, cavity: Cavity) -> float:
     below = np.cumsum(weight, axis=0)[:-1]
     differ = np.max(np.abs(below - ndtr(0.5 * (NODES[1:] + NODES[:-1]))[:, None]), axis=0)
     which = np.argsort(-differ, kind="stable")[:PROBES]
-    some = of_cases(likelihood, which)
+    some = likelihood.of_cases(which)
     by_gaussian = _below(some, mean[which], variance[which])
     if by_gaussian is None:
         return float(differ.max())
-    at = quantiles(by_gaussian, LEVELS, mean[which], np.sqrt(variance[which]) + 1.0, whole=is_discrete(some))
+    at = quantiles(by_gaussian, LEVELS, mean[which], np.sqrt(variance[which]) + 1.0, whole=some.is_discrete)
     coarse, few = values[::EACH, which], weight[::EACH, which]
-    each = _below(of_cases(likelihood, np.tile(which, len(coarse))), coarse.ravel(), np.zeros(coarse.size))
+    each = _below(likelihood.of_cases(np.tile(which, len(coarse))), coarse.ravel(), np.zeros(coarse.size))
     assert each is not None
     tilted = each(np.tile(at, len(coarse))).reshape(at.shape[0], *coarse.shape)
     return float(np.max(np.abs(np.sum(tilted * few, axis=1) / few.sum(axis=0) - by_gaussian(at))))
@@ -162,15 +161,15 @@ def _largest_difference(problem: Problem, cavity: Cavity) -> float:
 
 def _below(likelihood: Likelihood, mean: Array, variance: Array) -> Callable[[Array], Array] | None:
     """Return the distribution functions of the targets of some cases, or None if the likelihood has none."""
-    if predictive_below(likelihood, np.zeros(mean.size), mean, variance) is None:
+    if likelihood.predictive_below(np.zeros(mean.size), mean, variance) is None:
         return None
-    return lambda t: np.asarray(predictive_below(likelihood, t, mean, variance))
+    return lambda t: np.asarray(likelihood.predictive_below(t, mean, variance))
 
 
 def _worst(base: Base) -> NDArray[np.intp]:
     """Return the cases whose own tilted distributions give their labels the most other probabilities."""
     which = np.argsort(-base.bent, kind="stable")[:LOOKED_AT]
-    likelihood, t = of_cases(base.likelihood, which), base.t[which]
+    likelihood, t = base.likelihood.of_cases(which), base.t[which]
     values, weight = _tilted(base, which, likelihood)
     p = np.sum(weight * np.exp(likelihood.log_prob(t, values).value), axis=0)
     by_gaussian = np.exp(likelihood.log_partition(t, base.mean[which], base.variance[which]).value)
@@ -188,7 +187,7 @@ def _tilted(base: Base, which: NDArray[np.intp], likelihood: Likelihood) -> tupl
 
 def _by_one_case(base: Base, which: NDArray[np.intp], likelihood: Likelihood, new: NewCases) -> Array:
     """Return probabilities of new cases, of which the training cases there are known by their tilted distributions."""
-    values, weight = _tilted(base, which, of_cases(base.likelihood, which))
+    values, weight = _tilted(base, which, base.likelihood.of_cases(which))
     slope = np.diagonal(base.covariance.with_new(new.features, which)) / base.variance[which]
     left = np.maximum(new.variance - slope**2 * base.variance[which], 0.0)
     centre = new.mean + new.offset + slope * (values - base.mean[which])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +16,6 @@ from bayesgp_mf.inference.solver import KnownClasses, Solver, traits_of
 from bayesgp_mf.inputs import as_new_inputs
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import is_flat
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.methods import check_cavities, get_method
 from bayesgp_mf.multiclass.class_gram import ClassGram, case_covariances, class_gram
@@ -83,6 +82,20 @@ class MulticlassPosterior:
     def parts(self) -> tuple[MulticlassPosterior, ...]:
         """Itself: what a `Mixture` has several of."""
         return (self,)
+
+    @property
+    def weights(self) -> Array:
+        """One: that of its one setting of the hyperparameters."""
+        return np.ones(1)
+
+    @property
+    def loo_weights(self) -> Array:
+        """Weights ``(1, n)`` of the one setting without each case: one."""
+        return np.ones((1, self.problem.n))
+
+    def moments(self, ask: Callable[[Any, float], tuple[Array, Array]]) -> tuple[Array, Array]:
+        """Return mean and variance over the settings, of which there is one."""
+        return ask(self, 1.0)
 
     @property
     def new_cases(self) -> Mapping[str, Array]:
@@ -275,7 +288,7 @@ class MulticlassPosterior:
             log_likelihood[block] = likelihood.log_density(problem.t, f[block])
             log_p[block] = log_likelihood[block].sum(axis=1) + log_prior
         probability = np.exp(log_likelihood)
-        own = np.zeros_like(probability) if is_flat(problem.likelihood) else 1.0 - probability
+        own = np.zeros_like(probability) if problem.likelihood.is_flat else 1.0 - probability
         slopes = Derivs(log_likelihood, own, -probability * own)
         return Draws(f, slopes, log_p, log_q)
 

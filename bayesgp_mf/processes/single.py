@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,6 @@ from bayesgp_mf.inference.undefined import without_cases
 from bayesgp_mf.inputs import as_new_inputs, as_values_of_cases
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import of_new_cases, of_one_case, stored_by_case, unshifted
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.corrections import Correction
 from bayesgp_mf.matrices.factors import psd_root
@@ -143,6 +142,20 @@ class Posterior:
         return (self,)
 
     @property
+    def weights(self) -> Array:
+        """One: that of its one setting of the hyperparameters."""
+        return np.ones(1)
+
+    @property
+    def loo_weights(self) -> Array:
+        """Weights ``(1, n)`` of the one setting without each case: one."""
+        return np.ones((1, self.problem.n))
+
+    def moments(self, ask: Callable[[Any, float], tuple[Array, Array]]) -> tuple[Array, Array]:
+        """Return mean and variance over the settings, of which there is one."""
+        return ask(self, 1.0)
+
+    @property
     def log_evidence(self) -> float:
         """Log evidence, in nats; ``solution.evidence.kind`` says of which kind."""
         return self.solution.evidence.value
@@ -155,12 +168,12 @@ class Posterior:
     @property
     def _likelihood(self) -> Likelihood:
         """That of the latent values that `latent` returns."""
-        return unshifted(self.problem.likelihood)
+        return self.problem.likelihood.unshifted
 
     @property
     def new_likelihood(self) -> Likelihood:
         """That of new cases, given the latent values that `latent` returns."""
-        return of_new_cases(self._likelihood, **self.new_cases)
+        return self._likelihood.of_new_cases(**self.new_cases)
 
     @cached_property
     def _matrix(self) -> Matrix:
@@ -390,7 +403,7 @@ class Posterior:
             mean, variance = self.latent_at(X)
             prior = np.broadcast_to(self._prior_mean(X), mean.shape)
             offset = self._added[which]  # a new case with that of the one that is there
-            p = of_one_case(self.problem.likelihood).predict_proba(mean + offset, variance)
+            p = self.problem.likelihood.of_one_case.predict_proba(mean + offset, variance)
             return NewCases(self._features(X), mean - prior, variance, prior + offset, p)
 
         return probability_shift(self.problem, self.solution, as_new, covariance)
@@ -412,7 +425,7 @@ class Posterior:
     @property
     def _added(self) -> Array:
         """What is added to the latent value of each training case for its target, beside a prior mean."""
-        return stored_by_case(self.problem.likelihood).get("offset", np.zeros(self.problem.n))
+        return self.problem.likelihood.stored_by_case.get("offset", np.zeros(self.problem.n))
 
     @cached_property
     def _corrected(self) -> Corrected:
@@ -581,7 +594,7 @@ class Posterior:
         """Return what `draw_new` does at inputs that were checked."""
         weights, correction = self._means_and_correction(draws, rng)
         matrix = self.problem.in_form(correction.form)
-        if X.shape[0] <= LARGEST_JOINT and matrix.rank is None:
+        if X.shape[0] <= LARGEST_JOINT and matrix.is_whole:
             cross = self.kernel.cross(self.X, X)
             root = psd_root(self.kernel.gram(X) - correction.quadratic(cross))
             f = weights @ cross + rng.standard_normal((draws, root.shape[1])) @ root.T

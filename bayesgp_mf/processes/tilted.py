@@ -17,7 +17,6 @@ from scipy.special import ndtri_exp
 
 from bayesgp_mf.inference.solution import Cavity
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import closed_tilted_values
 from bayesgp_mf.types import Array
 
 _REACH = 9.0  # the map is tabulated for scores up to this, which no draw exceeds; beyond, it goes on along a line
@@ -56,7 +55,7 @@ def tilted_values(likelihood: Likelihood, t: Array, cavity: Cavity, scores: Arra
     ArithmeticError
         If a density has an edge or a peak so narrow that it was not integrated to 1e-9 nats.
     """
-    in_closed_form = closed_tilted_values(likelihood, t, cavity.mean, cavity.variance, scores)
+    in_closed_form = likelihood.tilted_values(t, cavity.mean, cavity.variance, scores)
     if in_closed_form is not None:
         return in_closed_form
     known, reached, slopes = _knots(likelihood, t, cavity)

@@ -14,7 +14,6 @@ from bayesgp_mf.container.loo import LEAVE_ONE_OUT
 from bayesgp_mf.container.predictions import NewCases, drop_variable, set_draws, set_predictions, set_stats
 from bayesgp_mf.errors import ConvergenceError, Status, UndefinedQuantityError
 from bayesgp_mf.inputs import as_inputs, as_offset, as_pandas, as_trials, check_same_features, kind_of, row_labels
-from bayesgp_mf.likelihoods.optional import is_discrete, stored_by_case, unshifted
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.processes.new_cases import check_new_cases
 from bayesgp_mf.processes.single import Posterior
@@ -148,9 +147,9 @@ def sample_latent(
     for variable in ("log_density", "log_density_at_training"):
         set_draws(idata, name, LEAVE_ONE_OUT, variable, drawn[variable])
     densities = get_group(idata, LEAVE_ONE_OUT).assign_attrs(
-        observed=name, probabilities=int(is_discrete(process.problem.likelihood))
+        observed=name, probabilities=int(process.problem.likelihood.is_discrete)
     )
-    if (weights := stored_by_case(process.problem.likelihood).get("weights")) is not None:
+    if (weights := process.problem.likelihood.stored_by_case.get("weights")) is not None:
         observed = get_group(idata, "observed_data")[name]
         densities = densities.assign(weights=(observed.dims, weights))
     set_group(idata, LEAVE_ONE_OUT, densities)
@@ -175,7 +174,7 @@ def _draw(process: Posterior, rng: np.random.Generator) -> dict[str, Array]:
     f, log_likelihood, log_p, log_q = process.draw(1, rng)
     return {
         "f": f[0],
-        "y": unshifted(process.problem.likelihood).sample(f[0], rng),
+        "y": process.problem.likelihood.unshifted.sample(f[0], rng),
         "log_likelihood": log_likelihood.value[0],
         "slope": log_likelihood.d1[0],
         "log_p": log_p,

@@ -211,21 +211,21 @@ class PymcKernel(Kernel):
         """Return sum_ij gram_bar_ij dK_ij/dtheta for each parameter, in the shapes of `params`."""
         off_diagonal = gram_bar.copy()
         np.fill_diagonal(off_diagonal, 0.0)
-        return self._pulled_back("gram_vjp", X, off_diagonal, np.diag(gram_bar).copy())
+        return self._pull_back("gram_vjp", X, off_diagonal, np.diag(gram_bar).copy())
 
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
         """Return sum_ij cross_bar_ij dk(a_i, b_j)/dtheta for each parameter, in the shapes of `params`."""
-        return self._pulled_back("cross_vjp", A, B, cross_bar)
+        return self._pull_back("cross_vjp", A, B, cross_bar)
 
     def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
         """Return sum_i diag_bar_i dk(x_i, x_i)/dtheta for each parameter, in the shapes of `params`."""
-        return self._pulled_back("diag_vjp", X, diag_bar)
+        return self._pull_back("diag_vjp", X, diag_bar)
 
     def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
         """Return sum_i cross_bar_ij dk(a_i, b_j)/db_jl for each of the second inputs, ``(b, d)``."""
         return np.asarray(self._covariance.inputs_vjp(A, B, cross_bar, *self._arguments)[0])
 
-    def _pulled_back(self, function: str, *arrays: Array) -> dict[str, Array]:
+    def _pull_back(self, function: str, *arrays: Array) -> dict[str, Array]:
         if not self._values:
             return {}
         gradients = getattr(self._covariance, function)(*arrays, *self._arguments)

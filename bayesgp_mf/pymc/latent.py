@@ -14,9 +14,8 @@ from pytensor.graph.basic import Variable
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inputs import as_inputs, as_pandas, check_same_cases, encode_targets, row_labels
-from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood, Probit
+from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.likelihoods.base import ClassLikelihood
-from bayesgp_mf.likelihoods.optional import log_prob_graph, with_parameters
 from bayesgp_mf.pymc.covariance import as_cov_func
 from bayesgp_mf.pymc.graph import interpreted
 from bayesgp_mf.pymc.marginal import JITTER
@@ -29,7 +28,7 @@ def latent_model(
     X: Any,
     y: Any,
     cov_func: Any,
-    likelihood: AnyLikelihood = Probit(),
+    likelihood: Likelihood = Probit(),
     *,
     mean_func: Any = None,
     jitter: float = JITTER,
@@ -230,7 +229,7 @@ def observe(
 
     def random(f: Any, *values: Any, rng: np.random.Generator, size: Any = None) -> Any:
         # PyMC gives them as many axes as f has
-        at = with_parameters(fixed, {name: np.asarray(v).item() for name, v in zip(tensors, values, strict=True)})
+        at = fixed.with_parameters(**{name: np.asarray(v).item() for name, v in zip(tensors, values, strict=True)})
         if size is not None:
             f = np.broadcast_to(f, (*size, f.shape[-1]) if several else size)
         drawn = at.sample(f, rng)
@@ -287,7 +286,7 @@ class _Functions:
 def log_prob(likelihood: Likelihood, y: Any, f: Variable, parameters: dict[str, Variable]) -> Variable:
     """Return log p(y | f) of each case as a graph, for labels 0/1, numbers of classes, counts or real targets y."""
     t = 2.0 * y - 1.0 if likelihood.targets == "binary" else y
-    graph: Variable | None = log_prob_graph(likelihood, _Functions, t, f, parameters)
+    graph: Variable | None = likelihood.log_prob_graph(_Functions, t, f, **parameters)
     if graph is None:
         raise UndefinedQuantityError(
             f"{type(likelihood).__name__} is not known in terms of PyTensor. Use another likelihood of this package, "

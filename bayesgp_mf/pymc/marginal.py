@@ -26,7 +26,7 @@ from bayesgp_mf.inputs import (
     feature_names,
     row_labels,
 )
-from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood, Probit
+from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.factors import psd_root
@@ -128,7 +128,7 @@ class Marginal:
     def __init__(
         self,
         cov_func: Any,
-        likelihood: AnyLikelihood = Probit(),
+        likelihood: Likelihood = Probit(),
         method: MethodName = "tap",
         *,
         mean_func: Any = None,

@@ -142,8 +142,10 @@ class Nuts:
         _warn(found)
         models = tuple(target.model_at(draw) for draw in draws)
         weights = np.full(len(models), 1.0 / len(models))
-        judged = target.less_log_prior(lp, draws)
-        return HyperResult(models, weights, self.chains, True, stats, record, judged=judged, priors=target.priors)
+        node_evidence = target.less_log_prior(lp, draws)
+        return HyperResult(
+            models, weights, self.chains, True, stats, record, node_evidence=node_evidence, priors=target.priors
+        )
 
     def _at_once(self, objective: Objective, start: Array) -> int:
         """Return how many chains to run at the same time."""

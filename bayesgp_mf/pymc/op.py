@@ -20,8 +20,7 @@ from pytensor.graph.op import Op
 from bayesgp_mf.hyper.objective import NO_SOLUTION
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Solution
-from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood
-from bayesgp_mf.likelihoods.optional import with_parameters
+from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.shifted import Shifted
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.methods import MethodName, get_method
@@ -46,7 +45,7 @@ class Inference(Op):  # type: ignore[misc]
 
     def __init__(
         self,
-        likelihood: AnyLikelihood,
+        likelihood: Likelihood,
         *,
         parameters: Sequence[str] = (),
         with_mean: bool = False,
@@ -107,7 +106,9 @@ class Inference(Op):  # type: ignore[misc]
             If a number is outside of the parameter's domain, where a prior may well reach.
         """
         try:
-            return with_parameters(self.likelihood, {k: float(v) for k, v in zip(self.parameters, values, strict=True)})
+            return self.likelihood.with_parameters(
+                **({k: float(v) for k, v in zip(self.parameters, values, strict=True)})
+            )
         except ValueError as error:
             raise ArithmeticError(str(error)) from error
 
@@ -186,7 +187,7 @@ class LogEvidence(Inference):
 
     def __init__(
         self,
-        likelihood: AnyLikelihood,
+        likelihood: Likelihood,
         *,
         parameters: Sequence[str] = (),
         with_mean: bool = False,

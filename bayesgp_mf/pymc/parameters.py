@@ -6,7 +6,7 @@ cavities of the solution,
 
 .. math:: \frac{\partial \log p(t)}{\partial \theta} = \sum_i \partial_\theta \log Z_i(m_i, \lambda_i).
 
-which the likelihood states (`likelihoods.optional.parameter_derivative`).
+which the likelihood states (`Likelihood.parameter_derivative`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from bayesgp_mf.inference.problem import Problem, check_likelihood
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.inference.solver import gradient_at_cavities, traits_of
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import parameters, with_parameters
 from bayesgp_mf.methods import METHODS
 
 
@@ -37,7 +36,7 @@ def split_parameters(likelihood: Likelihood, given: Mapping[str, Any]) -> tuple[
                 f"{tensor.type.ndim} dimensions."
             )
     numbers = {name: value for name, value in given.items() if name not in tensors}
-    return with_parameters(likelihood, numbers), tensors
+    return likelihood.with_parameters(**numbers) if numbers else likelihood, tensors
 
 
 def check_single_latent(likelihood: Likelihood) -> None:
@@ -53,7 +52,7 @@ def check_single_latent(likelihood: Likelihood) -> None:
 
 def check_parameters(likelihood: Likelihood, names: tuple[str, ...]) -> None:
     """Raise a ValueError if one of ``names`` is no parameter of the likelihood that may be random."""
-    known = parameters(likelihood)
+    known = likelihood.parameters
     for name in names:
         if name not in known:
             has = f"its parameters are {', '.join(known)}" if known else "it has no parameters that could be given"

@@ -32,7 +32,7 @@ MEANS = {
 
 def quality(found: Quality | QualityOfEach) -> Section:
     """Return the section with the numbers behind the verdict."""
-    said = f"The verdict {found.verdict!r} means: {MEANS[found.verdict]}. These are estimates, and no bounds."
+    text = f"The verdict {found.verdict!r} means: {MEANS[found.verdict]}. These are estimates, and no bounds."
     if isinstance(found, QualityOfEach):
         rows = [
             (name, one.verdict, number_or_none(one.probability_error), number_or_none(one.log_evidence),
@@ -40,9 +40,9 @@ def quality(found: Quality | QualityOfEach) -> Section:
             for name, one in found.each.items()
         ]  # fmt: skip
         head = ("Class", "Verdict", "Errors of probabilities", "Log evidence (nats)", "Left out of it (nats)")
-        return Section("How good the approximation is", [said, Table("Each classifier by itself.", head, rows)])
+        return Section("How good the approximation is", [text, Table("Each classifier by itself.", head, rows)])
     table = Table("The numbers behind the verdict.", ("Number", "Value", ""), list(found.rows()))
-    return Section("How good the approximation is", [said, table])
+    return Section("How good the approximation is", [text, table])
 
 
 def number_or_none(value: float | None) -> str:
@@ -58,11 +58,11 @@ def computed(about: Subject) -> Section:
         ("Status", str(attrs["status_message"])),
         ("Hyperparameters", f"hyper={str(attrs.get('hyper', 'none'))!r}"),
     ]
-    for name, said in (("n_iterations", "Iterations"), ("residual", "Residual of the equations")):
+    for name, text in (("n_iterations", "Iterations"), ("residual", "Residual of the equations")):
         if name in fit:
             largest = float(fit[name].max())
             several = ", the most of all solutions" if fit[name].size > 1 else ""
-            rows.append((said, f"{largest:.3g}{several}"))
+            rows.append((text, f"{largest:.3g}{several}"))
     rows += [(f"Version of {name}", str(version)) for name, version in json.loads(attrs["versions"]).items()]
     blocks: list[Block] = [Table("How this fit was computed.", ("", "Value"), rows)]
     if str(attrs.get("hyper", "none")) != "none":
@@ -84,8 +84,8 @@ def reference(about: Subject, other: Container) -> Section:
     )
     head = ("Difference of", "Largest", "Mean", "Largest Monte-Carlo error")
     drawn = [
-        (_against(compared, quantity), f"{said} of both; each point is a case.")
-        for compared, quantity, said in (
+        (_against(compared, quantity), f"{text} of both; each point is a case.")
+        for compared, quantity, text in (
             (found.mean, "mean", "Posterior means"),
             (found.sd, "sd", "Posterior standard deviations"),
         )

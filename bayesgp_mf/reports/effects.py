@@ -27,7 +27,7 @@ def effects(about: Subject) -> Section:
     """Return the section on the inputs."""
     blocks: list[Block] = []
     for name, model in list(about.models.items())[:MOST_MODELS]:
-        fit = fitted(model, **about.held)
+        fit = fitted(model, **about.given)
         prefix = f"{name}, against the rest: " if name else ""
         blocks += or_words(
             partial(_unused, model, fit, prefix, about),
@@ -46,22 +46,22 @@ def _curves(model: Container, fit: Fitted, prefix: str, about: Subject) -> Block
     what = "what is predicted" if fit.has_variance else "the latent function, whose sign is what is predicted"
     several = fit.likelihood.targets == "classes"
     if len(fit.names) == 1:
-        drawn = [(plot_latent(model, scale=scale, **about.held), f"{prefix}{what} along the input, with the cases.")]
+        drawn = [(plot_latent(model, scale=scale, **about.given), f"{prefix}{what} along the input, with the cases.")]
         if fit.has_variance:
-            said = "the latent function, with bands that hold it with 50 and 90 % probability."
-            drawn.append((plot_latent(model, **about.held), prefix + said))
+            phrase = "the latent function, with bands that hold it with 50 and 90 % probability."
+            drawn.append((plot_latent(model, **about.given), prefix + phrase))
         return Figures([(ax, _sentence(text)) for ax, text in drawn])
     if len(fit.names) == 2 and not fit.levels:
         text = f"{prefix}{what} over the two inputs, with the cases."
         points = grid_of_classes(CLASS_POINTS, len(fit.classes)) if several else None
-        return Figures([(plot_surface(model, points=points, **about.held), _sentence(text))])
+        return Figures([(plot_surface(model, points=points, **about.given), _sentence(text))])
     if several or not fit.has_variance:  # an average over cases takes minutes where there is an integral for each class
-        order = np.argsort(-relevance(model, **about.held).effect, kind="stable")[:MOST_INPUTS]
+        order = np.argsort(-relevance(model, **about.given).effect, kind="stable")[:MOST_INPUTS]
         text = f"{prefix}{what} along an input, the others at their medians."
-        options = {"scale": scale, "points": CLASS_POINTS, **about.held}
+        options = {"scale": scale, "points": CLASS_POINTS, **about.given}
         each = [(fit.names[column], plot_latent(model, feature=int(column), **options)) for column in order]
         return Figures([(ax, f"{name}: {text}") for name, ax in each])
-    axes = plot_partial_dependence(model, **about.held)
+    axes = plot_partial_dependence(model, **about.given)
     left = len(fit.names) - len(axes)
     some = f" of the {len(axes)} that do most" if left else ""
     text = (
@@ -74,24 +74,24 @@ def _curves(model: Container, fit: Fitted, prefix: str, about: Subject) -> Block
 def _unused(model: Container, fit: Fitted, prefix: str, about: Subject) -> list[Block]:
     if len(fit.names) == 1:
         return []
-    found = relevance(model, **about.held)
+    found = relevance(model, **about.given)
     unused = [name for name, is_unused in zip(found.features, found.unused, strict=True) if is_unused]
     if not unused:
-        said = "Each input does something to the prediction."
+        phrase = "Each input does something to the prediction."
     else:
         more = f" and {len(unused) - NAMED} more" if len(unused) > NAMED else ""
-        said = (
+        phrase = (
             f"{len(unused)} of {len(found.features)} inputs do nothing (exchanging their values between cases changes "
             f"the prediction by less than 1 % of its variance): {', '.join(unused[:NAMED])}{more}."
         )
-    return [prefix + said]
+    return [prefix + phrase]
 
 
 def _relevance(model: Container, fit: Fitted, prefix: str, about: Subject) -> list[Block]:
     if len(fit.names) == 1:
         return []
     text = f"{prefix}how much each input does to the prediction, alone and together with others."
-    return [Figures([(plot_relevance(model, **about.held), _sentence(text))])]
+    return [Figures([(plot_relevance(model, **about.given), _sentence(text))])]
 
 
 def _sentence(text: str) -> str:

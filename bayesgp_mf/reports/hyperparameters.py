@@ -48,8 +48,8 @@ def hyperparameters(about: Subject) -> Section:
 def _caption(about: Subject) -> str:
     """Return what the figure shows: a fit that chose its hyperparameters does not say how sure they are."""
     found = values_of(about.idata)
-    said = "Hyperparameters as they were chosen" if found.kind == "chosen" else "Hyperparameters with how sure they are"
-    return said + (", and what the prior said." if np.isfinite(found.prior).any() else ".")
+    text = "Hyperparameters as they were chosen" if found.kind == "chosen" else "Hyperparameters with how sure they are"
+    return text + (", and what the prior said." if np.isfinite(found.prior).any() else ".")
 
 
 def _meanings(names: list[str]) -> list[Block]:

@@ -10,7 +10,6 @@ import numpy as np
 
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.kernels import Kernel, leaves
-from bayesgp_mf.likelihoods.optional import of_one_case, stored_by_case
 from bayesgp_mf.reports.page import Block, Formula, Section, Table
 from bayesgp_mf.reports.subject import Subject, number, or_words
 from bayesgp_mf.reports.symbols import symbols
@@ -31,8 +30,8 @@ def model(about: Subject) -> Section:
 
 def _model(about: Subject) -> list[Block]:
     part = about.first.process.parts[0]
-    likelihood = of_one_case(part.problem.likelihood)
-    by_case = [name for name in stored_by_case(part.problem.likelihood)]
+    likelihood = part.problem.likelihood.of_one_case
+    by_case = [name for name in part.problem.likelihood.stored_by_case]
     several = likelihood.targets == "classes"
     function = "a latent function for each class" if several or not about.is_joint else "a latent function"
     whole = (
@@ -111,8 +110,8 @@ def formulas(thing: object, *known: str) -> list[Block]:
     blocks: list[Block] = []
     for latex in found[:1]:
         blocks.append(Formula(latex))
-        if said := [*known, *symbols(thing, latex)]:
-            blocks.append(f"Here {'; '.join(said)}.")
+        if legend := [*known, *symbols(thing, latex)]:
+            blocks.append(f"Here {'; '.join(legend)}.")
     return blocks
 
 
@@ -153,8 +152,8 @@ def _inputs(about: Subject) -> Block:
     left = len(names) - len(rows)
     more = f" {left} more are not listed." if left else ""
     inducing = "inducing_input" in about.fit and about.y is None
-    said = f"{'Inducing inputs' if inducing else 'Inputs'}: {len(names)}, in the units they were given in.{more}"
-    return Table(said, ("Input", "Smallest", "Median", "Largest", "Standard deviation", "Different values"), rows)
+    legend = f"{'Inducing inputs' if inducing else 'Inputs'}: {len(names)}, in the units they were given in.{more}"
+    return Table(legend, ("Input", "Smallest", "Median", "Largest", "Standard deviation", "Different values"), rows)
 
 
 def _standard_deviation(values: Array) -> float:

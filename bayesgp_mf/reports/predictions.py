@@ -16,7 +16,6 @@ from bayesgp_mf.diagnostics.predicted import predicted
 from bayesgp_mf.diagnostics.scores import error_count
 from bayesgp_mf.diagnostics.worst_cases import log_densities, worst_cases
 from bayesgp_mf.inputs import encode_labels
-from bayesgp_mf.likelihoods.optional import asked_of_new_cases
 from bayesgp_mf.plots import plot_calibration, plot_confusion, plot_counts, plot_loo, plot_roc
 from bayesgp_mf.reports.page import Block, Figures, Section, Table
 from bayesgp_mf.reports.subject import Subject, number, or_words
@@ -38,15 +37,17 @@ def calibration(about: Subject) -> Section:
 
 def _score(about: Subject) -> str:
     each = log_densities(about.idata).values
-    said = f"Mean log predictive density: {np.mean(each):.4f} nats a case, {np.sum(each):.2f} in all."
+    text = f"Mean log predictive density: {np.mean(each):.4f} nats a case, {np.sum(each):.2f} in all."
     if not about.classes:
-        return said
-    return f"{said} Guessing among {len(about.classes)} classes scores {-np.log(len(about.classes)):.4f}."
+        return text
+    return f"{text} Guessing among {len(about.classes)} classes scores {-np.log(len(about.classes)):.4f}."
 
 
 def _figures(about: Subject, y_new: ArrayLike | None = None) -> list[Block]:
     """Return the figures that suit the targets; a fit that has none of what they show says so."""
-    found = cache(lambda: predicted(about.idata, y_new, **about.held))  # of an average over many settings it takes long
+    found = cache(
+        lambda: predicted(about.idata, y_new, **about.given)
+    )  # of an average over many settings it takes long
     drawn: list[Any] = []
     if about.classes:
         drawn.append(lambda: (plot_confusion(found()), "Which classes are taken for which."))
@@ -57,8 +58,8 @@ def _figures(about: Subject, y_new: ArrayLike | None = None) -> list[Block]:
     several = len(about.classes) > 2
     names: Sequence[str | None] = about.classes[:MOST_CLASSES] if several else [None]
     for name in names if about.first.has_variance else ():
-        said = f"{name}: {_CALIBRATION[0].lower()}{_CALIBRATION[1:]}" if name else _CALIBRATION
-        drawn.append(lambda c=name, s=said: (plot_calibration(found(), class_name=c), s))
+        text = f"{name}: {_CALIBRATION[0].lower()}{_CALIBRATION[1:]}" if name else _CALIBRATION
+        drawn.append(lambda c=name, s=text: (plot_calibration(found(), class_name=c), s))
     return or_words(*(lambda make=make: Figures([make()]) for make in drawn))
 
 
@@ -75,7 +76,7 @@ _COUNTS = (
 def worst(about: Subject) -> Section:
     """Return the section on the cases that are predicted worst."""
     drawn = or_words(
-        lambda: _worst_table(about), lambda: Figures([(plot_loo(about.idata, inputs=0, **about.held), _LOO)])
+        lambda: _worst_table(about), lambda: Figures([(plot_loo(about.idata, inputs=0, **about.given), _LOO)])
     )
     return Section("Worst cases", drawn)
 
@@ -84,7 +85,7 @@ _LOO = "What the other cases predict for each case, with the labels of those tha
 
 
 def _worst_table(about: Subject) -> Block:
-    found = worst_cases(about.idata, WORST, inputs=INPUTS, **about.held)
+    found = worst_cases(about.idata, WORST, inputs=INPUTS, **about.given)
     rows = [
         (label, target, f"{density:.3f}", *values)
         for label, target, density, values in zip(
@@ -120,7 +121,7 @@ def new_cases(about: Subject, y_test: ArrayLike | None, X_test: ArrayLike | None
 def _predicted_table(about: Subject) -> Block:
     """Return how predictions are spread over the new cases."""
     predictions = get_group(about.idata, "predictions")
-    name, said = next(
+    name, text = next(
         (each for each in (("p", "Probability"), ("y_mean", "Mean of the target")) if each[0] in predictions),
         ("latent_mean", "Latent value"),
     )
@@ -131,7 +132,7 @@ def _predicted_table(about: Subject) -> Block:
         for one, column in zip(classes, np.atleast_2d(values.T), strict=True)
     ]
     head = ("", "Smallest", "25 %", "Median", "75 %", "Largest")
-    return Table(f"{said}, as predicted for the new cases.", head, rows)
+    return Table(f"{text}, as predicted for the new cases.", head, rows)
 
 
 def _new_score(about: Subject, y_test: ArrayLike, X_test: ArrayLike | None) -> Block:
@@ -153,11 +154,9 @@ def _new_score(about: Subject, y_test: ArrayLike, X_test: ArrayLike | None) -> B
         wrong = error_count(codes == 1, predictions["decision"].values.astype(np.float64))
         return f"{wrong} of {len(codes)} new cases are on the wrong side of the decision."
     data = get_group(about.idata, "predictions_constant_data")
-    asked: dict[str, Any] = {
-        name: data[name].values for name in asked_of_new_cases(about.first.likelihood) if name in data
-    }
+    facts: dict[str, Any] = {name: data[name].values for name in about.first.likelihood.new_case_facts if name in data}
     X = data["X"].values if X_test is None else X_test
-    each = log_predictive_density(about.idata, X, y_test, **about.held, **asked)
+    each = log_predictive_density(about.idata, X, y_test, **about.given, **facts)
     rows = [
         ("Cases", f"{len(each)}", ""),
         ("Mean log predictive density", f"{np.mean(each):.4f}", "nats a case; higher is better"),

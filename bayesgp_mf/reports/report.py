@@ -84,7 +84,7 @@ def report(
         raise ValueError(
             f"path must be the file to write, and {str(path)!r} is a folder. Pass {str(path / 'fit.html')!r}."
         )
-    held = {"kernel": kernel, "likelihood": likelihood, "method": method}
+    given = {"kernel": kernel, "likelihood": likelihood, "method": method}
     if is_stream(idata):
         if X_test is not None or y_test is not None or reference is not None:
             raise ValueError(
@@ -94,10 +94,10 @@ def report(
         with own_style():
             html = stream_page(idata)
         return _write(path, html)
-    about = subject(idata, held)
+    about = subject(idata, given)
     if X_test is not None:
         copy = make_container({name: get_group(idata, name) for name in group_names(idata)})
-        about = subject(predict(copy, X_test, draws=False, **held), held)
+        about = subject(predict(copy, X_test, draws=False, **given), given)
     if y_test is not None and not about.has_predictions:
         raise ValueError("y_test are the targets of new cases, and there are none. Pass X_test, or predict first.")
     check_same_cases(X_test, y_test, "X_test", "y_test")

@@ -37,7 +37,7 @@ class Subject:
 
     idata: Container
     models: dict[str, Container]
-    held: dict[str, Any]
+    given: dict[str, Any]
     first: Fitted
 
     @property
@@ -81,14 +81,14 @@ class Subject:
         return "a count of successes" if self.first.is_share else "a count" if self.first.is_rate else "a number"
 
 
-def subject(idata: Container, held: dict[str, Any]) -> Subject:
+def subject(idata: Container, given: dict[str, Any]) -> Subject:
     """Return what a page about a fit is about, or raise the ValueError of `predict` if it is none."""
     fit = fit_group(idata)
     if is_one_vs_rest(fit):
         models = dict(zip(json.loads(fit.attrs["class_names"]), classifiers(idata), strict=True))
     else:
         models = {"": idata}
-    return Subject(idata, models, held, fitted(next(iter(models.values())), **held))
+    return Subject(idata, models, given, fitted(next(iter(models.values())), **given))
 
 
 def or_words(*makes: Callable[[], Block | Sequence[Block]]) -> list[Block]:

@@ -43,8 +43,8 @@ def symbols(thing: object, latex: str) -> list[str]:
     ['v₀ is the variance', 'r is the distance of two cases in length scales']
     """
     parameters = inspect.signature(type(thing)).parameters
-    own = [said for name, pattern, said in _OF_PARAMETERS if name in parameters and _has(latex, pattern)]
-    return own + [said for pattern, said in _COMMON if _has(latex, pattern)]
+    own = [text for name, pattern, text in _OF_PARAMETERS if name in parameters and _has(latex, pattern)]
+    return own + [text for pattern, text in _COMMON if _has(latex, pattern)]
 
 
 def _has(latex: str, pattern: str) -> bool:

@@ -43,13 +43,12 @@ from bayesgp_mf.inputs import (
     warn_of_scale,
 )
 from bayesgp_mf.kernels import Kernel, log_gradient, log_vector, with_log_vector
-from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood, Probit
-from bayesgp_mf.likelihoods.optional import known_sites
+from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.matrices.factors import cholesky
 from bayesgp_mf.matrices.inducing import independent_points
+from bayesgp_mf.parallel import Backend
+from bayesgp_mf.parallel import backend as place
 from bayesgp_mf.progress import progress_bar
-from bayesgp_mf.seam import Backend
-from bayesgp_mf.seam import backend as place
 from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.sharded.shard import Model, real_targets
 from bayesgp_mf.sharded.solve import LOSSES, ShardedSolution, evidence_gradient, shards_lost, solve
@@ -179,18 +178,18 @@ def _is_label(label: Any) -> bool:
     return isinstance(label, Hashable)
 
 
-def look(rows: Rows, asked: _Asked) -> dict[str, Any]:
+def look(rows: Rows, query: _Asked) -> dict[str, Any]:
     """Return what is to be known of some cases beforehand."""
-    rng = np.random.default_rng([asked.seed, zlib.crc32(rows.label.encode())])
-    y, labels = _labels_of(rows) if asked.labels else (real_targets(rows), set[Any]())
+    rng = np.random.default_rng([query.seed, zlib.crc32(rows.label.encode())])
+    y, labels = _labels_of(rows) if query.labels else (real_targets(rows), set[Any]())
     orders = {rows.order: rows.name} if rows.order is not None and y.size else {}
-    return {"n": y.size, "known": _Known(labels, orders, rng.random(y.size), rows.X, y, asked.size)}
+    return {"n": y.size, "known": _Known(labels, orders, rng.random(y.size), rows.X, y, query.size)}
 
 
 def fit(
     table: Table,
     kernel: Any,
-    likelihood: AnyLikelihood = Probit(),
+    likelihood: Likelihood = Probit(),
     *,
     inducing: int | ArrayLike | Inducing = 500,
     hyper: SearchName | Strategy | None = None,
@@ -387,7 +386,7 @@ def _posterior_of(
 
     None where sites are known beforehand, and where that part has no solution of its own.
     """
-    if known_sites(model.likelihood, t, 0.0) is not None:
+    if model.likelihood.known_sites(t, 0.0) is not None:
         return None
     rough = replace(control, tolerance=max(ROUGH, control.tolerance), throw=True, progress=progress)
     try:

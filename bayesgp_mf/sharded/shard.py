@@ -27,7 +27,6 @@ from bayesgp_mf.inference.solution import Cavity
 from bayesgp_mf.inputs import encode_labels
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import known_sites
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.inducing import InducingGram, inducing_gram
 from bayesgp_mf.matrices.inducing_gradient import InducingGradient
@@ -163,7 +162,7 @@ class Shard:
         self.kernel, self.likelihood = model.kernel, model.likelihood
         self.gram: InducingGram = inducing_gram(model.kernel, rows.X, model.points)
         self.next, self.answer = 0, dict[str, Any]()
-        self.known = known_sites(self.likelihood, self.t, 0.0)
+        self.known = self.likelihood.known_sites(self.t, 0.0)
         self.x: Array = self._first()
         if before is not None and self.known is None:
             self.x = self.units.pack(before.units.unpack(before.tried))
@@ -189,7 +188,7 @@ class Shard:
         self.change = self.tried_change = None
         self.history.clear()
 
-    def told(self) -> tuple[State, Array, Array, Array]:
+    def natural_parameters(self) -> tuple[State, Array, Array, Array]:
         """Return the sites that are tried, 1 + W d, and W' and b' of the shared part, ``(n,)`` each."""
         sites = self.units.unpack(self.tried) if self.known is None else State(*self.known)
         share = 1.0 + sites.precision * self.gram.own
@@ -272,7 +271,7 @@ def form(rows: Rows, message: Form) -> dict[str, Any]:
         lost = shard.is_new(message.number)
         if not lost:
             _go_on(shard, message)
-        _, share, precision, shift = shard.told()
+        _, share, precision, shift = shard.natural_parameters()
         root = shard.gram.root
         shard.answer = {
             "precision": _square_in_single_precision(root, precision)
@@ -338,7 +337,7 @@ def _matched(shard: Shard, message: Measure) -> tuple[Array, dict[str, Any], boo
     These are the part in the log evidence, and what `solvers.accuracy` judges rounding by.
     """
     gram = shard.gram
-    sites, share, precision, shift = shard.told()
+    sites, share, precision, shift = shard.natural_parameters()
     moments = posterior_of(shard, message)
     if shard.known is not None:
         return shard.tried, _sums_of_known_sites(shard, moments), False
@@ -347,19 +346,19 @@ def _matched(shard: Shard, message: Measure) -> tuple[Array, dict[str, Any], boo
     alpha = shift - precision * moments.mean
     mean = moments.mean + gram.own * alpha - variance * alpha  # 2000, eq. 19
     if not np.all(np.abs(rest) > SMALLEST_REST) or not np.all((variance > 0) | (gram.prior == 0)):
-        nothing = dict.fromkeys(("value", "n", "terms", "told", "weight", "independent"), np.nan)
+        nothing = dict.fromkeys(("value", "n", "terms", "information", "weight", "independent"), np.nan)
         return shard.tried, {**nothing, "gap": Largest(np.inf), "back": np.zeros(message.mean.size)}, True
     derivs = shard.likelihood.log_partition(shard.t, mean, variance)
-    told = 1.0 + sites.precision * variance
-    value = np.sum(derivs.value - 0.5 * alpha * mean + 0.5 * np.log(told) - 0.5 * np.log(share))
+    growth = 1.0 + sites.precision * variance
+    value = np.sum(derivs.value - 0.5 * alpha * mean + 0.5 * np.log(growth) - 0.5 * np.log(share))
     sums = {
         "value": float(value),
         "n": alpha.size,
         "terms": float(derivs.value @ derivs.value + 0.25 * (alpha * mean) @ (alpha * mean)),
-        "told": float(gram.prior @ np.maximum(sites.precision, 0.0)),
+        "information": float(gram.prior @ np.maximum(sites.precision, 0.0)),
         "weight": float(gram.prior @ alpha**2),
         "independent": float(np.sum(np.divide(gram.own, gram.prior, out=np.zeros(alpha.size), where=gram.prior > 0))),
-        "gap": Largest(in_deviations(variance * (derivs.d1 - alpha), np.sqrt(np.maximum(variance / told, 0.0))))
+        "gap": Largest(in_deviations(variance * (derivs.d1 - alpha), np.sqrt(np.maximum(variance / growth, 0.0))))
         if alpha.size
         else Largest(0.0),
         "back": np.zeros(message.mean.size),
@@ -373,7 +372,7 @@ def _sums_of_known_sites(shard: Shard, moments: Moments) -> dict[str, Any]:
     The log evidence is the sum over cases, less (mu' mu + log det A)/2, which no difference of large numbers enters.
     """
     gram = shard.gram
-    sites, _, precision, shift = shard.told()
+    sites, _, precision, shift = shard.natural_parameters()
     assert shard.known is not None
     alpha = shift - precision * moments.mean
     prior, zero = gram.prior, np.zeros(alpha.size)
@@ -382,7 +381,7 @@ def _sums_of_known_sites(shard: Shard, moments: Moments) -> dict[str, Any]:
         "value": float(np.sum(value)),
         "n": alpha.size,
         "terms": float(value @ value),
-        "told": float(prior @ np.maximum(sites.precision, 0.0)),
+        "information": float(prior @ np.maximum(sites.precision, 0.0)),
         "weight": float(prior @ alpha**2),
         "independent": float(np.sum(np.divide(gram.own, prior, out=zero, where=prior > 0))),
         "gap": Largest(0.0),
@@ -405,10 +404,10 @@ def posterior_of(shard: Shard, message: Measure) -> Moments:
 
 
 @dataclass(frozen=True)
-class Told:
+class ShardSites:
     """What the gradient asks of the correction of all cases, for these."""
 
-    told: Array
+    effective_precision: Array
     weight_covariance: Array
     own_diagonal: Array
 
@@ -418,7 +417,7 @@ class Told:
 
     def times_root(self, block: slice, some: Array) -> Array:
         """Return rows of R L, which is W' L A^-1, given those of L."""
-        return np.asarray(self.told[block, None] * (some @ self.weight_covariance))
+        return np.asarray(self.effective_precision[block, None] * (some @ self.weight_covariance))
 
     def of_weights(self) -> Array:
         """Return L' R L, of all cases, which is I - A^-1."""
@@ -429,13 +428,13 @@ def gradient(rows: Rows, message: Measure) -> dict[str, Any]:
     """Return the part of these cases in the gradient of the log evidence, and in the sum that K_mm needs."""
     shard = shard_of(rows, message.model)
     lost = shard.next - 1 != message.number  # these are not the sites of that posterior
-    _, _, precision, shift = shard.told()
+    _, _, precision, shift = shard.natural_parameters()
     moments = posterior_of(shard, message)
     alpha = shift - precision * moments.mean
     diagonal = precision * (1.0 - precision * moments.variance)
-    told = Told(precision, message.inverse_factor.T @ message.inverse_factor, diagonal)
+    correction = ShardSites(precision, message.inverse_factor.T @ message.inverse_factor, diagonal)
     seen = 0.5 * message.mean, message.mean  # L' alpha is the mean of the weights
-    bar = InducingGradient(shard.gram, 0.5 * alpha, alpha, told, np.zeros_like(alpha), seen)
+    bar = InducingGradient(shard.gram, 0.5 * alpha, alpha, correction, np.zeros_like(alpha), seen)
     found: dict[str, Any] = {f"d {name}": value for name, value in bar.of_diagonal(shard.kernel, shard.X).items()}
     for block, of_block in bar.of_cross():
         for name, value in shard.kernel.cross_vjp(shard.X[block], shard.gram.points, of_block).items():

@@ -12,12 +12,11 @@ import numpy as np
 from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status, UndefinedQuantityError
 from bayesgp_mf.inference.problem import status_in_words
 from bayesgp_mf.inference.solution import Control, Info
-from bayesgp_mf.likelihoods.optional import known_sites
 from bayesgp_mf.matrices.factors import cholesky, symmetric, triangular_inverse
 from bayesgp_mf.matrices.inducing import InducingGram
 from bayesgp_mf.matrices.inducing_gradient import InducingGradient
-from bayesgp_mf.seam import Answer, Backend
-from bayesgp_mf.sharded.shard import Begin, Form, Measure, Model, Told, begin, form, gradient, measure
+from bayesgp_mf.parallel import Answer, Backend
+from bayesgp_mf.sharded.shard import Begin, Form, Measure, Model, ShardSites, begin, form, gradient, measure
 from bayesgp_mf.solvers.accuracy import rounding_decides, unknown
 from bayesgp_mf.solvers.driver import PATIENCE, PROGRESS, SMALLEST_DAMPING
 from bayesgp_mf.solvers.meanfield import MOST_SINGLE, NEAR_BY_STEPS
@@ -63,13 +62,13 @@ def _assessed(info: Info, found: Answer, value: float, posterior: _Posterior) ->
     linear = (
         float(np.linalg.norm(posterior.inverse_factor @ (found["back"] - posterior.mean))) if found["linear"] else 0.0
     )
-    mean_error = float(np.max([found["gap"], linear, rounding_of_sums(found["told"], found["weight"])]))
+    mean_error = float(np.max([found["gap"], linear, rounding_of_sums(found["information"], found["weight"])]))
     rounding = EPS * max(float(np.sqrt(found["terms"])) - abs(value), 0.0)
     independent = float(found["independent"] / found["n"])
     info = replace(info, mean_error=mean_error, rounding=rounding, independent=independent)
-    said = unknown(info)
-    if said:
-        raise rounding_decides("tap", " and ".join(said))
+    unsure = unknown(info)
+    if unsure:
+        raise rounding_decides("tap", " and ".join(unsure))
     return info
 
 
@@ -138,7 +137,7 @@ def solve(
     control : Control
         Tolerance and largest number of rounds, and whether to raise if they were not enough.
     advance : callable
-        Told of each round.
+        ShardSites of each round.
     after : int
         Number of the last message to the same shards, so that they start from their sites.
     known : (Array, Array), optional
@@ -165,7 +164,7 @@ def solve(
 
 def _solve(rounds: _Rounds, control: Control, advance: Callable[[str], None]) -> ShardedSolution:
     damping, weights, taken = 1.0, None, False
-    linear = known_sites(rounds.model.likelihood, np.zeros(1), 0.0) is not None
+    linear = rounds.model.likelihood.known_sites(np.zeros(1), 0.0) is not None
     single = not linear and control.tolerance < NEAR_BY_STEPS
     size = mark = smallest = float("inf")
     marked, mixing, begins = 1, True, True
@@ -189,8 +188,8 @@ def _solve(rounds: _Rounds, control: Control, advance: Callable[[str], None]) ->
         taken, size = True, float(found["size"])
         smallest = min(smallest, size)
         speed = float(found["n"]) * iteration / max(time.monotonic() - began, 1e-9)
-        told = f"largest change {size:.1e} (tolerance {control.tolerance:.0e})"
-        advance(f"round {iteration}, {told}, {speed:,.0f} cases a second")
+        how_far = f"largest change {size:.1e} (tolerance {control.tolerance:.0e})"
+        advance(f"round {iteration}, {how_far}, {speed:,.0f} cases a second")
         if size <= control.tolerance and not single:
             return _solution(rounds, posterior, found, linear, Info(Status.CONVERGED, iteration, size))
         if size < PROGRESS * mark:
@@ -230,8 +229,8 @@ def evidence_gradient(backend: Backend, solution: ShardedSolution) -> dict[str, 
     mean, inverse = solution.posterior.mean, solution.posterior.inverse_factor
     nothing = np.empty(0)  # no case is here
     gram = InducingGram(lambda: np.empty((0, len(points))), nothing, points, factor)
-    told = Told(nothing, inverse.T @ inverse, nothing)
-    bar = InducingGradient(gram, nothing, nothing, told, nothing, (0.5 * mean, mean))
+    correction = ShardSites(nothing, inverse.T @ inverse, nothing)
+    bar = InducingGradient(gram, nothing, nothing, correction, nothing, (0.5 * mean, mean))
     result = {name[2:]: value for name, value in found.items() if name != "square"}
     for name, value in kernel.cross_vjp(points, points, bar.of_inducing(found["square"])).items():
         result[name] = result[name] + value

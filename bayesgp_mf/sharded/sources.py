@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.tables import as_numbers, check_same_cases, feature_names
-from bayesgp_mf.seam.sending import uncomputed
+from bayesgp_mf.parallel.sending import uncomputed
 from bayesgp_mf.streams.arguments import in_range
 from bayesgp_mf.types import Array
 
@@ -256,8 +256,8 @@ def from_parquet(pattern: str | os.PathLike[str], *, target: str, columns: Seque
     chosen = _chosen(columns, there, target, paths[0])
     base = os.path.commonpath([os.path.dirname(path) for path in paths])
     parts = [
-        ParquetPart(path, chosen, target, PurePath(os.path.relpath(path, base or ".")).as_posix(), said)
-        for path, said in zip(paths, folders, strict=True)
+        ParquetPart(path, chosen, target, PurePath(os.path.relpath(path, base or ".")).as_posix(), shown)
+        for path, shown in zip(paths, folders, strict=True)
     ]
     return Table(tuple(parts), chosen, target)
 
@@ -287,17 +287,17 @@ def _unread(path: str, error: Exception) -> ValueError:
 
 def _folder_columns(depth: int, paths: list[str]) -> list[tuple[tuple[str, Any], ...]]:
     """Return the columns that folders ``name=value`` say of each path, below what the pattern names as it is."""
-    said = [
+    shown = [
         [tuple(map(unquote, each.split("=", 1))) for each in PurePath(path).parts[depth:-1] if "=" in each]
         for path in paths
     ]
-    names = [tuple(name for name, _ in each) for each in said]
+    names = [tuple(name for name, _ in each) for each in shown]
     for path, each in zip(paths, names, strict=True):
         if each != names[0] or len(set(each)) < len(each):
             raise ValueError(
                 f"the folders of {path} say the columns {list(each)}, those of {paths[0]} {list(names[0])}."
             )
-    columns = [_values([each[k][1] for each in said]) for k in range(len(names[0]))]
+    columns = [_values([each[k][1] for each in shown]) for k in range(len(names[0]))]
     return [tuple((name, column[k]) for name, column in zip(names[0], columns, strict=True)) for k in range(len(paths))]
 
 

@@ -20,9 +20,8 @@ from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import check_no_missing
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import AnyLikelihood, Probit, Softmax
-from bayesgp_mf.likelihoods.one_vs_rest import OneVsRest
-from bayesgp_mf.likelihoods.optional import is_of_each_class
+from bayesgp_mf.likelihoods import Likelihood, Probit, Softmax
+from bayesgp_mf.likelihoods.one_vs_rest import OneVsRest, is_of_each_class
 from bayesgp_mf.methods import MethodName
 from bayesgp_mf.processes.one_vs_rest import OneVsRestPosterior
 from bayesgp_mf.sklearn.defaults import VARIANCE, default_kernel
@@ -96,7 +95,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
     def __init__(
         self,
         kernel: Any = None,
-        likelihood: AnyLikelihood | OneVsRest | None = None,
+        likelihood: Likelihood | OneVsRest | None = None,
         *,
         multi_class: MultiClass = ONE_VS_REST,
         method: MethodName | Solver | None = None,
@@ -150,7 +149,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         check_classification_targets(y)
         some, weights = self._begin(X, sample_weight)
         X, y = rows(X, some), y[some]
-        self.classes_ = _all_classes(y, getattr(self.likelihood, "classes", None))
+        self.classes_ = _all_classes(y, None if self.likelihood is None else self.likelihood.classes)
         if self.classes_.size < 2:
             raise ValueError(
                 f"y must hold two or more classes, got one class, {self.classes_.tolist()}, among the cases whose "
@@ -195,7 +194,8 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
             raise ValueError(f"classes must be those of the first call, {self.classes_.tolist()}, got {list(classes)}.")
         _check_known(y, self.classes_.tolist())
         X, y = rows(X, some), y[some]
-        if getattr(self.likelihood, "targets", None) == "classes":
+        joint: Any = None if is_of_each_class(self.likelihood) else self.likelihood
+        if joint is not None and joint.targets == "classes":
             if isinstance(known, EachClass):
                 raise ValueError(
                     "likelihood is one of several classes, and what was learned so far tells one from the rest. Use "
@@ -296,7 +296,7 @@ def _all_classes(y: NDArray[Any], named: Sequence[Any] | None) -> NDArray[Any]:
 
 def _named(likelihood: Any, classes: NDArray[Any]) -> Any:
     """Return a likelihood that names its classes in the order of ``classes_``, which must have them all."""
-    named = getattr(likelihood, "classes", None)
+    named = likelihood.classes
     if missing := sorted({str(label) for label in named or ()} - {str(label) for label in classes}):
         raise ValueError(f"classes must have all those of {likelihood!r}, and {missing[:5]} are missing.")
     return likelihood.with_classes(tuple(classes.tolist()))
@@ -304,11 +304,11 @@ def _named(likelihood: Any, classes: NDArray[Any]) -> Any:
 
 def _in_order(likelihood: Any, classes: NDArray[Any]) -> Any:
     """Return a likelihood of several classes that names them in the order of ``classes_``, if it names any."""
-    if getattr(likelihood, "classes", None) is None:
+    if likelihood.classes is None:
         return likelihood
     ordered = replace(likelihood, classes=tuple(classes.tolist()))
-    each = getattr(likelihood, "likelihood", None)
-    if isinstance(each, tuple):  # one for each class
+    if is_of_each_class(likelihood) and isinstance(likelihood.likelihood, tuple):  # one for each class
+        each = likelihood.likelihood
         place = {str(label): c for c, label in enumerate(likelihood.classes)}
         ordered = replace(ordered, likelihood=tuple(each[place[str(label)]] for label in classes))
     return ordered

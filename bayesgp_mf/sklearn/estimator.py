@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from bayesgp_mf.container.groups import get_group
-from bayesgp_mf.container.held import not_held
+from bayesgp_mf.container.stored import not_stored
 from bayesgp_mf.fitting import posterior
 from bayesgp_mf.front import fit
 from bayesgp_mf.hyper import Prior, Strategy, get_strategy
@@ -39,8 +39,8 @@ from bayesgp_mf.inputs import (
     levels_of,
 )
 from bayesgp_mf.kernels import Gaussian, Kernel
-from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood
-from bayesgp_mf.likelihoods.one_vs_rest import OneVsRest
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.one_vs_rest import OneVsRest, is_of_each_class
 from bayesgp_mf.methods import MethodName, get_method
 from bayesgp_mf.sklearn.defaults import default_priors
 from bayesgp_mf.sklearn.fitted import CHAINS, Fitted, Learned, Streamed, Whole
@@ -64,7 +64,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
     def __init__(
         self,
         kernel: Any = None,
-        likelihood: AnyLikelihood | OneVsRest | None = None,
+        likelihood: Likelihood | OneVsRest | None = None,
         *,
         method: MethodName | Solver | None = None,
         hyper: HyperName | Strategy | None = "evidence",
@@ -278,7 +278,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
             **options,
         )
         known = {"kernel": kernel, "likelihood": likelihood, "method": method}
-        given = not_held(get_group(idata, "fit"), known)
+        given = not_stored(get_group(idata, "fit"), known)
         learned: Any = posterior(idata, **given)
         return Whole(idata, learned, given, weights)
 
@@ -287,7 +287,8 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         if self.kernel is not None or self.hyper is None:
             return self.priors
         given = dict(self.priors or {})
-        model = Model.of(kernel, likelihood)
+        # classifiers of one class against the rest: what is given of their likelihoods is theirs
+        model = Model(kernel, likelihood, {}) if is_of_each_class(likelihood) else Model.of(kernel, likelihood)
         own = () if self.likelihood is None else model.named  # a likelihood that is given has no priors but those given
         without = {*given, *(self.bounds or {}), *as_names("fixed", self.fixed), *own}
         return {**default_priors(model.params, without), **given}

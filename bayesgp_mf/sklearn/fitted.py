@@ -16,7 +16,6 @@ from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inputs import as_inputs, levels_of
 from bayesgp_mf.kernels import Kernel, PerClass
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import predictive_moments
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.one_vs_rest import OneVsRestPosterior, draw_codes, shares
@@ -141,7 +140,7 @@ class Whole:
             return target_moments(part.new_likelihood, *part.latent_at(X))
 
         with one_thread_if_small(self.posterior.problem.n):
-            return self.posterior.moments(ask) if isinstance(self.posterior, Mixture) else ask(self.posterior, 1.0)
+            return self.posterior.moments(ask)
 
     def covariance(self, X: Array) -> Array:
         """Return the covariances of targets, over the settings of the hyperparameters too."""
@@ -164,7 +163,7 @@ class Whole:
     @property
     def _weights(self) -> Array:
         """Those of the settings of the hyperparameters, which sum to one."""
-        return self.posterior.weights if isinstance(self.posterior, Mixture) else np.ones(1)
+        return self.posterior.weights
 
     def _averages(self, name: str, instead: str) -> NotThereError:
         return NotThereError(
@@ -305,7 +304,7 @@ def each_class(found: Whole) -> EachClass:
 
 def target_moments(likelihood: Likelihood, mean: Array, variance: Array) -> tuple[Array, Array]:
     """Return mean and variance ``(m,)`` of targets whose latent values are Gaussian, or raise in words."""
-    found = predictive_moments(likelihood, mean, variance)
+    found = likelihood.predictive_moments(mean, variance)
     if found is None:
         raise UndefinedQuantityError(
             f"{type(likelihood).__name__} does not say what the mean of a target is (predictive_moments). Use "
@@ -323,7 +322,7 @@ def _covariance(part: Posterior, X: Array) -> Array:
 
 def _with_noise(likelihood: Likelihood, covariance: Array) -> Array:
     """Return covariances ``(m, m)`` of targets, from those of latent values."""
-    noise = getattr(likelihood, "latent_noise", None)
+    noise = likelihood.latent_noise
     if likelihood.targets != "real" or noise is None:
         raise UndefinedQuantityError(
             f"return_cov is for Gaussian noise, and this is {likelihood!r}. Use return_std=True, or the covariance of "

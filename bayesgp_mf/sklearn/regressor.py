@@ -14,13 +14,12 @@ from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.hyper import Prior, Strategy
 from bayesgp_mf.hyper.registry import HyperName
 from bayesgp_mf.inference.inducing import Inducing
-from bayesgp_mf.inference.problem import check_scale
+from bayesgp_mf.inference.problem import check_likelihood, check_scale
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import as_real_targets
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import AnyLikelihood, Gaussian
-from bayesgp_mf.likelihoods.optional import check_targets
+from bayesgp_mf.likelihoods import Gaussian, Likelihood
 from bayesgp_mf.methods import MethodName
 from bayesgp_mf.sklearn.defaults import NOISE, SIGNAL, default_kernel
 from bayesgp_mf.sklearn.estimator import GPEstimator, rows, where_streamed
@@ -87,7 +86,7 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
     def __init__(
         self,
         kernel: Any = None,
-        likelihood: AnyLikelihood | None = None,
+        likelihood: Likelihood | None = None,
         *,
         normalize_y: bool | None = None,
         method: MethodName | Solver | None = None,
@@ -212,9 +211,9 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
     def _check_units(self, y: Any) -> None:
         """Raise a ValueError if a likelihood takes the targets, but not the normalised ones: counts are no longer."""
         likelihood = self._likelihood()
-        check_targets(likelihood, "y", y)
+        likelihood.check_targets("y", y)
         try:
-            check_targets(likelihood, "y", (y - self._centre) / self._unit)
+            likelihood.check_targets("y", (y - self._centre) / self._unit)
         except ValueError as error:
             raise ValueError(
                 f"normalize_y=True subtracts the mean of the targets and divides by their spread, which "
@@ -232,8 +231,9 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         return default_kernel(self.n_features_in_, self.bounds, SIGNAL)
 
     def _likelihood(self) -> Any:
-        likelihood = Gaussian(NOISE) if self.likelihood is None else self.likelihood
-        if getattr(likelihood, "targets", "real") != "real":
+        likelihood: Any = Gaussian(NOISE) if self.likelihood is None else self.likelihood
+        check_likelihood(likelihood)
+        if likelihood.targets != "real":
             raise ValueError(f"GPRegressor is for real targets, and {likelihood!r} has classes. Use GPClassifier.")
         return likelihood
 

@@ -34,7 +34,7 @@ def climb(
     scale: Array,
     control: Control,
     is_summit: Callable[[S, S], bool] = lambda before, after: True,
-    lack: Callable[[S], float] = lambda state: float("inf"),
+    gap_of: Callable[[S], float] = lambda state: float("inf"),
 ) -> tuple[S, Info]:
     """Return the summit and how the climb went; the residual is the change by the last step.
 
@@ -51,7 +51,7 @@ def climb(
     is_summit : callable
         Whether the state after a step in which the weights stood still is the summit, given also that before it; a
         step may be short for other reasons.
-    lack : callable
+    gap_of : callable
         Another measure of how far a state is from the summit, which may fall where the changes do not.
     """
     residual = smallest = least = float("inf")
@@ -67,8 +67,8 @@ def climb(
                 return state, Info(Status.CONVERGED, iteration, residual)
             if residual < smallest:
                 smallest, last_best = residual, iteration
-            elif (lacking := lack(state)) < least:
-                least, last_best = lacking, iteration
+            elif (gap := gap_of(state)) < least:
+                least, last_best = gap, iteration
             elif iteration - last_best >= _PATIENCE:
                 return state, Info(Status.STALLED, iteration, residual)
             advance(f"step {iteration}, change {residual:.1e} (tolerance {control.tolerance:.0e})")

@@ -49,8 +49,8 @@ def refined_mode(problem: Problem, first: AtMode, info: Info) -> tuple[AtMode, f
     with np.errstate(divide="ignore"):
         # what no posterior variance exceeds where all sites are positive, ...
         variance = np.minimum(matrix.diagonal(), 1.0 / np.abs(precision))
-    lack = first.derivs.d1 - first.alpha
-    own = variance * np.abs(lack)
+    residual = first.derivs.d1 - first.alpha
+    own = variance * np.abs(residual)
     is_easy = bool((precision >= 0).all()) and in_deviations(own, np.sqrt(variance)) <= NEGLIGIBLE
     # a likelihood may be far narrower than the posterior: latent values are known, too
     is_easy = is_easy and bool((own <= NEGLIGIBLE * np.abs(first.latent)).all())
@@ -59,15 +59,15 @@ def refined_mode(problem: Problem, first: AtMode, info: Info) -> tuple[AtMode, f
         variance = np.maximum(correction.covariance_diagonal(), EPS * variance)
 
     def gap(here: AtMode) -> Gap:
-        lack = here.derivs.d1 - here.alpha
-        return Gap(variance * lack, lack)
+        residual = here.derivs.d1 - here.alpha
+        return Gap(variance * residual, residual)
 
     def moved(here: AtMode, weights: Array) -> AtMode:
         return at_mode(problem, weights, here.correction)
 
     best, error = refined(matrix, first, gap, moved, np.sqrt(variance), info, NEGLIGIBLE)
-    lack = best.derivs.d1 - best.alpha
-    return best, error, (np.zeros_like(lack) if is_easy else matrix @ correction.weights(lack))
+    residual = best.derivs.d1 - best.alpha
+    return best, error, (np.zeros_like(residual) if is_easy else matrix @ correction.weights(residual))
 
 
 def assessed_mode(

@@ -98,7 +98,7 @@ def require_solved(name: str, problem: Problem, info: Info, control: Control) ->
         what = status_in_words(info.status, problem.likelihood, name)
         raise ConvergenceError(
             f"{name}: {what} (residual {info.residual:.2g} after {info.n_iterations} steps, "
-            f"tolerance {control.tolerance:.2g}{problem.matrix.said})",
+            f"tolerance {control.tolerance:.2g}{problem.matrix.description})",
             info.status,
         )
 

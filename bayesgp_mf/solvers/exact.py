@@ -32,7 +32,7 @@ from bayesgp_mf.inference.problem import Problem, explain_infeasible
 from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import Cloud, GramGradient, LooGradient, Traits
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import LatentNoise, called, latent_noise
+from bayesgp_mf.likelihoods.base import LatentNoise
 from bayesgp_mf.matrices.corrections import DenseCorrection, InverseCorrection
 from bayesgp_mf.matrices.factors import cholesky, psd_root
 from bayesgp_mf.solvers.accuracy import NO_FACTOR, require_accurate, rounding_decides
@@ -278,16 +278,16 @@ class ExactPosterior:
 
 
 def _noise_of(likelihood: Likelihood) -> LatentNoise:
-    noise = latent_noise(likelihood)
+    noise = likelihood.latent_noise
     if noise is None:
         raise UndefinedQuantityError(
-            f"method 'exact' handles Gaussian and Probit likelihoods, got {called(likelihood)}."
+            f"method 'exact' handles Gaussian and Probit likelihoods, got {likelihood.display_name}."
         )
     return noise
 
 
 def _loo_gradient(problem: Problem, solution: Solution, others: LeaveOneOut) -> LooGradient | None:
-    if problem.likelihood.targets != "real" or problem.matrix.rank is not None:
+    if problem.likelihood.targets != "real" or not problem.matrix.is_whole:
         return None
     return lambda names: loo_gradient(problem, solution, others, names, pull_back_nothing)
 
@@ -298,7 +298,7 @@ def _parameter_gradient(problem: Problem, solution: Solution, name: str) -> floa
 
 
 def _noise_of_sign(problem: Problem) -> LatentNoise:
-    noise = latent_noise(problem.likelihood)
+    noise = problem.likelihood.latent_noise
     if noise is None or problem.likelihood.targets != "binary":
         raise UndefinedQuantityError(
             f"only a probit is seen through signs, got {type(problem.likelihood).__name__}. Use the solution's moments."

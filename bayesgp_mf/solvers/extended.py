@@ -34,18 +34,18 @@ def log_evidence(problem: Problem, alpha: Array, precision: Array, variance: Arr
         return None
     latent, log_det = known
     weights, own = alpha.astype(np.longdouble), variance.astype(np.longdouble)
-    told = precision.astype(np.longdouble)
+    exact_weights = precision.astype(np.longdouble)
     mean = latent - own * weights
     rounded = mean.astype(np.float64)
     value, slope, _ = problem.likelihood.log_partition(problem.t, rounded, variance)
-    terms = value + slope * (mean - rounded) - 0.5 * weights * mean + 0.5 * np.log1p(told * own)
+    terms = value + slope * (mean - rounded) - 0.5 * weights * mean + 0.5 * np.log1p(exact_weights * own)
     return float(np.sum(terms) - 0.5 * log_det)
 
 
 def latent_and_log_det(problem: Problem, alpha: Array, precision: Array) -> tuple[Extended, np.longdouble] | None:
     """Return K alpha ``(n,)`` and log det(I + K W) for sites ``precision (n,)``; None where they cannot be had."""
     has_digits = np.finfo(np.longdouble).eps < np.finfo(np.float64).eps
-    if problem.matrix.rank is not None or problem.n > MOST_CASES or not has_digits or np.any(precision < 0):
+    if not problem.matrix.is_whole or problem.n > MOST_CASES or not has_digits or np.any(precision < 0):
         return None
     gram = problem.dense_gram.astype(np.longdouble)
     scale = np.sqrt(precision.astype(np.longdouble))

@@ -37,7 +37,6 @@ from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, 
 from bayesgp_mf.inference.solver import GramGradient, LooGradient, Traits
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.higher import higher_derivatives
-from bayesgp_mf.likelihoods.optional import is_flat, known_sites, parameter_derivative
 from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.solvers.accuracy import NO_FACTOR, require_accurate, rounding_decides
 from bayesgp_mf.solvers.at_mode import AtMode, assessed_mode, refined_mode
@@ -124,21 +123,21 @@ class Laplace:
         hill, same = _Hill(problem), SAME_SITES * problem.n
         latent = hill.times(state.alpha)
         derivs = hill.log_prob(latent)
-        correction = problem.matrix.sites(hill.told(derivs)) if state.correction is None else state.correction
+        correction = problem.matrix.sites(hill.precision_at(derivs)) if state.correction is None else state.correction
         mode = AtMode(state.alpha, latent, derivs, correction)
         for _ in range(ROUNDS):  # more than one where better weights have other sites
-            told = hill.told(mode.derivs)
-            if log_det_change(hill, mode.correction.site_precision, told) > same:
-                mode = mode._replace(correction=problem.matrix.sites(told))
+            precision_at = hill.precision_at(mode.derivs)
+            if log_det_change(hill, mode.correction.site_precision, precision_at) > same:
+                mode = mode._replace(correction=problem.matrix.sites(precision_at))
             log_det = self._log_det(problem, mode.correction)
             mode, mean_error, left = refined_mode(problem, mode, info)
-            moved = log_det_change(hill, mode.correction.site_precision, hill.told(mode.derivs))
+            moved = log_det_change(hill, mode.correction.site_precision, hill.precision_at(mode.derivs))
             if moved <= same:
                 break
         value = psi(mode.derivs, mode.alpha, mode.latent) - 0.5 * log_det
         info = replace(info, **problem.matrix.stated)
         # a posterior that is Gaussian is the Gaussian at its mode
-        is_exact = known_sites(problem.likelihood, problem.t, 0.0) is not None
+        is_exact = problem.likelihood.known_sites(problem.t, 0.0) is not None
         evidence = Evidence(value, "exact" if is_exact else "laplace")
         solution = Solution(self.name, mode.alpha, mode.correction, evidence, None, info)
         if info.status is Status.CONVERGED and (np.any(left) or moved > same):
@@ -246,7 +245,7 @@ class Laplace:
 
 
 def _loo_gradient(problem: Problem, solution: Solution, others: LeaveOneOut) -> LooGradient | None:
-    if problem.matrix.rank is not None:
+    if not problem.matrix.is_whole:
         return None
     return lambda names: loo_gradient(problem, solution, others, names, pull_back_nothing)
 
@@ -266,7 +265,7 @@ class _Hill(NamedTuple):
     def log_prob(self, latent: Array) -> Derivs:
         return self.problem.likelihood.log_prob(self.problem.t, latent)
 
-    def told(self, derivs: Derivs) -> Array:
+    def precision_at(self, derivs: Derivs) -> Array:
         return np.asarray(-derivs.d2)
 
     def direction(self, derivs: Derivs, residual: Array) -> tuple[Array, Sites]:
@@ -283,7 +282,7 @@ class _Hill(NamedTuple):
 
 
 def _check_curvature(likelihood: Likelihood) -> None:
-    if is_flat(likelihood):
+    if likelihood.is_flat:
         raise UndefinedQuantityError(
             "method 'laplace' needs a likelihood with a second derivative, and the step likelihood is flat on "
             "either side of its jump: its posterior has no summit to fit a Gaussian to. Use method='tap', or "
@@ -297,11 +296,11 @@ def _left_of_evidence(hill: _Hill, mode: AtMode, left: Array, moved: float) -> f
     It is not stationary at the mode, but moves with W, whose log determinant changes with the posterior variances.
     ``left (n,)`` is that change, and ``moved`` by how much the last change of W moved the log determinant.
     """
-    told, then = hill.told(mode.derivs), hill.told(hill.log_prob(mode.latent + left))
-    strongest = np.maximum(np.abs(told), np.abs(then))
+    precision_at, then = hill.precision_at(mode.derivs), hill.precision_at(hill.log_prob(mode.latent + left))
+    strongest = np.maximum(np.abs(precision_at), np.abs(then))
     with np.errstate(divide="ignore", over="ignore"):
         variance = np.minimum(mode.correction.covariance_diagonal(), 1.0 / strongest)
-    return 0.5 * (moved + float(np.sum(variance * np.abs(then - told))))
+    return 0.5 * (moved + float(np.sum(variance * np.abs(then - precision_at))))
 
 
 def response_to_mean(problem: Problem, solution: Solution) -> Array:
@@ -326,7 +325,7 @@ def gradient_at_mode(problem: Problem, solution: Solution, name: str) -> float:
         + \tfrac12 \sum_i \Sigma_{ii}\, \partial_\theta l''_i + (K u)^T \partial_\theta l' .
     """
     f, variance = problem.matrix @ solution.alpha, site_form(solution).covariance_diagonal()
-    value, d1, d2 = parameter_derivative(problem.likelihood, name, problem.t, f, np.zeros(problem.n))
+    value, d1, d2 = problem.likelihood.parameter_derivative(name, problem.t, f, np.zeros(problem.n))
     moved = problem.matrix @ response_to_mean(problem, solution)
     return float(np.sum(value) + 0.5 * (variance @ d2) + moved @ d1)
 

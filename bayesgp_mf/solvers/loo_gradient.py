@@ -36,7 +36,6 @@ from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import LeaveOneOut, Solution
 from bayesgp_mf.likelihoods.higher import higher_derivatives
-from bayesgp_mf.likelihoods.optional import parameter_derivative
 from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.types import Array
 
@@ -82,10 +81,10 @@ def loo_gradient(
     log_z = problem.likelihood.log_partition(*at)
     # what L says of the predictions
     bars = CavityBars(log_z.d1, 0.5 * (log_z.d2 + log_z.d1**2))
-    pulled = fixed_point.pull_back(bars) if pull_back is None else fixed_point.pull_back_with(bars, pull_back)
-    explicit = {name: parameter_derivative(problem.likelihood, name, *at).value for name in names}
-    return pulled.gram, {
-        name: float(np.sum(value)) + fixed_point.moved_by(name, pulled) for name, value in explicit.items()
+    back = fixed_point.pull_back(bars) if pull_back is None else fixed_point.pull_back_with(bars, pull_back)
+    explicit = {name: problem.likelihood.parameter_derivative(name, *at).value for name in names}
+    return back.gram, {
+        name: float(np.sum(value)) + fixed_point.moved_by(name, back) for name, value in explicit.items()
     }
 
 
@@ -130,15 +129,15 @@ class FixedPoint:
         """Sigma ``(n, n)``."""
         return self._posterior.covariance
 
-    def moved_by(self, name: str, pulled: Pulled) -> float:
+    def moved_by(self, name: str, back: Pulled) -> float:
         r"""Return the derivative of a number in a parameter of the likelihood that moves the fixed point.
 
         It adds :math:`g\, \partial_\theta d_1` where :math:`e \odot d\lambda` stands above, and
         :math:`-g^2\, \partial_\theta d_2` to dW.
         """
         own = self._own
-        _, d1, d2 = parameter_derivative(self._problem.likelihood, name, self._problem.t, own.mean, own.variance)
-        return float(pulled.alpha @ (own.g * d1) - pulled.site @ (own.g**2 * d2))
+        _, d1, d2 = self._problem.likelihood.parameter_derivative(name, self._problem.t, own.mean, own.variance)
+        return float(back.alpha @ (own.g * d1) - back.site @ (own.g**2 * d2))
 
     def pull_back(self, bars: CavityBars, covariance_bar: Array | None = None) -> Pulled:
         """Return what a number of TAP's cavities, and of Sigma ``(n, n)``, says of K and of the equations.
@@ -166,7 +165,7 @@ class FixedPoint:
         gradient, f_bar, alpha_bar, _ = self._of_sites(f_bar, alpha_bar, nu_bar, site_bar)
         if covariance_bar is not None:
             gradient += posterior.projection.T @ covariance_bar @ posterior.projection
-        return self._pulled(gradient, f_bar, alpha_bar, site_bar)
+        return self._pull_back(gradient, f_bar, alpha_bar, site_bar)
 
     def pull_back_with(self, bars: CavityBars, pull_back: PullBack) -> Pulled:
         """Return what leave-one-out predictions say, where a method's cavity variances follow from K alone."""
@@ -177,9 +176,9 @@ class FixedPoint:
         lambda_bar = own.g**2 * own.d2_by_variance_less_square * -site_bar - self._alpha * m_bar
         lambda_bar = lambda_bar + _through_lambda(own, posterior, f_bar, alpha_bar)
         gradient = gradient + pull_back(self._problem.dense_gram, own.variance, lambda_bar)
-        return self._pulled(gradient, f_bar, alpha_bar, site_bar)
+        return self._pull_back(gradient, f_bar, alpha_bar, site_bar)
 
-    def _pulled(self, gradient: Array, f_bar: Array, alpha_bar: Array, site_bar: Array) -> Pulled:
+    def _pull_back(self, gradient: Array, f_bar: Array, alpha_bar: Array, site_bar: Array) -> Pulled:
         posterior = self._posterior
         return Pulled(gradient, posterior.covariance @ f_bar + posterior.projection @ alpha_bar, site_bar)
 

@@ -32,7 +32,6 @@ from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, Control, Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import GramGradient, LooGradient, Traits
-from bayesgp_mf.likelihoods.optional import known_sites
 from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.solvers.accuracy import (
     NO_FACTOR,
@@ -174,7 +173,7 @@ class MeanField:
         better = self._in_root_form(equations, control, info.n_iterations)
         if better is not None:
             return require_accurate(better)
-        if info.status is Status.NO_VALID_STEP and known_sites(problem.likelihood, problem.t, 0.0) is not None:
+        if info.status is Status.NO_VALID_STEP and problem.likelihood.known_sites(problem.t, 0.0) is not None:
             raise rounding_decides(self.name, NO_FACTOR)  # of known sites there is a posterior
         require_solved(self.name, problem, info, control)
         return require_accurate(_finish(self.name, equations, state, info) if solution is None else solution)
@@ -327,7 +326,7 @@ class MeanField:
 
     def loo_gradient(self, problem: Problem, solution: Solution, others: LeaveOneOut) -> LooGradient | None:
         """Return how to compute the derivatives of the leave-one-out log density; there is no formula on a root."""
-        if problem.matrix.rank is not None:
+        if not problem.matrix.is_whole:
             return None
         return lambda names: loo_gradient(problem, solution, others, names, self.rule.pull_back())
 
@@ -426,15 +425,15 @@ class _Equations:
 def _finish(method: str, equations: _Equations, state: State, info: Info) -> Solution:
     rule, problem = equations.rule, equations.problem
     posterior = equations.posterior(state)
-    if problem.matrix.rank is not None:  # a step on a root takes its means another way than what is judged, K alpha
+    if not problem.matrix.is_whole:  # a step on a root takes its means another way than what is node_evidence, K alpha
         posterior = equations.with_weights(posterior, posterior.alpha)
     precision, variance = posterior.correction.site_precision, posterior.cavity.variance
-    told = 1.0 + precision * variance
-    sd = np.sqrt(np.maximum(variance / told, 0.0))
+    growth = 1.0 + precision * variance
+    sd = np.sqrt(np.maximum(variance / growth, 0.0))
 
     def gap(at: SitePosterior) -> Gap:
-        lack = at.derivs.d1 - at.alpha
-        return Gap(variance * lack, told * lack)
+        residual = at.derivs.d1 - at.alpha
+        return Gap(variance * residual, growth * residual)
 
     posterior, mean_error = refined(problem.matrix, posterior, gap, equations.with_weights, sd, info)
     if rule.fixed_variance is None:  # cavity variances react to the sites: these must be those of their cavities
@@ -451,7 +450,7 @@ def _finish(method: str, equations: _Equations, state: State, info: Info) -> Sol
         solution,
         problem.matrix,
         mean_error,
-        precision / told,
+        precision / growth,
         rule.gram_gradient,
         lambda: rule.extended_evidence(problem, posterior.alpha, precision, variance),
         lost_in_sum(evidence.value, posterior.derivs.value, 0.5 * posterior.alpha * posterior.cavity.mean),

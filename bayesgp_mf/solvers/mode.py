@@ -67,7 +67,7 @@ class Hill(Protocol):
     def log_prob(self, latent: Array) -> Derivs:
         """Return log p(t|f) of each case, its slopes, and minus W, in the form that the correction takes."""
 
-    def told(self, derivs: Derivs) -> Array:
+    def precision_at(self, derivs: Derivs) -> Array:
         """Return the diagonal of W, as many numbers as there are weights."""
 
     def direction(self, derivs: Derivs, residual: Array) -> tuple[Array, Sites | None]:
@@ -99,31 +99,31 @@ def _climb(hill: Hill, state: State, control: Control) -> tuple[State, Info]:
             state,
             hill.scale,
             control,
-            lambda before, after: log_det_change(hill, _told(hill, before), _told(hill, after)) <= settled,
+            lambda before, after: log_det_change(hill, _precision(hill, before), _precision(hill, after)) <= settled,
             lambda at: float(np.max(np.abs((_derivs(hill, at).d1 - at.alpha) * hill.scale))),
         )
         steps += info.n_iterations
         if info.status is not Status.CONVERGED:
             break
-        carried, latent = _told(hill, state), hill.times(state.alpha)
+        carried, latent = _precision(hill, state), hill.times(state.alpha)
         state = State(state.alpha, latent, hill.log_prob(latent), state.correction)
-        if log_det_change(hill, carried, _told(hill, state)) <= drift:
+        if log_det_change(hill, carried, _precision(hill, state)) <= drift:
             break
     return state, replace(info, n_iterations=steps)
 
 
-def log_det_change(hill: Hill, told: Array, other: Array) -> float:
+def log_det_change(hill: Hill, precision_at: Array, other: Array) -> float:
     """Return by how much, at most, log det(I + K W) differs between two sets of sites, given the diagonals of W.
 
     In nats and to first order: the change with W_ii is the posterior variance, at most K_ii and 1/W_ii.
     """
-    strongest = np.maximum(np.abs(told), np.abs(other))
+    strongest = np.maximum(np.abs(precision_at), np.abs(other))
     with np.errstate(divide="ignore", over="ignore"):
-        return float(np.sum(np.abs(told - other) * np.minimum(hill.scale**2, 1.0 / strongest)))
+        return float(np.sum(np.abs(precision_at - other) * np.minimum(hill.scale**2, 1.0 / strongest)))
 
 
-def _told(hill: Hill, state: State) -> Array:
-    return hill.told(_derivs(hill, state))
+def _precision(hill: Hill, state: State) -> Array:
+    return hill.precision_at(_derivs(hill, state))
 
 
 def _derivs(hill: Hill, state: State) -> Derivs:

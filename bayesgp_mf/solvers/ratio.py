@@ -14,9 +14,9 @@ shifts,
     \Delta \log Z = db^T \mu - \tfrac12 \mu^T D \mu - \tfrac12 \log\det(1 + D \Sigma) + \tfrac12 h^T \Sigma' h
                     + \Delta \sum_i [\log Z_i - \log Z_i^{\text{site}}].
 
-Where the covariance is nearly of low rank, all sites answer (`all_answer`). Else those of the cases answer that it
-concerns most (`some_answer`); what the others add is taken to third order in the change of their cavities, up to which
-their answer does not count. If that is not small, more cases are let answer.
+Where the covariance is nearly of low rank, all sites answer (`full_response`). Else those of the cases answer that it
+concerns most (`partial_response`); what the others add is taken to third order in the change of their cavities, up to
+which their answer does not count. If that is not small, more cases are let answer.
 
 The same with a latent value that is known instead of a label is its density: :math:`p(f_* | t) = Z(t, f_*) / Z(t)`.
 """
@@ -33,12 +33,11 @@ from scipy.special import expit
 
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
-from bayesgp_mf.likelihoods.optional import of_cases, of_one_case
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.posterior_covariance import PosteriorCovariance
-from bayesgp_mf.solvers.all_answer import AllAnswer, Compressed
-from bayesgp_mf.solvers.asked import Asked, Base
-from bayesgp_mf.solvers.some_answer import Answers, SomeAnswer, concern
+from bayesgp_mf.solvers.full_response import Compressed, FullResponse
+from bayesgp_mf.solvers.partial_response import Answers, PartialResponse, concern
+from bayesgp_mf.solvers.queries import Base, Query
 from bayesgp_mf.types import Array
 
 ANSWERING = (64, 128, 256)
@@ -129,8 +128,8 @@ class OneMore:
             Prior means and offsets, which are not in ``mean``.
         """
         cross = self._base.covariance.with_new(features, slice(None))
-        likelihood = of_one_case(self._base.likelihood)
-        plus = Asked(features, cross, mean, variance, None, None, None, lambda _: likelihood, offset)
+        likelihood = self._base.likelihood.of_one_case
+        plus = Query(features, cross, mean, variance, None, None, None, lambda _: likelihood, offset)
         return self._ratios(plus, lambda odds: expit(odds) * expit(-odds))
 
     def left_out(self, which: NDArray[np.intp]) -> Ratios:
@@ -139,11 +138,11 @@ class OneMore:
         everything = np.arange(base.n)
         cross = base.covariance.entries(which, everything)
         cross[np.arange(which.size), which] = base.variance[which]
-        asked = Asked(
+        query = Query(
             None, cross, base.mean[which], base.variance[which], which, None, None,
-            lambda some: of_cases(likelihood, which[some]), np.zeros(which.size),
+            lambda some: likelihood.of_cases(which[some]), np.zeros(which.size),
         )  # fmt: skip
-        return self._ratios(asked, lambda odds: expit(-base.t[which] * odds))
+        return self._ratios(query, lambda odds: expit(-base.t[which] * odds))
 
     def log_density(
         self, features: Array, mean: Array, variance: Array, values: Array
@@ -158,8 +157,8 @@ class OneMore:
             One value for each case, less the prior mean.
         """
         cross = self._base.covariance.with_new(features, slice(None))
-        likelihood = of_one_case(self._base.likelihood)  # of which nothing is asked
-        asked = Asked(features, cross, mean, variance, None, None, values, lambda _: likelihood, np.zeros(mean.size))
+        likelihood = self._base.likelihood.of_one_case  # of which nothing is asked
+        query = Query(features, cross, mean, variance, None, None, values, lambda _: likelihood, np.zeros(mean.size))
         sd = np.sqrt(variance)
 
         def neglected(found: Sequence[Answers], rows: NDArray[np.intp]) -> Array:
@@ -167,26 +166,26 @@ class OneMore:
                 log_error = np.log(np.abs(found[0].rest)) + found[0].log_ratio + np.log(sd[rows])
             return np.exp(np.minimum(log_error, 0.0))  # more need not be told apart, and might be beyond all numbers
 
-        (answers,), settled = self._answers([asked], neglected)
+        (answers,), settled = self._answers([query], neglected)
         return answers.log_ratio, settled
 
-    def _ratios(self, asked: Asked, weight: Callable[[Array], Array]) -> Ratios:
+    def _ratios(self, query: Query, weight: Callable[[Array], Array]) -> Ratios:
         """Return what both labels come to; a difference of log odds counts by a weight that these give."""
-        questions = [asked._replace(label=np.full(asked.mean.size, label)) for label in (1.0, -1.0)]
+        questions = [query._replace(label=np.full(query.mean.size, label)) for label in (1.0, -1.0)]
 
         def neglected(found: Sequence[Answers], rows: NDArray[np.intp]) -> Array:
-            odds = np.zeros(asked.mean.size)
+            odds = np.zeros(query.mean.size)
             odds[rows] = found[0].log_ratio - found[1].log_ratio
             return np.asarray(weight(odds)[rows] * np.abs(found[0].rest - found[1].rest))
 
         (plus, minus), settled = self._answers(questions, neglected)
         total = np.full(settled.size, np.nan)
-        if asked.itself is None:
+        if query.itself is None:
             total[settled] = np.exp(plus.log_ratio[settled]) + np.exp(minus.log_ratio[settled])
         return Ratios(plus.log_ratio - minus.log_ratio, total, settled)
 
     def _answers(
-        self, questions: Sequence[Asked], neglected: Callable[[Sequence[Answers], NDArray[np.intp]], Array]
+        self, questions: Sequence[Query], neglected: Callable[[Sequence[Answers], NDArray[np.intp]], Array]
     ) -> tuple[list[Answers], NDArray[np.bool_]]:
         """Answer some questions of the same cases, where each is settled, and what was neglected in them is small."""
         base, m, first = self._base, questions[0].mean.size, questions[0]
@@ -205,7 +204,7 @@ class OneMore:
         if self._compressed is not None:
             size = max(1, AT_ONCE // self._compressed.root.size)
             for rows in (left[part] for part in blocks(m, size)):
-                keep(rows, [AllAnswer(self._compressed, asked.only(rows)).answers() for asked in questions])
+                keep(rows, [FullResponse(self._compressed, query.only(rows)).answers() for query in questions])
             left = np.flatnonzero(~settled)
         others = base.n if first.itself is None else base.n - 1
         for most in answering:
@@ -214,7 +213,9 @@ class OneMore:
             for rows in (left[part] for part in blocks(left.size, max(1, AT_ONCE // (k + 1) ** 2))):
                 some = first.only(rows)
                 chosen = np.argpartition(-concern(base, some), max(k - 1, 0), axis=1)[:, :k]
-                solved[rows] = keep(rows, [SomeAnswer(base, asked.only(rows), chosen).answers() for asked in questions])
+                solved[rows] = keep(
+                    rows, [PartialResponse(base, query.only(rows), chosen).answers() for query in questions]
+                )
             left = np.flatnonzero(solved & ~settled)  # equations that few cannot solve are not solved by more
             if k == others or not left.size:
                 break

@@ -141,13 +141,13 @@ def most_rounding_of_weights(matrix: Matrix, state: Weighted) -> float:
     prior = matrix.diagonal()
     with np.errstate(all="ignore"):
         # a posterior variance is at least K_ii / (1 + sum_j W_j K_jj), as if all cases had measured the same value
-        told = float(prior @ np.maximum(state.correction.site_precision, 0.0))
-        return rounding_of_sums(told, float(prior @ state.alpha**2))
+        information = float(prior @ np.maximum(state.correction.site_precision, 0.0))
+        return rounding_of_sums(information, float(prior @ state.alpha**2))
 
 
-def rounding_of_sums(told: float, weight: float) -> float:
+def rounding_of_sums(information: float, weight: float) -> float:
     """Return the same from the sums over cases of K_ii times the positive sites, and of K_ii alpha_i^2."""
-    return SPREAD * EPS * float(np.sqrt((1.0 + told) * weight))
+    return SPREAD * EPS * float(np.sqrt((1.0 + information) * weight))
 
 
 def coarseness(tolerance: float) -> float:

@@ -182,12 +182,12 @@ class Variational(Rule):
     def pull_back(cls) -> PullBack:
         """Return what takes what is said of 1/[K^-1]_ii to K^-1 diag(bar lambda^2) K^-1."""
 
-        def pulled(gram: Array, variance: Array, bar: Array) -> Array:
+        def pull_back(gram: Array, variance: Array, bar: Array) -> Array:
             half_inverse = triangular_inverse(cholesky(gram))
             inverse = half_inverse.T @ half_inverse
             return np.asarray((inverse * (bar * variance**2)) @ inverse)
 
-        return pulled
+        return pull_back
 
 
 def _singular(how: str = "") -> NotPositiveDefiniteError:

@@ -33,7 +33,6 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.likelihoods.cumulants import tilted_cumulants
 from bayesgp_mf.likelihoods.moments import gauss_rule
-from bayesgp_mf.likelihoods.optional import known_sites, of_cases
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.posterior_covariance import PosteriorCovariance
 from bayesgp_mf.types import Array
@@ -96,7 +95,7 @@ def second_order(
         return None
     if solution.cavity is None or not hasattr(solution.correction, "covariance_with"):  # a method of one's own
         return None
-    if known_sites(problem.likelihood, problem.t, 0.0) is not None:
+    if problem.likelihood.known_sites(problem.t, 0.0) is not None:
         return SecondOrder(0.0, 0.0)  # tilted distributions are Gaussian
     cases = _Cases(problem, solution)
     few, chance = _some_cases(cases.cumulants[0], problem.matrix.width)
@@ -161,8 +160,8 @@ class _Cases:
         """
         if not one.size:
             return np.zeros(0)
-        asked, one = np.unique(one, return_inverse=True)
-        nodes, weights = gauss_rule(self.all_cumulants[:, asked], NODES)
+        queried, one = np.unique(one, return_inverse=True)
+        nodes, weights = gauss_rule(self.all_cumulants[:, queried], NODES)
         x, s = nodes[:, one], self.sd[other]
         mean, variance = self.cavity.mean[other], self.cavity.variance[other]
         off = (mean - self.latent[other]) / s
@@ -170,7 +169,7 @@ class _Cases:
         # both Gaussians, with the shares of what i tells of j multiplied out: each alone has no end where c nears one
         wide = variance / s**2
         both = rest + wide * c * c
-        likelihood = of_cases(self.problem.likelihood, other)
+        likelihood = self.problem.likelihood.of_cases(other)
         value = likelihood.log_partition(
             np.broadcast_to(self.problem.t[other], x.shape),
             self.latent[other] + s * (off * rest + wide * c * x) / both,

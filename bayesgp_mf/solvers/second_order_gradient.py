@@ -70,5 +70,5 @@ def correction_with_gradient(problem: Problem, solution: Solution) -> Correction
     variance_bar = response * by_variance + by_v * v_by_variance
     weight = skewness / np.sqrt(v)
     covariance_bar = 0.25 * square * np.multiply.outer(weight, weight)
-    pulled = fixed_point.pull_back(CavityBars(mean_bar, variance_bar), covariance_bar)
-    return CorrectionWithGradient(value, pulled.gram)
+    back = fixed_point.pull_back(CavityBars(mean_bar, variance_bar), covariance_bar)
+    return CorrectionWithGradient(value, back.gram)

@@ -10,7 +10,6 @@ import numpy as np
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, Control, Info, Solution
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import known_sites, tilted_share
 from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.solvers.driver import fixed_point
 from bayesgp_mf.solvers.refinement import EPS
@@ -67,7 +66,7 @@ def match(likelihood: Likelihood, t: Array, cavity: Cavity, derivs: Derivs, extr
 
     ``extra_noise`` is a variance that was added to the cavities in the likelihood.
     """
-    known = known_sites(likelihood, t, extra_noise)
+    known = likelihood.known_sites(t, extra_noise)
     if known is not None:
         return State(*known)
     tilted = 1.0 + cavity.variance * derivs.d2
@@ -84,7 +83,7 @@ def lost_digits(likelihood: Likelihood, t: Array, cavity: Cavity, derivs: Derivs
     It is zero where all are known in another way.
     """
     tilted = 1.0 + cavity.variance * derivs.d2
-    if not np.any(tilted < FEW_DIGITS) or known_sites(likelihood, t, 0.0) is not None:
+    if not np.any(tilted < FEW_DIGITS) or likelihood.known_sites(t, 0.0) is not None:
         return 0.0
     if _share_of_few_digits(likelihood, t, cavity, tilted, 0.0) is not None:
         return 0.0
@@ -98,7 +97,7 @@ def _share_of_few_digits(
     if not np.any(tilted < FEW_DIGITS):
         return None
     total = cavity.variance + extra_noise
-    return tilted_share(likelihood, t, cavity.mean, np.where(total > 0, total, 1.0))
+    return likelihood.tilted_share(t, cavity.mean, np.where(total > 0, total, 1.0))
 
 
 def sites_of(solution: Solution, problem: Problem) -> State:

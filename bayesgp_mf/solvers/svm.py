@@ -36,7 +36,6 @@ from bayesgp_mf.inference.solution import Control, Info, LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import Traits
 from bayesgp_mf.inference.undefined import LeaveOneOutFields, UndefinedCorrection, UndefinedEvidence, undefined
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import called, latent_noise
 from bayesgp_mf.matrices.dense import field_of_others, shrinkage
 from bayesgp_mf.matrices.factors import cholesky, psd_root, triangular_inverse
 from bayesgp_mf.solvers.accuracy import rounding_decides
@@ -83,10 +82,10 @@ class Svm:
 
     def noise_of(self, likelihood: Likelihood) -> float:
         """Return the variance of the latent noise, or raise an UndefinedQuantityError if there is no margin limit."""
-        noise = latent_noise(likelihood)
+        noise = likelihood.latent_noise
         if noise is None or likelihood.targets != "binary":
             raise UndefinedQuantityError(
-                f"method {self.name!r} is the limit of a step likelihood, got {called(likelihood)}. "
+                f"method {self.name!r} is the limit of a step likelihood, got {likelihood.display_name}. "
                 "Use Step() or Probit(noise_variance=...)."
             )
         if noise.flip > 0:

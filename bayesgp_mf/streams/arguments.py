@@ -97,7 +97,7 @@ def as_budget(budget: Any) -> int | None:
 
 def as_classes(classes: Any, likelihood: Likelihood) -> tuple[Any, ...] | None:
     """Return the classes that are named, or None, or raise a ValueError."""
-    named: tuple[Any, ...] | None = getattr(likelihood, "classes", None)
+    named = likelihood.classes
     if classes is None:
         return named
     if likelihood.targets == "classes":
@@ -126,7 +126,7 @@ def check_streamed(kernel: Kernel, likelihood: Likelihood) -> None:
     if likelihood.forbids:
         raise ValueError(
             f"a stream needs some noise in the likelihood, and {likelihood!r} has none: it is a step. Use "
-            f"{getattr(likelihood, 'allows_noise', 'Probit(noise_variance=1.0) or Step(flip=0.05)')}."
+            f"{likelihood.allows_noise or 'Probit(noise_variance=1.0) or Step(flip=0.05)'}."
         )
     check = traits_of(get_method("tap", likelihood)).check
     if check is not None:

@@ -37,9 +37,9 @@ class Absorbed(NamedTuple):
     independent: float
 
 
-def _check_nothing_felt(left_out: Array, told: Array) -> None:
+def _check_nothing_felt(left_out: Array, learned: Array) -> None:
     """Raise if what a basis leaves of cases, but noise of their own that a White kernel gives, is felt by the sites."""
-    felt = float(np.max(left_out * np.linalg.norm(told, 2, axis=(1, 2)), initial=0.0))
+    felt = float(np.max(left_out * np.linalg.norm(learned, 2, axis=(1, 2)), initial=0.0))
     if felt > FELT:
         raise NotPositiveDefiniteError(
             "some inputs are determined by others up to rounding, and what rounding leaves of them is felt: it is "
@@ -105,8 +105,8 @@ def absorb(
     if factor.size == 0:  # all values are certain, or independent of all others: nothing is learned
         return Absorbed(factor, log_score, 1.0)
     cases = predictive(factor, kernel, X)
-    told = values.told(factor, cases, t, control)
+    learned = values.natural_parameters(factor, cases, t, control)
     if whole:
-        _check_nothing_felt(cases.own - (kernel.diag(X) - diagonal_of_cross(kernel, X)), told.precision)
+        _check_nothing_felt(cases.own - (kernel.diag(X) - diagonal_of_cross(kernel, X)), learned.precision)
     share = np.divide(cases.own, cases.prior, out=np.zeros_like(cases.own), where=cases.prior > 0)
-    return Absorbed(factor.with_sites(cases.features, *told), log_score, float(np.mean(share)))
+    return Absorbed(factor.with_sites(cases.features, *learned), log_score, float(np.mean(share)))

@@ -25,13 +25,14 @@ from scipy.linalg import blas, qr
 
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.likelihoods.base import Likelihood
 from bayesgp_mf.likelihoods.matrix_sites import MatrixSites, has_matrix_sites
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.likelihoods.star import StarSites, star_precision
 from bayesgp_mf.matrices.factors import cholesky, psd_root, triangular_inverse
 from bayesgp_mf.multiclass.star_tap import star_tap
 from bayesgp_mf.streams.factor import Factor
-from bayesgp_mf.streams.values import Cases, Told
+from bayesgp_mf.streams.values import Cases, NaturalParameters
 from bayesgp_mf.types import Array, Derivs
 
 LARGEST = 5000
@@ -76,14 +77,17 @@ class ClassValues:
         log_density: Array = self.likelihood.predictions(t, *self.gaussian(cases))[0]
         return log_density
 
-    def told(self, factor: Factor, cases: Cases, t: Array, control: Control) -> Told:
+    def natural_parameters(self, factor: Factor, cases: Cases, t: Array, control: Control) -> NaturalParameters:
         """Return what labels tell of the contrasts."""
         batch = _Batch(factor, cases, self.basis)
         matrix: Any = batch  # of all that a solver may ask, what TAP for several classes does
         problem = Problem(matrix, t, _Deviations(self.likelihood, cases.mean @ self.basis.T), covariance=True)
         sites, shift = star_tap.sites(problem, control)
         # of deviations from the mean so far; the factor holds what is told of the functions themselves
-        return Told(sites.told, sites.measured(shift) + np.einsum("mab,mb->ma", sites.told, cases.mean))
+        return NaturalParameters(
+            sites.effective_precision,
+            sites.measured(shift) + np.einsum("mab,mb->ma", sites.effective_precision, cases.mean),
+        )
 
     def draw(self, factor: Factor, sizes: tuple[int, int], rng: np.random.Generator) -> Array:
         """Return draws of the functions of the classes at the basis inputs, ``(chains, draws, M, C)``."""
@@ -118,7 +122,8 @@ class _Batch:
     basis: Array
 
     form: ClassVar[str] = "stream"
-    said: ClassVar[str] = " in a batch of a stream"
+    is_whole: ClassVar[bool] = False
+    description: ClassVar[str] = " in a batch of a stream"
 
     @property
     def of_classes(self) -> _Batch:
@@ -165,14 +170,14 @@ class _Batch:
         """What the past says of the parts that the basis explains."""
         return self.under(None)
 
-    def under(self, told: Array | None) -> _OnBasis | _OnCases:
+    def under(self, precision: Array | None) -> _OnBasis | _OnCases:
         """Return what is known of these parts when labels tell ``(m, q, q)`` of them, in fewer numbers."""
         if 2 * self.cases.own.size <= self.factor.size:
-            return _OnCases(self._root, told)
+            return _OnCases(self._root, precision)
         features = self.cases.features
-        if told is None:
+        if precision is None:
             return _OnBasis(self.factor, features)
-        return _OnBasis(self.factor.with_sites(features, told, np.zeros(told.shape[:2])), features)
+        return _OnBasis(self.factor.with_sites(features, precision, np.zeros(precision.shape[:2])), features)
 
     @cached_property
     def _root(self) -> Array:
@@ -213,15 +218,15 @@ class _Sites:
         return np.asarray(0.5 * (inverse + np.swapaxes(inverse, 1, 2)))
 
     @cached_property
-    def told(self) -> Array:
+    def effective_precision(self) -> Array:
         """What is told of phi'v, ``(m, q, q)``, symmetric."""
-        told = self.carried @ self.precision
-        return np.asarray(0.5 * (told + np.swapaxes(told, 1, 2)))
+        effective_precision = self.carried @ self.precision
+        return np.asarray(0.5 * (effective_precision + np.swapaxes(effective_precision, 1, 2)))
 
     @cached_property
     def after(self) -> _OnBasis | _OnCases:
         """What is known of the parts that the basis explains."""
-        return self.batch.under(self.told)
+        return self.batch.under(self.effective_precision)
 
     def measured(self, shift: Array) -> Array:
         """Return (I + D W)^-1 b ``(m, q)`` in contrasts, for shifts ``b (m, C)``, which sum to zero."""
@@ -231,7 +236,7 @@ class _Sites:
         """Return alpha = b - W K alpha ``(m, C)`` under shifts ``b (m, C)``."""
         measured = self.measured(shift)
         mean = self.after.means(measured)
-        return np.asarray((measured - np.einsum("mab,mb->ma", self.told, mean)) @ self.batch.basis.T)
+        return np.asarray((measured - np.einsum("mab,mb->ma", self.effective_precision, mean)) @ self.batch.basis.T)
 
     @cached_property
     def _directions(self) -> tuple[Array, Array]:
@@ -271,23 +276,23 @@ class _OnCases:
     """The same from a root C ``(m q, m q)`` of what it was before labels told W of it: for batches of few cases."""
 
     root: Array
-    told: Array | None
+    effective_precision: Array | None
 
     @cached_property
     def half(self) -> Array:
         """H ``(m q, m q)`` with the covariance H'H, which is C (I + C' W C)^-1 C'."""
-        if self.told is None:
+        if self.effective_precision is None:
             return self.root.T
-        m, q, _ = self.told.shape
-        inner = self.root.T @ (self.told @ self.root.reshape(m, q, -1)).reshape(m * q, -1)
+        m, q, _ = self.effective_precision.shape
+        inner = self.root.T @ (self.effective_precision @ self.root.reshape(m, q, -1)).reshape(m * q, -1)
         inner.ravel()[:: m * q + 1] += 1.0
         inverse = triangular_inverse(cholesky(np.asfortranarray(inner)))
         return np.asarray(blas.dtrmm(1.0, inverse, self.root.T, lower=1))
 
     def covariances(self) -> Array:
         """Return those of each case ``(m, q, q)``."""
-        assert self.told is not None
-        each = self.half.reshape(-1, *self.told.shape[:2])
+        assert self.effective_precision is not None
+        each = self.half.reshape(-1, *self.effective_precision.shape[:2])
         return np.asarray(np.einsum("rma,rmb->mab", each, each, optimize=True))
 
     def means(self, shift: Array) -> Array:
@@ -296,7 +301,7 @@ class _OnCases:
 
 
 @dataclass(frozen=True, eq=False)
-class _Deviations:
+class _Deviations(Likelihood):
     """The likelihood of deviations from means ``(m, C)`` of the latent values of cases (`Shifted`, of classes)."""
 
     likelihood: Any

@@ -164,14 +164,14 @@ class Factor:
 
     def with_sites(self, features: Array, precision: Array, shift: Array) -> Factor:
         """Return the same after measurements of phi'v, with precisions W ``(m, q, q)`` and shifts b ``(m, q)``."""
-        told, q = self.precision.copy(), self.outputs
+        known, q = self.precision.copy(), self.outputs
         for a in range(q):
             for b in range(a + 1):
                 block = (features * precision[:, a, b]) @ features.T
-                told[a::q, b::q] += block
+                known[a::q, b::q] += block
                 if a > b:
-                    told[b::q, a::q] += block.T
-        return replace(self, precision=symmetric(np.tril(told)), shift=self.shift + (features @ shift).ravel())
+                    known[b::q, a::q] += block.T
+        return replace(self, precision=symmetric(np.tril(known)), shift=self.shift + (features @ shift).ravel())
 
     def forgetting(self, part: float) -> Factor:
         """Return the same with the factor to the power ``part``: 1 for all of it, 0 for nothing but the prior."""
@@ -202,8 +202,8 @@ class Factor:
         root = cholesky(np.asfortranarray(kernel.cross(self.points, self.points), dtype=np.float64))
         turn = blas.dtrsm(1.0, self.root, root, lower=1)  # of new coordinates into old ones
         own = np.eye(self.shift.size)
-        told, shift = _turned(turn, self.precision - own), _along(turn, self.shift)
-        found = replace(self, root=root, precision=own + 0.5 * (told + told.T), shift=shift)
+        known, shift = _turned(turn, self.precision - own), _along(turn, self.shift)
+        found = replace(self, root=root, precision=own + 0.5 * (known + known.T), shift=shift)
         if not np.all(np.isfinite(found.mean)):  # which raises if negative sites leave no posterior under it
             raise NotPositiveDefiniteError(f"what was learned is not finite under {kernel!r}")
         return found

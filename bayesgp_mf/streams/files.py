@@ -17,7 +17,6 @@ from bayesgp_mf.kernels import Kernel, is_built_in
 from bayesgp_mf.kernels import from_dict as kernel_from_dict
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods import from_dict as likelihood_from_dict
-from bayesgp_mf.likelihoods.optional import to_dict
 
 FORMAT = 1
 """Changes when a file of today could not be read."""
@@ -53,7 +52,7 @@ def write(
             "format": FORMAT,
             "settings": settings,
             "kernel": kernel.to_dict(),
-            "likelihood": to_dict(likelihood),
+            "likelihood": likelihood.to_dict(),
             "control": asdict(control),
         },
         default=lambda number: number.item(),  # of NumPy
@@ -73,7 +72,7 @@ def check_writable(path: Path, kernel: Kernel, likelihood: Likelihood) -> None:
             f"a file holds kernels of this package only, and {kernel!r} is, or has in it, one that is not."
         )
     try:
-        known = likelihood_from_dict(to_dict(likelihood))
+        known = likelihood_from_dict(likelihood.to_dict())
     except ValueError as error:
         raise ValueError(
             f"a file holds likelihoods of this package only, and {likelihood!r} is none. {error}"

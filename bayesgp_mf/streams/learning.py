@@ -71,8 +71,8 @@ class Learner:
         rng = np.random.default_rng([self.entropy, state.n_batches])  # the same after a crash
         with one_thread_if_small(max(state.factor.size, t.size)):
             factor, done = self._absorbed(state.factor, state.kernel, X, t, by_case, rng)
-        held = self.reservoir if state.is_tuned else max(self.reservoir, WAITING * self.first)
-        kept_X, rows = sampled(state, X, np.column_stack([t, by_case]), held, self.forget, rng)
+        capacity = self.reservoir if state.is_tuned else max(self.reservoir, WAITING * self.first)
+        kept_X, rows = sampled(state, X, np.column_stack([t, by_case]), capacity, self.forget, rng)
         kept = np.ascontiguousarray(rows[:, 0]), rows[:, 1:]
         are_plain = np.array_equal(kept[1], plain_cases(len(rows)))
         after = replace(

@@ -33,7 +33,7 @@ from bayesgp_mf.inputs import (
     warn_of_scale,
 )
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import AnyLikelihood, Likelihood, Probit
+from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.notebook import as_html
@@ -174,7 +174,7 @@ class Stream:
     def __init__(
         self,
         kernel: Any,
-        likelihood: AnyLikelihood = Probit(),
+        likelihood: Likelihood = Probit(),
         budget: int | None = 200,
         *,
         classes: Sequence[Any] | None = None,
@@ -379,7 +379,7 @@ class Stream:
                 by_case[:, column] = values
         self._learner.likelihood_of(by_case)  # which raises if the likelihood has no such things
         t, classes = as_targets(y, X.shape[0], self.likelihood, self._classes)
-        told = self._features, self._classes, self._state, self._learner
+        former = self._features, self._classes, self._state, self._learner
         if not self.n_seen:
             check_size(self.budget, classes)
             self._learner = replace(self._learner, likelihood=with_classes(self.likelihood, classes))
@@ -404,7 +404,7 @@ class Stream:
         except BaseException as error:  # Ctrl-C too
             done = self.n_seen - before
             if not self.n_seen:
-                self._features, self._classes, self._state, self._learner = told
+                self._features, self._classes, self._state, self._learner = former
             error.add_note(
                 f"The stream has learned from the first {done} of the {X.shape[0]} rows of this update, {self.n_seen} "
                 f"cases in all, and goes on from there: update(X[{done}:], y[{done}:])."
@@ -430,9 +430,9 @@ class Stream:
         ValueError
             If ``X_new`` is malformed, has other columns than the cases before, or nothing was learned yet.
         """
-        return self._asked(X_new, values_of(self.likelihood).marginals)
+        return self._query(X_new, values_of(self.likelihood).marginals)
 
-    def _asked(self, X_new: ArrayLike, ask: Callable[[Cases], tuple[Array, Array]]) -> tuple[Array, Array]:
+    def _query(self, X_new: ArrayLike, ask: Callable[[Cases], tuple[Array, Array]]) -> tuple[Array, Array]:
         """Return what is asked of new cases, a pair of arrays."""
         if not self.n_seen:
             raise ValueError("nothing was learned yet: call update(X, y) first.")
@@ -459,7 +459,7 @@ class Stream:
         """
         if self.likelihood.targets == "real":
             raise UndefinedQuantityError("real targets have no class; use latent(X_new).")
-        mean, variance = self._asked(X_new, values_of(self.likelihood).gaussian)
+        mean, variance = self._query(X_new, values_of(self.likelihood).gaussian)
         given = as_offset(as_list(offset), as_rows(X_new), len(mean), "X_new")
         if given is None and self._state.has_offset:
             raise ValueError(
@@ -598,16 +598,16 @@ class Stream:
     def __repr__(self) -> str:
         state, score = self._state, self.log_score
         limit = "no limit" if self.budget is None else f"at most {self.budget:,}"
-        said = ""
+        text = ""
         if score.cases.size:
-            said = f", log score {score.mean:.4f} a case (last batch {score.batches[-1] / score.cases[-1]:.4f})"
+            text = f", log score {score.mean:.4f} a case (last batch {score.batches[-1] / score.cases[-1]:.4f})"
         waits = "" if state.is_tuned else f"; tuned after {self._learner.first:,}"
         share = 100.0 * state.independent
         left = "" if math.isnan(share) else f", {share:.0f} % of the prior variance unexplained"
         positive = "" if self._classes is None else f"; p is of {_shown(self._classes)}"
         return (
             f"Stream({state.kernel!r}, {self.likelihood!r})\n"
-            f"  {_of(self.n_seen, 'case', 'cases')} in {_of(state.n_batches, 'batch', 'batches')}{said}{waits}\n"
+            f"  {_of(self.n_seen, 'case', 'cases')} in {_of(state.n_batches, 'batch', 'batches')}{text}{waits}\n"
             f"  {_of(state.factor.size, 'basis input', 'basis inputs')}, {limit}{left}{positive}"
         )
 

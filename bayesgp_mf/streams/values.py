@@ -40,7 +40,7 @@ class Cases(NamedTuple):
     prior: Array
 
 
-class Told(NamedTuple):
+class NaturalParameters(NamedTuple):
     """What targets tell of phi'v: precisions ``(m, q, q)`` and shifts ``(m, q)``."""
 
     precision: Array
@@ -63,7 +63,7 @@ class Values(Protocol):
     def log_density(self, cases: Cases, t: Array) -> Array:
         """Return the log density ``(m,)`` of targets, in nats."""
 
-    def told(self, factor: Factor, cases: Cases, t: Array, control: Control) -> Told:
+    def natural_parameters(self, factor: Factor, cases: Cases, t: Array, control: Control) -> NaturalParameters:
         """Return what targets tell, by TAP with the posterior so far as its prior.
 
         Raises
@@ -102,7 +102,7 @@ class OneValue:
         """Return the log density ``(m,)`` of targets."""
         return self.likelihood.log_partition(t, *self.gaussian(cases)).value
 
-    def told(self, factor: Factor, cases: Cases, t: Array, control: Control) -> Told:
+    def natural_parameters(self, factor: Factor, cases: Cases, t: Array, control: Control) -> NaturalParameters:
         """Return what targets tell.
 
         Given the past, v = C w + E[v] with w ~ N(0, I) and C C' its covariance: the batch is a problem on inducing
@@ -115,8 +115,8 @@ class OneValue:
         problem = Problem(gram, t, Shifted(self.likelihood, mean), covariance=True)
         precision, shift, _ = sites_of(tap.solve(problem, control), problem)
         share = 1.0 + precision * cases.own  # what is a case's own is noise of the measurement
-        told = precision / share
-        return Told(told[:, None, None], (shift / share + told * mean)[:, None])
+        on_basis = precision / share
+        return NaturalParameters(on_basis[:, None, None], (shift / share + on_basis * mean)[:, None])
 
     def draw(self, factor: Factor, sizes: tuple[int, int], rng: np.random.Generator) -> Array:
         """Return draws of the function at the basis inputs, ``(chains, draws, M)``."""

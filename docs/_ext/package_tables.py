@@ -21,11 +21,8 @@ from sphinx.util.docutils import SphinxDirective
 import bayesgp_mf as bgp
 from bayesgp_mf import (
     Control,
-    Logit,
-    Probit,
     Problem,
     Status,
-    Step,
     UndefinedQuantityError,
     hyper,
     kernels,
@@ -34,8 +31,18 @@ from bayesgp_mf import (
 from bayesgp_mf.hyper.registry import strategy_names
 from bayesgp_mf.methods import METHODS, Solver
 
-LIKELIHOODS = {"Probit": Probit(), "Logit": Logit(), "Step": Step(), "Gaussian": likelihoods.Gaussian()}
-EXAMPLE = np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([1.0, -1.0])
+_MADE = [
+    bgp.Probit(),
+    bgp.Logit(),
+    likelihoods.Gaussian(),
+    bgp.StudentT(),
+    bgp.Poisson(),
+    bgp.NegativeBinomial(1.0),
+    bgp.Binomial(1),
+    bgp.Ordinal((0.0,)),
+]
+LIKELIHOODS = {type(likelihood).__name__: likelihood for likelihood in _MADE} | {"Step": bgp.Step()}
+GRAM = np.array([[2.0, 1.0], [1.0, 2.0]])
 
 
 def markdown_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -151,7 +158,8 @@ class StatusTable(PackageTable):
 
 
 def _solve(solver: Solver, likelihood: likelihoods.Likelihood):
-    return solver.solve(Problem(*EXAMPLE, likelihood), Control())
+    counted = likelihood.whole_targets or likelihood.n_levels is not None
+    return solver.solve(Problem(GRAM, np.array([1.0, 0.0 if counted else -1.0]), likelihood), Control())
 
 
 def check_reference(app: Sphinx, docname: str, source: list[str]) -> None:

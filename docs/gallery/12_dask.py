@@ -26,7 +26,7 @@ kernel = bgp.kernels.Matern32(lengthscale=[1.0, 1.5], variance=3.0)
 # Three cuts of the table, and ``fit`` on the whole.
 
 evidence = {}
-with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None) as client:
+with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=":0") as client:
     for parts in (2, 5, 10):
         frame = dd.from_pandas(table, npartitions=parts)
         idata = bgp.fit(frame, "label", kernel, inducing=inputs, positive="late", client=client, random_seed=1)

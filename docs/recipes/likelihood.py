@@ -22,7 +22,7 @@ AVERAGES = bgp.likelihoods.Quadrature(log_density)
 
 
 @dataclass(frozen=True)
-class ComplementaryLogLog:
+class ComplementaryLogLog(bgp.likelihoods.Likelihood):
     """Whether there was an event, of a process with the rate exp(f)."""
 
     targets = "binary"
@@ -47,10 +47,6 @@ class ComplementaryLogLog:
     def sample(self, f, rng):
         """Draw a label for each latent value."""
         return np.where(rng.random(f.shape) < -np.expm1(-np.exp(f)), 1.0, -1.0)
-
-    def to_dict(self):
-        """Return the name; there are no parameters."""
-        return {"likelihood": "ComplementaryLogLog"}
 
 
 own = ComplementaryLogLog()

@@ -12,7 +12,6 @@ from bayesgp_mf import kernels, likelihoods
 from bayesgp_mf.inference.assembly import assemble, assemble_inducing, check_inducing
 from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.likelihoods import Gaussian
-from bayesgp_mf.likelihoods.optional import of_cases
 from bayesgp_mf.likelihoods.shifted import Shifted
 from bayesgp_mf.methods import METHODS, MULTICLASS, get_method
 
@@ -76,7 +75,7 @@ every_distribution = pytest.mark.parametrize("method", [m for m in METHODS if m 
 
 def make_problem(kernel: bgp.kernels.Kernel, likelihood, n: int = 7) -> bgp.Problem:
     toy = bgp.datasets.make_toy(kernel, bgp.Probit(0.01), n=n, random_seed=3)
-    likelihood = of_cases(likelihood, np.arange(n))
+    likelihood = likelihood.of_cases(np.arange(n))
     return bgp.Problem(kernel.gram(toy.X), targets(likelihood, 2 * toy.y - 1), likelihood)
 
 

@@ -39,7 +39,7 @@ def test_the_estimate_of_tap_is_close_for_classification_but_not_the_same():
     assert 1e-6 < difference.max() < 0.02
 
 
-def test_processes_change_nothing():  # the other methods: tests/seam
+def test_processes_change_nothing():  # the other methods: tests/parallel
     problem = make_problem(n=8)
     one, two = exact_loo(problem, "svm"), exact_loo(problem, "svm", processes=2)
     np.testing.assert_array_equal(one.mean, two.mean)

@@ -140,6 +140,7 @@ def test_starts_are_checked(strategy, starts):
         ({"chains": 2}, "give sampled=True and such weights, or no chains"),
         ({"chains": 1, "sampled": True, "weights": np.array([0.4, 0.6])}, "of random draws with equal weights"),
         ({"stats": {"lp": np.zeros(3)}}, r"stats\['lp'\] must have shape \(2,\), got \(3,\)"),
+        ({"node_evidence": np.zeros(3)}, r"node_evidence must be None or have shape \(2,\), got \(3,\)"),
     ],
 )
 def test_a_result_that_does_not_fit_together_is_refused(options, message):

@@ -43,23 +43,6 @@ def test_contradicting_labels_are_an_error_under_a_step_only(sign):
     assert np.isfinite(bgp.solve(gram + 0.1 * np.eye(3), t, bgp.Step()).evidence.value)
 
 
-class OnItself:
-    """A likelihood that has what it has on the instance, not on the class."""
-
-    def __init__(self, *without):
-        for name in ("targets", "forbids", "log_concave", "log_prob", "log_partition", "predict_proba", "sample"):
-            if name not in without:
-                setattr(self, name, getattr(bgp.Probit(), name))
-
-
-def test_a_likelihood_is_known_by_what_it_has():
-    problem = bgp.Problem(GRAM, [1, -1], OnItself())
-    assert problem.n == 2
-    for member in ("log_concave", "sample"):
-        with pytest.raises(ValueError, match=rf"one such as .*Probit\(\), got OnItself, which has no {member}\."):
-            bgp.Problem(GRAM, [1, -1], OnItself(member))
-
-
 def test_labels_that_no_function_satisfies_are_explained():
     # exclusive or, with a linear kernel and a bias
     X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])

@@ -8,7 +8,6 @@ from scipy.special import betainc, expit, ndtr, ndtri
 
 from bayesgp_mf.likelihoods import Binomial, Gaussian, NegativeBinomial, Ordinal, Poisson, StudentT
 from bayesgp_mf.likelihoods.below import count_below
-from bayesgp_mf.likelihoods.optional import predictive_below, whole_targets
 from bayesgp_mf.likelihoods.quantiles import quantiles
 from bayesgp_mf.likelihoods.shifted import Shifted
 
@@ -39,28 +38,28 @@ def last(likelihood):
 def test_whole_numbers_up_to_one_add_up(likelihood):
     t = np.arange(float(last(likelihood) + 1))[:, None]
     each = np.exp(likelihood.log_partition(np.broadcast_to(t, (t.size, MEAN.size)), MEAN, VARIANCE).value)
-    below = predictive_below(likelihood, t, MEAN, VARIANCE)
+    below = likelihood.predictive_below(t, MEAN, VARIANCE)
     np.testing.assert_allclose(below, np.cumsum(each, axis=0), atol=2e-12)
-    np.testing.assert_array_equal(predictive_below(likelihood, t + 0.7, MEAN, VARIANCE), below)
-    np.testing.assert_array_equal(predictive_below(likelihood, -0.1 - t, MEAN, VARIANCE), 0.0)
+    np.testing.assert_array_equal(likelihood.predictive_below(t + 0.7, MEAN, VARIANCE), below)
+    np.testing.assert_array_equal(likelihood.predictive_below(-0.1 - t, MEAN, VARIANCE), 0.0)
     if last(likelihood) < 60:
-        np.testing.assert_array_equal(predictive_below(likelihood, t + t.size, MEAN, VARIANCE), 1.0)
+        np.testing.assert_array_equal(likelihood.predictive_below(t + t.size, MEAN, VARIANCE), 1.0)
 
 
 @pytest.mark.parametrize("likelihood", REAL.values(), ids=REAL)
 def test_its_slope_is_the_density(likelihood):
     t, h = np.array([-30.0, -2.5, 0.1, 0.4, 3.3])[:, None], 1e-4
-    up, at, down = (predictive_below(likelihood, t + k * h, MEAN, VARIANCE) for k in (1, 0, -1))
+    up, at, down = (likelihood.predictive_below(t + k * h, MEAN, VARIANCE) for k in (1, 0, -1))
     density = np.exp(likelihood.log_partition(np.broadcast_to(t, at.shape), MEAN, VARIANCE).value)
     np.testing.assert_allclose((up - down) / (2.0 * h), density, rtol=1e-5, atol=1e-11)
-    mirrored = predictive_below(likelihood, 2.0 * MEAN - t, MEAN, VARIANCE)
+    mirrored = likelihood.predictive_below(2.0 * MEAN - t, MEAN, VARIANCE)
     np.testing.assert_allclose(at + mirrored, 1.0, rtol=1e-12)
 
 
 def test_gaussian_noise_has_a_closed_form():
     np.testing.assert_allclose(
-        predictive_below(StudentT(np.sqrt(0.4), 1e13), np.array([[1.0]]), MEAN, VARIANCE),
-        predictive_below(Gaussian(0.4), np.array([[1.0]]), MEAN, VARIANCE),
+        StudentT(np.sqrt(0.4), 1e13).predictive_below(np.array([[1.0]]), MEAN, VARIANCE),
+        Gaussian(0.4).predictive_below(np.array([[1.0]]), MEAN, VARIANCE),
         rtol=1e-9,
     )
 
@@ -90,16 +89,16 @@ def test_offsets_are_added_first():
     offset = np.array([1.0, -2.0, 0.3])
     likelihood, mean = Shifted(Poisson(), offset, of_prior=False), np.zeros(3)
     t, variance = np.arange(4.0)[:, None] + np.zeros(3), np.full(3, 0.5)
-    found = predictive_below(likelihood, t, mean, variance)
-    np.testing.assert_array_equal(found, predictive_below(Poisson(), t, offset, variance))
-    assert whole_targets(likelihood)
-    assert not whole_targets(Shifted(Gaussian(), offset))
+    found = likelihood.predictive_below(t, mean, variance)
+    np.testing.assert_array_equal(found, Poisson().predictive_below(t, offset, variance))
+    assert likelihood.whole_targets
+    assert not Shifted(Gaussian(), offset).whole_targets
 
 
 @pytest.mark.parametrize("likelihood", REAL.values(), ids=REAL)
 def test_quantiles_are_where_so_much_is_below(likelihood):
     def below(t):
-        return np.asarray(predictive_below(likelihood, t, MEAN, VARIANCE))
+        return np.asarray(likelihood.predictive_below(t, MEAN, VARIANCE))
 
     found = quantiles(below, LEVELS, MEAN, np.sqrt(VARIANCE) + 1.0, whole=False)
     np.testing.assert_allclose(below(found), np.broadcast_to(LEVELS[:, None], found.shape), rtol=1e-12)
@@ -111,7 +110,7 @@ def test_quantiles_of_whole_numbers_are_the_first_with_enough_below():
     for likelihood in WHOLE.values():
 
         def below(t, likelihood=likelihood):
-            return np.asarray(predictive_below(likelihood, t, MEAN, VARIANCE))
+            return np.asarray(likelihood.predictive_below(t, MEAN, VARIANCE))
 
         found = quantiles(below, LEVELS, MEAN, np.ones(MEAN.size), whole=True)
         np.testing.assert_array_equal(found, np.floor(found))
@@ -124,7 +123,7 @@ def test_quantiles_of_whole_numbers_are_the_first_with_enough_below():
 def test_a_rate_that_overflows_has_infinite_quantiles():
     with np.errstate(over="ignore"):
         found = quantiles(
-            lambda t: predictive_below(Poisson(), t, np.array([900.0]), np.array([0.1])),
+            lambda t: Poisson().predictive_below(t, np.array([900.0]), np.array([0.1])),
             LEVELS,
             np.zeros(1),
             np.ones(1),

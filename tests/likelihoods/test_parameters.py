@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from bayesgp_mf.likelihoods import NegativeBinomial, Ordinal, StudentT, optional
+from bayesgp_mf.likelihoods import NegativeBinomial, Ordinal, StudentT
 from bayesgp_mf.likelihoods.centred import parameter_derivative
 from bayesgp_mf.types import Derivs
 
@@ -22,7 +22,7 @@ CASES = [
     Ordinal((-1.0, 0.5), 0.7),
     Ordinal((-1.0, 0.0, 0.5, 2.0), 0.3),
 ]
-EACH = [(likelihood, name) for likelihood in CASES for name in optional.parameters(likelihood)]
+EACH = [(likelihood, name) for likelihood in CASES for name in likelihood.parameters]
 
 
 @pytest.mark.parametrize(("likelihood", "name"), EACH, ids=str)
@@ -30,18 +30,18 @@ def test_derivatives_are_central_differences_of_order_six(likelihood, name):
     rng = np.random.default_rng(1)
     mean, variance = rng.normal(0.0, 2.0, N), 10.0 ** rng.uniform(-2.0, 2.0, N)
     variance[:5] = 0.0
-    t, here = likelihood.sample(rng.normal(0.0, 2.0, N), rng), optional.parameters(likelihood)[name]
+    t, here = likelihood.sample(rng.normal(0.0, 2.0, N), rng), likelihood.parameters[name]
 
     def slope(log_step, around=here):
         h = log_step * around
         ahead = [
-            optional.with_parameters(likelihood, {name: around + k * h}).log_partition(t, mean, variance).value
+            likelihood.with_parameters(**{name: around + k * h}).log_partition(t, mean, variance).value
             for k in (-3, -2, -1, 1, 2, 3)
         ]
         return np.array([-1, 9, -45, 45, -9, 1]) @ ahead / (60.0 * h)
 
     expected = slope(1e-3)
-    derivs = optional.parameter_derivative(likelihood, name, t, mean, variance)
+    derivs = likelihood.parameter_derivative(name, t, mean, variance)
     assert isinstance(derivs, Derivs)
     found = derivs.value
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=2e-10 / here)
@@ -88,7 +88,7 @@ def test_far_beyond_every_tail_nothing_breaks():
         t = np.array([0.0, 1.0, 2.0 if isinstance(likelihood, Ordinal) else 20.0])
         for mean in (-600.0, -40.0, 40.0, 600.0):
             for variance in (0.0, 1e-8, 1.0, 1e8):
-                found = optional.parameter_derivative(likelihood, name, t, np.full(3, mean), np.full(3, variance)).value
+                found = likelihood.parameter_derivative(name, t, np.full(3, mean), np.full(3, variance)).value
                 assert np.all(np.isfinite(found)), (likelihood, name, mean, variance)
 
 

@@ -10,6 +10,7 @@ from scipy.integrate import quad
 from scipy.special import expit, gammaln, log_expit, log_ndtr
 from scipy.stats import t as student_t
 
+import bayesgp_mf as bgp
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods import Gaussian, Likelihood, Logit, Probit, Quadrature, Step, from_dict
 
@@ -194,6 +195,26 @@ def test_bad_parameters_are_named(make, message):
 def test_bad_functions_are_told_what_was_expected(function, message):
     with pytest.raises(ValueError, match=message):
         Quadrature(function).log_partition(np.ones(2), np.zeros(2), np.ones(2))
+
+
+@pytest.mark.parametrize("offset", [None, np.full(6, 0.5)], ids=["plain", "offset"])
+def test_fit_refuses_what_cannot_draw_before_the_search(offset):
+    values = []
+
+    def density(t, f):
+        values.append(f)
+        return poisson(t, f)
+
+    X, y = np.linspace(-1, 1, 6)[:, None], np.array([0.0, 1.0, 1.0, 2.0, 1.0, 0.0])
+    likelihood = Quadrature(density, "real")
+    values.clear()  # of the checks of the likelihood itself
+    with pytest.warns(UserWarning, match="cannot be imported"), pytest.raises(UndefinedQuantityError, match="sampler="):
+        bgp.fit(X, y, bgp.kernels.Gaussian(), likelihood, hyper="evidence", offset=offset, progress=False)
+    assert not values
+    drawn = Quadrature(poisson, "real", sampler=lambda f, rng: rng.poisson(np.exp(f)))
+    with pytest.warns(UserWarning, match="cannot be imported"):
+        idata = bgp.fit(X, y, bgp.kernels.Gaussian(), drawn, offset=offset, draws=5, random_seed=1)
+    assert idata["posterior_predictive"]["y"].shape == (4, 5, 6)
 
 
 def test_what_is_not_defined_is_an_error():

@@ -7,7 +7,7 @@ import pytest
 from flint import arb
 
 import bayesgp_mf as bgp
-from bayesgp_mf.likelihoods import Binomial, NegativeBinomial, Poisson, Quadrature, StudentT, optional
+from bayesgp_mf.likelihoods import Binomial, NegativeBinomial, Poisson, Quadrature, StudentT
 from bayesgp_mf.likelihoods.shifted import Shifted
 from bayesgp_mf.likelihoods.weighted import Weighted
 from tests.integrals import over_gaussian
@@ -28,13 +28,13 @@ KNOWN = {
 
 @pytest.mark.parametrize("likelihood", KNOWN.values(), ids=KNOWN)
 def test_it_is_what_the_second_derivative_says(likelihood):
-    share = optional.tilted_share(likelihood, T, MEAN, VARIANCE)
+    share = likelihood.tilted_share(T, MEAN, VARIANCE)
     np.testing.assert_allclose(share, 1.0 + VARIANCE * likelihood.log_partition(T, MEAN, VARIANCE).d2, rtol=1e-7)
 
 
 def test_there_may_be_none():
-    assert optional.tilted_share(bgp.Probit(), np.ones(1), np.zeros(1), np.ones(1)) is None
-    assert optional.tilted_share(Weighted(bgp.Probit(), np.ones(1)), np.ones(1), np.zeros(1), np.ones(1)) is None
+    assert bgp.Probit().tilted_share(np.ones(1), np.zeros(1), np.ones(1)) is None
+    assert Weighted(bgp.Probit(), np.ones(1)).tilted_share(np.ones(1), np.zeros(1), np.ones(1)) is None
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods import Binomial, Gaussian, NegativeBinomial, Poisson, Quadrature, StudentT
 from bayesgp_mf.likelihoods.cumulants import tilted_cumulants
 from bayesgp_mf.likelihoods.higher import higher_derivatives
-from bayesgp_mf.likelihoods.optional import known_sites, of_cases
 from bayesgp_mf.likelihoods.shifted import Shifted
 from bayesgp_mf.likelihoods.weighted import Weighted
 
@@ -56,7 +55,7 @@ def by_quad(likelihood, t: float, weight: float, mean: float, variance: float) -
 def test_log_partition_is_the_integral_of_the_power(name):
     likelihood, t = weighted(name)
     got = likelihood.log_partition(t, MEAN, VARIANCE).value
-    each = [of_cases(CASES[name][0], np.array([i])) for i in range(5)]
+    each = [CASES[name][0].of_cases(np.array([i])) for i in range(5)]
     expected = [by_quad(each[i], t[i], WEIGHTS[i], MEAN[i], VARIANCE[i]) for i in range(5)]
     np.testing.assert_allclose(got, expected, atol=1e-9)
     of_another = by_quad(each[2], t[2], 2.4, MEAN[2], VARIANCE[2])
@@ -143,10 +142,10 @@ def test_derivatives_in_parameters_are_those_of_the_value(name, parameter):
 
 def test_gaussian_powers_have_known_sites_shifted_or_not():
     t, offset = COUNTS, np.arange(5.0)
-    precision, shift = known_sites(Shifted(Weighted(Gaussian(0.4), WEIGHTS), offset), t, 0.1)
+    precision, shift = Shifted(Weighted(Gaussian(0.4), WEIGHTS), offset).known_sites(t, 0.1)
     np.testing.assert_allclose(precision, np.divide(1.0, 0.4 / np.maximum(WEIGHTS, 1e-300) + 0.1), atol=1e-200)
     np.testing.assert_allclose(shift, precision * (t - offset))
-    assert known_sites(Weighted(Poisson(), WEIGHTS), t, 0.1) is None
+    assert Weighted(Poisson(), WEIGHTS).known_sites(t, 0.1) is None
 
 
 def test_a_far_tail_is_the_power_of_the_tail():
@@ -177,7 +176,7 @@ def test_large_weights_on_wide_gaussians(name):
 
     def log_density(i, f):
         which = i.astype(int)
-        return weights[which] * of_cases(likelihood, which).log_prob(t[which], f).value
+        return weights[which] * likelihood.of_cases(which).log_prob(t[which], f).value
 
     expected = Quadrature(log_density, targets="real").log_partition(np.arange(5.0), mean, variance)
     np.testing.assert_allclose(got.value, expected.value, rtol=1e-10)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.linalg import block_diag
@@ -273,3 +275,16 @@ def test_bad_problems_are_refused():
         bgp.solve(np.eye(2), [0, 1], bgp.Softmax(), method="naive")
     assert get_method("laplace", bgp.Softmax()) is multiclass_laplace
     assert get_method("laplace", bgp.Logit()) is laplace
+
+
+def test_a_method_of_several_classes_alone_has_a_name(monkeypatch):
+    alone = replace(multiclass_laplace, name="alone")
+    monkeypatch.setitem(MULTICLASS, "alone", alone)
+    assert get_method("alone", bgp.Softmax()) is alone
+    X, y = np.linspace(-2, 2, 9)[:, None], np.repeat(["a", "b", "c"], 3)
+    idata = bgp.fit(X, y, bgp.kernels.Gaussian(), bgp.Softmax(), method="alone", draws=5, random_seed=1)
+    assert idata["fit"].attrs["method"] == "alone"
+    with pytest.raises(ValueError, match="method 'alone' does not take the binary targets of Logit"):
+        bgp.fit(X, y == "a", bgp.kernels.Gaussian(), bgp.Logit(), method="alone")
+    with pytest.raises(ValueError, match=r"one of \['alone', 'exact', .*got 'other'"):
+        get_method("other", bgp.Softmax())

@@ -16,7 +16,7 @@ from bayesgp_mf.likelihoods import Gaussian, Logit
 from bayesgp_mf.likelihoods.shifted import Shifted
 from bayesgp_mf.processes import corrected
 from bayesgp_mf.processes.single import Posterior
-from bayesgp_mf.solvers import all_answer, ratio
+from bayesgp_mf.solvers import full_response, ratio
 from bayesgp_mf.solvers.second_order import second_order
 
 pytestmark = pytest.mark.filterwarnings("ignore:the likelihood is not log-concave")
@@ -129,7 +129,7 @@ def log_odds_of(posterior, X_new):
 
 
 def test_cases_that_do_not_answer_are_nearly_enough(monkeypatch):
-    monkeypatch.setattr(all_answer, "WORK", 0.0)
+    monkeypatch.setattr(full_response, "WORK", 0.0)
     monkeypatch.setattr(ratio, "REST", 1.0)
     kernel, X, t, X_new = data(120, 1, 4, 1.0, 13, m=20)
     X, X_new = 2.5 * X, 2.5 * X_new
@@ -153,7 +153,7 @@ def test_with_a_covariance_of_low_rank_all_answer(likelihood, setting, monkeypat
         return posterior_of(kernel, X, t, likelihood, control=bgp.Control(tolerance=1e-9))
 
     found = log_odds_of(solved(), X_new)
-    monkeypatch.setattr(all_answer, "WORK", 0.0)
+    monkeypatch.setattr(full_response, "WORK", 0.0)
     monkeypatch.setattr(ratio, "ANSWERING", (80,))
     whole = log_odds_of(solved(), X_new)
     for one, other in zip(found, whole, strict=True):
@@ -277,7 +277,7 @@ def test_a_density_far_out_is_counted_by_values_and_overflows_into_no_warning(re
 def test_where_too_many_answer_it_says_so_and_leaves_the_probability_as_it_is(monkeypatch):
     kernel, X, t, X_new = data(40, 2, 25, 0.1, 14)
     posterior = posterior_of(kernel, X, t, bgp.Probit(0.1))
-    monkeypatch.setattr(all_answer, "WORK", 0.0)
+    monkeypatch.setattr(full_response, "WORK", 0.0)
     monkeypatch.setattr(ratio, "ANSWERING", (2,))
     monkeypatch.setattr(ratio, "REST", 1e-6)
     with pytest.warns(bgp.ConvergenceWarning, match="of 6 new cases are not corrected"):
@@ -316,12 +316,12 @@ def test_of_what_cannot_be_no_more_cases_are_asked_in_vain(monkeypatch):
     posterior = posterior_of(kernel, X, np.where(X[:, 0] > 0.1, 1.0, -1.0), bgp.Step())
     asked = []
 
-    class Counted(ratio.SomeAnswer):
+    class Counted(ratio.PartialResponse):
         def __init__(self, base, questions, answering):
             asked.append(answering.size)
             super().__init__(base, questions, answering)
 
-    monkeypatch.setattr(ratio, "SomeAnswer", Counted)
+    monkeypatch.setattr(ratio, "PartialResponse", Counted)
     found = posterior.corrected_at(X[:6])  # no numpy warnings: they are errors in tests
     assert not found.settled.all()
     assert np.all((found.p >= 0.0) & (found.p <= 1.0))

@@ -228,11 +228,11 @@ def test_taps_cavities_are_in_the_container():
 
 
 def test_a_density_that_cannot_be_tabulated_is_an_error():
-    class Claims:
+    class Claims(bgp.likelihoods.Likelihood):
         """A likelihood whose partition function is not the integral of what it says."""
 
-        def log_prob(self, t, f):
-            return bgp.Probit().log_prob(t, f)
+        targets, forbids, log_concave = "binary", False, True
+        log_prob, predict_proba, sample = bgp.Probit().log_prob, bgp.Probit().predict_proba, bgp.Probit().sample
 
         def log_partition(self, t, mean, variance):
             right = bgp.Probit().log_partition(t, mean, variance)

@@ -16,7 +16,7 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf import kernels, sharded
 from bayesgp_mf.kernels import log_gradient, log_vector, with_log_vector
-from bayesgp_mf.seam import Serial, tree_sum
+from bayesgp_mf.parallel import Serial, tree_sum
 from bayesgp_mf.sharded.shard import Model
 from bayesgp_mf.sharded.solve import solve
 
@@ -188,7 +188,7 @@ def test_a_sum_is_the_same_tree_whoever_adds():
 
 def test_a_part_that_is_lost_starts_from_nothing_and_the_answer_is_the_same(monkeypatch):
     """What a lost worker does, without a worker: the states of two parts vanish in the middle, twice."""
-    from bayesgp_mf.seam import states
+    from bayesgp_mf.parallel import states
 
     calls = iter(range(10**6))
     ask = Serial.map_reduce
@@ -238,7 +238,7 @@ def test_a_cluster_has_the_same_answer_and_makes_up_for_a_lost_worker(client, fi
 
 
 def test_a_part_that_is_lost_before_the_gradient_is_noticed(monkeypatch):
-    from bayesgp_mf.seam import states
+    from bayesgp_mf.parallel import states
     from bayesgp_mf.sharded.shard import gradient
 
     ask, lost = Serial.map_reduce, []
@@ -611,7 +611,7 @@ def lone():
         "threads_per_worker": 1,
         "processes": False,
         "memory_limit": 0,
-        "dashboard_address": None,
+        "dashboard_address": ":0",  # with None it is 8787, which another test or page may have
     }
     with distributed.Client(**options) as found:
         yield found
@@ -659,7 +659,7 @@ def test_a_client_that_is_closed_is_refused_also_in_the_middle(lone):
 def test_workers_that_dask_has_paused_are_not_waited_for_for_ever(lone, monkeypatch):
     from distributed.core import Status
 
-    from bayesgp_mf.seam import cluster
+    from bayesgp_mf.parallel import cluster
 
     monkeypatch.setattr(cluster, "PAUSED_SECONDS", 1.0)
     lone.run(lambda dask_worker: setattr(dask_worker, "status", Status.paused))
@@ -670,11 +670,11 @@ def test_workers_that_dask_has_paused_are_not_waited_for_for_ever(lone, monkeypa
 def test_a_cluster_without_workers_is_waited_for_aloud(monkeypatch):
     distributed = pytest.importorskip("distributed")
 
-    from bayesgp_mf.seam import cluster
+    from bayesgp_mf.parallel import cluster
 
     monkeypatch.setattr(cluster, "NO_WORKER_SECONDS", 0.5)
     with (
-        distributed.LocalCluster(n_workers=0, threads_per_worker=1, processes=False, dashboard_address=None) as some,
+        distributed.LocalCluster(n_workers=0, threads_per_worker=1, processes=False, dashboard_address=":0") as some,
         distributed.Client(some) as client,
     ):
         later = threading.Timer(2.0, some.scale, (1,))

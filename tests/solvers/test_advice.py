@@ -9,7 +9,6 @@ import bayesgp_mf as bgp
 from bayesgp_mf import likelihoods
 from bayesgp_mf.errors import ConvergenceError, Status
 from bayesgp_mf.inference.problem import status_in_words
-from bayesgp_mf.likelihoods import optional
 from bayesgp_mf.likelihoods.shifted import Shifted
 
 OWN = {
@@ -40,9 +39,9 @@ def test_the_advice_is_of_the_likelihood(name, status):
 
 def test_parameters_that_are_named_are_there():
     for likelihood, _ in OWN.values():
-        ways = optional.ways_to_noise(likelihood)
+        ways = likelihood.ways_to_noise
         if " of the likelihood" in ways:
-            assert ways.partition(" of the likelihood")[0].split()[-1] in optional.parameters(likelihood)
+            assert ways.partition(" of the likelihood")[0].split()[-1] in likelihood.parameters
 
 
 def test_a_search_for_the_mode_that_stalls_says_so():

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 import bayesgp_mf as bgp
-from bayesgp_mf.likelihoods import Binomial, NegativeBinomial, Poisson, StudentT, optional
+from bayesgp_mf.likelihoods import Binomial, NegativeBinomial, Poisson, StudentT
 from bayesgp_mf.likelihoods.shifted import Shifted
 from bayesgp_mf.solvers.second_order import second_order
 
@@ -31,7 +31,7 @@ every_size = pytest.mark.parametrize("n", [1, 2, 3])
 def first(name, n):
     """Return Gram matrix, targets and likelihood of the first cases."""
     likelihood, y = CASES[name]
-    return GRAM[:n, :n], np.array(y[:n]), optional.of_cases(likelihood, np.arange(n))
+    return GRAM[:n, :n], np.array(y[:n]), likelihood.of_cases(np.arange(n))
 
 
 def integrated(gram, y, likelihood, points):

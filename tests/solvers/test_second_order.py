@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal
 
 import bayesgp_mf as bgp
 from bayesgp_mf.diagnostics import log_orthant_probability
-from bayesgp_mf.likelihoods import Gaussian
+from bayesgp_mf.likelihoods import Gaussian, Likelihood
 from bayesgp_mf.likelihoods.cumulants import tilted_cumulants
 from bayesgp_mf.likelihoods.shifted import Shifted
 from bayesgp_mf.matrices.inducing import inducing_gram
@@ -38,20 +38,15 @@ def test_a_gaussian_likelihood_needs_none():
     assert corrected(kernel.gram(X), t, Gaussian(0.4))[1] == (0.0, 0.0)
 
 
-class Unstated:
-    """Gaussian noise of a user's class, which states neither sites nor cumulants."""
-
-    targets = "real"
-
-    def __init__(self, variance):
-        of = Gaussian(variance)
-        for name in ("log_prob", "log_partition", "sample", "forbids", "log_concave", "predict_proba"):
-            setattr(self, name, getattr(of, name))
+def unstated(variance):
+    """Return Gaussian noise of a user's class, which states neither sites nor cumulants."""
+    names = ("targets", "log_prob", "log_partition", "sample", "forbids", "log_concave", "predict_proba")
+    return type("Unstated", (Likelihood,), {name: getattr(Gaussian(variance), name) for name in names})()
 
 
 def test_of_gaussian_noise_that_does_not_say_so_nothing_is_found():
     X, kernel, t = toy(9)
-    found = corrected(kernel.gram(X), t, Unstated(0.4))[1]
+    found = corrected(kernel.gram(X), t, unstated(0.4))[1]
     assert abs(found.correction) < 1e-12
     assert found.remaining < 1e-12
 

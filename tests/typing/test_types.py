@@ -71,7 +71,7 @@ def test_the_names_that_editors_complete_are_those_there_are():
     assert {name for name, strategy in HYPER.items() if not averages(strategy)} == set(SEARCHES)
     assert set(get_args(MoveName)) == set(MOVES)
     known = {getattr(likelihoods, name) for name in likelihoods.__all__}
-    assert set(get_args(likelihoods.AnyLikelihood)) == {each for each in known if isinstance(each, type)}
+    assert all(issubclass(each, likelihoods.Likelihood) for each in known if isinstance(each, type))
 
 
 def test_a_type_checker_sees_the_names_that_are_loaded_when_they_are_used():

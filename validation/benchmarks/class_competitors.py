@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import bayesgp_mf as bgp
-from bayesgp_mf.likelihoods import AnyLikelihood
+from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.types import Array
 from validation.benchmarks.contest import failure_of
 from validation.benchmarks.machine import ONE_THREAD
@@ -115,7 +115,7 @@ class Reached(NamedTuple):
 def fitted(
     split: Split,
     kernel: bgp.kernels.Kernel,
-    likelihood: AnyLikelihood | bgp.OneVsRest,
+    likelihood: Likelihood | bgp.OneVsRest,
     method: str,
     hyper: bgp.hyper.Evidence | None = None,
     **options: Any,
@@ -139,13 +139,13 @@ def fitted(
     return bgp.posterior(idata)
 
 
-def ours(split: Split, likelihood: AnyLikelihood | bgp.OneVsRest, method: str) -> Callable[[Array], Array]:
+def ours(split: Split, likelihood: Likelihood | bgp.OneVsRest, method: str) -> Callable[[Array], Array]:
     """Tune the kernel by the evidence, from one start."""
     posterior = fitted(split, split.start, likelihood, method, bgp.hyper.Evidence(starts=1))
     return lambda X: np.asarray(posterior.predict_proba(X))
 
 
-def on_components(split: Split, likelihood: AnyLikelihood | bgp.OneVsRest, method: str) -> Callable[[Array], Array]:
+def on_components(split: Split, likelihood: Likelihood | bgp.OneVsRest, method: str) -> Callable[[Array], Array]:
     """Take that of `numbers_of_components` with the highest evidence before the search, and tune the kernel there."""
     from sklearn.decomposition import PCA
 

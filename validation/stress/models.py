@@ -12,7 +12,6 @@ from numpy.random import Generator
 
 from bayesgp_mf.likelihoods import Binomial, Gaussian, NegativeBinomial, Ordinal, Poisson, StudentT
 from bayesgp_mf.likelihoods.by_case import by_case
-from bayesgp_mf.likelihoods.optional import of_cases
 from bayesgp_mf.types import Array
 from validation.stress.densities import Answer, Density, density
 from validation.stress.digits import Numbers, numbers
@@ -109,7 +108,7 @@ def _latent(rng: Generator, gram: Array) -> Array:
 def _one(drawn: DrawnModel, i: int) -> Density:
     """Return the density of a case, whatever its target is called."""
     t, offset, weight = float(drawn.t[i]), arb(float(drawn.offset[i])), float(drawn.weights[i])
-    known: Any = of_cases(drawn.plain, np.array([i]))
+    known: Any = drawn.plain.of_cases(np.array([i]))
     if weight == 0.0:
         return lambda case, mean, variance: Answer(arb(0), arb(0), arb(0), arb(0), arb(0))
     if weight == 1.0 and isinstance(known, Gaussian):

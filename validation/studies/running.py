@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from bayesgp_mf.seam import backend
+from bayesgp_mf.parallel import backend
 from validation.studies.store import Store, code_digest, result_of
 from validation.studies.study import Study, Task
 

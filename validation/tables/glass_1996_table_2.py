@@ -21,8 +21,8 @@ from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.kernels import Gaussian, Kernel, PerClass
 from bayesgp_mf.likelihoods.softmax_tilted import tilted_probabilities
 from bayesgp_mf.methods import MULTICLASS, get_method
+from bayesgp_mf.parallel import backend
 from bayesgp_mf.processes.several_classes import make_process
-from bayesgp_mf.seam import backend
 from bayesgp_mf.types import Array
 from validation.glass.compare import Compared, compare
 from validation.glass.setting import RECORD, load

@@ -8,13 +8,14 @@ from typing import Any, Literal
 import numpy as np
 
 from bayesgp_mf import Step
+from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.types import Array, Derivs
 
 STEP = Step()
 
 
 @dataclass(frozen=True, slots=True)
-class MarginStep:
+class MarginStep(Likelihood):
     """Theta(t f - 1): a step moved by t, since t f - 1 = t (f - t). It is no distribution of t."""
 
     targets: Literal["binary"] = "binary"

@@ -14,7 +14,7 @@ from bayesgp_mf.hyper.scores import KNOWN, EvidenceScore, Score
 from bayesgp_mf.hyper.surrogate.process import fit_process
 from bayesgp_mf.hyper.surrogate.walk import SurrogateWalk
 from bayesgp_mf.hyper.target import Target
-from bayesgp_mf.seam import Backend, Serial
+from bayesgp_mf.parallel import Backend, Serial
 from bayesgp_mf.types import Array
 
 WALKERS = 64

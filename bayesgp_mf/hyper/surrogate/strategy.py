@@ -26,8 +26,8 @@ from bayesgp_mf.hyper.surrogate.learning import Learned, learn
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.solution import check_flag
 from bayesgp_mf.inputs import check_positive_integers
+from bayesgp_mf.parallel import check_client
 from bayesgp_mf.pareto import FEWEST_WEIGHTS, LARGEST_K, largest_k, smooth
-from bayesgp_mf.seam import check_client
 from bayesgp_mf.types import Array
 
 PER_PARAMETER, FEWEST = 25, 60
@@ -154,11 +154,11 @@ class Surrogate:
         training = self._training(target.start.size)
         target.check_memory(self.nodes)
         target, by_default = with_default_priors(target)
-        with closing(workers(self)) as hands:
-            learned = learn(target, training, rng, advance, hands, self._score(KNOWN))
+        with closing(workers(self)) as pool:
+            learned = learn(target, training, rng, advance, pool, self._score(KNOWN))
             nodes, log_density, times = draw(learned, self.nodes, rng)
             objective = Objective(target, self._score(KNOWN_FOR_WEIGHTS), from_prior=True)
-            values = objective.at_nodes(nodes, advance, hands)
+            values = objective.at_nodes(nodes, advance, pool)
         kept = np.isfinite(values)
         if not kept.any():
             raise no_solution(objective, f"any of {len(nodes)} draws from the surrogate")
@@ -185,9 +185,11 @@ class Surrogate:
             "hyper_n_nodes_failed": ((), np.array(np.sum(~kept))),
         }
         models = tuple(target.model_at(node) for node in nodes[kept])
-        judged = target.less_log_prior(values[kept], nodes[kept])
+        node_evidence = target.less_log_prior(values[kept], nodes[kept])
         stats, priors = {"lp": values[kept]}, target.priors
-        return HyperResult(models, weights, sampled=True, stats=stats, record=record, judged=judged, priors=priors)
+        return HyperResult(
+            models, weights, sampled=True, stats=stats, record=record, node_evidence=node_evidence, priors=priors
+        )
 
     def _training(self, p: int) -> int:
         usual = max(1, min(max(FEWEST, PER_PARAMETER * p), USUAL_ROWS // (p + 1)))

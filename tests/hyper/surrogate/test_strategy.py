@@ -498,10 +498,10 @@ def test_one_method_judges_and_another_predicts():
     own, other = fitted(), fitted(evidence_of="tap")
     hybrid = get_group(other, "fit")
     assert (hybrid.attrs["method"], hybrid.attrs["hyper_judged_by"]) == ("laplace", "tap")
-    judged = target_of("tap", priors=PRIORS)
+    node_evidence = target_of("tap", priors=PRIORS)
     np.testing.assert_allclose(
         get_group(other, "sample_stats")["lp"].values[0, :3],
-        lp_of(judged, hybrid["hyper_node"].values[get_group(other, "sample_stats")["node"].values[0, :3]]),
+        lp_of(node_evidence, hybrid["hyper_node"].values[get_group(other, "sample_stats")["node"].values[0, :3]]),
         atol=2e-3,
     )
     assert np.max(np.abs(hybrid["hyper_node"].values - get_group(own, "fit")["hyper_node"].values)) > 0.1

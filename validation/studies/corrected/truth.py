@@ -15,7 +15,6 @@ from scipy.special import ndtri
 
 from bayesgp_mf.cube import scrambled_points
 from bayesgp_mf.inference.solver import Cloud
-from bayesgp_mf.likelihoods.optional import latent_noise
 from bayesgp_mf.matrices.corrections import InverseCorrection
 from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
 from bayesgp_mf.processes.single import Posterior
@@ -72,7 +71,7 @@ def average(repeated: Any) -> tuple[Array, Array]:
 
 
 def _cloud(posterior: Posterior, log2_points: int, seed: int) -> Cloud:
-    if latent_noise(posterior.problem.likelihood) is not None:
+    if posterior.problem.likelihood.latent_noise is not None:
         return Exact(log2_points=log2_points, random_seed=seed).cloud(posterior.problem)
     return _weighed(posterior, log2_points, seed)
 

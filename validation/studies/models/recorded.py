@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesgp_mf import kernels, likelihoods
-from bayesgp_mf.likelihoods import optional
 from bayesgp_mf.types import Array
 from validation.sampling.recorded import FOLDER as RECORDED
 from validation.studies.models.problems import Model
@@ -48,7 +47,7 @@ def digest_of(path: Path) -> str:
 def written_model(model: Model) -> dict[str, Any]:
     """Return a model as JSON can hold it."""
     arrays = {key: getattr(model, key).tolist() for key in ("X", "y", "offset")}
-    return {**arrays, "kernel": model.kernel.to_dict(), "likelihood": optional.to_dict(model.likelihood)}
+    return {**arrays, "kernel": model.kernel.to_dict(), "likelihood": model.likelihood.to_dict()}
 
 
 def read(path: Path) -> Record:

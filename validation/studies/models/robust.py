@@ -16,7 +16,7 @@ import numpy as np
 
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group
-from bayesgp_mf.likelihoods import Gaussian, Likelihood, StudentT, optional
+from bayesgp_mf.likelihoods import Gaussian, Likelihood, StudentT
 from bayesgp_mf.reports.page import Table
 from bayesgp_mf.types import Array
 from validation.reporting.checks import Check, at_least, at_most
@@ -78,7 +78,7 @@ def scores(share: float, seed: int) -> dict[str, dict[str, Any]]:
         mean, variance = posterior.latent(data.X_new)
         density = posterior.problem.likelihood.log_partition(data.y_new, mean, variance).value
         found[name] = {
-            "likelihood": optional.to_dict(posterior.problem.likelihood),
+            "likelihood": posterior.problem.likelihood.to_dict(),
             "kernel": posterior.kernel.to_dict(),
             "log_evidence": evidence,
             "unsolved": len(likelihoods) - len(fits),

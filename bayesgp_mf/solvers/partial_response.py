@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.likelihoods.cumulants import derivatives_of_cumulants
-from bayesgp_mf.likelihoods.optional import of_cases
-from bayesgp_mf.solvers.asked import Asked, Base
+from bayesgp_mf.solvers.queries import Base, Query
 from bayesgp_mf.solvers.settling import (
     Gaussians,
     Question,
@@ -46,11 +45,11 @@ class Answers(NamedTuple):
     settled: NDArray[np.bool_]
 
 
-def concern(base: Base, asked: Asked) -> Array:
+def concern(base: Base, query: Query) -> Array:
     """Return how much each training case is concerned ``(B, n)``: changes of its cavity times how bent it is."""
-    score = base.bent * np.abs(asked.covariance) / np.sqrt(base.variance)
-    if asked.itself is not None:
-        score[np.arange(asked.mean.size), asked.itself] = -1.0
+    score = base.bent * np.abs(query.covariance) / np.sqrt(base.variance)
+    if query.itself is not None:
+        score[np.arange(query.mean.size), query.itself] = -1.0
     return np.asarray(score)
 
 
@@ -66,14 +65,14 @@ class _Known(NamedTuple):
     log_det: Array
 
 
-class SomeAnswer:
+class PartialResponse:
     """The change that each question makes of the sites of k cases, and of the new or left-out one, which comes first.
 
     Parameters
     ----------
     base : Base
         The solution.
-    asked : Asked
+    query : Query
         B questions.
     answering : (B, k) array of int
         The training cases that answer to each.
@@ -82,34 +81,34 @@ class SomeAnswer:
     tolerance = 1e-5
     most_steps = 100
 
-    def __init__(self, base: Base, asked: Asked, answering: NDArray[np.intp]) -> None:
-        self._base, self._asked, self._answering = base, asked, answering
+    def __init__(self, base: Base, query: Query, answering: NDArray[np.intp]) -> None:
+        self._base, self._query, self._answering = base, query, answering
         count, k = answering.shape
-        self._first = first = 0 if asked.label is None else 1
+        self._first = first = 0 if query.label is None else 1
         covariance = np.empty((count, first + k, first + k))
-        cross = np.take_along_axis(asked.covariance, answering, axis=1)
+        cross = np.take_along_axis(query.covariance, answering, axis=1)
         among = base.covariance.entries(answering, answering)
         diagonal = np.arange(k)
         among[:, diagonal, diagonal] = base.variance[answering]
         mean, t = base.mean[answering], base.t[answering]
-        if asked.label is None:
-            assert asked.value is not None
-            pull = (asked.value - asked.mean) / asked.variance
+        if query.label is None:
+            assert query.value is not None
+            pull = (query.value - query.mean) / query.variance
             mean = mean + cross * pull[:, None]
-            among = among - cross[:, :, None] * (cross / asked.variance[:, None])[:, None, :]
+            among = among - cross[:, :, None] * (cross / query.variance[:, None])[:, None, :]
             least = KNOWN * base.variance[answering]
             among[:, diagonal, diagonal] = np.maximum(among[:, diagonal, diagonal], least)
         else:
-            covariance[:, 0, 0] = asked.variance
+            covariance[:, 0, 0] = query.variance
             covariance[:, 0, 1:] = covariance[:, 1:, 0] = cross
-            mean, t = _first_is(asked.mean, mean), _first_is(asked.label, t)
+            mean, t = _first_is(query.mean, mean), _first_is(query.label, t)
         covariance[:, first:, first:] = among
         self._covariance, self._mean, self._t = covariance, mean, t
         precision, shift = base.precision[answering], base.shift[answering]
-        if asked.label is not None:
+        if query.label is not None:
             nothing = np.zeros(count)
             own = (
-                (nothing, nothing) if asked.itself is None else (base.precision[asked.itself], base.shift[asked.itself])
+                (nothing, nothing) if query.itself is None else (base.precision[query.itself], base.shift[query.itself])
             )
             precision, shift = _first_is(own[0], precision), _first_is(own[1], shift)
         self._precision, self._shift = precision, shift
@@ -119,23 +118,23 @@ class SomeAnswer:
 
     def answers(self) -> Answers:
         """Solve, and return what each question came to."""
-        base, asked = self._base, self._asked
+        base, query = self._base, self._query
         precision, shift = self._precision.copy(), self._shift.copy()
-        if asked.label is not None:  # it starts matched where the others' sites, as they are, let it be
-            dw, db = asked.matched(precision[:, 0], shift[:, 0])
+        if query.label is not None:  # it starts matched where the others' sites, as they are, let it be
+            dw, db = query.matched(precision[:, 0], shift[:, 0])
             precision[:, 0] += dw
             shift[:, 0] += db
         settled = settle(self, precision, shift)
         value, third, rest = self._value, self._third, np.zeros(settled.size)
-        if asked.itself is None:  # less what the evidence before has for the same cases
+        if query.itself is None:  # less what the evidence before has for the same cases
             value = value - base.term[self._answering].sum(axis=1)
             among = base.covariance.entries(self._answering, self._answering)
             third = third - _third(among, base.skewness[self._answering])
-        if asked.value is not None:
-            z = (asked.value - asked.mean) ** 2 / asked.variance
-            value = value - 0.5 * (z + np.log(2.0 * np.pi * asked.variance))
-        if self._answering.shape[1] < base.n - (asked.itself is not None):
-            score = concern(base, asked)
+        if query.value is not None:
+            z = (query.value - query.mean) ** 2 / query.variance
+            value = value - 0.5 * (z + np.log(2.0 * np.pi * query.variance))
+        if self._answering.shape[1] < base.n - (query.itself is not None):
+            score = concern(base, query)
             for i, known in self._known.items():
                 rest[i], of_pairs = self._of_others(i, known, score[i])
                 third[i] += of_pairs
@@ -143,10 +142,10 @@ class SomeAnswer:
 
     def evaluate(self, some: NDArray[np.intp], mean: Array, variance: Array, ask: Question) -> Array:
         """Ask the likelihood of the cases of some questions."""
-        asked, first, t = self._asked, self._first, self._t[some]
+        query, first, t = self._query, self._first, self._t[some]
         which = self._answering[some, : mean.shape[1] - first]  # of the first alone, if there are no other columns
         rest = ask(
-            of_cases(self._base.likelihood, which.ravel()),
+            self._base.likelihood.of_cases(which.ravel()),
             t[:, first : mean.shape[1]].ravel(),
             mean[:, first:].ravel(),
             variance[:, first:].ravel(),
@@ -154,7 +153,7 @@ class SomeAnswer:
         rest = rest.reshape(rest.shape[0], *which.shape)
         if not first:
             return rest
-        own = asked.ask(some, mean[:, 0], variance[:, 0], ask)
+        own = query.ask(some, mean[:, 0], variance[:, 0], ask)
         return np.concatenate([own[:, :, None], rest], axis=2)
 
     def after(self, some: NDArray[np.intp], precision: Array, shift: Array) -> Gaussians:
@@ -216,28 +215,28 @@ class SomeAnswer:
         self._value[numbers] = integral + np.sum(derivs[0][some] - site, axis=1)
         self._skewness[numbers] = cumulants[0] / now.variance[some] ** 1.5
         self._third[numbers] = _third(known.covariance[some], self._skewness[numbers])
-        if self._answering.shape[1] < self._base.n - (self._asked.itself is not None):
+        if self._answering.shape[1] < self._base.n - (self._query.itself is not None):
             for i, j in zip(numbers, np.flatnonzero(some), strict=True):
                 self._known[int(i)] = _Known(*(each[j].copy() for each in known))
 
     def _of_others(self, i: int, known: _Known, score: Array) -> tuple[float, float]:
         """Return what cases that do not answer add: by their own terms, and by pairs with those that do."""
-        base, asked, answering = self._base, self._asked, self._answering[i]
+        base, query, answering = self._base, self._query, self._answering[i]
         score[answering] = -1.0
         out = np.flatnonzero(score >= 0)
         if out.size > OTHERS:
             out = out[np.argpartition(-score[out], OTHERS)[:OTHERS]]
         columns = base.covariance.entries(out, answering)
         old_columns, old = columns, base.skewness[answering]
-        mean, variance, cross = base.mean[out], base.variance[out], asked.covariance[i, out]
-        if asked.label is None:
-            assert asked.value is not None
-            mean = mean + cross * ((asked.value[i] - asked.mean[i]) / asked.variance[i])
-            variance = variance - cross**2 / asked.variance[i]
-            columns = columns - cross[:, None] * (asked.covariance[i, answering] / asked.variance[i])
+        mean, variance, cross = base.mean[out], base.variance[out], query.covariance[i, out]
+        if query.label is None:
+            assert query.value is not None
+            mean = mean + cross * ((query.value[i] - query.mean[i]) / query.variance[i])
+            variance = variance - cross**2 / query.variance[i]
+            columns = columns - cross[:, None] * (query.covariance[i, answering] / query.variance[i])
         else:
             columns = old_columns = np.concatenate([cross[:, None], columns], axis=1)
-            old = np.concatenate([[0.0 if asked.itself is None else base.skewness[asked.itself[i]]], old])
+            old = np.concatenate([[0.0 if query.itself is None else base.skewness[query.itself[i]]], old])
         new = columns @ known.shrink  # covariances with those that do
         mean = mean + columns @ known.pull
         variance = variance - np.einsum("ij,ij->i", new, columns * known.change)

@@ -21,11 +21,11 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
-from bayesgp_mf.seam.pulling import pulled
-from bayesgp_mf.seam.sending import pickled
-from bayesgp_mf.seam.states import Make, ask
-from bayesgp_mf.seam.sums import Answer, tree_sum
-from bayesgp_mf.seam.worker import receive, send, share, task
+from bayesgp_mf.parallel.pulling import in_order
+from bayesgp_mf.parallel.sending import pickled
+from bayesgp_mf.parallel.states import Make, ask
+from bayesgp_mf.parallel.sums import Answer, tree_sum
+from bayesgp_mf.parallel.worker import receive, send, share, task
 
 TRIES = 3
 """A call whose process ends so often is given up."""
@@ -88,14 +88,14 @@ class _Worker:
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
             try:
-                well, result, said = pickle.loads(self._answer(call))
+                well, result, trace = pickle.loads(self._answer(call))
             except BaseException as error:
-                well, result, said = False, error, ""
+                well, result, trace = False, error, ""
             if well:
                 call.future.set_result(result)
                 continue
-            if said:
-                result.add_note(f"In another process:\n{said}")
+            if trace:
+                result.add_note(f"In another process:\n{trace}")
             call.future.set_exception(result)
         self._end()
 
@@ -152,7 +152,7 @@ def _started() -> subprocess.Popen[bytes]:
     begin = (
         f"import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); "
         f"sys.path[:], sys.argv[:] = {sys.path!r}, {sys.argv!r}; "
-        "from bayesgp_mf.seam.worker import serve; serve()"
+        "from bayesgp_mf.parallel.worker import serve; serve()"
     )
     return subprocess.Popen(
         [sys.executable, "-c", begin],
@@ -200,7 +200,7 @@ class Processes:
             idle = next(worker for worker in self._workers if worker.idle)
             return idle.call(task, number, function, item, before=before)
 
-        return pulled(submit, items, lambda: len(self._workers), self._cancel, ordered=ordered)
+        return in_order(submit, items, lambda: len(self._workers), self._cancel, ordered=ordered)
 
     def _cancel(self, running: list[Any]) -> None:
         """End the processes, since what runs cannot be asked to stop; others are begun when they are asked."""

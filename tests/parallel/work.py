@@ -1,4 +1,4 @@
-"""Tasks for the tests of the seam, which other processes import: each new one, so that there is little to import."""
+"""Tasks for the tests of parallel work, which each new process imports, so that there is little to import."""
 
 from __future__ import annotations
 

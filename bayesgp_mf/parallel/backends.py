@@ -1,4 +1,4 @@
-"""The one seam between an algorithm and the machines it runs on, with two verbs.
+"""What stands between an algorithm and the machines it runs on, with two verbs.
 
 ``map_reduce`` sends a message to shards. Each has a state that lives where its rows live and is made when it is first
 asked there; each answers with numbers, which are added up as a tree in the order of the shards. ``map`` does tasks that
@@ -11,10 +11,10 @@ import itertools
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Protocol
 
-from bayesgp_mf.seam.cluster import Dask
-from bayesgp_mf.seam.processes import Processes
-from bayesgp_mf.seam.states import Make, ask, release
-from bayesgp_mf.seam.sums import Answer, tree_sum
+from bayesgp_mf.parallel.cluster import Dask
+from bayesgp_mf.parallel.processes import Processes
+from bayesgp_mf.parallel.states import Make, ask, release
+from bayesgp_mf.parallel.sums import Answer, tree_sum
 
 _JOBS = itertools.count()
 
@@ -53,8 +53,8 @@ class Serial:
 
     def map_reduce(self, function: Callable[[Any, Any], Answer], message: Any) -> Answer:
         """Return the sum over all shards of ``function(state, message)``."""
-        asked = (ask(self._job, k, make, function, message) for k, make in enumerate(self._makes))
-        result: Answer = tree_sum([*asked])
+        answers = (ask(self._job, k, make, function, message) for k, make in enumerate(self._makes))
+        result: Answer = tree_sum([*answers])
         return result
 
     def map(

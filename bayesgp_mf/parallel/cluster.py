@@ -11,11 +11,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from bayesgp_mf.seam.pulling import pulled
-from bayesgp_mf.seam.sending import refused_as_unsent, uncomputed
-from bayesgp_mf.seam.states import Make, ask, has_state, release
-from bayesgp_mf.seam.sums import Answer, added, tree_sum
-from bayesgp_mf.seam.worker import alone
+from bayesgp_mf.parallel.pulling import in_order
+from bayesgp_mf.parallel.sending import refused_as_unsent, uncomputed
+from bayesgp_mf.parallel.states import Make, ask, has_state, release
+from bayesgp_mf.parallel.sums import Answer, added, tree_sum
+from bayesgp_mf.parallel.worker import alone
 
 IN_FLIGHT = 2
 """Tasks for each thread of a worker, so that none waits for the next one to come."""
@@ -62,7 +62,7 @@ class Dask:
         answered a message have the answer ready.
         """
         client, lost = self._client, 0
-        with _said(client), self._naming_parts():
+        with _in_words(client), self._naming_parts():
             while True:
                 self._wait_for_workers()
                 workers = sorted(client.nthreads())
@@ -159,10 +159,10 @@ class Dask:
         """Yield ``function(common, item)`` for each item, of two at a time for each thread of the workers."""
         self._wait_for_workers()
         crew, sent = _Crew(self._client), self._sent(common)
-        return pulled(
+        return in_order(
             lambda item: crew.submit(alone, function, sent, item),
             items,
-            crew.hands,
+            crew.n_threads,
             self._client.cancel,
             ordered=ordered,
             take=_taken,
@@ -222,7 +222,7 @@ def _left_pool() -> Callable[[], None]:
 
 
 @contextmanager
-def _said(client: Any) -> Generator[None, None, None]:
+def _in_words(client: Any) -> Generator[None, None, None]:
     """Say in words that the client was closed, or that workers were lost, where Dask raises what followed from that."""
     from distributed import KilledWorker
 
@@ -257,7 +257,7 @@ class _Crew:
         self._threads: dict[str, int] = {}
         self._given: dict[str, list[Any]] = {}
 
-    def hands(self) -> int:
+    def n_threads(self) -> int:
         """Return how many tasks may be in flight."""
         now = time.monotonic()
         if now - self._seen >= LOOK_SECONDS:

@@ -1,4 +1,4 @@
-"""Tasks that are pulled: so many at a time as there are hands, the next when one is done."""
+"""Tasks that are pulled: so many at a time as there are workers, the next when one is done."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ AHEAD = 8
 """Results for each hand that may wait for one before them; then no further task is begun."""
 
 
-def pulled(
+def in_order(
     submit: Callable[[Any], Any],
     items: Iterable[Any],
-    hands: Callable[[], int],
+    n_workers: Callable[[], int],
     cancel: Callable[[list[Any]], None],
     *,
     ordered: bool,
@@ -28,7 +28,7 @@ def pulled(
         Begins the task of an item, and returns a future with ``add_done_callback`` and ``result``.
     items : iterable
         Is gone through as tasks are begun, never far ahead.
-    hands : callable
+    n_workers : callable
         Returns how many tasks may be in flight now.
     cancel : callable
         Is given the futures that are in flight when an error, Ctrl-C or ``close()`` ends this.
@@ -44,7 +44,7 @@ def pulled(
     left, following = enumerate(items), 0
 
     def begin() -> None:
-        while len(running) < hands() and len(done) < AHEAD * hands():
+        while len(running) < n_workers() and len(done) < AHEAD * n_workers():
             number, item = next(left, (-1, None))
             if number < 0:
                 return

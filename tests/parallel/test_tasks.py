@@ -15,8 +15,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from bayesgp_mf.seam import Processes, Serial, backend
-from tests.seam import work
+from bayesgp_mf.parallel import Processes, Serial, backend
+from tests.parallel import work
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,7 @@ def test_shards_of_a_lost_process_are_made_again(tmp_path):
 SCRIPT = """
 import os, signal, sys, time
 from contextlib import closing
-from bayesgp_mf.seam import backend
+from bayesgp_mf.parallel import backend
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs ignore
 

@@ -1,4 +1,4 @@
-"""What runs in a process of the seam: calls come from its standard input, answers go to its standard output.
+"""What runs in a process of the pool: calls come from its standard input, answers go to its standard output.
 
 A call is a pickled function with its arguments, an answer whether it went well, with the result or the error. What is
 printed on the way goes to where errors go.
@@ -79,12 +79,12 @@ def _answer(call: bytes) -> bytes:
         function, arguments = pickle.loads(call)
         return _pickled(True, function(*arguments), "")
     except BaseException as error:  # one that asks to exit too: somebody waits for the answer
-        said = traceback.format_exc()
+        trace = traceback.format_exc()
         try:
-            answer = _pickled(False, error, said)
+            answer = _pickled(False, error, trace)
             pickle.loads(answer)
         except Exception:  # an error that cannot travel
-            return _pickled(False, RuntimeError(f"{type(error).__name__}: {error}"), said)
+            return _pickled(False, RuntimeError(f"{type(error).__name__}: {error}"), trace)
         return answer
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.seam.sums import Answer
+from bayesgp_mf.parallel.sums import Answer
 
 Make: TypeAlias = Callable[[], Any]
 """Makes the state of a shard, where it will live."""

@@ -1,4 +1,4 @@
-"""What runs on the seam has the same bytes in one process, in two, and on a cluster, whose workers may be lost."""
+"""Parallel work has the same bytes in one process, in two, and on a cluster, whose workers may be lost."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from bayesgp_mf.diagnostics import exact_loo
 from bayesgp_mf.hyper import Integrate, LogNormal, Objective, Surrogate, Target, get_strategy
 from bayesgp_mf.hyper.scores import EvidenceScore
 from bayesgp_mf.methods import METHODS
-from bayesgp_mf.seam import Serial
-from tests.seam import work
-from tests.seam.dying_solver import DiesOnce
+from bayesgp_mf.parallel import Serial
+from tests.parallel import work
+from tests.parallel.dying_solver import DiesOnce
 from validation.reporting.checks import Check
 from validation.studies.__main__ import main
 from validation.studies.study import Findings, Study, Task

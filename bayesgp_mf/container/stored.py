@@ -16,13 +16,12 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesgp_mf import kernels, likelihoods
-from bayesgp_mf.container.layout import parameters_held
+from bayesgp_mf.container.layout import stored_parameters
 from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import as_kernel, levels_of
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.optional import holds_functions, to_dict, with_parameters
 from bayesgp_mf.methods import get_method
 
 T = TypeVar("T")
@@ -40,8 +39,8 @@ def refused_as(message: str) -> Iterator[None]:
     try:
         yield
     except WRONG as error:
-        said = str(error).rstrip(".") if isinstance(error, ValueError) else f"{type(error).__name__}, {error}"
-        raise ValueError(message.format(said)) from error
+        stated = str(error).rstrip(".") if isinstance(error, ValueError) else f"{type(error).__name__}, {error}"
+        raise ValueError(message.format(stated)) from error
 
 
 def describe_kernel(kernel: Kernel) -> dict[str, Any]:
@@ -49,8 +48,8 @@ def describe_kernel(kernel: Kernel) -> dict[str, Any]:
     if kernels.is_built_in(kernel):
         return kernel.to_dict()
     levels = levels_of(kernel)
-    said = {} if not levels else {"levels": {str(column): list(texts) for column, texts in levels.items()}}
-    return {**_not_held(kernel, list(kernel.params)), **said}
+    stated = {} if not levels else {"levels": {str(column): list(texts) for column, texts in levels.items()}}
+    return {**_not_stored(kernel, list(kernel.params)), **stated}
 
 
 def describe_likelihood(likelihood: Likelihood) -> dict[str, Any]:
@@ -58,14 +57,14 @@ def describe_likelihood(likelihood: Likelihood) -> dict[str, Any]:
 
     One that says itself that it cannot be saved is refused: nothing could tell it from another.
     """
-    described = to_dict(likelihood)
+    described = likelihood.to_dict()
     try:
         described = _as_json(described)
     except NO_JSON as error:
         raise ValueError(
             f"to_dict of the likelihood must return numbers, strings and lists, which can be saved: {error}."
         ) from error
-    return described if likelihoods.is_built_in(likelihood) else _not_held(likelihood, described)
+    return described if likelihoods.is_built_in(likelihood) else _not_stored(likelihood, described)
 
 
 def describe_method(solver: Solver, likelihood: Likelihood) -> dict[str, Any]:
@@ -80,18 +79,18 @@ def describe_method(solver: Solver, likelihood: Likelihood) -> dict[str, Any]:
         changed = [name for name in names if getattr(solver, name) != getattr(named, name, None)]
         if type(named) is type(solver) and all(name in plain for name in changed):
             return {"options": {name: plain[name] for name in changed}}
-    return _not_held(solver, plain)
+    return _not_stored(solver, plain)
 
 
-def not_held(fit: xr.Dataset, given: Mapping[str, Any]) -> dict[str, Any]:
+def not_stored(fit: xr.Dataset, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a container asks for again, of the ``kernel``, ``likelihood`` and ``method`` that a fit was given."""
 
-    def is_asked(said: Any) -> bool:  # of a classifier for each class the descriptions of all are within one
-        parts = [*said.get("terms", []), *said.get("of", [])]
-        return "program" in said or any(is_asked(part) for part in parts)
+    def is_required(stated: Any) -> bool:  # of a classifier for each class the descriptions of all are within one
+        parts = [*stated.get("terms", []), *stated.get("of", [])]
+        return "program" in stated or any(is_required(part) for part in parts)
 
     attributes = {"kernel": "kernel", "likelihood": "likelihood", "method": "solver"}
-    return {name: each for name, each in given.items() if is_asked(json.loads(fit.attrs[attributes[name]]))}
+    return {name: each for name, each in given.items() if is_required(json.loads(fit.attrs[attributes[name]]))}
 
 
 def names_of(features: NDArray[Any]) -> list[str] | None:
@@ -104,16 +103,16 @@ def kernel_of(fit: xr.Dataset, given: Any, names_of_inputs: Sequence[str] | None
 
     There is a ValueError if it is missing, not wanted, or another one, or if the container is damaged; also below.
     """
-    said, held = _held(fit, "kernel", given, kernels.from_dict)
-    if held is not None:
-        return held
-    names, first = said["parameters"], fit.isel(node=0) if "node_weight" in fit else fit
+    stated, stored = _stored(fit, "kernel", given, kernels.from_dict)
+    if stored is not None:
+        return stored
+    names, first = stated["parameters"], fit.isel(node=0) if "node_weight" in fit else fit
     found = as_kernel(given, {name: first[name].values for name in names}).with_column_names(names_of_inputs)
-    levels: dict[str, list[str]] = said.get("levels", {})
+    levels: dict[str, list[str]] = stated.get("levels", {})
     found = found.with_levels({int(column): texts for column, texts in levels.items()})
     if list(found.params) != names:
         raise ValueError(
-            f"kernel has the parameters {list(found.params)}, but that of this container, {said['program']}, "
+            f"kernel has the parameters {list(found.params)}, but that of this container, {stated['program']}, "
             f"has {names}. Pass what fit was given."
         )
     return found
@@ -127,40 +126,42 @@ def likelihood_of(fit: xr.Dataset, given: Any, kernel: Kernel) -> Likelihood:
     if given is not None:
         check_likelihood(given)
         first = fit.isel(node=0) if "node_weight" in fit else fit
-        named = parameters_held(fit, kernel, given).items()
-        given = with_parameters(given, {own: float(first[name]) for name, own in named})
+        named = stored_parameters(fit, kernel, given).items()
+        given = given.with_parameters(**{own: float(first[name]) for name, own in named})
         with refused_as(DAMAGED):
-            said = json.loads(fit.attrs["likelihood"])
-        if holds_functions(given) and "program" not in said:  # which may not be there to be held
+            stated = json.loads(fit.attrs["likelihood"])
+        if given.holds_functions and "program" not in stated:  # which may not be there to be held
             described = describe_likelihood(given)
-            if described != said:
-                raise ValueError(f"likelihood is not the one that was fitted, {said}, but {described}. Pass that one.")
+            if described != stated:
+                raise ValueError(
+                    f"likelihood is not the one that was fitted, {stated}, but {described}. Pass that one."
+                )
             return given  # type: ignore[no-any-return]
-    said, held = _held(fit, "likelihood", given, likelihoods.from_dict)
-    if held is not None:
-        return held
-    _check_same("likelihood", given, said, describe_likelihood(given))
+    stated, stored = _stored(fit, "likelihood", given, likelihoods.from_dict)
+    if stored is not None:
+        return stored
+    _check_same("likelihood", given, stated, describe_likelihood(given))
     return given  # type: ignore[no-any-return]
 
 
 def method_of(fit: xr.Dataset, likelihood: Likelihood, given: Any) -> Solver:
     """Return the solver of a fit with a likelihood, held or given."""
 
-    def configured(said: dict[str, Any]) -> Any:
+    def configured(stated: dict[str, Any]) -> Any:
         solver: Any = get_method(fit.attrs["method"], likelihood)
-        changed = said.get("options", {}).items()
+        changed = stated.get("options", {}).items()
         options = {name: tuple(value) if isinstance(value, list) else value for name, value in changed}
         return replace(solver, **options) if options else solver
 
-    said, held = _held(fit, "method", given, configured)
-    if held is not None:
-        return held  # type: ignore[no-any-return]
+    stated, stored = _stored(fit, "method", given, configured)
+    if stored is not None:
+        return stored  # type: ignore[no-any-return]
     solver = get_method(given, likelihood)
-    _check_same("method", solver, said, describe_method(solver, likelihood))
+    _check_same("method", solver, stated, describe_method(solver, likelihood))
     return solver
 
 
-def _held(
+def _stored(
     fit: xr.Dataset, what: str, given: object, rebuild: Callable[[dict[str, Any]], T]
 ) -> tuple[dict[str, Any], T | None]:
     """Return what a container says of something, and what it holds: None if it does not, and it was given."""
@@ -168,31 +169,31 @@ def _held(
         # version 0.1.0 knew methods by name alone, which is still the attribute `method`
         text = fit.attrs.get("solver", "{}") if what == "method" else fit.attrs[what]
         try:
-            said = json.loads(text)
+            stated = json.loads(text)
         except (RecursionError, ValueError) as error:
             raise ValueError(f"what it says of its {what} cannot be read: {error}") from error
-        held = None if "program" in said else rebuild(said)
-    if held is not None and given is not None:
-        raise ValueError(f"this container holds its {what}, {_called(held)}. Leave {what} out.")
-    if held is None and given is None:
+        stored = None if "program" in stated else rebuild(stated)
+    if stored is not None and given is not None:
+        raise ValueError(f"this container holds its {what}, {_called(stored)}. Leave {what} out.")
+    if stored is None and given is None:
         of_kernel = "holds the parameters of its kernel, but not the kernel itself"
-        lacks = of_kernel if what == "kernel" else f"does not hold its {what}"
+        missing = of_kernel if what == "kernel" else f"does not hold its {what}"
         raise ValueError(
-            f"this container {lacks}, {said['program']}, which is a program. Pass what fit was given: {what}=..."
+            f"this container {missing}, {stated['program']}, which is a program. Pass what fit was given: {what}=..."
         )
-    return said, held
+    return stated, stored
 
 
-def _check_same(what: str, given: object, said: dict[str, Any], described: dict[str, Any]) -> None:
+def _check_same(what: str, given: object, stated: dict[str, Any], described: dict[str, Any]) -> None:
     """Raise a ValueError if what was given again is not what is said to have been fitted."""
-    if any(described.get(key) != said.get(key) for key in ("class", "parameters")):
+    if any(described.get(key) != stated.get(key) for key in ("class", "parameters")):
         raise ValueError(
-            f"{what} is not the one that was fitted, {said['program']} with {said.get('parameters')}, but "
+            f"{what} is not the one that was fitted, {stated['program']} with {stated.get('parameters')}, but "
             f"{_called(given)}. Pass that one."
         )
 
 
-def _not_held(thing: object, parameters: Any) -> dict[str, Any]:
+def _not_stored(thing: object, parameters: Any) -> dict[str, Any]:
     return {"program": _called(thing), "class": type(thing).__name__, "parameters": parameters}
 
 

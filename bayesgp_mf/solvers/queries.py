@@ -12,14 +12,13 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.cumulants import derivatives_of_cumulants, tilted_cumulants
-from bayesgp_mf.likelihoods.optional import of_cases
 from bayesgp_mf.matrices.posterior_covariance import Cases, PosteriorCovariance, SomeCovariance
 from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.solvers.settling import Question, ask_partition, gaussians, log_site
 from bayesgp_mf.types import Array
 
 
-class Asked(NamedTuple):
+class Query(NamedTuple):
     """B cases, new or left out, and what is to be known of each.
 
     Attributes
@@ -52,9 +51,9 @@ class Asked(NamedTuple):
     likelihood: Callable[[NDArray[np.intp]], Likelihood]
     offset: Array
 
-    def only(self, rows: NDArray[np.intp]) -> Asked:
+    def only(self, rows: NDArray[np.intp]) -> Query:
         """Return what is asked of some of them."""
-        return Asked(
+        return Query(
             None if self.features is None else self.features[:, rows],
             self.covariance[rows],
             self.mean[rows],
@@ -115,7 +114,7 @@ class Base:
         some: Cases = slice(None) if is_all else self.cases
         self.n = self.cases.size
         self.t = problem.t[some]
-        self.likelihood = problem.likelihood if is_all else of_cases(problem.likelihood, self.cases)
+        self.likelihood = problem.likelihood if is_all else problem.likelihood.of_cases(self.cases)
         self.covariance = whole if is_all else SomeCovariance(whole, self.cases)
         self.mean = (problem.in_form(solution.correction.form) @ solution.alpha)[some]
         self.precision = sites.site_precision[some]

@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 
-from bayesgp_mf.likelihoods.optional import of_cases
 from bayesgp_mf.matrices.pivoting import pivoted_cholesky
 from bayesgp_mf.matrices.posterior_covariance import Cases
-from bayesgp_mf.solvers.asked import Asked, Base
+from bayesgp_mf.solvers.partial_response import KNOWN, Answers
+from bayesgp_mf.solvers.queries import Base, Query
 from bayesgp_mf.solvers.settling import (
     Gaussians,
     Question,
@@ -36,7 +36,6 @@ from bayesgp_mf.solvers.settling import (
     settle,
     sum_over_pairs,
 )
-from bayesgp_mf.solvers.some_answer import KNOWN, Answers
 from bayesgp_mf.types import Array
 
 LEFT = 3e-4
@@ -171,25 +170,25 @@ class _Details(NamedTuple):
     log_integral: Array
 
 
-class AllAnswer:
+class FullResponse:
     """The change that each of B questions makes of the sites of all cases; that of a new one comes last.
 
     Parameters
     ----------
     compressed : Compressed
         The solution.
-    asked : Asked
+    query : Query
         The questions.
     """
 
     tolerance = 3e-4
     most_steps = 30  # with the matrix of one solution for all: who has not settled by then hardly will
 
-    def __init__(self, compressed: Compressed, asked: Asked) -> None:
+    def __init__(self, compressed: Compressed, query: Query) -> None:
         base = compressed.base
-        self._compressed, self._base, self._asked = compressed, base, asked
-        count = asked.mean.size
-        self._last = int(asked.is_new)
+        self._compressed, self._base, self._query = compressed, base, query
+        count = query.mean.size
+        self._last = int(query.is_new)
         self._row = np.empty((count, 0))
         own = np.broadcast_to(compressed.own, (count, base.n))
         mean, precision, shift = (
@@ -197,26 +196,26 @@ class AllAnswer:
         )
         t = np.broadcast_to(base.t, (count, base.n)).copy()
         self._without: Array | None = None  # H of the module
-        if asked.itself is None:
-            assert asked.features is not None
-            self._row, own_part = compressed.rows_of_new(asked.features, asked.variance)
-        if asked.is_new:
-            assert asked.label is not None
-            own, mean = _last_is(own, own_part), _last_is(mean, asked.mean)
+        if query.itself is None:
+            assert query.features is not None
+            self._row, own_part = compressed.rows_of_new(query.features, query.variance)
+        if query.is_new:
+            assert query.label is not None
+            own, mean = _last_is(own, own_part), _last_is(mean, query.mean)
             precision, shift = (_last_is(each, np.zeros(count)) for each in (precision, shift))
-            t = _last_is(t, asked.label)
-        elif asked.label is not None:
-            t[np.arange(count), asked.itself] = asked.label
+            t = _last_is(t, query.label)
+        elif query.label is not None:
+            t[np.arange(count), query.itself] = query.label
         else:
-            assert asked.value is not None
+            assert query.value is not None
             along = np.einsum("ij,ij->i", self._row, self._row)
-            own_part = np.maximum(own_part, KNOWN * asked.variance)  # its equals would be known to rounding
+            own_part = np.maximum(own_part, KNOWN * query.variance)  # its equals would be known to rounding
             q = along + own_part
             factor = np.divide(1.0 - np.sqrt(own_part / q), along, out=np.zeros(count), where=along > 0)
             self._without = (
                 np.eye(self._row.shape[1]) - factor[:, None, None] * self._row[:, :, None] * self._row[:, None, :]
             )
-            mean = mean + (self._row @ compressed.root.T) * ((asked.value - asked.mean) / q)[:, None]
+            mean = mean + (self._row @ compressed.root.T) * ((query.value - query.mean) / q)[:, None]
         self._own, self._mean, self._t = own, mean, t
         self._precision, self._shift = precision, shift
         self._value, self._third = np.zeros(count), np.zeros(count)
@@ -224,32 +223,32 @@ class AllAnswer:
 
     def answers(self) -> Answers:
         """Solve, and return what each question came to."""
-        base, asked = self._base, self._asked
+        base, query = self._base, self._query
         precision, shift = self._precision.copy(), self._shift.copy()
-        count = asked.mean.size
+        count = query.mean.size
         everything = np.arange(count)
-        if asked.label is not None:  # it starts matched where the others' sites, as they are, let it be
-            column = np.full(count, base.n) if asked.itself is None else asked.itself
+        if query.label is not None:  # it starts matched where the others' sites, as they are, let it be
+            column = np.full(count, base.n) if query.itself is None else query.itself
             place = (everything, column)
-            dw, db = asked.matched(precision[place], shift[place])
+            dw, db = query.matched(precision[place], shift[place])
             precision[place] += dw
             shift[place] += db
         settled = settle(self, precision, shift) & self._is_right
         value = self._value - base.term.sum()
-        if asked.value is not None:
-            z = (asked.value - asked.mean) ** 2 / asked.variance
-            value -= 0.5 * (z + np.log(2.0 * np.pi * asked.variance))
+        if query.value is not None:
+            z = (query.value - query.mean) ** 2 / query.variance
+            value -= 0.5 * (z + np.log(2.0 * np.pi * query.variance))
         return Answers(value + self._third - self._compressed.third, np.zeros(count), settled)
 
     def evaluate(self, some: NDArray[np.intp], mean: Array, variance: Array, ask: Question) -> Array:
         """Ask the likelihood of the cases of some questions."""
         n = self._base.n
-        likelihood = of_cases(self._base.likelihood, np.tile(np.arange(n), some.size))
+        likelihood = self._base.likelihood.of_cases(np.tile(np.arange(n), some.size))
         old = ask(likelihood, self._t[some, :n].ravel(), mean[:, :n].ravel(), variance[:, :n].ravel())
         old = old.reshape(old.shape[0], some.size, n)
         if not self._last:
             return old
-        own = self._asked.ask(some, mean[:, n], variance[:, n], ask)
+        own = self._query.ask(some, mean[:, n], variance[:, n], ask)
         return np.concatenate([old, own[:, :, None]], axis=2)
 
     def after(self, some: NDArray[np.intp], precision: Array, shift: Array) -> Gaussians:
@@ -257,16 +256,16 @@ class AllAnswer:
         compressed, own, start, n = self._compressed, self._own[some], self._mean[some], self._base.n
         change, shift_change = precision - self._precision[some], shift - self._shift[some]
         grown = 1.0 + change * own
-        told = change / grown
+        relative = change / grown
         rank = compressed.root.shape[1]
         after = np.empty((some.size, rank, rank))
         rows = np.empty((*change.shape, rank))
         log_det = np.sum(np.log(np.abs(grown)), axis=1)
         valid = np.all(grown > 0, axis=1)
         for b, i in enumerate(some):
-            matrix = (compressed.root.T * told[b, :n]) @ compressed.root
+            matrix = (compressed.root.T * relative[b, :n]) @ compressed.root
             if self._last:
-                matrix += told[b, n] * np.multiply.outer(self._row[i], self._row[i])
+                matrix += relative[b, n] * np.multiply.outer(self._row[i], self._row[i])
             if self._without is not None:
                 matrix = self._without[i] @ matrix @ self._without[i]
             matrix.ravel()[:: rank + 1] += 1.0
@@ -297,14 +296,14 @@ class AllAnswer:
         dw, db = (each[some] for each in plain)
         off = (now.cavity_mean + now.cavity * derivs[1] - now.mean)[some]
         left = dw[:, :n].copy(), db[:, :n].copy()
-        if self._asked.itself is not None:
+        if self._query.itself is not None:
             for each in left:
-                each[np.arange(some.size), self._asked.itself[now.details.numbers[some]]] = 0.0
+                each[np.arange(some.size), self._query.itself[now.details.numbers[some]]] = 0.0
         step = self._compressed.newton_step(*left, now.mean[some, :n], off[:, :n])
         if step is None:
             return dw, db
-        if self._asked.itself is not None:
-            place = (np.arange(some.size), self._asked.itself[now.details.numbers[some]])
+        if self._query.itself is not None:
+            place = (np.arange(some.size), self._query.itself[now.details.numbers[some]])
             step[0][place], step[1][place] = dw[place], db[place]
         dw[:, :n], db[:, :n] = step
         return dw, db

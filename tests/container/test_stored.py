@@ -55,7 +55,7 @@ class Power(Composite):
 
 
 @dataclass(frozen=True)
-class Doubtful:
+class Doubtful(bgp.likelihoods.Likelihood):
     """A probit some of whose labels are flipped."""
 
     flip: float = 0.05
@@ -196,7 +196,11 @@ def test_they_are_tuned_and_averaged_over(hyper, tmp_path):
         ({"likelihood": Doubtful()}, {"likelihood": Doubtful(0.1)}, r"fitted, Doub.*'flip': 0.05.*flip=0.1"),
         ({"likelihood": Doubtful()}, {"likelihood": Other()}, "likelihood is not the one that was fitted"),
         ({"likelihood": Doubtful()}, {"likelihood": bgp.Probit()}, "likelihood is not the one that was fitted"),
-        ({"likelihood": Doubtful()}, {"likelihood": Doubtful}, r"got the class Doubtful: write it with \(\)"),
+        (
+            {"likelihood": Doubtful()},
+            {"likelihood": Doubtful},
+            r"got the class Doubtful: write it with \(\)",
+        ),
         ({"method": Mine()}, {"method": "tap"}, "method is not the one that was fitted, Mine"),
         ({"method": Mine()}, {"method": Unnamed()}, "method is not the one that was fitted, Mine"),
         ({"method": Mine()}, {"method": "mine"}, "method must be one of"),
@@ -273,14 +277,12 @@ def test_an_average_that_ends_with_a_single_node_is_read_back():
 
 
 def test_a_likelihood_with_the_required_members_alone_is_fitted_and_asked_for(tmp_path):
-    class Seven:
+    class Seven(bgp.likelihoods.Likelihood):
         """Probit, without a word on how it is saved."""
 
         targets, forbids, log_concave = "binary", False, True
-
-        def __init__(self):
-            for name in ("log_prob", "log_partition", "predict_proba", "sample"):
-                setattr(self, name, getattr(bgp.Probit(), name))
+        log_prob, log_partition = bgp.Probit().log_prob, bgp.Probit().log_partition
+        predict_proba, sample = bgp.Probit().predict_proba, bgp.Probit().sample
 
     ours, probit = (bgp.fit(X, Y, GAUSSIAN, each, draws=20, random_seed=1) for each in (Seven(), bgp.Probit()))
     with pytest.raises(ValueError, match="does not hold its likelihood"):
