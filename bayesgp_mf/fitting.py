@@ -267,7 +267,7 @@ def fit(
         _check_form(marginals, control)
     control = _check_marginals(marginals, solver, likelihood, control)
     if traits_of(solver).variance and (strategy is None or not averages(strategy)):  # an average brings its own number
-        values = X.shape[0] * (len(class_names) if likelihood.targets == "classes" else 1)
+        values = X.shape[0] * (len(class_names) if likelihood.has_classes else 1)
         check_draws(int(draws) * int(chains), values, "training", FEWER_DRAWS)
 
     attrs = {"hyper": "none", TABLE: kind}
@@ -536,7 +536,7 @@ def _check_model(
     recorded: tuple[str, ...] = (),
 ) -> None:
     """Raise an error if kernel, likelihood, strategy and methods do not go together, before any work is done."""
-    if kernel.per_class and likelihood.targets != "classes":
+    if kernel.per_class and not likelihood.has_classes:
         raise ValueError(
             f"kernels.PerClass has a kernel for each class, and {type(likelihood).__name__} one latent value for each "
             "case. Use likelihood=bgp.MultinomialProbit() or Softmax(), or one kernel."
@@ -558,7 +558,7 @@ def _check_marginals(marginals: Marginals, solver: Solver, likelihood: Likelihoo
     check_marginals(marginals, solver)
     if marginals != "tilted":
         return control
-    if likelihood.targets == "classes":
+    if likelihood.has_classes:
         raise ValueError(
             "marginals='tilted' are of one latent value for each case, and there is one for each class. Use "
             "marginals='gaussian'."

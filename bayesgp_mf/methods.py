@@ -45,7 +45,7 @@ def get_method(method: str | Solver, likelihood: Likelihood | None = None) -> So
     ValueError
         If there is no such method, or it takes no such likelihood; the message lists those there are.
     """
-    several = likelihood is not None and likelihood.targets == "classes"
+    several = likelihood is not None and likelihood.has_classes
     named = {**METHODS, **MULTICLASS} if several else {**MULTICLASS, **METHODS}
     if isinstance(method, str) and method in named:
         solver = named[method]
@@ -75,7 +75,7 @@ def _takes(solver: Solver, likelihood: Likelihood) -> bool:
 
 def _refuse_targets(solver: Solver, likelihood: Likelihood) -> None:
     name = type(likelihood).__name__
-    if likelihood.targets == "classes":
+    if likelihood.has_classes:
         raise ValueError(
             f"method {solver.name!r} has one latent value for each case, and {name} one for each class. "
             f"Use {' or '.join(repr(n) for n, each in sorted(MULTICLASS.items()) if _takes(each, likelihood))}."

@@ -117,7 +117,7 @@ def targets_of_nodes(
 def draw_targets(likelihood: Likelihood, f: Array, rng: np.random.Generator) -> NDArray[Any]:
     """Draw targets ``(chains, draws, m)`` given latent values, some draws at a time; labels as small integers."""
     rows = f.reshape(-1, *f.shape[2:])
-    result = np.empty(rows.shape[:2], dtype=np.float64 if likelihood.targets == "real" else np.int16)
+    result = np.empty(rows.shape[:2], dtype=np.float64 if likelihood.is_real else np.int16)
     for block in blocks(rows.shape[0], max(1, DRAWN_AT_ONCE // rows[0].size)):
         result[block] = likelihood.sample(rows[block], rng)
     return result.reshape(f.shape[:3])

@@ -150,7 +150,7 @@ def moments_at(
     if not posterior.parts[0].solution.has_variance:
         mean = posterior.latent_mean_at(X_new)
         return {"latent_mean": mean, "decision": (mean > 0).astype(np.int64)}
-    if posterior.problem.likelihood.targets == "real":
+    if posterior.problem.likelihood.is_real:
         return _moments_of_targets(posterior, X_new, quantiles)
     mean, variance, proba = posterior.predictive_at(X_new)
     return {"latent_mean": mean, "latent_sd": np.sqrt(variance), "p": proba}
@@ -160,7 +160,7 @@ def _check_has_quantiles(posterior: Process | Mixture | OneVsRestPosterior, m: i
     """Raise an UndefinedQuantityError if it is not known how likely targets of m cases are to be below a number."""
     likelihood, nothing = posterior.parts[0].problem.likelihood, np.zeros(m)
     name = type(likelihood.of_one_case).__name__
-    if likelihood.targets != "real":
+    if not likelihood.is_real:
         raise UndefinedQuantityError(
             f"quantiles are those of numbers, and {name} has labels, of which p is the probability. Leave them out."
         )

@@ -125,7 +125,7 @@ def _read(groups: Mapping[str, xr.Dataset], model: Model, solver: Solver) -> Pro
     fit = groups["fit"]
     X = np.ascontiguousarray(groups["constant_data"]["X"].values, dtype=np.float64)
     y = groups["observed_data"]["y"].values.astype(np.float64)
-    t = 2.0 * y - 1.0 if model.likelihood.targets == "binary" else y
+    t = 2.0 * y - 1.0 if model.likelihood.is_binary else y
     names = names_of(groups["constant_data"]["feature"].values)
     model = replace(model, likelihood=by_case(model.likelihood, **_by_case(groups["constant_data"])))
 

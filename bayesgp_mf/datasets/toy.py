@@ -92,5 +92,5 @@ def make_toy(
     root = psd_root(kernel.gram(X))
     f = root @ rng.standard_normal(root.shape[1])
     t = likelihood.sample(f, rng)
-    y = (t > 0).astype(np.float64) if likelihood.targets == "binary" else t
+    y = (t > 0).astype(np.float64) if likelihood.is_binary else t
     return Toy(X[:n], y[:n], f[:n], X[n:], y[n:], f[n:])

@@ -157,7 +157,7 @@ def partial_dependence(
 
 def _averaged(fit: Fitted, column: int, scale: Scale, levels: Array, points: int) -> Curve:
     rng = np.random.default_rng(SEED)
-    share = 2 if fit.likelihood.targets == "classes" else 1  # whose probabilities take longer
+    share = 2 if fit.likelihood.has_classes else 1  # whose probabilities take longer
     chosen = np.sort(rng.permutation(len(fit.X))[: CASES // share])
     at, cases = fit.grid(column, points), fit.X[chosen]
     parts, weights = some_settings(fit.asked(len(cases)))

@@ -83,7 +83,7 @@ class Fitted:
     @property
     def is_location(self) -> bool:
         """Whether a target is its latent value plus noise, so that both have one axis."""
-        if self.likelihood.targets != "real":
+        if not self.likelihood.is_real:
             return False
         if self.likelihood.of_one_case.latent_noise is not None:
             return True
@@ -154,7 +154,7 @@ class Fitted:
         """
         self.check_has_probabilities()
         values = moments_at(self.asked(len(X)), X)
-        found = values["p"] if self.likelihood.targets != "real" else values.get("y_mean")
+        found = values["p"] if not self.likelihood.is_real else values.get("y_mean")
         if found is None or not np.all(np.isfinite(found)):
             raise ValueError(
                 f"{type(self.likelihood).__name__} has no finite mean of a new target: its tails are too heavy. Use "
@@ -177,11 +177,11 @@ def expected_given(part: Process, f: Array) -> Array:
     Of several classes ``f (..., m, C)`` has a latent value for each, and there is a probability of each.
     """
     likelihood = part.new_likelihood
-    if likelihood.targets == "classes":
+    if likelihood.has_classes:
         rows, of_classes = f.reshape(-1, f.shape[-1]), cast("ClassLikelihood", likelihood)
         logs = [of_classes.log_density(np.full(len(rows), float(code)), rows) for code in range(rows.shape[1])]
         return np.exp(np.stack(logs, axis=-1)).reshape(f.shape)
-    if likelihood.targets == "binary":
+    if likelihood.is_binary:
         return np.asarray(likelihood.predict_proba(f, np.zeros_like(f)))
     moments = likelihood.predictive_moments(f, np.zeros_like(f))
     if moments is None:

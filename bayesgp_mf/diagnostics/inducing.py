@@ -144,7 +144,7 @@ def inducing(idata: Container, *, random_seed: int | np.random.Generator | None 
         number=points.shape[0],
         doubled=larger.matrix.rank or 0,
         loo_change=float(np.mean(others_after - others)),
-        probability_change=None if problem.likelihood.targets == "real" else float(np.sqrt(np.mean(change**2))),
+        probability_change=None if problem.likelihood.is_real else float(np.sqrt(np.mean(change**2))),
         evidence_change=after.evidence.value - before.evidence.value,
         independent=float(fit["independent"]),
         independent_doubled=larger.matrix.stated["independent"],

@@ -118,7 +118,7 @@ def _draw(posterior: Process | Mixture, size: int, rng: np.random.Generator) -> 
         ends = np.cumsum(loo.probability, axis=1)
         levels = rng.random((size, problem.n)) * ends[:, -1]
         return np.stack([np.searchsorted(ends[i], levels[:, i], side="right") for i in range(problem.n)], axis=1)
-    if problem.likelihood.targets == "binary" and "weights" not in problem.likelihood.stored_by_case:
+    if problem.likelihood.is_binary and "weights" not in problem.likelihood.stored_by_case:
         own = np.exp(loo.log_density)  # of the case's own label
         return np.where(rng.random((size, problem.n)) < own, problem.t, -problem.t).astype(np.int16)
     return _through_latent_values(posterior, size, rng)

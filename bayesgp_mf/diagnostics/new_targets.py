@@ -73,7 +73,7 @@ def log_predictive_density(
     """
     process = from_container(idata, kernel, likelihood, method)
     own = process.problem.likelihood.of_one_case
-    if own.targets != "real":
+    if not own.is_real:
         raise UndefinedQuantityError(
             f"{type(own).__name__} has labels, which have no density. Use diagnostics.mean_log_score(labels, p), of "
             "several classes class_scores, with the p of predict."

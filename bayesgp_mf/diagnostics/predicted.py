@@ -150,13 +150,13 @@ def predicted(
 
 def _left_out(process: Process | Mixture, y: NDArray[Any], classes: tuple[str, ...]) -> Predicted:
     """Return the leave-one-out predictions of the cases of a fit."""
-    targets = process.problem.likelihood.targets
+    likelihood = process.problem.likelihood
     if not process.parts[0].solution.has_variance:
         return Predicted(y, classes, None, process.loo.mean, True)
     loo = process.loo
     if isinstance(loo, ClassLeaveOneOut):
         return Predicted(y, classes, loo.probability, None, True)
-    if targets == "binary" and "weights" not in process.problem.likelihood.stored_by_case:
+    if likelihood.is_binary and "weights" not in likelihood.stored_by_case:
         own = np.exp(loo.log_density)
         second = np.where(y == 1, own, 1.0 - own)
         return Predicted(y, classes, np.stack([1.0 - second, second], axis=1), second, True)
@@ -171,7 +171,7 @@ def _left_out(process: Process | Mixture, y: NDArray[Any], classes: tuple[str, .
 
 def _of_new(idata: Container, process: Process | Mixture, y_new: ArrayLike, classes: tuple[str, ...]) -> Predicted:
     """Return the predictions of new cases."""
-    if process.problem.likelihood.targets != "real":
+    if not process.problem.likelihood.is_real:
         return _of_new_labels(idata, y_new, classes)
     data = get_group(idata, "predictions_constant_data")
     X = np.asarray(data["X"].values, dtype=np.float64)
@@ -212,7 +212,7 @@ def _with_probabilities(
 ) -> Predicted:
     """Return predictions of settings, with the probabilities of classes or levels where targets are such."""
     likelihood = settings[0].likelihood
-    if likelihood.targets == "binary":
+    if likelihood.is_binary:
         second = sum(one.weight * one.likelihood.predict_proba(one.mean, one.variance) for one in settings)
         second = np.asarray(second)
         return Predicted(y, classes, np.stack([1.0 - second, second], axis=1), second, left_out)

@@ -108,14 +108,14 @@ def exact_loo(
     if any(prediction.variance is None for prediction in predictions):
         return LeaveOneOutFields(name, mean)
     variance = np.array([prediction.variance for prediction in predictions])
-    if problem.likelihood.targets == "classes":
+    if problem.likelihood.has_classes:
         return class_predictions(problem, mean, variance)
     return LeaveOneOut(mean, variance, problem.likelihood.log_partition(problem.t, mean, variance).value)
 
 
 def _predict_without(problem: Problem, i: int, *, method: str | Solver, control: Control) -> _Prediction:
     solver = get_method(method, problem.likelihood)
-    if problem.likelihood.targets == "classes":
+    if problem.likelihood.has_classes:
         return _predict_class_without(problem, solver, control, i)
     prior = float(problem.matrix.diagonal()[i])
     if problem.n == 1:  # what is left is the prior

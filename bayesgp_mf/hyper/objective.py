@@ -129,7 +129,7 @@ class Objective:
     def separates(self, log_free: Array) -> bool:
         """Return whether the posterior mean has every training case on the side of its own label; not of real ones."""
         solved = self._solve(log_free)
-        if solved is None or self.target.likelihood.targets == "real":
+        if solved is None or self.target.likelihood.is_real:
             return False
         t, alpha = self.target.t, solved.solution.alpha
         if alpha.ndim == 1:
@@ -139,7 +139,7 @@ class Objective:
     def says_nothing(self, log_free: Array) -> bool:
         """Return whether the prior variances are so small that no target can move a latent value within them."""
         target = self.target
-        classes = (int(np.max(target.t)) + 1,) if target.likelihood.targets == "classes" else ()
+        classes = (int(np.max(target.t)) + 1,) if target.likelihood.has_classes else ()
         model = target.model_at(log_free)
         curvature = model.likelihood.log_prob(target.t, np.zeros((*target.t.shape, *classes))).d2
         information = float(np.max(model.kernel.diag(target.X))) * float(np.max(np.abs(curvature), initial=0.0))

@@ -95,7 +95,7 @@ class Scan:
         MemoryError, LowRankError
             If none had for want of memory, or of a Gram matrix of low rank where that was asked for.
         """
-        if target.likelihood.targets == "real":
+        if target.likelihood.is_real:
             raise ValueError("hyper='scan' counts wrong labels, and these targets are real numbers; use hyper='loo'.")
         axes = self._axes(target)
         shape = tuple(len(axis) for axis in axes)

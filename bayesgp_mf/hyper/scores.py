@@ -114,7 +114,7 @@ class CorrectedScore:
             If there is no correction of the target's evidence, or none with a gradient.
         """
         n = target.t.size
-        if target.likelihood.targets == "classes":
+        if target.likelihood.has_classes:
             raise ValueError(
                 "corrected=True needs two classes or real targets: the correction is not known of several classes, of "
                 f"which {type(target.likelihood).__name__} is a likelihood. Leave it out."

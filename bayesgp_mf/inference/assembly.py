@@ -127,7 +127,7 @@ def check_inducing(likelihood: Likelihood, solver: Solver) -> None:
             f"for every digit of the Gram matrix. Use {type(likelihood).__name__}(noise_variance=1.0)."
         )
     traits = traits_of(solver)
-    of_labels = likelihood.targets == "binary" and traits.known_posterior is not None
+    of_labels = likelihood.is_binary and traits.known_posterior is not None
     if of_labels or InducingGram.form not in traits.matrices:
         raise ValueError(
             f"method {solver.name!r} does not work on inducing cases{' with labels' * of_labels}: it needs the dense "
@@ -223,7 +223,7 @@ def diagonal_of_cross(kernel: Kernel, X: Array) -> Array:
 
 def _curvature(likelihood: Likelihood, t: Array) -> float:
     """Return the largest curvature of log p(t|f) in f at zero: of the order of the strongest site precision."""
-    classes = (int(np.max(t, initial=0.0)) + 1,) if likelihood.targets == "classes" else ()
+    classes = (int(np.max(t, initial=0.0)) + 1,) if likelihood.has_classes else ()
     return float(np.max(np.abs(likelihood.log_prob(t, np.zeros((*t.shape, *classes))).d2), initial=0.0))
 
 
@@ -240,7 +240,7 @@ def _why_none(n: int, gram: LowRankGram | None, part: int) -> str:
 def _check_memory_of_dense(t: Array, likelihood: Likelihood, reason: str | None) -> None:
     """Raise a MemoryError if dense matrices would not fit, with the reason why they are needed if there is one."""
     try:
-        check_memory(t.size, classes=int(np.max(t)) + 1 if likelihood.targets == "classes" else 1)
+        check_memory(t.size, classes=int(np.max(t)) + 1 if likelihood.has_classes else 1)
     except MemoryError as error:
         if reason is None:
             raise

@@ -38,7 +38,7 @@ class Problem:
         the way it is made. For several classes it is that of each of them, or, where it is dense, ``(C, n, n)`` holds
         one for each.
     t : (n,) array_like
-        Labels -1/+1, real targets if ``likelihood.targets == "real"``, or codes 0 to C - 1 if it is "classes".
+        Labels -1/+1, real targets if ``likelihood.is_real``, or codes 0 to C - 1 if it ``has_classes``.
     likelihood : Likelihood
         p(t | f) of one case.
     covariance : bool
@@ -85,16 +85,16 @@ class Problem:
             object.__setattr__(self, "gram", matrix.entries)
         else:
             _check_low_rank(matrix, self.likelihood)
-        if self.likelihood.targets == "classes":
+        if self.likelihood.has_classes:
             _check_codes(self.t, self.likelihood)
-        if matrix.is_whole and self.likelihood.targets == "classes":
+        if matrix.is_whole and self.likelihood.has_classes:
             _check_class_grams(matrix.entries, self.n_classes, covariance)
         elif matrix.is_whole:
             _check_gram(matrix.entries, covariance)
         _check_targets(self.t, self.gram.shape[-1], self.likelihood)
         if self.likelihood.forbids:
             gram = self.dense_gram
-            if self.likelihood.targets == "classes":
+            if self.likelihood.has_classes:
                 gram = gram if gram.ndim == 2 else np.sum(gram, axis=0)
                 _check_variances(gram)
                 _check_class_contradictions(gram, self.t, self.likelihood)
@@ -127,7 +127,7 @@ class Problem:
     @property
     def n_classes(self) -> int:
         """Number of classes with a latent value each; 1 where a case has a single latent value."""
-        if self.likelihood.targets != "classes":
+        if not self.likelihood.has_classes:
             return 1
         known = self.likelihood.n_classes
         return max(2, int(np.max(self.t, initial=0.0)) + 1) if known is None else known
@@ -135,7 +135,7 @@ class Problem:
     @property
     def latent_shape(self) -> tuple[int, ...]:
         """Shape of the latent values: ``(n,)``, or ``(n, C)`` for several classes."""
-        return (self.n,) if self.likelihood.targets != "classes" else (self.n, self.n_classes)
+        return (self.n,) if not self.likelihood.has_classes else (self.n, self.n_classes)
 
     def without(self, i: int) -> Problem:
         """Return the problem without case ``i``; at least one must be left. Classes stay, with or without a case."""
@@ -170,7 +170,7 @@ def as_targets(t: ArrayLike, likelihood: Likelihood) -> Array:
         return as_float_array("t", t)
     except ValueError as error:
         check_likelihood(likelihood)
-        if likelihood.targets == "real" or np.asarray(t).dtype.kind not in "OSU":
+        if likelihood.is_real or np.asarray(t).dtype.kind not in "OSU":
             raise
         raise ValueError(f"{error}. bayesgp_mf.fit(X, y, ...) takes any labels and encodes them.") from error
 
@@ -208,7 +208,7 @@ def check_scale(name: str, value: Array, largest: float = LARGEST_TARGET) -> Non
 
 def status_in_words(status: Status, likelihood: Likelihood, method: str) -> str:
     """Return the sentence of a status, with advice that goes with the likelihood and the name of the method."""
-    if likelihood.targets == "classes" and likelihood.log_concave and not likelihood.forbids:
+    if likelihood.has_classes and likelihood.log_concave and not likelihood.forbids:
         return status.for_classes("laplace" if isinstance(likelihood, Softmax) and method != "laplace" else None)
     return status.advising(likelihood.ways_to_noise)
 
@@ -305,7 +305,7 @@ def _check_targets(t: Array, n: int, likelihood: Likelihood) -> None:
     if t.shape != (n,):
         raise ValueError(f"t must have shape ({n},) to match gram ({n}, {n}), got {t.shape}.")
     check_finite("t", t)
-    if likelihood.targets == "binary" and not (np.abs(t) == 1.0).all():
+    if likelihood.is_binary and not (np.abs(t) == 1.0).all():
         values = np.unique(t)[:5].tolist()
         raise ValueError(
             f"t must hold labels -1 and +1 for {type(likelihood).__name__}, got values such as {values}. "
@@ -392,7 +392,7 @@ def explain_infeasible(problem: Problem) -> str | None:
     return (
         "no function of this prior has these labels (they are not separable under the kernel, to the precision of the "
         "Gram matrix), so the evidence under a noise-free step likelihood is zero. Allow noise: "
-        f"{'Step(flip=0.05), ' * (problem.likelihood.targets != 'classes')}{type(problem.likelihood).__name__}"
+        f"{'Step(flip=0.05), ' * (not problem.likelihood.has_classes)}{type(problem.likelihood).__name__}"
         "(noise_variance=1.0), or add kernels.White(...) to the kernel."
     )
 
@@ -400,7 +400,7 @@ def explain_infeasible(problem: Problem) -> str | None:
 def _label_constraints(problem: Problem) -> Array:
     """Return the rows A of the inequalities A a > 0 that labels ask of the weights of functions K a of the prior."""
     gram = problem.dense_gram / np.max(np.diagonal(problem.dense_gram, axis1=-2, axis2=-1))
-    if problem.likelihood.targets != "classes":
+    if not problem.likelihood.has_classes:
         return np.asarray(problem.t[:, None] * gram)
     n, n_classes = problem.latent_shape
     each, codes = np.broadcast_to(gram, (n_classes, n, n)), problem.t.astype(int)

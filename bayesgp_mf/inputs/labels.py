@@ -58,21 +58,21 @@ def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood, positive: Any =
     check_likelihood(likelihood)
     y = as_pandas("y", y)
     labels = _as_sequence(y, n)
-    if positive is not None and likelihood.targets != "binary":
-        what = "real targets" if likelihood.targets == "real" else "a probability for every class"
+    if positive is not None and not likelihood.is_binary:
+        what = "real targets" if likelihood.is_real else "a probability for every class"
         raise ValueError(
             f"positive says which of two classes is the positive one, and {type(likelihood).__name__} has {what}. "
             "Leave it out."
         )
     if (levels := likelihood.n_levels) is not None:
         return _levels(y, labels, levels, likelihood)
-    if likelihood.targets == "real":
+    if likelihood.is_real:
         targets = as_real_targets(y)
         check_scale("y", targets)
         likelihood.check_targets("y", targets)
         return targets, ()
     named = likelihood.classes
-    if likelihood.targets == "classes":
+    if likelihood.has_classes:
         return encode_classes(y, n, type(likelihood).__name__, named)
     classes, codes = _classes(y, labels, named)
     classes, codes = _two_classes(classes, codes, likelihood, positive)

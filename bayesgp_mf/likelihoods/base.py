@@ -164,6 +164,21 @@ class Likelihood(ABC):
         """
 
     @property
+    def is_binary(self) -> bool:
+        """Whether targets are labels -1/+1."""
+        return self.targets == "binary"
+
+    @property
+    def is_real(self) -> bool:
+        """Whether targets are numbers: measurements, counts or levels; else they are labels."""
+        return self.targets == "real"
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether a case has a latent value for each of several classes, and its target is the code of one."""
+        return self.targets == "classes"
+
+    @property
     def whole_targets(self) -> bool:
         """Whether real targets are whole numbers >= 0."""
         return False
@@ -176,7 +191,7 @@ class Likelihood(ABC):
     @property
     def is_discrete(self) -> bool:
         """Whether targets have probabilities, as labels, counts and levels; else they have a density."""
-        return self.targets != "real" or self.whole_targets or self.n_levels is not None
+        return not self.is_real or self.whole_targets or self.n_levels is not None
 
     def level_probabilities(self, mean: Array, variance: Array) -> Array | None:
         """Return the probability of each level ``(m, K)`` of latent values N(mean, variance), if it has levels."""

@@ -215,7 +215,7 @@ class Quadrature(Likelihood):
         UndefinedQuantityError
             If the targets are real.
         """
-        if self.targets == "real":
+        if self.is_real:
             raise refuse_probabilities("this likelihood has real targets")
         right, wrong = (self.log_partition(np.asarray(t), mean, variance).value for t in (1.0, -1.0))
         return np.asarray(expit(right - wrong))
@@ -244,7 +244,7 @@ class Quadrature(Likelihood):
     @property
     def undrawn(self) -> str | None:
         """Why `sample` cannot draw targets, and what to do about it; None if it can."""
-        if self.targets != "real" or self.sampler is not None:
+        if not self.is_real or self.sampler is not None:
             return None
         return "a density alone cannot draw real targets. Give Quadrature(..., sampler=function of (f, rng))."
 

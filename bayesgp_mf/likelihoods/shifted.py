@@ -67,7 +67,7 @@ class Shifted(Likelihood):
                 f"{type(self.of_one_case).__name__}, got {self.offset[np.argmax(size)]:g} at index "
                 f"{int(np.argmax(size))}. It is added to the latent value: of an exposure pass the logarithm."
             )
-        if self.targets == "classes":
+        if self.has_classes:
             raise UndefinedQuantityError(
                 "an offset goes with one latent value for each case, and there is one for each class. Leave it out."
             )

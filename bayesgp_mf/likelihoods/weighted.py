@@ -80,7 +80,7 @@ class Weighted(Likelihood):
     _parts: tuple[_Part, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.likelihood.targets == "classes":
+        if self.likelihood.has_classes:
             raise UndefinedQuantityError(
                 "weights go with one latent value for each case, and there is one for each class. Leave them out, "
                 "or give likelihood=OneVsRest(), a classifier for each class, which takes them."

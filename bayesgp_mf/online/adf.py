@@ -44,7 +44,7 @@ def update(state: OnlineState, kernel: Kernel, x: ArrayLike, t: float, likelihoo
     x : (d,) array_like
         Input.
     t : float
-        Label -1 or +1, or a real target if ``likelihood.targets == "real"``.
+        Label -1 or +1, or a real target if ``likelihood.is_real``.
     likelihood : Likelihood
         p(t | f) of this example.
 
@@ -129,7 +129,7 @@ def _check_target(t: float, likelihood: Likelihood) -> Array:
     target = as_float_array("t", t)
     if target.ndim != 0:
         raise ValueError(f"t must be one number, got shape {target.shape}. Call update for each example.")
-    if likelihood.targets == "binary" and abs(float(target)) != 1.0:
+    if likelihood.is_binary and abs(float(target)) != 1.0:
         raise ValueError(f"t must be a label -1 or +1 for {type(likelihood).__name__}, got {float(target):g}.")
     if not np.isfinite(target):
         raise ValueError(f"t must be a finite number, got {float(target):g}.")

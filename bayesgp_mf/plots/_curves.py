@@ -73,14 +73,14 @@ def other_inputs(fit: Fitted, shown: int) -> str:
 
 def target_label(fit: Fitted, scale: Scale) -> str:
     """Return what stands on the axis of a latent value, a probability, or the mean of a target."""
-    targets = fit.likelihood.targets
+    likelihood = fit.likelihood
     if scale == "latent":
-        return "Latent function f of each class" if targets == "classes" else "Latent function f"
-    if targets == "classes":
+        return "Latent function f of each class" if likelihood.has_classes else "Latent function f"
+    if likelihood.has_classes:
         return "Probability of each class"
-    if targets == "binary":
+    if likelihood.is_binary:
         return as_drawn(f"Probability of {as_drawn(fit.classes[1])}")
-    if fit.likelihood.of_one_case.n_levels is not None:
+    if likelihood.of_one_case.n_levels is not None:
         return "Mean level"
     if fit.is_share:
         return "Probability of success"

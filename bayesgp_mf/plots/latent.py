@@ -102,26 +102,26 @@ def _draw_cases(ax: Axes, fit: Fitted, column: int, scale: Scale, found: Curve) 
     """Draw each case, at its target where the axis has targets, and else at the edge where its label stands."""
     assert fit.y is not None
     x, y = fit.X[:, column], fit.y
-    targets = fit.likelihood.targets
-    if scale == "target" and targets != "classes":
+    likelihood = fit.likelihood
+    if scale == "target" and not likelihood.has_classes:
         ax.plot(x, _on_scale(fit), "o", color=ACCENT, markersize=3, alpha=0.6, label="one case", zorder=4)
         return
-    if targets == "real" and fit.is_location:
+    if likelihood.is_real and fit.is_location:
         ax.plot(x, y - fit.offset, "o", color=ACCENT, markersize=3, alpha=0.6, label="one case", zorder=4)
         return
     if found.levels:
         return
-    if targets == "real":
+    if likelihood.is_real:
         at_edge = ax.get_xaxis_transform()
         ax.plot(x, np.full(x.size, EDGE), "|", color=ACCENT, markersize=7, transform=at_edge, label="one case")
         return
     for code, name in enumerate(fit.classes):
         here = y == code
-        height = 1.0 - EDGE if targets == "binary" and code else EDGE
-        shade = (LINE, ACCENT)[code] if targets == "binary" else colour(code)
+        height = 1.0 - EDGE if likelihood.is_binary and code else EDGE
+        shade = (LINE, ACCENT)[code] if likelihood.is_binary else colour(code)
         ax.plot(
-            x[here], np.full(int(here.sum()), height), "|" if targets == "binary" else marker(code), color=shade,
-            markersize=8 if targets == "binary" else 3, transform=ax.get_xaxis_transform(),
+            x[here], np.full(int(here.sum()), height), "|" if likelihood.is_binary else marker(code), color=shade,
+            markersize=8 if likelihood.is_binary else 3, transform=ax.get_xaxis_transform(),
             label=in_legend(name, "case of "), zorder=4, alpha=0.8,
         )  # fmt: skip
 

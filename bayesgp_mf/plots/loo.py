@@ -118,7 +118,7 @@ def plot_loo(
             if column in fit.levels:
                 names_of_groups = [at_tick(level) for level in fit.levels[column][: np.unique(x).size]]
                 ax.set_xticks(np.unique(x), names_of_groups)
-        chance = 2 if fit is None else len(classes) * (fit.likelihood.targets != "real")
+        chance = 2 if fit is None else len(classes) * (not fit.likelihood.is_real)
         if chance:
             label = f"log(1/{chance}), guessing" if chance > 2 else "log(1/2)"
             ax.axhline(-np.log(chance), color=LINE, linewidth=1, linestyle="--", label=label, zorder=1)

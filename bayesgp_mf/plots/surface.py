@@ -82,7 +82,7 @@ def plot_surface(
     check_scale(scale)
     fit = fitted(idata, **given)
     across, upwards = _columns(fit, features)
-    several = fit.likelihood.targets == "classes"
+    several = fit.likelihood.has_classes
     if several and (scale == "latent" or not fit.has_variance):
         raise ValueError("there is a latent function for each class, and the map has one. Use scale='target'.")
     scale = scale if fit.has_variance else "latent"
@@ -138,7 +138,7 @@ def _range(values: Array, points: int) -> Array:
 
 def _draw_map(ax: Axes, fit: Fitted, x: Array, y: Array, z: Array, scale: Scale) -> None:
     """Draw one quantity in colours, with contour lines and a bar that says what they mean."""
-    if scale == "target" and (fit.likelihood.targets == "binary" or fit.is_share):
+    if scale == "target" and (fit.likelihood.is_binary or fit.is_share):
         image = ax.pcolormesh(x, y, z, cmap=DIVERGING, vmin=0.0, vmax=1.0, shading="gouraud", rasterized=True)
         lines: Any = PROBABILITIES
     elif scale == "latent":
@@ -172,11 +172,11 @@ def _draw_classes(ax: Axes, fit: Fitted, x: Array, y: Array, p: Array) -> None:
 
 
 def _draw_cases(ax: Axes, fit: Fitted, x: Array, y: Array) -> None:
-    if fit.y is None or fit.likelihood.targets == "real":
+    if fit.y is None or fit.likelihood.is_real:
         label = "inducing input" if fit.y is None else "one case"
         ax.plot(x, y, "o", color="white", markeredgecolor="black", markersize=3, markeredgewidth=0.6, label=label)
         return
-    several = fit.likelihood.targets == "classes"
+    several = fit.likelihood.has_classes
     for code, name in enumerate(fit.classes):
         here = fit.y == code
         shade = colour(code) if several else ("#4b2a85", "#b35806")[code]  # the ends of the map

@@ -184,10 +184,10 @@ def check_corrected(problem: Problem, solution: Solution) -> None:
             "corrected=True and a density correct what TAP leaves out, and this fit is by method "
             f"{solution.method!r}. Fit with method='tap', or go without."
         )
-    if problem.likelihood.targets != "binary":
+    if not problem.likelihood.is_binary:
         raise ValueError(
             f"corrected=True is for two classes, and {type(problem.likelihood).__name__} has "
-            f"{'several' if problem.likelihood.targets == 'classes' else 'real targets'}. Leave it out."
+            f"{'several' if problem.likelihood.has_classes else 'real targets'}. Leave it out."
         )
 
 

@@ -76,12 +76,12 @@ class NewCases(NamedTuple):
 
 def asks_for_covariance(problem: Problem, solution: Solution) -> bool:
     """Tell whether `probability_shift` is measured, and by the covariance of all cases."""
-    return problem.likelihood.targets == "binary" and _is_measured(problem, solution)
+    return problem.likelihood.is_binary and _is_measured(problem, solution)
 
 
 def _is_measured(problem: Problem, solution: Solution) -> bool:
     likelihood = problem.likelihood
-    if solution.evidence.kind != "ep" or likelihood.targets == "classes" or nothing_to_correct(problem):
+    if solution.evidence.kind != "ep" or likelihood.has_classes or nothing_to_correct(problem):
         return False
     # of a method of one's own there are no cavities
     return likelihood.log_concave and problem.n <= MOST_CASES and solution.cavity is not None
@@ -109,7 +109,7 @@ def probability_shift(
     -----
     O(n^3) once for a dense Gram matrix, a small part of what a solution takes, and O(n) for each of 16 inputs.
     """
-    is_binary = problem.likelihood.targets == "binary"
+    is_binary = problem.likelihood.is_binary
     if not _is_measured(problem, solution):
         return 0.0 if solution.evidence.kind == "ep" and is_binary and nothing_to_correct(problem) else None
     if not is_binary:

@@ -344,5 +344,5 @@ def make_process(
     feature_names: Sequence[str] | None = None,
 ) -> Process:
     """Return the posterior process of a solution; `Posterior` says what ``solver`` and ``feature_names`` are."""
-    made = MulticlassPosterior if problem.likelihood.targets == "classes" else Posterior
+    made = MulticlassPosterior if problem.likelihood.has_classes else Posterior
     return made(kernel, X, problem, solution, solver, feature_names=feature_names)

@@ -189,7 +189,7 @@ def _draw_new(process: Posterior, X_new: Array, rng: np.random.Generator) -> dic
     likelihood = process.new_likelihood
     f = process.draw_new(X_new, 1, rng)[0]
     drawn = {"f": f, "y": likelihood.sample(f, rng)}
-    return drawn | ({"p": process.predict_proba(X_new)} if likelihood.targets == "binary" else {})
+    return drawn | ({"p": process.predict_proba(X_new)} if likelihood.is_binary else {})
 
 
 def _stack(rows: list[dict[str, Array]], shape: tuple[int, int]) -> dict[str, Array]:

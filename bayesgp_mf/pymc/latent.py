@@ -222,7 +222,7 @@ def observe(
     """
     fixed, tensors = split_parameters(likelihood, parameters)
     log_prob(fixed, pt.zeros(f.shape[0]), f, tensors)  # what it refuses, it refuses now
-    binary, several = fixed.targets == "binary", fixed.targets == "classes"
+    binary, several = fixed.is_binary, fixed.has_classes
 
     def logp(value: Variable, f: Variable, *values: Variable) -> Variable:
         return log_prob(fixed, value, f, dict(zip(tensors, values, strict=True)))
@@ -285,7 +285,7 @@ class _Functions:
 
 def log_prob(likelihood: Likelihood, y: Any, f: Variable, parameters: dict[str, Variable]) -> Variable:
     """Return log p(y | f) of each case as a graph, for labels 0/1, numbers of classes, counts or real targets y."""
-    t = 2.0 * y - 1.0 if likelihood.targets == "binary" else y
+    t = 2.0 * y - 1.0 if likelihood.is_binary else y
     graph: Variable | None = likelihood.log_prob_graph(_Functions, t, f, **parameters)
     if graph is None:
         raise UndefinedQuantityError(

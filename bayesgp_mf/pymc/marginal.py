@@ -220,7 +220,7 @@ class Marginal:
         TensorVariable
             Labels 0/1. Drawn without data (``pm.sample_prior_predictive``) they are those of functions from the prior.
         """
-        binary, features = self.likelihood.targets == "binary", None
+        binary, features = self.likelihood.is_binary, None
         X, y = as_pandas("X", X), as_pandas("y", y)
         check_all_same_cases(X=X, y=y, offset=offset, weights=weights)
         table, n = X, len(X.get_value() if isinstance(X, SharedVariable) else X)
@@ -310,7 +310,7 @@ class Marginal:
     def latent_posterior(self) -> tuple[Variable, Variable]:
         """Return alpha ``(n,)`` and R ``(n, n)`` of the posterior given the labels, as graphs: a `LatentPosterior`."""
         _, X, y, *_ = self.observed
-        t = _signed(pt.as_tensor_variable(y)) if self.likelihood.targets == "binary" else y
+        t = _signed(pt.as_tensor_variable(y)) if self.likelihood.is_binary else y
         alpha, correction = self._latent(self.cov_func(X), t, *self._others(X))
         return alpha, correction
 
@@ -373,7 +373,7 @@ class Marginal:
         """
         _, X, y, _, features = self.observed
         X, y = (np.asarray(data.get_value() if isinstance(data, SharedVariable) else data) for data in (X, y))
-        t = 2.0 * y - 1.0 if self.likelihood.targets == "binary" else y
+        t = 2.0 * y - 1.0 if self.likelihood.is_binary else y
         kernel, mean = self._at(point)
         parameters = self._parameters_at(point)
         with one_thread_if_small(len(t)):
@@ -438,7 +438,7 @@ class Marginal:
         root = psd_root(gram)
         f = mean + rng.standard_normal((*(size or ()), root.shape[1])) @ root.T
         targets = self._latent.likelihood_at(values).sample(f, rng)
-        return (targets > 0).astype(np.int64) if self.likelihood.targets == "binary" else targets
+        return (targets > 0).astype(np.int64) if self.likelihood.is_binary else targets
 
 
 def _signed(y: Variable) -> Variable:

@@ -42,7 +42,7 @@ def split_parameters(likelihood: Likelihood, given: Mapping[str, Any]) -> tuple[
 def check_single_latent(likelihood: Likelihood) -> None:
     """Raise a ValueError if a case has no single latent value under what is given as a likelihood."""
     check_likelihood(likelihood)
-    if likelihood.targets == "classes":
+    if likelihood.has_classes:
         raise ValueError(
             f"Marginal and LogEvidence have one latent value for each case, and {type(likelihood).__name__} has one "
             "for each class. Use bayesgp_mf.fit(..., hyper='nuts'), which samples the hyperparameters with PyMC, or "

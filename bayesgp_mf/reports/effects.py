@@ -44,7 +44,7 @@ def effects(about: Subject) -> Section:
 def _curves(model: Container, fit: Fitted, prefix: str, about: Subject) -> Block:
     scale: Scale = "target" if fit.has_variance else "latent"
     what = "what is predicted" if fit.has_variance else "the latent function, whose sign is what is predicted"
-    several = fit.likelihood.targets == "classes"
+    several = fit.likelihood.has_classes
     if len(fit.names) == 1:
         drawn = [(plot_latent(model, scale=scale, **about.given), f"{prefix}{what} along the input, with the cases.")]
         if fit.has_variance:

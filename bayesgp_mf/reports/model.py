@@ -32,7 +32,7 @@ def _model(about: Subject) -> list[Block]:
     part = about.first.process.parts[0]
     likelihood = part.problem.likelihood.of_one_case
     by_case = [name for name in part.problem.likelihood.stored_by_case]
-    several = likelihood.targets == "classes"
+    several = likelihood.has_classes
     function = "a latent function for each class" if several or not about.is_joint else "a latent function"
     whole = (
         "A Gaussian process is a prior of functions: the kernel says how alike the values of the function are at two "
@@ -93,7 +93,7 @@ def _named(text: str, names: Sequence[str]) -> str:
 
 def _target(about: Subject) -> str:
     """Return what t is in the formula of a likelihood."""
-    if about.first.likelihood.targets != "binary":
+    if not about.first.likelihood.is_binary:
         return "t is the target"
     rest, name = about.first.classes
     return f"t is 1 for {name} and \N{MINUS SIGN}1 for {rest}"

@@ -265,7 +265,7 @@ def fit(
         )
     if not table.parts:
         raise ValueError("the table has no parts.")
-    if likelihood.targets == "classes":
+    if likelihood.has_classes:
         raise ValueError(
             f"a table in parts has two classes or real targets, and {type(likelihood).__name__} several classes. Use "
             "fit(X, y, ..., inducing=...) with arrays that fit into memory."
@@ -283,7 +283,7 @@ def fit(
     kernel = as_kernel(kernel, tuned=hyper is not None).with_column_names(table.columns)
     with closing(place(int(processes) if len(table.parts) > 1 else 1, client, table.parts)) as backend:
         seed = int(rng.integers(2**62))
-        seen = backend.map_reduce(look, _Asked(seed, SAMPLE, likelihood.targets == "binary"))
+        seen = backend.map_reduce(look, _Asked(seed, SAMPLE, likelihood.is_binary))
         known: _Known = seen["known"]
         if not seen["n"]:
             raise ValueError("the table has no rows.")
@@ -332,7 +332,7 @@ def fit(
 
 def _targets(known: _Known, likelihood: Likelihood, positive: Any) -> tuple[tuple[Any, Any] | None, Array]:
     """Return the classes of all cases, and the targets of the random part."""
-    if likelihood.targets == "real":
+    if likelihood.is_real:
         return None, encode_targets(known.y.astype(np.float64), known.y.size, likelihood, positive)[0]
     try:
         labels = sorted(known.labels)

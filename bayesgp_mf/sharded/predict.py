@@ -85,23 +85,22 @@ def _known(given: Any) -> _Known:
     if isinstance(given, ShardedFit):
         given = given.stream
     if isinstance(given, Stream):
-        has_classes = given.likelihood.targets == "binary"
+        has_classes = given.likelihood.is_binary
         return _Known(given.features, has_classes, partial(_of_stream, given))
     process = posterior(given) if hasattr(given, "groups") else given
     parts: Any = process.parts if isinstance(process, Posterior | Mixture) else ()
-    targets = parts[0].problem.likelihood.targets if parts else None
-    if targets not in ("binary", "real"):
+    if not parts or parts[0].problem.likelihood.has_classes:
         raise ValueError(
             "stream must be a Stream, what sharded.fit or bgp.fit returned, or bgp.posterior(idata), of two classes or "
             f"real targets, got {type(given).__name__}."
         )
-    has_classes = targets == "binary"
+    has_classes = parts[0].problem.likelihood.is_binary
     return _Known(parts[0].feature_names, has_classes, process.predictive if has_classes else process.latent)
 
 
 def _of_stream(stream: Stream, X: Any) -> tuple[Array, ...]:
     mean, variance = stream.latent(X)
-    if stream.likelihood.targets == "real":
+    if stream.likelihood.is_real:
         return mean, variance
     return mean, variance, stream.likelihood.predict_proba(mean, variance)
 

@@ -157,7 +157,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
             )
         likelihood = self._likelihood()
         one_each = is_of_each_class(likelihood)
-        binary = not one_each and likelihood.targets == "binary"
+        binary = not one_each and likelihood.is_binary
         options = {"positive": self.classes_[1]} if self.classes_.size == 2 and binary else {}
         found = self._solved(X, y, likelihood, weights, **options)
         self._keep(each_class(found) if one_each else found)
@@ -195,7 +195,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         _check_known(y, self.classes_.tolist())
         X, y = rows(X, some), y[some]
         joint: Any = None if is_of_each_class(self.likelihood) else self.likelihood
-        if joint is not None and joint.targets == "classes":
+        if joint is not None and joint.has_classes:
             if isinstance(known, EachClass):
                 raise ValueError(
                     "likelihood is one of several classes, and what was learned so far tells one from the rest. Use "

@@ -301,7 +301,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
             stream = known.posterior
         else:
             options: dict[str, Any] = {
-                "classes": (False, True) if likelihood.targets == "binary" else None,
+                "classes": (False, True) if likelihood.is_binary else None,
                 "random_seed": self._seed,
             }
             if isinstance(known, Whole):
@@ -323,9 +323,9 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
 
     def _labels_of(self, t: Array, likelihood: Likelihood) -> NDArray[Any]:
         """Return the targets of a fit as a stream takes them: labels of several classes, True for the second of two."""
-        if likelihood.targets == "classes":
+        if likelihood.has_classes:
             return self._as_given(t)
-        return t > 0 if likelihood.targets == "binary" else t
+        return t > 0 if likelihood.is_binary else t
 
     def _named(self, X: Array, index: Any = None) -> Any:
         """Return inputs under the names of their columns, if they have names: kernels of some columns ask for them."""

@@ -323,7 +323,7 @@ def _covariance(part: Posterior, X: Array) -> Array:
 def _with_noise(likelihood: Likelihood, covariance: Array) -> Array:
     """Return covariances ``(m, m)`` of targets, from those of latent values."""
     noise = likelihood.latent_noise
-    if likelihood.targets != "real" or noise is None:
+    if not likelihood.is_real or noise is None:
         raise UndefinedQuantityError(
             f"return_cov is for Gaussian noise, and this is {likelihood!r}. Use return_std=True, or the covariance of "
             "draws, sample_y(X, n_samples)."
@@ -333,4 +333,4 @@ def _with_noise(likelihood: Likelihood, covariance: Array) -> Array:
 
 def _numbered(likelihood: Likelihood, drawn: NDArray[Any]) -> NDArray[Any]:
     """Return drawn targets ``(draws, m)``, labels as numbers of classes."""
-    return np.asarray(np.maximum(drawn, 0) if likelihood.targets == "binary" else drawn)
+    return np.asarray(np.maximum(drawn, 0) if likelihood.is_binary else drawn)

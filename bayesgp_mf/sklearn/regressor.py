@@ -233,7 +233,7 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
     def _likelihood(self) -> Any:
         likelihood: Any = Gaussian(NOISE) if self.likelihood is None else self.likelihood
         check_likelihood(likelihood)
-        if likelihood.targets != "real":
+        if not likelihood.is_real:
             raise ValueError(f"GPRegressor is for real targets, and {likelihood!r} has classes. Use GPClassifier.")
         return likelihood
 

@@ -86,7 +86,7 @@ class Exact:
         )
 
     def _known_posterior(self, problem: Problem) -> ExactPosterior | None:
-        return ExactPosterior(self, problem) if problem.likelihood.targets == "binary" else None
+        return ExactPosterior(self, problem) if problem.likelihood.is_binary else None
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
         """Return the exact posterior mean, covariance and evidence of a problem.
@@ -118,7 +118,7 @@ class Exact:
         """
         control.check_scheme(self.name)
         noise = _noise_of(problem.likelihood)
-        if problem.likelihood.targets == "real":
+        if problem.likelihood.is_real:
             return self._regression(problem, noise.variance)
         return self._classification(problem, control)
 
@@ -134,7 +134,7 @@ class Exact:
         p(t_i | g of the others), over points that are weighted for the other labels: a ratio of two evidences, in which
         most of the error cancels. Fewer points will do.
         """
-        if problem.likelihood.targets == "real":
+        if problem.likelihood.is_real:
             return linear_response(problem, solution)
         n, gram = problem.n, problem.dense_gram
         prior = np.diag(gram)
@@ -287,19 +287,19 @@ def _noise_of(likelihood: Likelihood) -> LatentNoise:
 
 
 def _loo_gradient(problem: Problem, solution: Solution, others: LeaveOneOut) -> LooGradient | None:
-    if problem.likelihood.targets != "real" or not problem.matrix.is_whole:
+    if not problem.likelihood.is_real or not problem.matrix.is_whole:
         return None
     return lambda names: loo_gradient(problem, solution, others, names, pull_back_nothing)
 
 
 def _parameter_gradient(problem: Problem, solution: Solution, name: str) -> float | None:
     """Return the derivative of the log evidence of regression, of which Laplace's is exact; of labels there is none."""
-    return gradient_at_mode(problem, solution, name) if problem.likelihood.targets == "real" else None
+    return gradient_at_mode(problem, solution, name) if problem.likelihood.is_real else None
 
 
 def _noise_of_sign(problem: Problem) -> LatentNoise:
     noise = problem.likelihood.latent_noise
-    if noise is None or problem.likelihood.targets != "binary":
+    if noise is None or not problem.likelihood.is_binary:
         raise UndefinedQuantityError(
             f"only a probit is seen through signs, got {type(problem.likelihood).__name__}. Use the solution's moments."
         )

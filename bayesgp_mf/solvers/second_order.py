@@ -91,7 +91,7 @@ def second_order(
     O(n^2) time beside the posterior covariance. Above 4000 cases the sums are over the pairs of all with some at
     random (the same ones each time), and what that may be off by (two standard errors) adds to what is left.
     """
-    if solution.evidence.kind != "ep" or problem.likelihood.targets == "classes":
+    if solution.evidence.kind != "ep" or problem.likelihood.has_classes:
         return None
     if solution.cavity is None or not hasattr(solution.correction, "covariance_with"):  # a method of one's own
         return None

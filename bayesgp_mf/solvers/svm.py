@@ -83,7 +83,7 @@ class Svm:
     def noise_of(self, likelihood: Likelihood) -> float:
         """Return the variance of the latent noise, or raise an UndefinedQuantityError if there is no margin limit."""
         noise = likelihood.latent_noise
-        if noise is None or likelihood.targets != "binary":
+        if noise is None or not likelihood.is_binary:
             raise UndefinedQuantityError(
                 f"method {self.name!r} is the limit of a step likelihood, got {likelihood.display_name}. "
                 "Use Step() or Probit(noise_variance=...)."

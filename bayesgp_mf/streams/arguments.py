@@ -100,12 +100,12 @@ def as_classes(classes: Any, likelihood: Likelihood) -> tuple[Any, ...] | None:
     named = likelihood.classes
     if classes is None:
         return named
-    if likelihood.targets == "classes":
+    if likelihood.has_classes:
         given = checked_classes(classes)
         if named is not None and [str(label) for label in given] != [str(label) for label in named]:
             raise ValueError(f"classes are {list(given)}, and those of {likelihood!r} are others. Name them once.")
         return given
-    if likelihood.targets != "binary":
+    if not likelihood.is_binary:
         raise ValueError(f"classes names two classes, and {type(likelihood).__name__} has real targets. Leave it out.")
     two = list(classes) if isinstance(classes, Sequence | np.ndarray) and not isinstance(classes, str) else []
     if len(two) != 2 or str(two[0]) == str(two[1]) or any(pd.isna(label) for label in two):
@@ -116,7 +116,7 @@ def as_classes(classes: Any, likelihood: Likelihood) -> tuple[Any, ...] | None:
 def with_classes(likelihood: Any, classes: tuple[Any, ...] | None) -> Likelihood:
     """Return a likelihood of several classes with these, where they are known; any other as it is."""
     named: Likelihood = likelihood
-    return likelihood.with_classes(classes) if classes is not None and named.targets == "classes" else named
+    return likelihood.with_classes(classes) if classes is not None and named.has_classes else named
 
 
 def check_streamed(kernel: Kernel, likelihood: Likelihood) -> None:

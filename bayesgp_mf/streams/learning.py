@@ -100,7 +100,7 @@ class Learner:
 
     def _may_tune(self, t: Array) -> bool:
         """Tell whether there are enough cases of two classes."""
-        if self.likelihood.targets == "real":
+        if self.likelihood.is_real:
             return True
         cases = np.unique(t, return_counts=True)[1]
         return cases.size > 1 and bool(np.sort(cases)[-2] >= FEWEST)
@@ -154,10 +154,10 @@ class Learner:
 
 def values_of(likelihood: Likelihood) -> Values:
     """Return what the latent values of a case are under a likelihood."""
-    return ClassValues(likelihood) if likelihood.targets == "classes" else OneValue(likelihood)
+    return ClassValues(likelihood) if likelihood.has_classes else OneValue(likelihood)
 
 
 def of_codes(likelihood: Any) -> Likelihood:
     """Return a likelihood whose labels are the targets that a stream keeps: of several classes their codes."""
     coded: Likelihood = likelihood
-    return likelihood.with_classes(tuple(range(likelihood.n_classes))) if coded.targets == "classes" else coded
+    return likelihood.with_classes(tuple(range(likelihood.n_classes))) if coded.has_classes else coded

@@ -152,8 +152,8 @@ def check_state(state: State, settings: Mapping[str, Any], arrays: Mapping[str, 
 
 def _are_targets(t: Array, likelihood: Likelihood, n_classes: int) -> bool:
     """Tell whether targets are some that a stream keeps: labels -1 and +1, codes of classes, or real ones."""
-    if likelihood.targets == "real":
+    if likelihood.is_real:
         return True
-    if likelihood.targets == "binary":
+    if likelihood.is_binary:
         return bool(np.all(np.abs(t) == 1.0))
     return bool(np.all((t >= 0) & (t < n_classes) & (t == np.floor(t))))

@@ -457,7 +457,7 @@ class Stream:
         UndefinedQuantityError
             If the targets are real.
         """
-        if self.likelihood.targets == "real":
+        if self.likelihood.is_real:
             raise UndefinedQuantityError("real targets have no class; use latent(X_new).")
         mean, variance = self._query(X_new, values_of(self.likelihood).gaussian)
         given = as_offset(as_list(offset), as_rows(X_new), len(mean), "X_new")

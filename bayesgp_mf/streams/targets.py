@@ -16,8 +16,8 @@ def as_targets(
     y: Any, m: int, likelihood: Likelihood, classes: tuple[Any, ...] | None
 ) -> tuple[Array, tuple[Any, ...] | None]:
     """Return targets ``(m,)``, and the classes, which the first update may name."""
-    two = likelihood.targets == "binary"
-    if likelihood.targets == "real":
+    two = likelihood.is_binary
+    if likelihood.is_real:
         return encode_targets(y, m, likelihood)[0], None
     if classes is not None:
         if len(np.asarray(y, dtype=object)) != m:
