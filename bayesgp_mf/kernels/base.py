@@ -12,11 +12,31 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesgp_mf import kernels  # whose sums, products and powers are kernels: looked up when they are made
-from bayesgp_mf.kernels.columns import positions
-from bayesgp_mf.kernels.inherited import drop_outdated
+from bayesgp_mf.kernels.values import as_columns, check_entries, positions, positive
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.notebook import as_html, in_words
 from bayesgp_mf.types import Array
+
+
+def drop_outdated(derived: type, base: type, made_from: Mapping[str, tuple[str, ...]]) -> None:
+    """Put the method of ``base`` in place of each inherited one that knows nothing of a newer method.
+
+    Parameters
+    ----------
+    derived : type
+        A class as it is made.
+    base : type
+        One that it derives from, whose methods are right whatever a derived class does.
+    made_from : mapping
+        For the name of a method, the names of those that it follows from.
+    """
+
+    def age(name: str) -> int:
+        return next(i for i, parent in enumerate(derived.__mro__) if name in vars(parent))
+
+    for name, sources in made_from.items():
+        if any(age(name) > age(source) for source in sources):
+            setattr(derived, name, vars(base)[name])
 
 
 class Kernel(abc.ABC):
@@ -289,15 +309,33 @@ class Leaf(Kernel):
     scale_name : str or None
         Name of the parameter that multiplies all covariances, if there is one. A derived class with a `gram`, `cross`
         or `diag` of its own, which may do something else with it, says so again.
+    per_input : tuple of str
+        Parameters that may have an entry for each input; the others are one number.
+    may_be_zero : tuple of str
+        Parameters that may be zero; the others are greater.
     """
 
     parameter_names: ClassVar[tuple[str, ...]] = ()
     setting_names: ClassVar[tuple[str, ...]] = ()
+    per_input: ClassVar[tuple[str, ...]] = ()
+    may_be_zero: ClassVar[tuple[str, ...]] = ()
     scale_name: ClassVar[str | None] = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         drop_outdated(cls, Leaf, {"scale_name": ("gram", "cross", "diag")})
+
+    def __post_init__(self) -> None:
+        """Check parameters and columns, and keep them as read-only arrays and as a tuple."""
+        for name in self.parameter_names:
+            vector, zero_allowed = name in self.per_input, name in self.may_be_zero
+            value = positive(name, getattr(self, name), vector=vector, zero_allowed=zero_allowed)
+            object.__setattr__(self, name, value)
+        if "columns" in self.setting_names:
+            columns = as_columns(self.settings["columns"])
+            object.__setattr__(self, "columns", columns)
+            for name in self.per_input:
+                check_entries(name, self.params[name], columns)
 
     @property
     def params(self) -> dict[str, Array]:
@@ -365,6 +403,19 @@ class FromCross(Leaf):
     def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``gram_bar``."""
         return self.cross_vjp(X, X, gram_bar)
+
+
+class Homogeneous(FromCross):
+    """A leaf that has the same ``variance`` at each case, on which no other parameter has an influence."""
+
+    def diag(self, X: Array) -> Array:
+        """Return ``variance`` for each case, ``(n,)``."""
+        return np.full(X.shape[0], float(self.params["variance"]))
+
+    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
+        """Return the sum of ``diag_bar`` for the variance, and zero for what `diag` does not depend on."""
+        zeros = {name: np.zeros(value.shape) for name, value in self.params.items()}
+        return {**zeros, "variance": np.asarray(diag_bar.sum())}
 
 
 def check_names(kernel: Kernel, params: dict[str, Any]) -> None:

@@ -9,14 +9,13 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayesgp_mf.kernels.base import FromCross
-from bayesgp_mf.kernels.columns import Columns, as_columns, chosen_pair, positions
-from bayesgp_mf.kernels.values import positive
+from bayesgp_mf.kernels.base import Homogeneous
+from bayesgp_mf.kernels.values import Columns, as_columns, chosen_pair, positions
 from bayesgp_mf.types import Array
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Categorical(FromCross):
+class Categorical(Homogeneous):
     """Covariance ``variance`` within a group and zero between groups: independent offsets of groups.
 
     This is the random intercept of a mixed model. ``Categorical(columns="clinic") * Linear(columns="dose")`` is a
@@ -58,8 +57,7 @@ class Categorical(FromCross):
     reads: ClassVar[Literal["numbers", "groups", "nothing"]] = "groups"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "variance", positive("variance", self.variance))
-        object.__setattr__(self, "columns", as_columns(self.columns))
+        super().__post_init__()
         object.__setattr__(self, "levels", _as_levels(self.levels, self.columns))
 
     def with_levels(self, levels: Mapping[int, Sequence[str]]) -> Self:
@@ -95,17 +93,9 @@ class Categorical(FromCross):
         """Return the covariances ``(a, b)``."""
         return np.asarray(np.where(self._equal(A, B), self.params["variance"], 0.0))
 
-    def diag(self, X: Array) -> Array:
-        """Return ``variance`` for each case, ``(n,)``."""
-        return np.full(X.shape[0], float(self.params["variance"]))
-
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
         """Return the sum of ``cross_bar`` within groups."""
         return {"variance": np.asarray(np.sum(cross_bar, where=self._equal(A, B)))}
-
-    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
-        """Return the sum of ``diag_bar``."""
-        return {"variance": np.asarray(diag_bar.sum())}
 
 
 def _as_levels(levels: object, columns: Columns) -> tuple[tuple[str, ...] | None, ...] | None:

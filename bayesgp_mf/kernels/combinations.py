@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.kernels.base import Kernel, check_names, refuse_class
-from bayesgp_mf.kernels.inherited import drop_outdated
+from bayesgp_mf.kernels.base import Kernel, check_names, drop_outdated, refuse_class
 from bayesgp_mf.types import Array
 
 DEEPEST = 100
@@ -133,7 +132,59 @@ class Composite(Combination):
         return f" {self.symbol} ".join(parts)
 
 
-class Sum(Composite):
+class Entrywise(Kernel):
+    """A kernel whose covariances follow one by one from those of its parts, and its gradients by the chain rule."""
+
+    @abc.abstractmethod
+    def _value(self, values: Iterable[Array]) -> Array:
+        """Return the covariances, given those of each part."""
+
+    @abc.abstractmethod
+    def _bars(self, method: str, inputs: tuple[Array, ...], bar: Array) -> list[Array]:
+        """Return what to pull back through each part, given ``bar`` for what a method returns at some inputs."""
+
+    @abc.abstractmethod
+    def _named(self, gradients: Iterable[dict[str, Array]]) -> dict[str, Array]:
+        """Put the gradients of all parts, in order, under the names of this kernel's parameters."""
+
+    def _each(self, method: str, inputs: tuple[Array, ...]) -> Iterator[Array]:
+        return (getattr(part, method)(*inputs) for part in self.parts)
+
+    def _pulled_back(self, method: str, inputs: tuple[Array, ...], bar: Array) -> dict[str, Array]:
+        bars = zip(self.parts, self._bars(method, inputs, bar), strict=True)
+        return self._named(getattr(part, f"{method}_vjp")(*inputs, own) for part, own in bars)
+
+    def gram(self, X: Array) -> Array:
+        """Return the covariances ``(n, n)`` of the process at ``X (n, d)``."""
+        return self._value(self._each("gram", (X,)))
+
+    def cross(self, A: Array, B: Array) -> Array:
+        """Return the covariances ``(a, b)``."""
+        return self._value(self._each("cross", (A, B)))
+
+    def diag(self, X: Array) -> Array:
+        """Return the variances ``(n,)``."""
+        return self._value(self._each("diag", (X,)))
+
+    def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
+        """Return the pull-back of ``gram_bar`` through each part."""
+        return self._pulled_back("gram", (X,), gram_bar)
+
+    def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
+        """Return the pull-back of ``cross_bar`` through each part."""
+        return self._pulled_back("cross", (A, B), cross_bar)
+
+    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
+        """Return the pull-back of ``diag_bar`` through each part."""
+        return self._pulled_back("diag", (X,), diag_bar)
+
+    def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
+        """Return the sum of the parts' pull-backs of ``cross_bar`` to ``B (b, d)``."""
+        bars = zip(self.parts, self._bars("cross", (A, B), cross_bar), strict=True)
+        return np.asarray(sum(part.inputs_vjp(A, B, own) for part, own in bars))
+
+
+class Sum(Composite, Entrywise):
     """The covariance of a sum of independent processes.
 
     Examples
@@ -153,36 +204,14 @@ class Sum(Composite):
         """Return the sum of the terms, each with its covariances multiplied by a number > 0."""
         return Sum(*[term.scaled(factor) for term in self.terms])
 
-    def gram(self, X: Array) -> Array:
-        """Return the sum of the terms' Gram matrices ``(n, n)``."""
-        return np.asarray(sum(term.gram(X) for term in self.terms))
+    def _value(self, values: Iterable[Array]) -> Array:
+        return np.asarray(sum(values))
 
-    def cross(self, A: Array, B: Array) -> Array:
-        """Return the sum of the terms' covariances ``(a, b)``."""
-        return np.asarray(sum(term.cross(A, B) for term in self.terms))
-
-    def diag(self, X: Array) -> Array:
-        """Return the sum of the terms' variances ``(n,)``."""
-        return np.asarray(sum(term.diag(X) for term in self.terms))
-
-    def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
-        """Return each term's own pull-back of ``gram_bar``."""
-        return self._named(term.gram_vjp(X, gram_bar) for term in self.terms)
-
-    def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
-        """Return each term's own pull-back of ``cross_bar``."""
-        return self._named(term.cross_vjp(A, B, cross_bar) for term in self.terms)
-
-    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
-        """Return each term's own pull-back of ``diag_bar``."""
-        return self._named(term.diag_vjp(X, diag_bar) for term in self.terms)
-
-    def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
-        """Return the sum of the terms' pull-backs of ``cross_bar`` to ``B (b, d)``."""
-        return np.asarray(sum(term.inputs_vjp(A, B, cross_bar) for term in self.terms))
+    def _bars(self, method: str, inputs: tuple[Array, ...], bar: Array) -> list[Array]:
+        return [bar] * len(self.terms)
 
 
-class Product(Composite):
+class Product(Composite, Entrywise):
     """The covariance of a product of independent processes.
 
     Examples
@@ -203,40 +232,15 @@ class Product(Composite):
         """Return the product with the covariances of its first term multiplied by a number > 0."""
         return Product(self.terms[0].scaled(factor), *self.terms[1:])
 
-    def gram(self, X: Array) -> Array:
-        """Return the product of the terms' Gram matrices ``(n, n)``."""
-        return np.asarray(np.prod([term.gram(X) for term in self.terms], axis=0))
+    def _value(self, values: Iterable[Array]) -> Array:
+        return np.asarray(np.prod(list(values), axis=0))
 
-    def cross(self, A: Array, B: Array) -> Array:
-        """Return the product of the terms' covariances ``(a, b)``."""
-        return np.asarray(np.prod([term.cross(A, B) for term in self.terms], axis=0))
-
-    def diag(self, X: Array) -> Array:
-        """Return the product of the terms' variances ``(n,)``."""
-        return np.asarray(np.prod([term.diag(X) for term in self.terms], axis=0))
-
-    def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
-        """Return each term's pull-back of ``gram_bar`` times the other terms."""
-        others = _products_of_others([term.gram(X) for term in self.terms])
-        return self._named(term.gram_vjp(X, gram_bar * o) for term, o in zip(self.terms, others, strict=True))
-
-    def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
-        """Return each term's pull-back of ``cross_bar`` times the other terms."""
-        others = _products_of_others([term.cross(A, B) for term in self.terms])
-        return self._named(term.cross_vjp(A, B, cross_bar * o) for term, o in zip(self.terms, others, strict=True))
-
-    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
-        """Return each term's pull-back of ``diag_bar`` times the other terms."""
-        others = _products_of_others([term.diag(X) for term in self.terms])
-        return self._named(term.diag_vjp(X, diag_bar * o) for term, o in zip(self.terms, others, strict=True))
-
-    def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
-        """Return the sum of the terms' pull-backs to ``B (b, d)`` of ``cross_bar`` times the other terms."""
-        others = _products_of_others([term.cross(A, B) for term in self.terms])
-        return np.asarray(sum(t.inputs_vjp(A, B, cross_bar * o) for t, o in zip(self.terms, others, strict=True)))
+    def _bars(self, method: str, inputs: tuple[Array, ...], bar: Array) -> list[Array]:
+        values = list(self._each(method, inputs))
+        return [bar * np.prod(values[:i] + values[i + 1 :], axis=0) for i in range(len(values))]
 
 
-class Power(Kernel):
+class Power(Entrywise):
     """A whole power of a covariance, which is the covariance of a product of so many independent processes alike.
 
     ``k**2`` is ``Power(k, 2)``. Unlike ``k * k``, whose two terms are tuned separately, it has the parameters of ``k``,
@@ -300,36 +304,17 @@ class Power(Kernel):
         """Return one way at most, as of a product."""
         return _crossed(super().groupings(width))
 
-    def gram(self, X: Array) -> Array:
-        """Return the power of the Gram matrix ``(n, n)``, entry by entry."""
-        return np.asarray(self.kernel.gram(X) ** self.exponent)
+    def _named(self, gradients: Iterable[dict[str, Array]]) -> dict[str, Array]:
+        (gradient,) = gradients
+        return gradient
 
-    def cross(self, A: Array, B: Array) -> Array:
-        """Return the power of the covariances ``(a, b)``."""
-        return np.asarray(self.kernel.cross(A, B) ** self.exponent)
+    def _value(self, values: Iterable[Array]) -> Array:
+        (value,) = values
+        return np.asarray(value**self.exponent)
 
-    def diag(self, X: Array) -> Array:
-        """Return the power of the variances ``(n,)``."""
-        return np.asarray(self.kernel.diag(X) ** self.exponent)
-
-    def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
-        """Return the kernel's pull-back of ``gram_bar`` times the slope of the power."""
-        return self.kernel.gram_vjp(X, gram_bar * self._slope(self.kernel.gram(X)))
-
-    def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
-        """Return the kernel's pull-back of ``cross_bar`` times the slope of the power."""
-        return self.kernel.cross_vjp(A, B, cross_bar * self._slope(self.kernel.cross(A, B)))
-
-    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
-        """Return the kernel's pull-back of ``diag_bar`` times the slope of the power."""
-        return self.kernel.diag_vjp(X, diag_bar * self._slope(self.kernel.diag(X)))
-
-    def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
-        """Return the kernel's pull-back to ``B (b, d)`` of ``cross_bar`` times the slope of the power."""
-        return self.kernel.inputs_vjp(A, B, cross_bar * self._slope(self.kernel.cross(A, B)))
-
-    def _slope(self, values: Array) -> Array:
-        return np.asarray(self.exponent * values ** (self.exponent - 1))
+    def _bars(self, method: str, inputs: tuple[Array, ...], bar: Array) -> list[Array]:
+        (value,) = self._each(method, inputs)
+        return [bar * np.asarray(self.exponent * value ** (self.exponent - 1))]
 
     def replace(self, **params: ArrayLike) -> Self:
         """Return the power of the kernel with some parameters changed; unknown names raise ValueError."""
@@ -373,11 +358,6 @@ def _depth_around(kernels: Iterable[Kernel]) -> int:
             "sums, and products of products, are one sum and one product."
         )
     return depth
-
-
-def _products_of_others(matrices: list[Array]) -> list[Array]:
-    """Return for each matrix the elementwise product of the others."""
-    return [np.prod(matrices[:i] + matrices[i + 1 :], axis=0) for i in range(len(matrices))]
 
 
 def _crossed(groupings: list[tuple[int, ...]]) -> list[tuple[int, ...]]:

@@ -8,13 +8,12 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.kernels.base import FromCross, Leaf
-from bayesgp_mf.kernels.values import positive
+from bayesgp_mf.kernels.base import Homogeneous
 from bayesgp_mf.types import Array
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Bias(FromCross):
+class Bias(Homogeneous):
     """Constant covariance: an offset common to all cases (v_1 in 2000, appendix B); ``k + 2.0`` is ``k + Bias(2.0)``.
 
     Parameters
@@ -36,24 +35,13 @@ class Bias(FromCross):
     scale_name: ClassVar[str | None] = "variance"
     reads: ClassVar[Literal["numbers", "groups", "nothing"]] = "nothing"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "variance", positive("variance", self.variance))
-
     def cross(self, A: Array, B: Array) -> Array:
         """Return ``variance`` everywhere, ``(a, b)``."""
         return np.full((A.shape[0], B.shape[0]), float(self.params["variance"]))
 
-    def diag(self, X: Array) -> Array:
-        """Return ``variance`` for each case, ``(n,)``."""
-        return np.full(X.shape[0], float(self.params["variance"]))
-
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
         """Return the sum of ``cross_bar``."""
         return {"variance": np.asarray(cross_bar.sum())}
-
-    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
-        """Return the sum of ``diag_bar``."""
-        return {"variance": np.asarray(diag_bar.sum())}
 
     def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
         """Return zeros ``(b, d)``: no covariance depends on the inputs."""
@@ -61,7 +49,7 @@ class Bias(FromCross):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class White(Leaf):
+class White(Homogeneous):
     """Independent noise on every case, new cases too (v in 2000, eq. 39 and appendix A).
 
     It is part of the process: `gram` and `diag` include it, `cross` does not, so two cases with the same input still
@@ -85,9 +73,7 @@ class White(Leaf):
     parameter_names: ClassVar[tuple[str, ...]] = ("variance",)
     scale_name: ClassVar[str | None] = "variance"
     reads: ClassVar[Literal["numbers", "groups", "nothing"]] = "nothing"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "variance", positive("variance", self.variance))
+    diag_vjp = Homogeneous.diag_vjp  # which is right whatever `gram_vjp` is
 
     def gram(self, X: Array) -> Array:
         """Return ``variance`` on the diagonal, ``(n, n)``."""
@@ -97,10 +83,6 @@ class White(Leaf):
         """Return zeros ``(a, b)``: the noise of other cases is independent."""
         return np.zeros((A.shape[0], B.shape[0]))
 
-    def diag(self, X: Array) -> Array:
-        """Return ``variance`` for each case, ``(n,)``."""
-        return np.full(X.shape[0], float(self.params["variance"]))
-
     def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
         """Return the trace of ``gram_bar``."""
         return {"variance": np.asarray(np.trace(gram_bar))}
@@ -108,10 +90,6 @@ class White(Leaf):
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
         """Return zero: `cross` does not depend on it."""
         return {"variance": np.zeros(())}
-
-    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
-        """Return the sum of ``diag_bar``."""
-        return {"variance": np.asarray(diag_bar.sum())}
 
     def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
         """Return zeros ``(b, d)``: no covariance depends on the inputs."""

@@ -2,7 +2,9 @@ r"""Kernels of the weighted inner product :math:`s(x,x') = \sum_l w_l x_l x'_l`.
 
 from __future__ import annotations
 
+import abc
 import numbers
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -10,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.kernels.base import FromCross
-from bayesgp_mf.kernels.columns import Columns, as_columns, check_entries, chosen, chosen_pair, put_back
-from bayesgp_mf.kernels.values import check_columns, positive, reduce_like
+from bayesgp_mf.kernels.values import Columns, check_columns, chosen, chosen_pair, put_back, reduce_like
 from bayesgp_mf.types import Array
 
 
@@ -45,8 +46,51 @@ def _inputs_vjp(weight: Array, A: Array, inner_bar: Array) -> Array:
     return np.asarray(weight * (inner_bar.T @ A))
 
 
+class OfInner(FromCross):
+    """A kernel that is a function of the weighted inner product alone."""
+
+    weight: ArrayLike
+    columns: Columns
+    per_input: ClassVar[tuple[str, ...]] = ("weight",)
+
+    @abc.abstractmethod
+    def _value(self, inner: Array) -> Array:
+        """Return the covariances, given the inner products."""
+
+    @abc.abstractmethod
+    def _bars(self, bar: Array, inner: Callable[[], Array]) -> tuple[Array, dict[str, Array]]:
+        """Pull the derivative with respect to covariances back to their inner products, and to the other parameters."""
+
+    def cross(self, A: Array, B: Array) -> Array:
+        """Return the covariances ``(a, b)``."""
+        return self._value(_inner(self.params["weight"], *chosen_pair(self.columns, A, B)))
+
+    def diag(self, X: Array) -> Array:
+        """Return the variances ``(n,)``."""
+        return self._value(_inner_diag(self.params["weight"], chosen(self.columns, X)))
+
+    def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
+        """Return the pull-back of ``cross_bar``."""
+        weight, (A, B) = self.params["weight"], chosen_pair(self.columns, A, B)
+        inner_bar, others = self._bars(cross_bar, lambda: _inner(weight, A, B))
+        return {"weight": _weight_vjp(weight, A, B, inner_bar), **others}
+
+    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
+        """Return the pull-back of ``diag_bar``."""
+        weight, X = self.params["weight"], chosen(self.columns, X)
+        inner_bar, others = self._bars(diag_bar, lambda: _inner_diag(weight, X))
+        return {"weight": _weight_diag_vjp(weight, X, inner_bar), **others}
+
+    def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
+        """Return the pull-back of ``cross_bar`` to ``B``, ``(b, d)``."""
+        weight, whole = self.params["weight"], B
+        A, B = chosen_pair(self.columns, A, B)
+        inner_bar, _ = self._bars(cross_bar, lambda: _inner(weight, A, B))
+        return put_back(self.columns, _inputs_vjp(weight, A, inner_bar), whole)
+
+
 @dataclass(frozen=True, repr=False, eq=False)
-class Linear(FromCross):
+class Linear(OfInner):
     r"""Linear kernel :math:`\sum_l w_l x_l x'_l` (2000, appendix B, item 1; add `Bias` for a threshold).
 
     Its Gram matrix has rank d at most.
@@ -72,38 +116,15 @@ class Linear(FromCross):
     setting_names: ClassVar[tuple[str, ...]] = ("columns",)
     scale_name: ClassVar[str | None] = "weight"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "weight", positive("weight", self.weight, vector=True))
-        object.__setattr__(self, "columns", as_columns(self.columns))
-        check_entries("weight", self.params["weight"], self.columns)
+    def _value(self, inner: Array) -> Array:
+        return inner
 
-    def cross(self, A: Array, B: Array) -> Array:
-        """Return the covariances ``(a, b)``."""
-        A, B = chosen_pair(self.columns, A, B)
-        return _inner(self.params["weight"], A, B)
-
-    def diag(self, X: Array) -> Array:
-        """Return the variances ``(n,)``."""
-        X = chosen(self.columns, X)
-        return _inner_diag(self.params["weight"], X)
-
-    def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
-        """Return the pull-back of ``cross_bar``."""
-        A, B = chosen_pair(self.columns, A, B)
-        return {"weight": _weight_vjp(self.params["weight"], A, B, cross_bar)}
-
-    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
-        """Return the pull-back of ``diag_bar``."""
-        X = chosen(self.columns, X)
-        return {"weight": _weight_diag_vjp(self.params["weight"], X, diag_bar)}
-
-    def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
-        """Return the pull-back of ``cross_bar`` to ``B``, ``(b, d)``."""
-        return put_back(self.columns, _inputs_vjp(self.params["weight"], chosen(self.columns, A), cross_bar), B)
+    def _bars(self, bar: Array, inner: Callable[[], Array]) -> tuple[Array, dict[str, Array]]:
+        return bar, {}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Polynomial(FromCross):
+class Polynomial(OfInner):
     r"""Polynomial kernel :math:`v_0 (b + \sum_l w_l x_l x'_l)^k`.
 
     Parameters
@@ -134,58 +155,23 @@ class Polynomial(FromCross):
     columns: Columns = field(default=None, kw_only=True)
     parameter_names: ClassVar[tuple[str, ...]] = ("weight", "offset", "variance")
     setting_names: ClassVar[tuple[str, ...]] = ("degree", "columns")
+    may_be_zero: ClassVar[tuple[str, ...]] = ("offset",)
     scale_name: ClassVar[str | None] = "variance"
 
     def __post_init__(self) -> None:
         if not isinstance(self.degree, numbers.Integral) or self.degree < 1:
             raise ValueError(f"degree must be a positive integer, got {self.degree!r}.")
         object.__setattr__(self, "degree", int(self.degree))
-        object.__setattr__(self, "weight", positive("weight", self.weight, vector=True))
-        object.__setattr__(self, "offset", positive("offset", self.offset, zero_allowed=True))
-        object.__setattr__(self, "variance", positive("variance", self.variance))
-        object.__setattr__(self, "columns", as_columns(self.columns))
-        check_entries("weight", self.params["weight"], self.columns)
+        super().__post_init__()
 
-    def cross(self, A: Array, B: Array) -> Array:
-        """Return the covariances ``(a, b)``."""
-        A, B = chosen_pair(self.columns, A, B)
-        base = self.params["offset"] + _inner(self.params["weight"], A, B)
-        return np.asarray(self.params["variance"] * base**self.degree)
+    def _value(self, inner: Array) -> Array:
+        return np.asarray(self.params["variance"] * (self.params["offset"] + inner) ** self.degree)
 
-    def diag(self, X: Array) -> Array:
-        """Return the variances ``(n,)``."""
-        X = chosen(self.columns, X)
-        base = self.params["offset"] + _inner_diag(self.params["weight"], X)
-        return np.asarray(self.params["variance"] * base**self.degree)
-
-    def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
-        """Return the pull-back of ``cross_bar``."""
-        A, B = chosen_pair(self.columns, A, B)
-        weight = self.params["weight"]
-        inner_bar, variance_bar = self._bars(_inner(weight, A, B), cross_bar)
-        weight_bar = _weight_vjp(weight, A, B, inner_bar)
-        return {"weight": weight_bar, "offset": np.asarray(inner_bar.sum()), "variance": variance_bar}
-
-    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
-        """Return the pull-back of ``diag_bar``."""
-        X = chosen(self.columns, X)
-        weight = self.params["weight"]
-        inner_bar, variance_bar = self._bars(_inner_diag(weight, X), diag_bar)
-        weight_bar = _weight_diag_vjp(weight, X, inner_bar)
-        return {"weight": weight_bar, "offset": np.asarray(inner_bar.sum()), "variance": variance_bar}
-
-    def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
-        """Return the pull-back of ``cross_bar`` to ``B``, ``(b, d)``."""
-        weight, whole = self.params["weight"], B
-        A, B = chosen_pair(self.columns, A, B)
-        gradient = _inputs_vjp(weight, A, self._bars(_inner(weight, A, B), cross_bar)[0])
-        return put_back(self.columns, gradient, whole)
-
-    def _bars(self, inner: Array, bar: Array) -> tuple[Array, Array]:
-        """Pull the derivative with respect to covariances back to their inner products, and to the variance."""
-        base = self.params["offset"] + inner
+    def _bars(self, bar: Array, inner: Callable[[], Array]) -> tuple[Array, dict[str, Array]]:
+        base = self.params["offset"] + inner()
         power = base ** (self.degree - 1)
-        return np.asarray(self.params["variance"] * self.degree * bar * power), np.asarray(np.sum(bar * power * base))
+        inner_bar = np.asarray(self.params["variance"] * self.degree * bar * power)
+        return inner_bar, {"offset": np.asarray(inner_bar.sum()), "variance": np.asarray(np.sum(bar * power * base))}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -230,16 +216,14 @@ class NeuralNetwork(FromCross):
     columns: Columns = field(default=None, kw_only=True)
     parameter_names: ClassVar[tuple[str, ...]] = ("weight", "bias", "variance")
     setting_names: ClassVar[tuple[str, ...]] = ("activation", "columns")
+    per_input: ClassVar[tuple[str, ...]] = ("weight",)
+    may_be_zero: ClassVar[tuple[str, ...]] = ("bias",)
     scale_name: ClassVar[str | None] = "variance"
 
     def __post_init__(self) -> None:
         if self.activation not in ("erf", "sign"):
             raise ValueError(f"activation must be 'erf' or 'sign', got {self.activation!r}.")
-        object.__setattr__(self, "weight", positive("weight", self.weight, vector=True))
-        object.__setattr__(self, "bias", positive("bias", self.bias, zero_allowed=True))
-        object.__setattr__(self, "variance", positive("variance", self.variance))
-        object.__setattr__(self, "columns", as_columns(self.columns))
-        check_entries("weight", self.params["weight"], self.columns)
+        super().__post_init__()
 
     def _inner(self, A: Array, B: Array) -> Array:
         return np.asarray(self.params["bias"] + _inner(self.params["weight"], A, B))

@@ -8,15 +8,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.kernels.base import Leaf
-from bayesgp_mf.kernels.columns import Columns, as_columns, check_entries, chosen, chosen_pair, put_back
+from bayesgp_mf.kernels.base import Homogeneous
 from bayesgp_mf.kernels.stationary import Gaussian
-from bayesgp_mf.kernels.values import check_columns, positive, reduce_like
+from bayesgp_mf.kernels.values import Columns, check_columns, chosen, chosen_pair, put_back, reduce_like
 from bayesgp_mf.types import Array
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Periodic(Leaf):
+class Periodic(Homogeneous):
     r"""Periodic kernel :math:`v_0 \exp(-2 \sum_l \sin^2(\pi (x_l - x'_l) / p_l) / \ell_l^2)`.
 
     It is the `Gaussian` kernel between points on a circle, (cos, sin) of 2 pi x / p, for each input (Rasmussen and
@@ -54,15 +53,9 @@ class Periodic(Leaf):
     columns: Columns = field(default=None, kw_only=True)
     parameter_names: ClassVar[tuple[str, ...]] = ("lengthscale", "variance", "period")
     setting_names: ClassVar[tuple[str, ...]] = ("columns",)
+    per_input: ClassVar[tuple[str, ...]] = ("lengthscale", "period")
     scale_name: ClassVar[str | None] = "variance"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "lengthscale", positive("lengthscale", self.lengthscale, vector=True))
-        object.__setattr__(self, "variance", positive("variance", self.variance))
-        object.__setattr__(self, "period", positive("period", self.period, vector=True))
-        object.__setattr__(self, "columns", as_columns(self.columns))
-        for name in ("lengthscale", "period"):
-            check_entries(name, self.params[name], self.columns)
+    diag_vjp = Homogeneous.diag_vjp  # which is right whatever `gram_vjp` is
 
     def _angle(self, X: Array) -> Array:
         """Return 2 pi x / p ``(n, d)``."""
@@ -83,10 +76,6 @@ class Periodic(Leaf):
         A, B = self._chosen(A), self._chosen(B)
         return self._gaussian(A.shape[1]).cross(_on_circle(self._angle(A)), _on_circle(self._angle(B)))
 
-    def diag(self, X: Array) -> Array:
-        """Return ``variance`` for each case, ``(n,)``."""
-        return np.full(X.shape[0], float(self.params["variance"]))
-
     def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``gram_bar``."""
         X = self._chosen(X)
@@ -104,11 +93,6 @@ class Periodic(Leaf):
         by_right = _to_angle(right, gaussian.inputs_vjp(a, b, cross_bar))
         turned = np.sum(by_left * left, axis=0) + np.sum(by_right * right, axis=0)
         return self._by_name(gaussian.cross_vjp(a, b, cross_bar), turned)
-
-    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
-        """Return the sum of ``diag_bar`` for the variance, and zero for what `diag` does not depend on."""
-        zeros = {name: np.zeros(value.shape) for name, value in self.params.items()}
-        return {**zeros, "variance": np.asarray(diag_bar.sum())}
 
     def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
         """Return the pull-back of ``cross_bar`` to ``B``, ``(b, d)``."""

@@ -14,10 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist, pdist, squareform
 
-from bayesgp_mf.kernels.base import Leaf
-from bayesgp_mf.kernels.columns import Columns, as_columns, check_entries, chosen, chosen_pair, put_back
-from bayesgp_mf.kernels.inherited import drop_outdated
-from bayesgp_mf.kernels.values import check_columns, positive, reduce_like
+from bayesgp_mf.kernels.base import Homogeneous, drop_outdated
+from bayesgp_mf.kernels.values import Columns, check_columns, chosen, chosen_pair, put_back, reduce_like
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.notebook import curve
 from bayesgp_mf.types import Array
@@ -27,7 +25,7 @@ PAIRS = 2**16
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Stationary(Leaf):
+class Stationary(Homogeneous):
     r"""A kernel of the scaled distance, with one length scale for all inputs or one for each.
 
     Parameters
@@ -58,18 +56,14 @@ class Stationary(Leaf):
     columns: Columns = field(default=None, kw_only=True)
     parameter_names: ClassVar[tuple[str, ...]] = ("lengthscale", "variance")
     setting_names: ClassVar[tuple[str, ...]] = ("columns",)
+    per_input: ClassVar[tuple[str, ...]] = ("lengthscale",)
     scale_name: ClassVar[str | None] = "variance"
+    diag_vjp = Homogeneous.diag_vjp  # which is right whatever `gram_vjp` is
     steep: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         drop_outdated(cls, Stationary, {"_profile_and_slope": ("profile", "slope")})
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "lengthscale", positive("lengthscale", self.lengthscale, vector=True))
-        object.__setattr__(self, "variance", positive("variance", self.variance))
-        object.__setattr__(self, "columns", as_columns(self.columns))
-        check_entries("lengthscale", self.params["lengthscale"], self.columns)
 
     @abc.abstractmethod
     def profile(self, squared: Array) -> Array:
@@ -112,10 +106,6 @@ class Stationary(Leaf):
         for rows in blocks(A.shape[0], max(PAIRS // max(B.shape[0], 1), 1)):
             yield rows, np.asarray(cdist(left[rows], right, "sqeuclidean"))
 
-    def diag(self, X: Array) -> Array:
-        """Return ``variance`` for each case, ``(n,)``."""
-        return np.full(X.shape[0], float(self.params["variance"]))
-
     def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
         r"""Return the pull-back of ``gram_bar``; for the length scales without any (n, n, d) array.
 
@@ -135,11 +125,6 @@ class Stationary(Leaf):
         slopes, a = squareform(slope), X - X.mean(axis=0)
         pairs = slopes.sum(axis=1) @ a**2 - np.einsum("il,il->l", a, slopes @ a)
         return self._by_name(2.0 * pairs, numbers)
-
-    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
-        """Return the sum of ``diag_bar`` for the variance, and zero for what `diag` does not depend on."""
-        zeros = {name: np.zeros(value.shape) for name, value in self.params.items()}
-        return {**zeros, "variance": np.asarray(diag_bar.sum())}
 
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``cross_bar``, as `gram_vjp` does."""
@@ -228,7 +213,26 @@ class Gaussian(Stationary):
         return profile, -0.5 * profile
 
 
-class Matern12(Stationary):
+class _Shared(Stationary):
+    """A kernel whose profile and slope are worked out together."""
+
+    def profile(self, squared: Array) -> Array:
+        """Return k at variance 1 for squared scaled distances."""
+        return self._both(squared)[0]
+
+    def slope(self, squared: Array) -> Array:
+        """Return dk/d(r^2) at variance 1; what it is multiplied with at distance zero is zero of a higher order."""
+        return self._both(squared)[1]
+
+    def _profile_and_slope(self, squared: Array) -> tuple[Array, Array]:
+        return self._both(squared)
+
+    @abc.abstractmethod
+    def _both(self, squared: Array) -> tuple[Array, Array]:
+        """Return both; a class derived from this one may change either."""
+
+
+class Matern12(_Shared):
     r"""Matern kernel of smoothness 1/2, :math:`v_0 \exp(-r)`: that of an Ornstein-Uhlenbeck process on a line.
 
     Its functions are continuous and nowhere smooth.
@@ -252,17 +256,14 @@ class Matern12(Stationary):
         """Return exp(-r)."""
         return np.exp(-np.sqrt(squared))
 
-    def slope(self, squared: Array) -> Array:
-        """Return -exp(-r)/(2r), and 0 at distance zero: what it is multiplied with is zero of a higher order."""
-        return self._profile_and_slope(squared)[1]
-
-    def _profile_and_slope(self, squared: Array) -> tuple[Array, Array]:
+    def _both(self, squared: Array) -> tuple[Array, Array]:
+        """Return exp(-r), and -exp(-r)/(2r) but 0 at distance zero."""
         root = np.sqrt(squared)
         decay = np.exp(-root)
         return decay, np.divide(-0.5 * decay, root, out=np.zeros_like(root), where=root > 0.0)
 
 
-class Matern32(Stationary):
+class Matern32(_Shared):
     r"""Matern kernel of smoothness 3/2, :math:`v_0 (1 + \sqrt3 r) \exp(-\sqrt3 r)`.
 
     Parameters
@@ -278,26 +279,14 @@ class Matern32(Stationary):
     array([[0.4834]])
     """
 
-    def profile(self, squared: Array) -> Array:
-        """Return (1 + sqrt(3) r) exp(-sqrt(3) r)."""
-        return _matern32(squared)[0]
-
-    def slope(self, squared: Array) -> Array:
-        """Return -(3/2) exp(-sqrt(3) r)."""
-        return _matern32(squared)[1]
-
-    def _profile_and_slope(self, squared: Array) -> tuple[Array, Array]:
-        return _matern32(squared)
+    def _both(self, squared: Array) -> tuple[Array, Array]:
+        """Return (1 + sqrt(3) r) exp(-sqrt(3) r) and -(3/2) exp(-sqrt(3) r)."""
+        root = np.sqrt(3.0 * squared)
+        decay = np.exp(-root)
+        return (1.0 + root) * decay, -1.5 * decay
 
 
-def _matern32(squared: Array) -> tuple[Array, Array]:
-    """Return profile and slope, which share the root and the exponential."""
-    root = np.sqrt(3.0 * squared)
-    decay = np.exp(-root)
-    return (1.0 + root) * decay, -1.5 * decay
-
-
-class Matern52(Stationary):
+class Matern52(_Shared):
     r"""Matern kernel of smoothness 5/2, :math:`v_0 (1 + \sqrt5 r + 5r^2/3) \exp(-\sqrt5 r)`.
 
     Parameters
@@ -313,23 +302,11 @@ class Matern52(Stationary):
     array([[0.524]])
     """
 
-    def profile(self, squared: Array) -> Array:
-        """Return (1 + sqrt(5) r + 5 r^2 / 3) exp(-sqrt(5) r)."""
-        return _matern52(squared)[0]
-
-    def slope(self, squared: Array) -> Array:
-        """Return -(5/6) (1 + sqrt(5) r) exp(-sqrt(5) r)."""
-        return _matern52(squared)[1]
-
-    def _profile_and_slope(self, squared: Array) -> tuple[Array, Array]:
-        return _matern52(squared)
-
-
-def _matern52(squared: Array) -> tuple[Array, Array]:
-    """Return profile and slope, which share the root and the exponential."""
-    root = np.sqrt(5.0 * squared)
-    decay = np.exp(-root)
-    return (1.0 + root + root**2 / 3.0) * decay, -(5.0 / 6.0) * (1.0 + root) * decay
+    def _both(self, squared: Array) -> tuple[Array, Array]:
+        """Return (1 + sqrt(5) r + 5 r^2 / 3) exp(-sqrt(5) r) and -(5/6) (1 + sqrt(5) r) exp(-sqrt(5) r)."""
+        root = np.sqrt(5.0 * squared)
+        decay = np.exp(-root)
+        return (1.0 + root + root**2 / 3.0) * decay, -(5.0 / 6.0) * (1.0 + root) * decay
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -356,10 +333,6 @@ class RationalQuadratic(Stationary):
 
     shape: ArrayLike = 1.0
     parameter_names: ClassVar[tuple[str, ...]] = ("lengthscale", "variance", "shape")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "shape", positive("shape", self.shape))
 
     def profile(self, squared: Array) -> Array:
         """Return (1 + r^2/(2a))^-a."""

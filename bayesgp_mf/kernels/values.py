@@ -1,6 +1,10 @@
-"""Checking the values of parameters, and gradients in their shapes."""
+"""The fields of kernels: values of parameters, and columns of inputs, by name until a fit has found their positions."""
 
 from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,3 +41,95 @@ def check_columns(name: str, parameter: Array, X: Array) -> None:
 def reduce_like(parameter: Array, per_column: Array) -> Array:
     """Return a gradient per input ``(d,)``, summed if the parameter is one number for all inputs."""
     return per_column if parameter.ndim == 1 else np.asarray(per_column.sum())
+
+
+Columns: TypeAlias = str | int | Sequence[str | int] | None
+"""What a user writes; a kernel keeps a tuple, or None for all columns."""
+
+
+def as_columns(columns: Columns) -> tuple[str | int, ...] | None:
+    """Return names and positions of columns as a tuple, or None for all, or raise a ValueError."""
+    if columns is None:
+        return None
+    given = [columns] if isinstance(columns, str | numbers.Integral) else columns
+    expected = "columns must be names or positions of columns, such as ['age', 'bmi'] or [0, 2]"
+    if not isinstance(given, Iterable):
+        raise ValueError(f"{expected}, got {columns!r}.")
+    found: list[str | int] = []
+    for column in given:
+        if isinstance(column, str):
+            found.append(str(column))
+        elif isinstance(column, numbers.Integral) and not isinstance(column, bool) and column >= 0:
+            found.append(int(column))
+        else:
+            raise ValueError(f"{expected}, got {column!r}. Positions are counted from 0.")
+    if not found:
+        raise ValueError(f"{expected}, got none. Leave columns out for all of them.")
+    if len(set(found)) < len(found):
+        raise ValueError(f"columns has one twice: {found}. Name each once.")
+    return tuple(found)
+
+
+def check_entries(name: str, parameter: Array, columns: Columns) -> None:
+    """Raise a ValueError if a parameter with one entry for each input has not one for each of the columns."""
+    if parameter.ndim == 1 and isinstance(columns, tuple) and parameter.size != len(columns):
+        raise ValueError(
+            f"{name} has {parameter.size} entries, but columns has {len(columns)}: {list(columns)}. "
+            "Give one entry for each of them, or a single number for all."
+        )
+
+
+def positions(columns: tuple[str | int, ...], names: Sequence[str] | None) -> tuple[int, ...]:
+    """Return the positions of columns among those of inputs with these names, or raise a ValueError.
+
+    Positions stay what they are: whether inputs have so many columns is seen when the kernel is used.
+    """
+    found = []
+    for column in columns:
+        if isinstance(column, int):
+            found.append(column)
+        elif names is None:
+            raise ValueError(
+                f"the kernel names the column {column!r}, but the columns of X have no names. Pass a data frame, or "
+                "positions such as columns=[0, 1]."
+            )
+        elif column not in names:
+            raise ValueError(
+                f"the kernel names the column {column!r}, which X does not have; X has {list(names)}. Rename one."
+            )
+        else:
+            found.append(list(names).index(column))
+    if len(set(found)) < len(found):
+        raise ValueError(f"columns {list(columns)} has one column of X both by name and by position. Name each once.")
+    return tuple(found)
+
+
+def chosen(columns: Columns, X: Array) -> Array:
+    """Return the columns of ``X (n, d)`` that a kernel looks at: ``X`` itself, if those are all."""
+    return X if columns is None else np.take(X, _checked(columns, X.shape[1]), axis=1)
+
+
+def chosen_pair(columns: Columns, A: Array, B: Array) -> tuple[Array, Array]:
+    """Return the same of two arrays; they stay one, if they are one."""
+    left = chosen(columns, A)
+    return left, left if B is A else chosen(columns, B)
+
+
+def put_back(columns: Columns, gradient: Array, X: Array) -> Array:
+    """Return a gradient in the `chosen` columns of ``X (n, d)`` as one in all of them: zero in the others."""
+    if columns is None:
+        return gradient
+    whole = np.zeros(X.shape)
+    whole[:, _checked(columns, X.shape[1])] = gradient
+    return whole
+
+
+def _checked(columns: Columns, width: int) -> list[int]:
+    """Return positions that inputs of so many columns have."""
+    found = positions(as_columns(columns) or (), None)
+    if max(found) >= width:
+        raise ValueError(
+            f"the kernel is of column {max(found)}, but X has {width} columns, which are counted from 0. Give columns "
+            "that are there."
+        )
+    return list(found)
