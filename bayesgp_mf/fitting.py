@@ -15,12 +15,11 @@ from bayesgp_mf.container.predictions import NewCases, add_predictions
 from bayesgp_mf.container.stored import describe_likelihood
 from bayesgp_mf.container.write import to_container
 from bayesgp_mf.errors import BoundWarning, ConvergenceWarning, UndefinedQuantityError, warn
-from bayesgp_mf.hyper import HYPER, Prior, Strategy, Target, get_strategy
+from bayesgp_mf.hyper import Prior, Strategy, Target, get_strategy
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.registry import HyperName
 from bayesgp_mf.hyper.rounds import RECORDS, check_moves
 from bayesgp_mf.hyper.scores import CorrectedScore
-from bayesgp_mf.hyper.strategy import Restartable, averages, records
 from bayesgp_mf.inference.assembly import assemble, assemble_inducing, check_inducing, check_shared_kernel
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.solution import Control, check_control
@@ -45,6 +44,7 @@ from bayesgp_mf.inputs import (
     row_labels,
     warn_of_groups,
     warn_of_scale,
+    with_former_arguments,
 )
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
@@ -76,6 +76,7 @@ SAME_EVIDENCE = 1e-3
 Seed = int | np.random.Generator | None
 
 
+@with_former_arguments
 def fit(
     X: Any,
     y: Any,
@@ -85,11 +86,9 @@ def fit(
     positive: Any = None,
     method: MethodName | Solver = "tap",
     hyper: HyperName | Strategy | None = None,
-    evidence_of: MethodName | Solver | None = None,
     priors: Mapping[str, Prior] | None = None,
     bounds: Mapping[str, tuple[float, float]] | None = None,
     fixed: Collection[str] = (),
-    starts: int | None = None,
     draws: int = 1000,
     chains: int = 4,
     marginals: Marginals = "gaussian",
@@ -138,12 +137,11 @@ def fit(
         evidence or the leave-one-out log predictive density. "scan" counts leave-one-out errors on a grid. The others
         average: "hmc" over draws by the papers' hybrid Monte Carlo, "nuts" over draws by PyMC's sampler (the strategy
         is `pymc.Nuts`), "surrogate" over weighted draws from a Gaussian process that has learned evidence times prior,
-        "integrate" over a few nodes around the mode. A strategy from `hyper`, such as ``hyper.Evidence(starts=5)``, has
-        options. Tuned parameters of the likelihood are ``noise_variance`` of ``likelihoods.Gaussian``, ``dispersion``,
-        ``scale``, and a ``flip`` that is not zero; ``noise_variance`` of `Probit`, and ``df``, only with a prior or
-        bounds.
-    evidence_of : str, optional
-        The method whose evidence chooses the hyperparameters, if not ``method`` (2000, section 9).
+        "integrate" over a few nodes around the mode. A strategy from `hyper` has options, such as
+        ``hyper.Evidence(starts=5)``, the points from which to search, or ``hyper.Evidence(method="laplace")``, whose
+        evidence counts if not that of ``method``. Tuned parameters of the likelihood are ``noise_variance`` of
+        ``likelihoods.Gaussian``, ``dispersion``, ``scale``, and a ``flip`` that is not zero; ``noise_variance`` of
+        `Probit`, and ``df``, only with a prior or bounds.
     priors : mapping of str to Prior, optional
         By name of a parameter of kernel or likelihood, such as ``{"lengthscale": hyper.LogNormal(0.0, 1.0)}``. If both
         have a parameter of the same name, that of the likelihood is ``likelihood_...``.
@@ -151,9 +149,6 @@ def fit(
         By name of a parameter, in its own units.
     fixed : collection of str
         Names of parameters that keep their values.
-    starts : int, optional
-        Number of searches of "evidence" and "loo" (3 by default). The first starts at ``kernel``, the others at random
-        around it.
     draws, chains : int
         Draws of f from the posterior for each chain. They are independent; chains are only ArviZ's layout. With
         "surrogate", draws that share hyperparameters are adjacent, so that ArviZ's errors are right. "hmc" and "nuts"
@@ -246,15 +241,15 @@ def fit(
         likelihood = likelihood.with_classes(class_names)
     _check_storable(likelihood)
     likelihood = by_case(likelihood, as_offset(offset, table, len(X)), as_weights(weights, table, len(X)))
-    strategy = _strategy(hyper, starts)
+    strategy = None if hyper is None else get_strategy(hyper)
     check_control(control)
     check_flags(progress=progress)
     rng, fixed = as_generator(random_seed), as_names("fixed", fixed)
     if strategy is None:
-        _refuse_options(evidence_of=evidence_of, priors=priors, bounds=bounds, fixed=fixed)
+        _refuse_options(priors=priors, bounds=bounds, fixed=fixed)
     chosen = as_inducing(inducing, X, features, kernel)
     solver = get_method(method, likelihood)
-    judge = solver if evidence_of is None else get_method(evidence_of, likelihood)
+    judge = solver if strategy is None or strategy.method is None else get_method(strategy.method, likelihood)
     check_positive_integers(draws=draws, chains=chains)
     if traits_of(solver).variance:  # without one there are no draws
         _check_draws_targets(likelihood)
@@ -266,7 +261,7 @@ def fit(
         check_moves(chosen, strategy, kernel)
         _check_form(marginals, control)
     control = _check_marginals(marginals, solver, likelihood, control)
-    if traits_of(solver).variance and (strategy is None or not averages(strategy)):  # an average brings its own number
+    if traits_of(solver).variance and (strategy is None or not strategy.averages):  # an average brings its own number
         values = X.shape[0] * (len(class_names) if likelihood.has_classes else 1)
         check_draws(int(draws) * int(chains), values, "training", FEWER_DRAWS)
 
@@ -295,7 +290,7 @@ def fit(
                 inducing=chosen,
             )
             attrs |= {"hyper": strategy.name, "hyper_judged_by": judge.name}
-            if getattr(strategy, "corrected", False):  # an option of those that go by an evidence
+            if strategy.corrected:
                 attrs["hyper_score"] = CorrectedScore.noun
             if judge is solver and found.log_evidence is not None:
                 _compare_with_search(found.posterior.parts[0], found.log_evidence)
@@ -498,23 +493,6 @@ def posterior(
     return posterior_of(idata, kernel, likelihood, method)
 
 
-def _strategy(hyper: str | Strategy | None, starts: int | None) -> Strategy | None:
-    """Return the strategy that is asked for, with its number of starts if that is given."""
-    if hyper is None:
-        _refuse_options(starts=starts)
-        return None
-    strategy = get_strategy(hyper)
-    if starts is None:
-        return strategy
-    if not isinstance(hyper, str) or not isinstance(strategy, Restartable):
-        named = " and ".join(repr(name) for name, each in HYPER.items() if isinstance(each, Restartable))
-        raise ValueError(
-            f"starts goes with hyper={named}, got starts={starts!r} with hyper={hyper!r}. "
-            "Leave it out; a strategy has options of its own."
-        )
-    return strategy.with_starts(starts)
-
-
 def _check_storable(likelihood: Likelihood) -> None:
     """Raise an error if a container can say nothing of a likelihood, and warn if it cannot hold it."""
     describe_likelihood(likelihood)
@@ -550,7 +528,7 @@ def _check_model(
 
 def _recorded(strategy: Strategy | None, also: tuple[str, ...]) -> tuple[str, ...]:
     """Return the dimensions of what a container has of a choice of hyperparameters."""
-    return also if strategy is None else (*records(strategy), *also)
+    return also if strategy is None else (*strategy.records, *also)
 
 
 def _check_marginals(marginals: Marginals, solver: Solver, likelihood: Likelihood, control: Control) -> Control:

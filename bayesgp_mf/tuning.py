@@ -17,7 +17,6 @@ from bayesgp_mf.hyper.objective import NO_SOLUTION
 from bayesgp_mf.hyper.prior_quantiles import record_of_priors
 from bayesgp_mf.hyper.result import HyperResult, Record
 from bayesgp_mf.hyper.rounds import choose_on_inducing
-from bayesgp_mf.hyper.strategy import workers
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Solution
@@ -116,7 +115,7 @@ def tune(
     with progress_bar("solving at each of them", total=len(models), enabled=progress) as advance:
         parts: list[Process] = []
         with (
-            closing(workers(strategy)) as pool,
+            closing(strategy.workers()) as pool,
             closing(pool.map(_solved, models, _At(target, solver, control, found))) as solved,
         ):
             for model, (problem, solution) in zip(models, solved, strict=True):

@@ -213,7 +213,7 @@ REFUSED = {
         name: ({"method": name}, f"method '{name}' does not work on inducing cases")
         for name in ("svm", "variational", "online", "exact")
     },
-    "a judge": ({"hyper": "evidence", "evidence_of": "variational"}, "method 'variational' does not work on inducing"),
+    "a judge": ({"hyper": bgp.hyper.Evidence(method="variational")}, "method 'variational' does not work on inducing"),
     "tilted": ({"marginals": "tilted"}, "marginals='tilted' needs the dense Gram matrix"),
     "low rank": ({"control": bgp.Control(gram="low_rank")}, r"inducing and Control\(gram='low_rank'\)"),
     "dense": ({"control": bgp.Control(gram="dense")}, r"inducing and Control\(gram='dense'\)"),

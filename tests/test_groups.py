@@ -115,7 +115,7 @@ def test_numbers_are_refused_where_groups_are_called_by_numbers(kind):
     np.testing.assert_array_equal(several.predict_proba(table), several.posterior_.predict_proba(table))
 
 
-@pytest.mark.parametrize("options", [{"inducing": 20}, {"hyper": "evidence", "starts": 1}, {"method": "laplace"}])
+@pytest.mark.parametrize("options", [{"inducing": 20}, {"hyper": bgp.hyper.Evidence(starts=1)}, {"method": "laplace"}])
 def test_every_way_of_fitting_takes_text(options):
     codes = FRAME.assign(clinic=pd.factorize(FRAME["clinic"], sort=True)[0])
     text, numbers = (fitted(frame, draws=2, **options) for frame in (FRAME, codes))

@@ -19,7 +19,7 @@ PRIORS = {"lengthscale": LogNormal(0.0, 1.0)}
 NODES = 800
 
 
-class Weighted:
+class Weighted(bgp.hyper.Strategy):
     """An importance sample of the length scale: log-normal draws with weights that make them another log-normal."""
 
     name = "weighted"

@@ -292,7 +292,7 @@ def test_an_average_that_ends_with_one_kernel_stands_beside_one_of_several():
     """Nodes of one class only: arrays of other shapes have names of their own."""
 
     @dataclass(frozen=True)
-    class Some:
+    class Some(bgp.hyper.Strategy):
         """Averages where there are few cases of class 1."""
 
         name = "some"

@@ -52,7 +52,7 @@ def test_integrate_draws_settings_by_their_weights():
 @pytest.mark.parametrize("predictor", ["tap", "svm"])
 def test_one_method_judges_and_another_predicts(predictor):
     by_naive = quick(hyper="evidence", method="naive", priors=PRIORS)
-    hybrid = quick(hyper="evidence", method=predictor, evidence_of="naive", priors=PRIORS)
+    hybrid = quick(hyper=bgp.hyper.Evidence(method="naive"), method=predictor, priors=PRIORS)
     mine, other = get_group(hybrid, "fit"), get_group(by_naive, "fit")
     np.testing.assert_allclose(mine["lengthscale"].values, other["lengthscale"].values, rtol=1e-6)
     assert (mine.attrs["method"], mine.attrs["hyper_judged_by"]) == (predictor, "naive")
@@ -103,9 +103,9 @@ class Lame:
 def test_what_a_search_has_solved_is_solved_from_there():
     """It was solved from the prior, or by steps from the first kernel, which could fail where the search had not."""
     lame = Lame(bgp.kernels.Gaussian(1.0, 2.0).gram(TOY.X))
-    fit = quick(hyper="evidence", method=lame, starts=1, priors=PRIORS)["fit"]
+    fit = quick(hyper=bgp.hyper.Evidence(starts=1), method=lame, priors=PRIORS)["fit"]
     assert float(fit["lengthscale"]) != 1.0
     np.testing.assert_allclose(lame.starts[-1].alpha, fit["alpha"].values, atol=1e-5)
     assert float(fit["log_evidence"]) == pytest.approx(
-        float(quick(hyper="evidence", starts=1, priors=PRIORS)["fit"]["log_evidence"])
+        float(quick(hyper=bgp.hyper.Evidence(starts=1), priors=PRIORS)["fit"]["log_evidence"])
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from bayesgp_mf.errors import LowRankError, warn
 from bayesgp_mf.hyper.objective import NO_SOLUTION
-from bayesgp_mf.hyper.strategy import Strategy, averages, solutions
+from bayesgp_mf.hyper.strategy import Strategy
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.assembly import SMALLEST, check_inducing, check_shared_kernel
 from bayesgp_mf.inference.inducing import ROWS, SEARCH
@@ -26,11 +26,11 @@ TIMED = 500
 
 def warn_if_long(target: Target, strategy: Strategy) -> None:
     """Warn, before any work, if the solutions that a strategy takes will be more than a minute of dense matrices."""
-    n, count = target.t.size, solutions(strategy, target)
+    n, count = target.t.size, strategy.solutions(target)
     if n < SMALLEST or count is None:
         return
     try:
-        if target.problem_at(target.model).matrix.rank is not None:
+        if not target.problem_at(target.model).matrix.is_whole:
             return
         some = _seconds_of_some(target)
         seconds = (n / TIMED) ** 3 * some
@@ -55,7 +55,7 @@ def _instead(target: Target, strategy: Strategy, count: int, some: float) -> str
     except ValueError:
         return ""
     rows, whole = min(target.t.size, ROWS), STEPS * target.t.size * INDUCING**2
-    search = count * whole if averages(strategy) else count * STEPS * rows * SEARCH**2 + whole
+    search = count * whole if strategy.averages else count * STEPS * rows * SEARCH**2 + whole
     return f"; inducing={INDUCING} takes about {_in_words(some * search / (STEPS * TIMED**3))}"
 
 

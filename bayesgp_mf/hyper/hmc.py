@@ -15,8 +15,11 @@ from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import START_SPREAD, no_solution
 from bayesgp_mf.hyper.result import Advance, HyperResult, Record
 from bayesgp_mf.hyper.scores import EvidenceScore
+from bayesgp_mf.hyper.strategy import Strategy
 from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import check_positive_integers
+from bayesgp_mf.methods import MethodName
 from bayesgp_mf.types import Array
 
 FEW_ACCEPTED = 0.3
@@ -26,7 +29,7 @@ STARTS_TRIED = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HybridMonteCarlo:
+class HybridMonteCarlo(Strategy):
     r"""Draw the hyperparameters from evidence times prior, by hybrid Monte Carlo on their logarithms [1]_.
 
     The defaults are those of [1]_ (section 2.3), where predicted probabilities are averaged over the draws (eq. 9). The
@@ -47,6 +50,8 @@ class HybridMonteCarlo:
         Share of the iterations that is dropped at the beginning of each chain.
     chains : int
         Number of chains. The first starts at the kernel, the others at random around it.
+    method : str or Solver, optional
+        The method whose evidence counts, if not that of the fit.
 
     Raises
     ------
@@ -75,6 +80,7 @@ class HybridMonteCarlo:
     step_size: float | Mapping[str, float] = 0.1
     dropped: float = 1.0 / 3.0
     chains: int = 1
+    method: MethodName | Solver | None = None
 
     def __post_init__(self) -> None:
         check_positive_integers(iterations=self.iterations, leapfrog_steps=self.leapfrog_steps, chains=self.chains)

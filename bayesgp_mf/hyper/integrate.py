@@ -25,10 +25,12 @@ from bayesgp_mf.hyper.optimise import maximise, usual_solutions
 from bayesgp_mf.hyper.result import Advance, HyperResult
 from bayesgp_mf.hyper.scores import score_of_evidence
 from bayesgp_mf.hyper.search import record_of_search
-from bayesgp_mf.hyper.strategy import workers
+from bayesgp_mf.hyper.strategy import Strategy
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.solution import check_flag
+from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import check_positive_integers
+from bayesgp_mf.methods import MethodName
 from bayesgp_mf.parallel import check_client
 from bayesgp_mf.types import Array
 
@@ -43,7 +45,7 @@ LARGEST_DESIGN = 2500
 
 
 @dataclass(frozen=True, slots=True)
-class Integrate:
+class Integrate(Strategy):
     r"""Average over nodes around the most probable hyperparameters, with weights.
 
     The target is evidence times prior, as a function of the log parameters. With x its mode and H the negative Hessian
@@ -67,6 +69,8 @@ class Integrate:
     client : distributed.Client, optional
         A Dask cluster whose workers solve them instead. Up to 1000 cases the result is identical wherever it is
         computed; beyond, one process has more BLAS threads than a worker, and may round differently.
+    method : str or Solver, optional
+        The method whose evidence counts, if not that of the fit.
 
     Raises
     ------
@@ -101,6 +105,7 @@ class Integrate:
     corrected: bool = False
     processes: int = 1
     client: Any = field(default=None, repr=False, compare=False)
+    method: MethodName | Solver | None = None
 
     def __post_init__(self) -> None:
         check_positive_integers(starts=self.starts, points=self.points, processes=self.processes)
@@ -140,7 +145,7 @@ class Integrate:
         nodes = best.end + design.points @ scale.T
         inside = np.all((nodes >= target.lower) & (nodes <= target.upper), axis=1)
         values = np.full(nodes.shape[0], -np.inf)
-        with closing(workers(self)) as pool:  # each from the solution beside the mode
+        with closing(self.workers()) as pool:  # each from the solution beside the mode
             values[inside] = objective.at_nodes(nodes[inside], advance, pool)
         kept = np.isfinite(values)
         n_failed = int(np.sum(inside & ~kept))

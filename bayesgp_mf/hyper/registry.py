@@ -55,10 +55,10 @@ def get_strategy(hyper: str | Strategy) -> Strategy:
         module, class_name = IN_PYMC[hyper]
         strategy: Strategy = getattr(importlib.import_module(module), class_name)()
         return strategy
-    if isinstance(hyper, type) or not isinstance(hyper, Strategy):
+    if not isinstance(hyper, Strategy):
         given = f"the class {hyper.__name__}: write it with ()" if isinstance(hyper, type) else repr(hyper)
         raise ValueError(
             f"hyper must be None, one of {strategy_names()}, or a strategy with options such as Evidence(starts=5), "
-            f"got {given}."
+            f"a hyper.Strategy; got {given}."
         )
     return hyper

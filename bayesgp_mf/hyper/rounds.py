@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.hyper.moving import check_can_move, move
 from bayesgp_mf.hyper.result import Advance, HyperResult, Record
-from bayesgp_mf.hyper.strategy import Restartable, Strategy, averages
+from bayesgp_mf.hyper.strategy import Strategy
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.inducing import Inducing, in_proportion
 from bayesgp_mf.kernels import Kernel
@@ -41,7 +41,7 @@ def choose_on_inducing(
     A search goes in rounds. An average over hyperparameters is over what all cases say of them: it takes them all, with
     all inducing cases, at each of its solutions.
     """
-    if averages(strategy):
+    if strategy.averages:
         points = inducing.chosen(target.X, target.t, target.kernel, rng)
         return strategy.choose(replace(target, inducing=points), rng, advance), points
     result = _of_all_cases(target, _in_rounds(target, strategy, inducing, rng, advance))
@@ -63,7 +63,7 @@ def check_moves(inducing: Inducing, strategy: Strategy | None, kernel: Kernel) -
     """Raise a ValueError if inducing inputs are to move, and nothing can move them."""
     if not inducing.move:
         return
-    if not getattr(strategy, "for_evidence", False):
+    if strategy is None or not strategy.for_evidence:
         raise ValueError(
             "Inducing(move=True) moves inducing inputs uphill with the log evidence: give hyper='evidence', or "
             "move=False."
@@ -77,8 +77,8 @@ def _in_rounds(
     n = target.t.size
     most = min(n, inducing.rows)
     rounds = inducing.rounds if most < n or inducing.inputs is None else 1
-    draws = int(getattr(strategy, "starts", 1)) if inducing.inputs is None else 1
-    if isinstance(strategy, Restartable) and draws > 1:  # other inducing cases stand in for other starts
+    draws = strategy.starts if inducing.inputs is None else 1
+    if draws > 1:  # other inducing cases stand in for other starts
         strategy = strategy.with_starts(1)
     model, ends, scores = target.model, [], []
     for k in range(rounds):

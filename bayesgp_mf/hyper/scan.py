@@ -15,7 +15,10 @@ from bayesgp_mf.errors import ConvergenceError, Status
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.objective import NO_SOLUTION, TOO_LARGE
 from bayesgp_mf.hyper.result import Advance, HyperResult, Record
+from bayesgp_mf.hyper.strategy import Strategy
 from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.inference.solver import Solver
+from bayesgp_mf.methods import MethodName
 from bayesgp_mf.types import Array
 
 DEFAULT_FACTORS = tuple(float(f) for f in np.geomspace(0.1, 10.0, 13))
@@ -31,7 +34,7 @@ class _Counted(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scan:
+class Scan(Strategy):
     r"""Minimise the number of leave-one-out errors over a grid, for any method (2000, section 8: scan over sigma^2).
 
     Parameters
@@ -39,6 +42,8 @@ class Scan:
     grid : mapping of str to sequence of float, optional
         Values of parameters by name; every combination is tried. A value applies to each entry of a vector parameter.
         By default all length scales of the kernel are multiplied by one of 13 factors from 1/10 to 10.
+    method : str or Solver, optional
+        The method whose errors it counts, if not that of the fit.
 
     Raises
     ------
@@ -67,6 +72,7 @@ class Scan:
     name = "scan"
     records: ClassVar[tuple[str, ...]] = ("point",)
     grid: Mapping[str, Sequence[float]] | None = None
+    method: MethodName | Solver | None = None
 
     def __post_init__(self) -> None:
         if self.grid is None:

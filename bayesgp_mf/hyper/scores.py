@@ -89,7 +89,8 @@ class EvidenceScore:
         """Return the log evidence, with its exact gradient."""
         if not solution.has_variance:
             raise UndefinedQuantityError(
-                f"method {solver.name!r} has no evidence to maximise; use hyper='scan', or evidence_of='naive'."
+                f"method {solver.name!r} has no evidence to maximise; use hyper='scan', or that of another "
+                "method, such as hyper.Evidence(method='naive')."
             )
 
         def gradient(names: Sequence[str]) -> Gradient:
@@ -162,7 +163,7 @@ class LooScore:
         if not solution.has_variance:
             raise UndefinedQuantityError(
                 f"method {solver.name!r} has no leave-one-out density to maximise, only a count of errors; use "
-                "hyper='scan', or evidence_of='naive'."
+                "hyper='scan', or that of another method, such as hyper.LeaveOneOut(method='naive')."
             )
         cavity_variance = getattr(solution.correction, "cavity_variance", None)
         if cavity_variance is not None:

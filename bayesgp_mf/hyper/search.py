@@ -12,19 +12,22 @@ from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import Run, maximise, usual_solutions
 from bayesgp_mf.hyper.result import Advance, HyperResult, Record
 from bayesgp_mf.hyper.scores import KNOWN_IN_SEARCH, LooScore, Score, score_of_evidence
+from bayesgp_mf.hyper.strategy import Strategy
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.solution import check_flag
+from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import check_positive_integers
+from bayesgp_mf.methods import MethodName
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
+class _Search(Strategy):
     """The highest value of a score found by L-BFGS-B on the logarithms, plus their log prior."""
 
     recorded_as: ClassVar[str]
-    for_evidence: ClassVar[bool] = False
     records: ClassVar[tuple[str, ...]] = ("start", "iteration")
     starts: int = 3
+    method: MethodName | Solver | None = None
 
     def __post_init__(self) -> None:
         check_positive_integers(starts=self.starts)
@@ -72,6 +75,8 @@ class Evidence(_Search):
     ----------
     starts : int
         Descents; all but the first start at random around the kernel.
+    method : str or Solver, optional
+        The method by whose evidence it chooses, if not that of the fit.
     corrected : bool
         Maximise TAP's log evidence with its second-order correction (`solvers.second_order`), on a dense matrix. Each
         point takes about as long as one of ``hyper="loo"``.
@@ -124,6 +129,8 @@ class LeaveOneOut(_Search):
     ----------
     starts : int
         Descents; all but the first start at random around the kernel.
+    method : str or Solver, optional
+        The method whose densities it goes by, if not that of the fit.
 
     Raises
     ------

@@ -1,58 +1,70 @@
-"""The face of every way to choose hyperparameters, and what a strategy may say of itself besides."""
+"""The base class of every way to choose hyperparameters: what each must do, and defaults of all else."""
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from bayesgp_mf.hyper.result import Advance, HyperResult
 from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.inference.solver import Solver
+from bayesgp_mf.methods import MethodName
 from bayesgp_mf.parallel import Backend, backend
 
 
-@runtime_checkable
-class Strategy(Protocol):
-    """A way to choose hyperparameters.
+class Strategy(ABC):
+    """A way to choose hyperparameters: a subclass has a ``name`` and `choose`, and may state more of itself.
 
-    It may have more attributes: ``averages``, True if it ends in many models, with draws of its own or weights to draw
-    by; ``records``, the names of dimensions of its own, which parameters of a model must not have then;
-    ``solutions``, which returns how many solutions it will take for a target, about, so that a user is told before how
-    long it will be; and ``processes`` and ``client``, where solutions that know nothing of each other are computed.
+    Attributes
+    ----------
+    name : str
+        What users call it by.
+    method : str, Solver or None
+        The method by whose solutions `fit` lets it choose, if not that of the posterior (2000, section 9).
+    averages : bool
+        Whether it ends in many models, with draws of its own or weights to draw by.
+    records : tuple of str
+        Names of dimensions of its own in the record, which parameters of a model must not have then.
+    for_evidence : bool
+        Whether it is a search for the highest log evidence, with which inducing inputs can move.
+    corrected : bool
+        Whether it goes by TAP's log evidence with its second-order correction.
+    starts : int
+        From how many starts it searches.
+    processes, client
+        Where solutions that know nothing of each other are computed.
     """
+
+    __slots__ = ()
+
+    method: MethodName | Solver | None = None
+    averages: ClassVar[bool] = False
+    records: ClassVar[tuple[str, ...]] = ()
+    for_evidence: ClassVar[bool] = False
+    corrected: bool = False
+    starts: int = 1
+    processes: int = 1
+    client: Any = None
 
     @property
     def name(self) -> str:
         """What users call it by."""
+        return type(self).__name__
 
+    @abstractmethod
     def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
         """Return the model, or models, that the data speak for: kernels with their likelihoods."""
 
+    def solutions(self, target: Target) -> int | None:
+        """Return how many solutions it will take, about, for a warning before a long choice; None if not known."""
+        return None
 
-@runtime_checkable
-class Restartable(Strategy, Protocol):
-    """A strategy that searches from a number of starts, which may be given by itself: ``fit(..., starts=5)``."""
+    def with_starts(self, starts: int) -> Self:
+        """Return the same search from another number of starts; what is none stays as it is."""
+        return self
 
-    def with_starts(self, starts: int) -> Strategy:
-        """Return the same strategy with another number of starts."""
-
-
-def averages(strategy: Strategy) -> bool:
-    """Return whether a strategy ends in many models; one that does not say so ends in one."""
-    return bool(getattr(strategy, "averages", False))
-
-
-def solutions(strategy: Strategy, target: Target) -> int | None:
-    """Return how many solutions a strategy will take, about; None if it does not say."""
-    count = getattr(strategy, "solutions", None)
-    return None if count is None else int(count(target))
-
-
-def records(strategy: Strategy) -> tuple[str, ...]:
-    """Return the names of the dimensions of a strategy's record that are its own; one that names none has none."""
-    return tuple(getattr(strategy, "records", ()))
-
-
-def workers(strategy: Strategy) -> Backend:
-    """Return where a strategy has its solutions computed; of one that does not say, here."""
-    return backend(getattr(strategy, "processes", 1), getattr(strategy, "client", None))
+    def workers(self) -> Backend:
+        """Return where solutions that know nothing of each other are computed."""
+        return backend(self.processes, self.client)

@@ -15,6 +15,7 @@ from bayesgp_mf.inputs.options import (
     as_probabilities,
     check_flags,
     check_positive_integers,
+    with_former_arguments,
 )
 from bayesgp_mf.inputs.scales import warn_of_scale
 from bayesgp_mf.inputs.tables import (
@@ -60,4 +61,5 @@ __all__ = [
     "row_labels",
     "warn_of_groups",
     "warn_of_scale",
+    "with_former_arguments",
 ]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import inspect
 import sys
-from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +20,28 @@ from bayesgp_mf.types import Array
 
 LARGEST_COUNT = 10**15
 """A larger number is a slip: nothing that is counted here would fit into memory, or come to an end."""
+
+FORMER = {
+    "starts": "It is an option of a strategy: hyper=hyper.Evidence(starts=...)",
+    "evidence_of": "It is an option of a strategy: hyper=hyper.Evidence(method=...)",
+}
+"""Arguments that there were before, and what has taken their place."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def with_former_arguments(function: Callable[P, T]) -> Callable[P, T]:
+    """Return a function that raises, for one of the `FORMER` arguments that it has no more, a helpful TypeError."""
+    former = FORMER.keys() - inspect.signature(function).parameters.keys()
+
+    @functools.wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> T:
+        for name in former & options.keys():
+            raise TypeError(f"{function.__qualname__}() has no argument {name!r}. {FORMER[name]}.")
+        return function(*args, **options)
+
+    return call
 
 
 def as_kernel(kernel: Any, values: Mapping[str, ArrayLike] | None = None, *, tuned: bool = False) -> Kernel:

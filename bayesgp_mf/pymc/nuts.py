@@ -13,11 +13,13 @@ import numpy as np
 from joblib import cpu_count
 
 from bayesgp_mf.errors import ConvergenceWarning
-from bayesgp_mf.hyper import EvidenceScore, HyperResult, Objective, Target
+from bayesgp_mf.hyper import EvidenceScore, HyperResult, Objective, Strategy, Target
 from bayesgp_mf.hyper.default_priors import with_default_priors
 from bayesgp_mf.hyper.optimise import no_solution
 from bayesgp_mf.hyper.result import Advance
+from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import check_positive_integers
+from bayesgp_mf.methods import MethodName
 from bayesgp_mf.pymc.chains import Chains, Sampler, Sampling, run_chains
 from bayesgp_mf.types import Array
 
@@ -32,7 +34,7 @@ INSET = 1e-2
 
 
 @dataclass(frozen=True, slots=True)
-class Nuts:
+class Nuts(Strategy):
     """Draw the hyperparameters from evidence times prior, by the No-U-Turn sampler of PyMC on their logarithms.
 
     Parameters
@@ -49,6 +51,8 @@ class Nuts:
         Chains that run at the same time: those of PyMC in their own processes with one BLAS thread each, those of
         nutpie as threads. By default there are as many as processors, but only one if all chains together would take
         PyMC less than 20 seconds, judged by one solution at the start. The draws do not depend on it.
+    method : str or Solver, optional
+        The method whose evidence counts, if not that of the fit.
 
     Raises
     ------
@@ -85,6 +89,7 @@ class Nuts:
     target_accept: float = 0.8
     nuts_sampler: Sampler = "pymc"
     cores: int | None = None
+    method: MethodName | Solver | None = None
 
     def __post_init__(self) -> None:
         check_positive_integers(draws=self.draws, tune=self.tune, chains=self.chains)

@@ -18,7 +18,7 @@ from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs import check_no_missing
+from bayesgp_mf.inputs import check_no_missing, with_former_arguments
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit, Softmax
 from bayesgp_mf.likelihoods.one_vs_rest import OneVsRest, is_of_each_class
@@ -53,7 +53,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         evidence; `MultinomialProbit` as likelihood is one that takes less time.
     method : str or Solver, optional
         As for `fit`; "tap" by default.
-    hyper, priors, bounds, fixed, starts, inducing, control : optional
+    hyper, priors, bounds, fixed, inducing, control : optional
         As for `fit`, except that a search has one start by default, as in scikit-learn. ``hyper=None`` keeps the
         kernel.
     budget : int or None
@@ -92,6 +92,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
 
     classes_: NDArray[Any]
 
+    @with_former_arguments
     def __init__(
         self,
         kernel: Any = None,
@@ -103,7 +104,6 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         priors: Mapping[str, Prior] | None = None,
         bounds: Mapping[str, tuple[float, float]] | None = None,
         fixed: Collection[str] = (),
-        starts: int | None = None,
         inducing: int | ArrayLike | Inducing | None = None,
         control: Control | None = None,
         budget: int | None = 200,
@@ -118,7 +118,6 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
             priors=priors,
             bounds=bounds,
             fixed=fixed,
-            starts=starts,
             inducing=inducing,
             control=control,
             budget=budget,

@@ -22,7 +22,6 @@ from bayesgp_mf.front import fit
 from bayesgp_mf.hyper import Prior, Strategy, get_strategy
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.registry import SEARCHES, HyperName
-from bayesgp_mf.hyper.strategy import Restartable, averages
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
@@ -71,7 +70,6 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         priors: Mapping[str, Prior] | None = None,
         bounds: Mapping[str, tuple[float, float]] | None = None,
         fixed: Collection[str] = (),
-        starts: int | None = None,
         inducing: int | ArrayLike | Inducing | None = None,
         control: Control | None = None,
         budget: int | None = 200,
@@ -85,7 +83,6 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         self.priors = priors
         self.bounds = bounds
         self.fixed = fixed
-        self.starts = starts
         self.inducing = inducing
         self.control = control
         self.budget = budget
@@ -250,15 +247,14 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         """Return what all cases say, at the hyperparameters that they speak for."""
         kernel = self._default_kernel() if self.kernel is None else self.kernel
         strategy = None if self.hyper is None else get_strategy(self.hyper)
-        if strategy is not None and averages(strategy):
+        if strategy is not None and isinstance(self.hyper, str):
+            strategy = strategy.with_starts(1)
+        if strategy is not None and strategy.averages:
             options |= {"draws": self.draws, "chains": CHAINS}
         else:
             options |= {"draws": 1, "chains": 1}
         if weights is not None:
             options["weights"] = weights
-        starts = self.starts
-        if starts is None and isinstance(self.hyper, str) and isinstance(strategy, Restartable):
-            starts = 1
         method = "tap" if self.method is None else self.method
         idata = fit(
             X,
@@ -266,11 +262,10 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
             kernel,
             likelihood,
             method=method,
-            hyper=self.hyper,
+            hyper=strategy,
             priors=self._priors(kernel, likelihood),
             bounds=self.bounds,
             fixed=self.fixed,
-            starts=starts,
             random_seed=self._seed,
             inducing=self.inducing,
             control=Control() if self.control is None else self.control,

@@ -17,7 +17,7 @@ from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.problem import check_likelihood, check_scale
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs import as_real_targets
+from bayesgp_mf.inputs import as_real_targets, with_former_arguments
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Gaussian, Likelihood
 from bayesgp_mf.methods import MethodName
@@ -46,7 +46,7 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         normalises if neither kernel nor likelihood is given.
     method : str or Solver, optional
         As for `fit`; "tap" by default, which is exact with Gaussian noise.
-    hyper, priors, bounds, fixed, starts, inducing, control : optional
+    hyper, priors, bounds, fixed, inducing, control : optional
         As for `fit`, except that a search has one start by default, as in scikit-learn. ``hyper=None`` keeps the
         kernel.
     budget : int or None
@@ -83,6 +83,7 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
     array([10. , 10.9])
     """
 
+    @with_former_arguments
     def __init__(
         self,
         kernel: Any = None,
@@ -94,7 +95,6 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         priors: Mapping[str, Prior] | None = None,
         bounds: Mapping[str, tuple[float, float]] | None = None,
         fixed: Collection[str] = (),
-        starts: int | None = None,
         inducing: int | ArrayLike | Inducing | None = None,
         control: Control | None = None,
         budget: int | None = 200,
@@ -109,7 +109,6 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
             priors=priors,
             bounds=bounds,
             fixed=fixed,
-            starts=starts,
             inducing=inducing,
             control=control,
             budget=budget,

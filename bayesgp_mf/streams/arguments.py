@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from bayesgp_mf.hyper import Strategy, get_strategy
-from bayesgp_mf.hyper.strategy import averages
 from bayesgp_mf.inference.solver import traits_of
 from bayesgp_mf.inputs import as_pandas, check_positive_integers
 from bayesgp_mf.kernels import Kernel
@@ -142,7 +141,7 @@ def check_size(budget: int | None, classes: tuple[Any, ...] | None) -> None:
 def check_hyper(hyper: str | Strategy) -> None:
     """Raise a ValueError if a strategy does not choose one kernel."""
     strategy = get_strategy(hyper)
-    if averages(strategy):
+    if strategy.averages:
         raise ValueError(
             f"hyper={strategy.name!r} averages over kernels, and a stream has one. Use 'evidence' or 'loo'."
         )

@@ -31,6 +31,7 @@ from bayesgp_mf.inputs import (
     check_positive_integers,
     feature_names,
     warn_of_scale,
+    with_former_arguments,
 )
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
@@ -471,6 +472,7 @@ class Stream:
         return self.likelihood.predict_proba(mean if given is None else mean + given, variance)
 
     @_alone
+    @with_former_arguments
     def retune(
         self,
         hyper: SearchName | Strategy = "evidence",
@@ -478,7 +480,6 @@ class Stream:
         priors: Mapping[str, Prior] | None = None,
         bounds: Mapping[str, tuple[float, float]] | None = None,
         fixed: Collection[str] = (),
-        starts: int | None = None,
         progress: bool = True,
     ) -> Stream:
         """Choose the parameters of the kernel anew, on the cases of the reservoir, and return the stream.
@@ -488,7 +489,7 @@ class Stream:
 
         Parameters
         ----------
-        hyper, priors, bounds, fixed, starts
+        hyper, priors, bounds, fixed
             As `fit` has them; the search starts at the present kernel. The likelihood, under which everything was
             learned, is kept.
         progress : bool
@@ -505,7 +506,7 @@ class Stream:
             raise ValueError("nothing was learned yet: call update(X, y) first.")
         check_hyper(hyper)
         self._state = self._learner.retuned(
-            self._state, hyper, priors=priors, bounds=bounds, fixed=fixed, starts=starts, progress=progress
+            self._state, hyper, priors=priors, bounds=bounds, fixed=fixed, progress=progress
         )
         return self
 

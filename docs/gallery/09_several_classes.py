@@ -20,7 +20,7 @@ held_out = np.arange(len(X)) % 3 == 0
 
 kernel = bgp.kernels.Gaussian(lengthscale=2.0, variance=10.0)
 priors = {"variance": bgp.hyper.LogNormal(np.log(10.0), 1.0)}  # the classes hardly overlap: the labels leave it open
-options = {"hyper": "evidence", "starts": 1, "priors": priors, "draws": 200, "random_seed": 1}
+options = {"hyper": bgp.hyper.Evidence(starts=1), "priors": priors, "draws": 200, "random_seed": 1}
 idata = bgp.fit(X[~held_out], species[~held_out], kernel, bgp.MultinomialProbit(), **options)
 
 # %%

@@ -23,7 +23,7 @@ class Cauchy(Stationary):
 
 
 pima = bgp.datasets.load_pima()
-idata = bgp.fit(pima.X, pima.y, Cauchy(3.0), bgp.Probit(), hyper="evidence", starts=1, random_seed=1)
+idata = bgp.fit(pima.X, pima.y, Cauchy(3.0), bgp.Probit(), hyper=bgp.hyper.Evidence(starts=1), random_seed=1)
 assert float(idata["fit"]["log_evidence"]) > -103.0
 assert float(idata["fit"]["lengthscale"]) != 3.0
 

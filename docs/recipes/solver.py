@@ -41,7 +41,9 @@ class LeastSquares:
 
 own = LeastSquares(noise=0.5)
 pima = bgp.datasets.load_pima()
-idata = bgp.fit(pima.X, pima.y, bgp.kernels.Gaussian(3.0), method=own, hyper="evidence", starts=1, random_seed=1)
+idata = bgp.fit(
+    pima.X, pima.y, bgp.kernels.Gaussian(3.0), method=own, hyper=bgp.hyper.Evidence(starts=1), random_seed=1
+)
 assert idata["fit"].attrs["method"] == "least_squares"
 idata = bgp.predict(idata, pima.X_test, method=own, random_seed=2)
 assert np.mean((idata["predictions"]["p"].values > 0.5) == (pima.y_test == pima.class_names[1])) > 0.75

@@ -10,7 +10,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf import hyper
 
 
-class RandomSearch:
+class RandomSearch(hyper.Strategy):
     """The best of some random points around the kernel, by log evidence plus log prior."""
 
     name = "random"
@@ -34,7 +34,7 @@ idata = bgp.fit(pima.X, pima.y, kernel, bgp.Probit(), hyper=RandomSearch(), rand
 idata = bgp.predict(idata, pima.X_test, random_seed=2)
 elpd = bgp.loo(idata)
 
-by_gradient = bgp.fit(pima.X, pima.y, kernel, bgp.Probit(), hyper="evidence", starts=1, draws=1)
+by_gradient = bgp.fit(pima.X, pima.y, kernel, bgp.Probit(), hyper=bgp.hyper.Evidence(starts=1), draws=1)
 short = float(by_gradient["fit"]["log_evidence"] - idata["fit"]["log_evidence"])
 assert 0.0 <= short < 1.0, short
 assert idata["fit"].attrs["hyper"] == "random"

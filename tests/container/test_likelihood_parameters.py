@@ -114,7 +114,7 @@ def test_one_setting_has_it_by_name_and_in_the_likelihood(tmp_path):
     assert value != 0.3
     kept = bgp.fit(X, Y, KERNEL, Gaussian(0.3), draws=2, chains=1, random_seed=1)
     assert float(get_group(kept, "fit")["noise_variance"]) == 0.3
-    labels = averaged("flip", "evidence", bgp.Probit(), LABELS, priors={}, starts=1)
+    labels = averaged("flip", bgp.hyper.Evidence(starts=1), bgp.Probit(), LABELS, priors={})
     assert not {"noise_variance", "flip"} & set(get_group(labels, "fit").data_vars)
 
 

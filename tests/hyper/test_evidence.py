@@ -116,11 +116,11 @@ def test_a_parameter_at_its_bound_is_warned_about():
     X = rng.standard_normal((40, 2))
     y = X[:, 0] > 0  # the second input does not matter at all
     with pytest.warns(bgp.BoundWarning, match=r"lengthscale\[1\] = .* \(upper\).* the input hardly matters"):
-        bgp.fit(X, y, bgp.kernels.Gaussian([1.0, 1.0]), hyper="evidence", starts=1, draws=10, random_seed=0)
+        bgp.fit(X, y, bgp.kernels.Gaussian([1.0, 1.0]), hyper=bgp.hyper.Evidence(starts=1), draws=10, random_seed=0)
 
 
 def test_points_without_a_solution_are_stepped_back_from_and_counted(monkeypatch):
-    calm = bgp.fit(TOY.X, TOY.y, KERNEL.terms[0], hyper="evidence", starts=1, draws=10, random_seed=0)
+    calm = bgp.fit(TOY.X, TOY.y, KERNEL.terms[0], hyper=bgp.hyper.Evidence(starts=1), draws=10, random_seed=0)
     solver, calls = METHODS["tap"], []
 
     class Moody:
@@ -135,7 +135,7 @@ def test_points_without_a_solution_are_stepped_back_from_and_counted(monkeypatch
 
     monkeypatch.setitem(METHODS, "tap", Moody())
     with pytest.warns(bgp.ConvergenceWarning, match="at 2 of .* points of the search the equations had no solution"):
-        idata = bgp.fit(TOY.X, TOY.y, KERNEL.terms[0], hyper="evidence", starts=1, draws=10, random_seed=0)
+        idata = bgp.fit(TOY.X, TOY.y, KERNEL.terms[0], hyper=bgp.hyper.Evidence(starts=1), draws=10, random_seed=0)
     assert int(get_group(idata, "fit")["hyper_n_failures"][0]) == 2
     np.testing.assert_allclose(idata["fit"]["log_evidence"], calm["fit"]["log_evidence"], atol=1e-4)
 
@@ -154,18 +154,25 @@ def test_a_search_that_saw_another_solution_is_told(monkeypatch):
 
     monkeypatch.setitem(METHODS, "tap", TwoSolutions())
     with pytest.warns(bgp.ConvergenceWarning, match="the equations have several solutions there"):
-        bgp.fit(TOY.X, TOY.y, KERNEL.terms[0], hyper="evidence", starts=1, draws=10, random_seed=0)
+        bgp.fit(TOY.X, TOY.y, KERNEL.terms[0], hyper=bgp.hyper.Evidence(starts=1), draws=10, random_seed=0)
 
 
 def test_unsolved_points_are_no_evidence_even_if_the_last_solution_may_be_unsolved():
     control = bgp.Control(max_iterations=1, throw=False)
     with pytest.raises(bgp.ConvergenceError, match=r"no solution at any of 1 starting points.* The last reason: tap: "):
-        bgp.fit(TOY.X, TOY.y, KERNEL, hyper="evidence", starts=1, random_seed=0, control=control)
+        bgp.fit(TOY.X, TOY.y, KERNEL, hyper=bgp.hyper.Evidence(starts=1), random_seed=0, control=control)
 
 
 def test_a_search_without_any_solution_is_an_error():
     with pytest.raises(bgp.ConvergenceError, match="no solution at any of 2 starting points"):
-        bgp.fit(TOY.X, TOY.y, KERNEL, hyper="evidence", starts=2, random_seed=0, control=bgp.Control(max_iterations=1))
+        bgp.fit(
+            TOY.X,
+            TOY.y,
+            KERNEL,
+            hyper=bgp.hyper.Evidence(starts=2),
+            random_seed=0,
+            control=bgp.Control(max_iterations=1),
+        )
 
 
 def test_interruption_is_not_swallowed(monkeypatch):

@@ -167,8 +167,8 @@ def test_draws_are_weighed_against_the_evidence_that_weighed_their_node(options)
     """Draws of the exact posterior at a node are off by what the evidence that weighed the node is off by."""
     X = np.random.default_rng(3).normal(size=(6, 2))
     priors = {"lengthscale": LogNormal(0.0, 0.3), "variance": LogNormal(2.0, 0.3)}
-    kernel, strategy = bgp.kernels.Gaussian(1.0, 8.0), Integrate(points=3, **options)
-    how = {"method": "exact", "evidence_of": "tap", "hyper": strategy, "priors": priors, "progress": False}
+    kernel, strategy = bgp.kernels.Gaussian(1.0, 8.0), Integrate(points=3, method="tap", **options)
+    how = {"method": "exact", "hyper": strategy, "priors": priors, "progress": False}
     idata = bgp.fit(X, X[:, 0] > 0, kernel, bgp.Probit(0.1), draws=60, chains=1, random_seed=1, **how)
     stats, parts = idata["sample_stats"], bgp.posterior(idata).parts
     off = []

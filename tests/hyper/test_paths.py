@@ -96,8 +96,9 @@ def test_classes_that_separate_are_told_so(seed):
     kernel, bounds = bgp.kernels.Gaussian(3.0, 4.0), {"variance": (0.4, 40.0)}
     with pytest.warns(bgp.BoundWarning, match=r"variance = 40 \(upper\).* The classes separate: .*hyper='surrogate'"):
         idata = bgp.fit(
-            X, np.array(["a", "b", "c"])[codes.astype(int)], kernel, bgp.Softmax(), method=QUICK, hyper="evidence",
-            starts=1, bounds=bounds, fixed={"lengthscale"}, draws=5, random_seed=1, progress=False,
+            X, np.array(["a", "b", "c"])[codes.astype(int)], kernel, bgp.Softmax(), method=QUICK,
+            hyper=bgp.hyper.Evidence(starts=1), bounds=bounds, fixed={"lengthscale"}, draws=5, random_seed=1,
+            progress=False,
         )  # fmt: skip
     np.testing.assert_allclose(idata["fit"]["hyper_log_evidence"], idata["fit"]["log_evidence"], atol=1e-6)
 
@@ -189,7 +190,7 @@ def test_what_a_search_found_is_solved_by_the_way_it_came():
                 raise bgp.ConvergenceError("too far from the prior", bgp.Status.STALLED)
             return tap.solve(problem, control, start)
 
-    class Further:
+    class Further(bgp.hyper.Strategy):
         name = "further"
 
         def choose(self, target, rng, advance):

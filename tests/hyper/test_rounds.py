@@ -21,7 +21,7 @@ TARGET = Target(X, T, bgp.Probit(), Gaussian(1.0, 1.0), METHODS["tap"])
 
 
 @dataclass
-class Told:
+class Told(bgp.hyper.Strategy):
     """A strategy that adds one to the length scale, and is told its scores."""
 
     scores: list[float]

@@ -119,7 +119,7 @@ def test_unknown_strategies_are_told_what_there_is(hyper, message):
 def test_a_machine_without_evidence_is_refused(strategy):
     target = Target(TOY.X, LABELS, bgp.Probit(), bgp.kernels.Gaussian(1.0), METHODS["svm"])
     with pytest.raises(
-        bgp.UndefinedQuantityError, match="method 'svm' has no evidence to maximise; use hyper='scan', or evidence_of="
+        bgp.UndefinedQuantityError, match=r"method 'svm' has no evidence .* hyper.Evidence\(method='naive'\)"
     ):
         choose(strategy, target)
 
@@ -153,7 +153,7 @@ def test_a_search_that_ends_where_the_kernel_says_nothing_is_told_so():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40, 2))
     y = X.sum(axis=1) > 0.0
-    far_off, options = bgp.kernels.Gaussian(100.0, 1e-4), {"hyper": "evidence", "starts": 1, "draws": 5}
+    far_off, options = bgp.kernels.Gaussian(100.0, 1e-4), {"hyper": bgp.hyper.Evidence(starts=1), "draws": 5}
     with pytest.warns(bgp.ConvergenceWarning, match=r"says nothing of the targets.*start at length scales near"):
         idata = bgp.fit(X, y, far_off, **options, random_seed=1, progress=False)
     np.testing.assert_allclose(idata["fit"]["log_evidence"], 40.0 * np.log(0.5), atol=1e-2)

@@ -21,11 +21,11 @@ from bayesgp_mf.hyper import (
     LogNormal,
     Objective,
     Scan,
+    Strategy,
     Surrogate,
     Target,
     get_strategy,
 )
-from bayesgp_mf.hyper.strategy import Restartable, averages, records
 from bayesgp_mf.methods import METHODS
 from tests.hyper.known import ignore
 
@@ -49,8 +49,8 @@ def test_what_is_built_in_says_what_it_does(strategy):
     kernel = bgp.kernels.Gaussian(1.0, 2.0)
     target = Target(TOY.X, 2.0 * TOY.y - 1.0, bgp.Probit(), kernel, METHODS["tap"], priors=PRIORS)
     result = strategy.choose(target, np.random.default_rng(0), ignore)
-    assert averages(strategy) == (len(result.kernels) > 1)
-    assert {name for dims, _ in result.record.values() for name in dims} - OF_ALL == set(records(strategy))
+    assert strategy.averages == (len(result.kernels) > 1)
+    assert {name for dims, _ in result.record.values() for name in dims} - OF_ALL == set(strategy.records)
 
 
 def test_none_that_is_built_in_is_left_untested():
@@ -68,17 +68,21 @@ def test_a_search_says_the_evidence_at_its_end():
 
 @pytest.mark.parametrize("name", list(HYPER))
 def test_starts_go_with_what_takes_them(name):
-    takes = isinstance(get_strategy(name), Restartable)
-    assert takes == (name in ("evidence", "loo"))
-    if takes:
-        assert get_strategy(name).with_starts(5) == type(HYPER[name])(starts=5)
-    else:
-        with pytest.raises(ValueError, match=f"hyper='evidence' and 'loo', got starts=5 with hyper='{name}'"):
-            quick(hyper=name, starts=5)
+    strategy = get_strategy(name)
+    expected = type(strategy)(starts=5) if name in ("evidence", "loo") else strategy
+    assert strategy.with_starts(5) == expected
 
 
-class Halved:
-    """A user's strategy with what the protocol asks for and nothing else: half the length scale."""
+@pytest.mark.parametrize(("former", "place"), [("starts", "starts=..."), ("evidence_of", "method=...")])
+def test_former_arguments_have_become_options_of_a_strategy(former, place):
+    stream = bgp.streams.Stream(bgp.kernels.Gaussian())
+    for function in (quick, stream.retune, bgp.sklearn.GPClassifier, bgp.sklearn.GPRegressor):
+        with pytest.raises(TypeError, match=rf"no argument '{former}'. .* hyper=hyper.Evidence\({place}\)"):
+            function(**{former: 3})
+
+
+class Halved(Strategy):
+    """A user's strategy with what the base class asks for and nothing else: half the length scale."""
 
     name = "halved"
 
@@ -161,7 +165,8 @@ def test_a_search_of_ones_own_is_held_against_the_solution():
     wrong.off = 0.1
     with pytest.warns(bgp.ConvergenceWarning, match="the equations have several solutions there"):
         quick(hyper=wrong)
-    quick(hyper=wrong, evidence_of="naive")  # there is another one to be had by another method
+    wrong.method = "naive"
+    quick(hyper=wrong)  # there is another one to be had by another method
 
 
 def test_one_against_the_rest_takes_what_a_strategy_ends_in():

@@ -126,7 +126,9 @@ class TestForms:
         whole = bgp.fit(self.TABLE, self.LABELS, self.KERNEL, **options)
         p = [bgp.predict(i, self.TABLE[:30], draws=False)["predictions"]["p"].values for i in (on_points, whole)]
         np.testing.assert_allclose(*p, atol=1e-5)
-        tuned = bgp.fit(self.TABLE, self.LABELS, self.KERNEL, inducing=40, hyper="evidence", starts=1, **options)
+        tuned = bgp.fit(
+            self.TABLE, self.LABELS, self.KERNEL, inducing=40, hyper=bgp.hyper.Evidence(starts=1), **options
+        )
         assert float(tuned["fit"]["log_evidence"]) > float(whole["fit"]["log_evidence"]) - 1e-6
 
     def test_means_of_cases_are_of_no_group(self):

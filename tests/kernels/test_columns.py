@@ -105,10 +105,9 @@ def fitted(X, kernel, **options):
     return bgp.fit(X, Y, kernel, draws=5, random_seed=1, progress=False, **options)
 
 
-@pytest.mark.parametrize("hyper", [None, "evidence"])
+@pytest.mark.parametrize("hyper", [None, bgp.hyper.Evidence(starts=1)])
 def test_names_are_found_by_fit_and_saved(hyper, tmp_path):
-    options = {} if hyper is None else {"hyper": hyper, "starts": 1}
-    named, placed = fitted(FRAME, NAMED, **options), fitted(X, PLACED, **options)
+    named, placed = fitted(FRAME, NAMED, hyper=hyper), fitted(X, PLACED, hyper=hyper)
     assert float(named["fit"]["log_evidence"]) == float(placed["fit"]["log_evidence"])
     file = str(tmp_path / "fit.nc")
     named.to_netcdf(file)

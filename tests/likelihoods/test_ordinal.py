@@ -118,7 +118,7 @@ def test_gaps_are_tuned_where_they_are_bounded():
     rng = np.random.default_rng(3)
     X = rng.uniform(-2.0, 2.0, (150, 1))
     y = np.digitize(1.5 * X[:, 0] + rng.normal(size=150), [-1.0, 0.2, 1.5])
-    asked = {"hyper": "evidence", "starts": 1, "bounds": {"gap1": (0.01, 10.0), "gap2": (0.01, 10.0)}}
+    asked = {"hyper": bgp.hyper.Evidence(starts=1), "bounds": {"gap1": (0.01, 10.0), "gap2": (0.01, 10.0)}}
     options = {"fixed": {"bias_variance"}, "draws": 10, "random_seed": 1, "progress": False}
     idata = bgp.fit(X, y, bgp.kernels.Linear() + bgp.kernels.Bias(1.0), Ordinal([-1.0, 0.0, 1.0]), **asked, **options)
     fit = get_group(idata, "fit")

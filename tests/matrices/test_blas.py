@@ -122,7 +122,7 @@ def solved(method):
     return solution.alpha.tobytes(), solution.evidence.value
 
 def fitted():
-    idata = bgp.fit(X[:60], t[:60], kernel, hyper="evidence", starts=1, draws=20, random_seed=1, progress=False)
+    idata = bgp.fit(X[:60], t[:60], kernel, hyper=bgp.hyper.Evidence(starts=1), draws=20, random_seed=1, progress=False)
     new = bgp.predict(idata, X[60:80], random_seed=2)
     return tuple(group[name].values.tobytes() for group, name in ((idata["posterior"], "f"), (new["predictions"], "f")))
 

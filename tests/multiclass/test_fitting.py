@@ -307,7 +307,7 @@ def test_classes_without_order_or_missing_are_refused(classes):
         bgp.Softmax(classes)
 
 
-class NeverAsked:
+class NeverAsked(bgp.hyper.Strategy):
     name = "never asked"
 
     def choose(self, target, rng, advance):

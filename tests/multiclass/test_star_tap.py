@@ -132,7 +132,7 @@ def test_many_classes_are_refused_before_memory_runs_out():
     ):
         bgp.solve(2.0 * np.eye(30), np.arange(30.0), likelihood)
     kernel, X = bgp.kernels.Gaussian(), np.arange(60.0)[:, None]
-    for options in ({"hyper": "evidence"}, {"method": "laplace", "hyper": "evidence", "evidence_of": "tap"}):
+    for options in ({"hyper": "evidence"}, {"method": "laplace", "hyper": bgp.hyper.Evidence(method="tap")}):
         with pytest.raises(ValueError, match="beyond 10 classes"):
             bgp.fit(X, np.arange(60) % 30, kernel, likelihood, progress=False, **options)
 

@@ -64,7 +64,7 @@ def test_no_word_leaves_the_figure(plot, fit):
 
 
 def test_the_numbers_of_a_search_are_whole():
-    options = {**SMALL, "hyper": "evidence", "starts": 1, "fixed": ["variance"]}
+    options = {**SMALL, "hyper": bgp.hyper.Evidence(starts=1), "fixed": ["variance"]}
     idata = bgp.fit(X2[["age"]], Z > 0, bgp.kernels.Gaussian(3.0, 4.0), **options)
     trace = idata["fit"]["hyper_trace"].values
     trace[:] = np.linspace(-2660.9, -2660.1, trace.size)  # of many cases

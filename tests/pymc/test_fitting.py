@@ -49,7 +49,7 @@ def test_a_sum_with_one_of_ours_and_named_tensors_are_tuned(data):
     theirs = kernel_from_pymc(cov_func, eta=2.0, ls=[1.0, 1.0]) + Bias(1.0)
     scales = LogNormal(0.0, 0.5)
     found = [
-        fit(data, kernel, hyper="evidence", starts=1, fixed={"bias_variance"}, priors=priors)["fit"]
+        fit(data, kernel, hyper=bgp.hyper.Evidence(starts=1), fixed={"bias_variance"}, priors=priors)["fit"]
         for kernel, priors in (
             (
                 Gaussian([1.0, 1.0], 4.0) + Bias(1.0),
@@ -66,14 +66,14 @@ def test_a_sum_with_one_of_ours_and_named_tensors_are_tuned(data):
 @pytest.mark.parametrize("shape", [(), (2,)], ids=["one", "two"])
 def test_random_variables_bring_their_priors(data, shape):
     cov_func = with_random_scales(shape)
-    idata = fit(data, cov_func, hyper="evidence", starts=1)
+    idata = fit(data, cov_func, hyper=bgp.hyper.Evidence(starts=1))
     given = {"eta": pm.Gamma.dist(2.0, 1.0), "ls": pm.InverseGamma.dist(5.0, 5.0)}
     named = pt.dscalar("eta") ** 2 * ExpQuad(2, ls=pt.dvector("ls") if shape else pt.dscalar("ls"))
     start = kernel_from_pymc(named, eta=2.0, ls=np.full(shape, 1.25))  # where PyMC starts these: at their means
-    expected = fit(data, start, hyper="evidence", starts=1, priors=given)
+    expected = fit(data, start, hyper=bgp.hyper.Evidence(starts=1), priors=given)
     for name in ("eta", "ls", "hyper_start", "hyper_log_prior"):
         np.testing.assert_allclose(idata["fit"][name], expected["fit"][name], rtol=1e-6)
-    other = fit(data, cov_func, hyper="evidence", starts=1, priors={"ls": LogNormal(-1.0, 0.1)}, fixed={"eta"})
+    other = fit(data, cov_func, hyper=bgp.hyper.Evidence(starts=1), priors={"ls": LogNormal(-1.0, 0.1)}, fixed={"eta"})
     assert np.all(other["fit"]["ls"].values < 0.6 * idata["fit"]["ls"].values)
     assert float(other["fit"]["eta"]) == 2.0
 

@@ -19,7 +19,6 @@ from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.hyper import EvidenceScore, LogNormal, Objective, Strategy, Target, get_strategy
 from bayesgp_mf.hyper.default_priors import DEFAULT_SD, with_default_priors
 from bayesgp_mf.hyper.scores import KNOWN
-from bayesgp_mf.hyper.strategy import averages
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.pymc import Nuts, nuts
 from bayesgp_mf.pymc.nuts import inside
@@ -283,7 +282,7 @@ def test_it_is_a_prior_of_every_strategy_and_has_no_density_outside_of_its_suppo
     np.testing.assert_allclose(density, [-np.inf, -np.log(1.5), -np.inf])
     np.testing.assert_allclose(slope, [0.0, 1.0, 0.0], atol=1e-12)
     by_pymc, ours = (
-        fit(data, "evidence", starts=1, draws=5, fixed={"variance"}, priors={"lengthscale": prior})
+        fit(data, bgp.hyper.Evidence(starts=1), draws=5, fixed={"variance"}, priors={"lengthscale": prior})
         for prior in (pm.LogNormal.dist(0.5, 0.4), LogNormal(0.5, 0.4))
     )
     found = [float(get_group(idata, "fit")["lengthscale"]) for idata in (by_pymc, ours)]
@@ -330,7 +329,7 @@ def test_options_are_checked(options, message):
 def test_it_goes_by_its_name():
     assert get_strategy("nuts") == Nuts()
     assert isinstance(Nuts(), Strategy)
-    assert averages(Nuts())
+    assert Nuts().averages
     with pytest.raises(ValueError, match=r"'loo', 'nuts', 'scan'"):
         get_strategy("NUTS")
 

@@ -20,7 +20,7 @@ START = bgp.kernels.Gaussian(1.0)
 def test_the_noise_is_tuned_to_scikit_learns_optimum(name, method):
     """In nats to 1e-6; parameters are as flat there as that allows. Without a White kernel."""
     (X, y), expected = tables()[name], RECORD[name]
-    options = {"method": method, "hyper": "evidence", "starts": 1, "draws": 1, "chains": 1, "random_seed": 1}
+    options = {"method": method, "hyper": bgp.hyper.Evidence(starts=1), "draws": 1, "chains": 1, "random_seed": 1}
     fit = bgp.fit(X, y, START, bgp.likelihoods.Gaussian(0.5), **options)["fit"]
     assert float(fit["log_evidence"]) == pytest.approx(expected["log_evidence"], abs=1e-6)
     for parameter in ("variance", "lengthscale", "noise_variance"):

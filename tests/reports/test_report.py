@@ -101,7 +101,7 @@ def test_the_worst_cases_of_one_against_the_rest_have_their_classes():
 
 
 def test_one_against_the_rest_has_its_confusion_and_the_search_of_each_class(tmp_path):
-    options = {**SMALL, "hyper": "evidence", "starts": 1, "fixed": ["variance"]}
+    options = {**SMALL, "hyper": bgp.hyper.Evidence(starts=1), "fixed": ["variance"]}
     y = np.array(["a", "b", "c"])[np.argsort(np.argsort(Z)) // 8]
     idata = bgp.predict(bgp.fit(X2[["age"]], y, ONE, bgp.OneVsRest(bgp.Probit()), **options), X2[["age"]], draws=False)
     _, page = page_of(idata, tmp_path, y_test=y)

@@ -147,8 +147,6 @@ def test_inducing_cases_with_options_and_a_search():
         ({"priors": {"lengthscale": bgp.hyper.LogNormal(0.0, 1.0)}}, "priors is not there"),
         ({"bounds": {"lengthscale": (1.0, 2.0)}}, "bounds is not there"),
         ({"fixed": ["lengthscale"]}, "fixed is not there"),
-        ({"starts": 2}, "starts is not there"),
-        ({"evidence_of": "naive"}, "evidence_of is not there"),
         ({"draws": 0}, "draws"),
         ({"y": "soon"}, "leave y out"),
         ({"kernel": None}, "kernel is missing"),

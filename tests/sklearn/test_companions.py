@@ -109,9 +109,9 @@ def test_a_copy_has_the_kernel_itself_since_nothing_changes_it():
     assert clone(kernel) is kernel
     model = clone(GPClassifier(kernel))
     assert model.kernel is kernel
-    model.set_params(kernel__gaussian__lengthscale=3.0, starts=2)
+    model.set_params(kernel__gaussian__lengthscale=3.0, budget=20)
     assert model.kernel == Gaussian(3.0) + Bias()
-    assert model.starts == 2
+    assert model.budget == 20
     assert model.get_params()["kernel__gaussian__lengthscale"] == 3.0
     assert kernel == Gaussian([1.0, 2.0]) + Bias()
     with pytest.raises(ValueError, match="kernel__lengthscale is a parameter of a kernel"):

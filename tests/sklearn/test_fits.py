@@ -64,7 +64,7 @@ def test_a_classifier_is_scikit_learns_by_laplaces_method(cases):
 def test_a_search_ends_where_that_of_fit_does(cases):
     X, _, labels, _ = cases
     prior = {"lengthscale": bgp.hyper.LogNormal(0.0, 1.0)}
-    options = {"hyper": "evidence", "priors": prior, "fixed": ["variance"], "starts": 1}
+    options = {"hyper": bgp.hyper.Evidence(starts=1), "priors": prior, "fixed": ["variance"]}
     model = GPClassifier(KERNEL, **options, random_state=4).fit(X, labels)
     idata = bgp.fit(X, labels, KERNEL, **options, random_seed=1, draws=1)
     np.testing.assert_allclose(model.kernel_.lengthscale, idata["fit"]["lengthscale"], rtol=1e-10)

@@ -33,7 +33,9 @@ def test_batches_of_gaussian_targets_are_one_fit():
     fit = bgp.fit(X, y, KERNEL, likelihood, draws=2, **GIVEN)
     mean, variance = bgp.posterior(fit).latent(X[:4])
     np.testing.assert_allclose(stream.latent(X[:4]), [mean, variance], atol=1e-7)
-    again = stream.retune(fixed=["variance"], priors={"lengthscale": bgp.hyper.LogNormal(0.5, 0.1)}, starts=1)
+    again = stream.retune(
+        bgp.hyper.Evidence(starts=1), fixed=["variance"], priors={"lengthscale": bgp.hyper.LogNormal(0.5, 0.1)}
+    )
     process = bgp.posterior(bgp.fit(X, y, again.kernel, likelihood, draws=2, **GIVEN))  # learned anew under that kernel
     assert abs(again.kernel.lengthscale - 1.0) > 0.01
     np.testing.assert_allclose(again.latent(X[:4]), process.latent(X[:4]), atol=1e-6)
@@ -49,8 +51,9 @@ def test_the_reservoir_and_files_have_them(tmp_path):
     stream = Stream(KERNEL, Poisson(), budget=None, batch=10).update(X, COUNTS, **GIVEN)
     stream.save(tmp_path / "stream.npz")
     loaded = Stream.load(tmp_path / "stream.npz")
-    fixed = {"fixed": ["variance"], "priors": {"lengthscale": bgp.hyper.LogNormal(0.0, 0.5)}, "starts": 1}
-    expected = bgp.fit(X, COUNTS, KERNEL, Poisson(), hyper="evidence", draws=2, **GIVEN, **fixed)
+    fixed = {"fixed": ["variance"], "priors": {"lengthscale": bgp.hyper.LogNormal(0.0, 0.5)}}
+    fixed["hyper"] = bgp.hyper.Evidence(starts=1)
+    expected = bgp.fit(X, COUNTS, KERNEL, Poisson(), draws=2, **GIVEN, **fixed)
     tuned = bgp.posterior(expected).kernel.lengthscale
     assert loaded.retune(**fixed).kernel.lengthscale == pytest.approx(tuned, rel=1e-3)
     plain = Stream(KERNEL, Poisson(), budget=None).update(X, COUNTS).retune(**fixed)

@@ -69,7 +69,7 @@ def test_one_by_one_without_a_budget_is_the_papers_online_learning(likelihood):
 
 def test_what_was_learned_is_carried_over_to_another_kernel():
     """Exactly so in regression: what was measured does not depend on the prior."""
-    stream = Stream(KERNEL, REGRESSION, budget=None, random_seed=1).update(X, REAL).retune("evidence", starts=1)
+    stream = Stream(KERNEL, REGRESSION, budget=None, random_seed=1).update(X, REAL).retune(bgp.hyper.Evidence(starts=1))
     assert stream.kernel != KERNEL
     for found, expected in zip(stream.latent(X_NEW), exact(stream.kernel, X, REAL), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-7)

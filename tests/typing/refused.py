@@ -11,7 +11,7 @@ import bayesgp_mf as bgp
 def of_doors(X: NDArray[np.float64], y: list[str], kernel: bgp.kernels.Kernel) -> None:
     bgp.fit(X, y, kernel, hyper="evidnce")  # E: Argument "hyper"
     bgp.fit(X, y, kernel, method="ep")  # E: Argument "method"
-    bgp.fit(X, y, kernel, evidence_of="nave")  # E: Argument "evidence_of"
+    bgp.fit(X, y, kernel, hyper=bgp.hyper.Evidence(method="nave"))  # E: Argument "method"
     bgp.fit(X, y, kernel, marginals="exact")  # E: Argument "marginals"
     bgp.fit(X, y, kernel, random_state=1)  # E: Unexpected keyword argument "random_state"
     bgp.fit(X, y)  # E: Missing positional argument "kernel"

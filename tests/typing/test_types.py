@@ -16,7 +16,6 @@ import bayesgp_mf as bgp
 from bayesgp_mf import likelihoods
 from bayesgp_mf.diagnostics.orthant_moves import MOVES, MoveName
 from bayesgp_mf.hyper.registry import HYPER, SEARCHES, HyperName, strategy_names
-from bayesgp_mf.hyper.strategy import averages
 from bayesgp_mf.methods import METHODS, MethodName
 
 HERE = Path(__file__).parent
@@ -68,7 +67,7 @@ def test_each_slip_is_found_on_its_line(errors):
 def test_the_names_that_editors_complete_are_those_there_are():
     assert set(get_args(MethodName)) == set(METHODS)
     assert sorted(get_args(HyperName)) == strategy_names()
-    assert {name for name, strategy in HYPER.items() if not averages(strategy)} == set(SEARCHES)
+    assert {name for name, strategy in HYPER.items() if not strategy.averages} == set(SEARCHES)
     assert set(get_args(MoveName)) == set(MOVES)
     known = {getattr(likelihoods, name) for name in likelihoods.__all__}
     assert all(issubclass(each, likelihoods.Likelihood) for each in known if isinstance(each, type))

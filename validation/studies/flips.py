@@ -46,8 +46,7 @@ def _tuned(X: Any, t: Any) -> float:
             t > 0,
             KERNEL,
             likelihood,
-            hyper="evidence",
-            starts=1,
+            hyper=bgp.hyper.Evidence(starts=1),
             fixed={"variance"},  # with the noise it is one parameter
             draws=1,
             chains=1,

@@ -21,11 +21,13 @@ from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import no_solution, usual_solutions
 from bayesgp_mf.hyper.result import Advance, HyperResult
 from bayesgp_mf.hyper.scores import KNOWN, Score, score_of_evidence
-from bayesgp_mf.hyper.strategy import workers
+from bayesgp_mf.hyper.strategy import Strategy
 from bayesgp_mf.hyper.surrogate.learning import Learned, learn
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.solution import check_flag
+from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import check_positive_integers
+from bayesgp_mf.methods import MethodName
 from bayesgp_mf.parallel import check_client
 from bayesgp_mf.pareto import FEWEST_WEIGHTS, LARGEST_K, largest_k, smooth
 from bayesgp_mf.types import Array
@@ -43,7 +45,7 @@ FIRST_TRAJECTORIES, TRAJECTORIES = 20, 10
 
 
 @dataclass(frozen=True, slots=True)
-class Surrogate:
+class Surrogate(Strategy):
     r"""Average over weighted draws from a Gaussian process that has learned the log of evidence times prior.
 
     Let :math:`\pi` be evidence times prior. A Gaussian process learns its logarithm, from values and gradients along a
@@ -67,6 +69,8 @@ class Surrogate:
     client : distributed.Client, optional
         A Dask cluster whose workers solve them instead. Up to 1000 cases the result is identical wherever it is
         computed; beyond, one process has more BLAS threads than a worker, and may round differently.
+    method : str or Solver, optional
+        The method whose evidence counts, if not that of the fit.
 
     Raises
     ------
@@ -112,6 +116,7 @@ class Surrogate:
     corrected: bool = False
     processes: int = 1
     client: Any = field(default=None, repr=False, compare=False)
+    method: MethodName | Solver | None = None
 
     def __post_init__(self) -> None:
         check_positive_integers(nodes=self.nodes, processes=self.processes)
@@ -154,7 +159,7 @@ class Surrogate:
         training = self._training(target.start.size)
         target.check_memory(self.nodes)
         target, by_default = with_default_priors(target)
-        with closing(workers(self)) as pool:
+        with closing(self.workers()) as pool:
             learned = learn(target, training, rng, advance, pool, self._score(KNOWN))
             nodes, log_density, times = draw(learned, self.nodes, rng)
             objective = Objective(target, self._score(KNOWN_FOR_WEIGHTS), from_prior=True)

@@ -495,7 +495,7 @@ def test_a_fit_without_a_batch_is_saved_as_well(tmp_path):
 
 
 def test_one_method_judges_and_another_predicts():
-    own, other = fitted(), fitted(evidence_of="tap")
+    own, other = fitted(), fitted(hyper=Surrogate(nodes=60, method="tap"))
     hybrid = get_group(other, "fit")
     assert (hybrid.attrs["method"], hybrid.attrs["hyper_judged_by"]) == ("laplace", "tap")
     node_evidence = target_of("tap", priors=PRIORS)
