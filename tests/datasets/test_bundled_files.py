@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from bayesgp_mf.datasets.read import input_matrix, read_columns
+from bayesgp_mf.datasets.tables import input_matrix, read_columns
 
 FOLDER = files("bayesgp_mf.datasets").joinpath("data")
 SHA256 = {

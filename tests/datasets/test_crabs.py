@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayesgp_mf.datasets import load_crabs
-from bayesgp_mf.datasets.read import read_columns
+from bayesgp_mf.datasets.tables import read_columns
 
 # Training rows of some draws, one bit a row, the first row of the file most significant. They follow from
 # numpy's generator, which does not promise the same numbers for ever: if this fails after an upgrade of

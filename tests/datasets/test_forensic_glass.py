@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayesgp_mf.datasets import load_forensic_glass
-from bayesgp_mf.datasets.read import read_columns
+from bayesgp_mf.datasets.tables import read_columns
 
 INPUTS = ("RI", "Na", "Mg", "Al", "Si", "K", "Ca", "Ba", "Fe")
 FOLD_SIZES = [16, 24, 15, 24, 16, 25, 20, 28, 19, 27]

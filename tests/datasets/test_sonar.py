@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayesgp_mf.datasets import load_sonar
-from bayesgp_mf.datasets.read import read_columns
+from bayesgp_mf.datasets.tables import read_columns
 
 # Held a second time, so that no slip of the keyboard in the loader can pass: most mistakes in it would
 # leave the class counts as they are.

@@ -1,30 +1,50 @@
-"""From all rows of a file to a `Dataset`: split, then rescale by the training rows; and checks of arguments."""
+"""From the rows of a bundled file to a `Dataset`: split, then rescaled by the training rows; and checks of arguments."""
 
 from __future__ import annotations
 
+import csv
 import math
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgp_mf.datasets.dataset import Dataset
-from bayesgp_mf.datasets.frames import FrameDataset, as_frames
+from bayesgp_mf.datasets.dataset import Dataset, FrameDataset, as_frames
 from bayesgp_mf.types import Array
 
 
+class Table(NamedTuple):
+    """What there is to know of a table before its rows."""
+
+    name: str
+    label: str  # the column of the classes
+    features: tuple[str, ...]
+    units: tuple[str, ...]
+    description: str
+
+
+def read_columns(file: str) -> dict[str, list[str]]:
+    """Read a CSV file of ``bayesgp_mf/datasets/data`` (a header line, then rows) into its columns, as text."""
+    text = files("bayesgp_mf.datasets").joinpath("data", file).read_text(encoding="utf-8")
+    header, *rows = csv.reader(text.splitlines())
+    return {name: list(cells) for name, cells in zip(header, zip(*rows, strict=True), strict=True)}
+
+
+def input_matrix(columns: Mapping[str, Sequence[str]], names: Sequence[str]) -> Array:
+    """Put the named columns of `read_columns` side by side as numbers, in the order of the names."""
+    return np.column_stack([np.array(columns[name], dtype=np.float64) for name in names])
+
+
 def assemble(
-    *,
-    name: str,
-    X: Array,
-    y: NDArray[np.str_],
+    table: Table,
+    columns: Mapping[str, Sequence[str]],
     train: NDArray[np.bool_],
+    *,
     standardise: bool,
-    feature_names: tuple[str, ...],
-    units: tuple[str, ...],
-    description: str,
-    fold: NDArray[np.int64] | None = None,
     as_frame: bool = False,
-    label: str = "class",
+    fold: NDArray[np.int64] | None = None,
 ) -> Dataset | FrameDataset:
     """Split the rows, in order, by the mask of training rows, rescale the inputs if asked, and wrap them.
 
@@ -35,24 +55,25 @@ def assemble(
     ValueError
         If ``standardise`` or ``as_frame`` is not a bool.
     """
+    X, y = input_matrix(columns, table.features), np.array(columns[table.label])
     mean, scale = np.zeros(X.shape[1]), np.ones(X.shape[1])
     if check_flag("standardise", standardise):
-        mean, scale = training_moments(X[train], feature_names)
+        mean, scale = training_moments(X[train], table.features)
     dataset = Dataset(
-        name=name,
+        name=table.name,
         X=(X[train] - mean) / scale,
         y=y[train],
         X_test=(X[~train] - mean) / scale,
         y_test=y[~train],
-        feature_names=feature_names,
-        class_names=tuple(sorted({str(label) for label in y})),
+        feature_names=table.features,
+        class_names=tuple(sorted(set(columns[table.label]))),
         feature_mean=mean,
         feature_scale=scale,
-        description=description,
-        units=units,
+        description=table.description,
+        units=table.units,
         fold=None if fold is None else fold[train],
     )
-    return as_frames(dataset, train, label) if check_flag("as_frame", as_frame) else dataset
+    return as_frames(dataset, train, table.label) if check_flag("as_frame", as_frame) else dataset
 
 
 def training_moments(X: Array, feature_names: tuple[str, ...]) -> tuple[Array, Array]:
