@@ -16,9 +16,9 @@ from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.read import fit_group, is_one_vs_rest
 from bayesgp_mf.container.stored import kernel_of, likelihood_of, names_of
 from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.hyper.pareto import FEWEST_WEIGHTS, largest_k, smooth
 from bayesgp_mf.inference.undefined import undefined
 from bayesgp_mf.inputs import check_flags
-from bayesgp_mf.pareto import FEWEST_WEIGHTS, largest_k, smooth
 from bayesgp_mf.processes.correctable import with_corrections
 from bayesgp_mf.types import Array
 

@@ -1,4 +1,4 @@
-"""From the rows of a bundled file to a `Dataset`: split, then rescaled by the training rows; and checks of arguments."""
+"""From rows of a bundled file to a `Dataset`: split, then rescaled by the training rows; and checks of arguments."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from bayesgp_mf.container.groups import Container, get_group, group_names
 from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.read import check_joint, fit_group, has_random_kernels
 from bayesgp_mf.diagnostics.monte_carlo import mean_and_error
-from bayesgp_mf.pareto import FEWEST_WEIGHTS, LARGEST_K, largest_k, smooth
+from bayesgp_mf.hyper.pareto import FEWEST_WEIGHTS, LARGEST_K, largest_k, smooth
 from bayesgp_mf.types import Array
 
 FEWEST_EFFECTIVE = 100.0

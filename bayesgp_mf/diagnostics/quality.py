@@ -14,7 +14,7 @@ from bayesgp_mf.container.parts import is_in_parts
 from bayesgp_mf.container.quality import Quality, QualityOfEach, quality_of_fit
 from bayesgp_mf.container.read import fit_group, has_random_kernels, is_one_vs_rest
 from bayesgp_mf.diagnostics.importance import importance
-from bayesgp_mf.pareto import FEWEST_WEIGHTS
+from bayesgp_mf.hyper.pareto import FEWEST_WEIGHTS
 
 MOST_VALUES = 10**7
 """Drawn latent values up to which they are weighed as well, in less than a second."""

@@ -41,8 +41,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from bayesgp_mf.cube import scrambled_points
 from bayesgp_mf.errors import ConvergenceError, Status
+from bayesgp_mf.likelihoods.cube import scrambled_points
 from bayesgp_mf.likelihoods.logit import Logit
 from bayesgp_mf.types import Array, Derivs
 

@@ -25,9 +25,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log_softmax, ndtri, softmax
 
-from bayesgp_mf.cube import scrambled_points
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
+from bayesgp_mf.likelihoods.cube import scrambled_points
 from bayesgp_mf.likelihoods.softmax_integral import class_probabilities, contrast_basis
 from bayesgp_mf.likelihoods.softmax_tilted import tilted_probabilities
 from bayesgp_mf.multiclass.class_gram import case_covariances, class_gram

@@ -19,6 +19,7 @@ from bayesgp_mf.hyper.default_priors import with_default_priors
 from bayesgp_mf.hyper.integrate import warn_dropped
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import no_solution, usual_solutions
+from bayesgp_mf.hyper.pareto import FEWEST_WEIGHTS, LARGEST_K, largest_k, smooth
 from bayesgp_mf.hyper.result import Advance, HyperResult
 from bayesgp_mf.hyper.scores import KNOWN, Score, score_of_evidence
 from bayesgp_mf.hyper.strategy import Strategy
@@ -29,7 +30,6 @@ from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import check_positive_integers
 from bayesgp_mf.methods import MethodName
 from bayesgp_mf.parallel import check_client
-from bayesgp_mf.pareto import FEWEST_WEIGHTS, LARGEST_K, largest_k, smooth
 from bayesgp_mf.types import Array
 
 PER_PARAMETER, FEWEST = 25, 60

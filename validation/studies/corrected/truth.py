@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from bayesgp_mf.cube import scrambled_points
 from bayesgp_mf.inference.solver import Cloud
+from bayesgp_mf.likelihoods.cube import scrambled_points
 from bayesgp_mf.matrices.corrections import InverseCorrection
 from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
 from bayesgp_mf.processes.single import Posterior

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayesgp_mf.arviz_version import arviz_major
-from bayesgp_mf.pareto import FEWEST_WEIGHTS, largest_k, smooth
+from bayesgp_mf.hyper.pareto import FEWEST_WEIGHTS, largest_k, smooth
 
 
 def log_weights(n=1000, k=0.4, seed=0):
