@@ -122,22 +122,26 @@ class StarTap:
         state, info, points = self._solved(problem, control, start)
         return require_accurate(self._finish(problem, state, info, points))
 
-    def sites(self, problem: Problem, control: Control = Control()) -> tuple[Any, Array]:
+    def sites(
+        self, problem: Problem, control: Control = Control(), prior_mean: Array | float = 0.0
+    ) -> tuple[Any, Array]:
         """Return the sites alone at the solution, as a stream adds them up; `solve` says more.
 
         They are what the Gram matrix of the classes makes of their precisions (`ClassGram.sites`), and shifts b
-        ``(n, C)``.
+        ``(n, C)``; with a prior mean ``(n, C)`` they are those of deviations from it.
         """
-        state, *_ = self._solved(problem, control, None)
+        state, *_ = self._solved(problem, control, None, prior_mean)
         return _posterior(problem, state)[1], state.shift
 
-    def _solved(self, problem: Problem, control: Control, start: Solution | None) -> tuple[State, Info, int | None]:
+    def _solved(
+        self, problem: Problem, control: Control, start: Solution | None, prior_mean: Array | float = 0.0
+    ) -> tuple[State, Info, int | None]:
         """Return the solution's state and the nodes that it was found with."""
         points = self._points(problem)
         check_variances(problem)
-        iterate = partial(_iterate, problem)
+        iterate = partial(_iterate, problem, prior_mean)
         if start is None:
-            first = self._first(problem)
+            first = self._first(problem, prior_mean)
             state, info = rough_then_fine(iterate, first, control, points)
             if info.status is Status.NO_VALID_STEP:  # some at the prior are negative, and leave no posterior together
                 state, info = rough_then_fine(iterate, State(*(np.zeros_like(part) for part in first)), control, points)
@@ -187,11 +191,11 @@ class StarTap:
         by_default = star_of(problem).star_points(problem.n_classes)
         return by_default if self.points is None else self.points
 
-    def _first(self, problem: Problem) -> State:
+    def _first(self, problem: Problem, prior_mean: Array | float) -> State:
         """Return the sites at the prior."""
         prior = class_gram(problem).prior
         mean, covariance = np.zeros_like(prior), prior[:, :, None] * np.eye(problem.n_classes)
-        found = _sites_at(problem, mean, covariance, FEWEST)
+        found = _sites_at(problem, mean + prior_mean, covariance, FEWEST)
         return State(found.site, _shift(_form(problem).precision(found.site), mean, covariance, found))
 
     def _finish(self, problem: Problem, state: State, info: Info, points: int | None) -> Solution:
@@ -318,7 +322,9 @@ def _state_of(problem: Problem, solution: Solution) -> State:
     return State(_form(problem).of(correction), shift)
 
 
-def _iterate(problem: Problem, first: State, control: Control, points: int | None) -> tuple[State, Info]:
+def _iterate(
+    problem: Problem, prior_mean: Array | float, first: State, control: Control, points: int | None
+) -> tuple[State, Info]:
     """Iterate from a state to a fixed point, in units in which the tolerance of `Control` is meant."""
     n, n_classes = first.shift.shape
     scale, form = np.sqrt(np.mean(class_gram(problem).prior, axis=1))[:, None], _form(problem)
@@ -334,7 +340,7 @@ def _iterate(problem: Problem, first: State, control: Control, points: int | Non
         state = unpack(x)
         precision = form.precision(state.site)
         alpha, correction, (mean, covariance, *_) = _posterior(problem, state)
-        found = _sites_at(problem, mean, covariance, points)
+        found = _sites_at(problem, mean + prior_mean, covariance, points)
         sd = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
         residual = np.linalg.norm(sd * (found.gradient - alpha))
         enough = MEAN_GAIN * residual
@@ -343,7 +349,7 @@ def _iterate(problem: Problem, first: State, control: Control, points: int | Non
             # covariances stay, and nothing costs more than a product of K with C columns
             alpha = correction.weights(_shift(precision, mean, covariance, found))
             further = _cavity_mean(problem, covariance, alpha)
-            nearer = _sites_at(problem, further, covariance, points)
+            nearer = _sites_at(problem, further + prior_mean, covariance, points)
             left = np.linalg.norm(sd * (nearer.gradient - alpha))
             if not left < residual:
                 break

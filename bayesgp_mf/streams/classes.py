@@ -18,22 +18,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import blas, qr
 
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control
-from bayesgp_mf.likelihoods.base import Likelihood
-from bayesgp_mf.likelihoods.matrix_sites import MatrixSites, has_matrix_sites
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
-from bayesgp_mf.likelihoods.star import StarSites, star_precision
+from bayesgp_mf.likelihoods.star import star_precision
 from bayesgp_mf.matrices.factors import cholesky, psd_root, triangular_inverse
 from bayesgp_mf.multiclass.star_tap import star_tap
 from bayesgp_mf.streams.factor import Factor
 from bayesgp_mf.streams.values import Cases, NaturalParameters
-from bayesgp_mf.types import Array, Derivs
+from bayesgp_mf.types import Array
 
 LARGEST = 5000
 """Rows of the matrix that a stream of several classes keeps: basis inputs times contrasts."""
@@ -81,8 +79,8 @@ class ClassValues:
         """Return what labels tell of the contrasts."""
         batch = _Batch(factor, cases, self.basis)
         matrix: Any = batch  # of all that a solver may ask, what TAP for several classes does
-        problem = Problem(matrix, t, _Deviations(self.likelihood, cases.mean @ self.basis.T), covariance=True)
-        sites, shift = star_tap.sites(problem, control)
+        problem = Problem(matrix, t, self.likelihood, covariance=True)
+        sites, shift = star_tap.sites(problem, control, cases.mean @ self.basis.T)
         # of deviations from the mean so far; the factor holds what is told of the functions themselves
         return NaturalParameters(
             sites.effective_precision,
@@ -298,75 +296,3 @@ class _OnCases:
     def means(self, shift: Array) -> Array:
         """Return its product ``(m, q)`` with shifts."""
         return np.asarray((self.half.T @ (self.half @ shift.ravel())).reshape(shift.shape))
-
-
-@dataclass(frozen=True, eq=False)
-class _Deviations(Likelihood):
-    """The likelihood of deviations from means ``(m, C)`` of the latent values of cases (`Shifted`, of classes)."""
-
-    likelihood: Any
-    mean: Array
-
-    targets: ClassVar[Literal["classes"]] = "classes"
-
-    @property
-    def n_classes(self) -> int:
-        """How many classes there are."""
-        return int(self.mean.shape[1])
-
-    @property
-    def forbids(self) -> bool:
-        """Whether some latent values have likelihood zero."""
-        return bool(self.likelihood.forbids)
-
-    @property
-    def log_concave(self) -> bool:
-        """Whether the likelihood is: a shift changes nothing about it."""
-        return bool(self.likelihood.log_concave)
-
-    def log_prob(self, t: Array, f: Array) -> Derivs:
-        """Return log p(t | mean + f), with derivatives in f."""
-        found: Derivs = self.likelihood.log_prob(t, self.mean + f)
-        return found
-
-    def log_partition(self, t: Array, mean: Array, covariance: Array) -> Derivs:
-        """Return log Z at deviations with these Gaussians, with derivatives in the mean."""
-        found: Derivs = self.likelihood.log_partition(t, self.mean + mean, covariance)
-        return found
-
-    def predict_proba(self, mean: Array, covariance: Array) -> Array:
-        """Return the probabilities ``(m, C)`` at deviations with these Gaussians."""
-        found: Array = self.likelihood.predict_proba(self.mean + mean, covariance)
-        return found
-
-    def sample(self, f: Array, rng: np.random.Generator) -> Array:
-        """Draw a class for each of the values mean + f ``(..., m, C)``."""
-        found: Array = self.likelihood.sample(self.mean + f, rng)
-        return found
-
-    @property
-    def star_shaped(self) -> bool:
-        """Whether sites of the likelihood are of star form."""
-        return not has_matrix_sites(self.likelihood)
-
-    def matrix_sites(self, t: Array, mean: Array, covariance: Array) -> MatrixSites:
-        """Return the sites at deviations with these Gaussians, where they are any matrices."""
-        found: MatrixSites = self.likelihood.matrix_sites(t, self.mean + mean, covariance)
-        return found
-
-    def star_points(self, n_classes: int) -> int | None:
-        """Return what the likelihood does."""
-        points: int | None = self.likelihood.star_points(n_classes)
-        return points
-
-    def star_sites(self, t: Array, mean: Array, covariance: Array, points: int | None = None) -> StarSites:
-        """Return the sites at deviations with these Gaussians."""
-        found: StarSites = self.likelihood.star_sites(t, self.mean + mean, covariance, points)
-        return found
-
-    def star_predictions(
-        self, t: Array, mean: Array, covariance: Array, points: int | None = None
-    ) -> tuple[Array, Array]:
-        """Return log densities and probabilities at deviations with these Gaussians."""
-        found: tuple[Array, Array] = self.likelihood.star_predictions(t, self.mean + mean, covariance, points)
-        return found
