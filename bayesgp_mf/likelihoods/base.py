@@ -20,6 +20,8 @@ from bayesgp_mf.types import Array, Derivs
 
 Targets: TypeAlias = Literal["binary", "real", "classes"]
 """Labels -1/+1, real numbers, or codes 0 to C - 1 of several classes."""
+LARGEST_WEIGHT = 1e12
+"""More than the digits of anything that is weighed."""
 PLAIN = (bool, int, float, str, type(None))
 """What a file can hold as it is."""
 
@@ -349,6 +351,10 @@ class Likelihood(ABC):
         """
         return None
 
+    def weighted(self, weights: Array) -> Likelihood | None:
+        """Return p(t_i|f_i)^weight_i of all cases where it is not left to `Weighted`, which None says."""
+        return None
+
     @property
     def unbounded_if_weighted(self) -> tuple[str, ...]:
         """The parameters in which the evidence of cases that count for more than one has no bound.
@@ -377,6 +383,18 @@ class ClassLikelihood(Likelihood):
     @abstractmethod
     def with_classes(self, classes: tuple[str, ...]) -> Likelihood:
         """Return the likelihood with its classes named."""
+
+    @property
+    def case_weights(self) -> float | Array:
+        """How often each case counts, above zero: one number for all, or ``(n,)``."""
+        return 1.0
+
+    def weighted(self, weights: Array) -> Likelihood:
+        """Return p(t_i|f_i)^weight_i of all cases, or raise an UndefinedQuantityError."""
+        raise UndefinedQuantityError(
+            f"weights of several classes go with Softmax() and method='laplace', and this is {type(self).__name__}. "
+            "Use those, or leave the weights out."
+        )
 
     @abstractmethod
     def log_density(self, t: Array, f: Array) -> Array:
@@ -410,6 +428,17 @@ def check_flip(flip: float) -> float:
             "wrong: correct them instead, such as by exchanging those of two classes."
         )
     return number
+
+
+def check_largest(weights: Array) -> None:
+    """Raise a ValueError if the weight of a case is so large that rounding would decide."""
+    largest = float(np.max(weights, initial=0.0))
+    if largest > LARGEST_WEIGHT:
+        raise ValueError(
+            f"weights must be at most {LARGEST_WEIGHT:g}, got {largest:g} at index {int(np.argmax(weights))}: "
+            "rounding would decide. A case of weight 2 counts as it does twice; divide all of them by one number "
+            "if they are of another scale."
+        )
 
 
 def check_variance(name: str, value: float, *, zero_allowed: bool) -> float:

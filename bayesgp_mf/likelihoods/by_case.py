@@ -14,8 +14,8 @@ def by_case(likelihood: Likelihood, offset: Array | None = None, weights: Array 
     Raises
     ------
     UndefinedQuantityError
-        If the likelihood is one of several classes, or forbids latent values.
+        If the likelihood forbids latent values, or is one of several classes: a `Softmax` takes weights.
     """
     if weights is not None:
-        likelihood = Weighted(likelihood, weights)
+        likelihood = likelihood.weighted(weights) or Weighted(likelihood, weights)
     return likelihood if offset is None else Shifted(likelihood, offset, of_prior=False)

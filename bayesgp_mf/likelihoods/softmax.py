@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
+from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.likelihoods.base import check_largest
 from bayesgp_mf.likelihoods.class_names import NamedClasses, described_classes
 from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.likelihoods.softmax_integral import (
@@ -28,6 +31,7 @@ from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
 
 _BLOCK = 2**18  # cases drawn together, so that memory stays bounded
+_NEXT_TO_NOTHING = 1e-30  # in place of a weight of zero: no digit of anything changes, and no division by it fails
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,10 @@ class Softmax(NamedClasses):
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
     _repr_html_ = likelihood_html
+
+    def weighted(self, weights: Array) -> WeightedSoftmax:
+        """Return the likelihood of cases that count more than once, or less."""
+        return WeightedSoftmax(self.classes, weights)
 
     def log_density(self, t: Array, f: Array) -> Array:
         """Return log p(t|f) ``(..., n)`` in nats, for codes ``t (n,)`` and latent values ``f (..., n, C)``."""
@@ -143,3 +151,86 @@ class Softmax(NamedClasses):
     def to_dict(self) -> dict[str, Any]:
         """Return the name, and the names of the classes where they are known."""
         return {"likelihood": "Softmax", **described_classes(self.classes)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeightedSoftmax(Softmax):
+    r"""The softmax likelihood of cases that count for more than one, or for less: :math:`p(t_i|f_i)^{w_i}`.
+
+    Its curvature is :math:`w_i (\mathrm{diag}(\pi_i) - \pi_i \pi_i^T)`, of the same form, so that Laplace's
+    approximation is that of the case as often. Averages of powers over a Gaussian are not known: leave-one-out is w
+    times the log probability of one label.
+
+    Parameters
+    ----------
+    classes : sequence, optional
+        As for `Softmax`.
+    weights : (n,) array
+        Finite, >= 0, one for each case, in the order of the targets.
+
+    Raises
+    ------
+    ValueError
+        If a weight is above 1e12.
+    """
+
+    weights: Array = field(default_factory=lambda: np.ones(0))
+
+    def __post_init__(self) -> None:
+        Softmax.__post_init__(self)
+        check_largest(self.weights)
+
+    @property
+    def case_weights(self) -> Array:
+        """The weights; next to nothing in place of zero."""
+        return np.maximum(self.weights, _NEXT_TO_NOTHING)
+
+    @property
+    def of_one_case(self) -> Softmax:
+        """The likelihood without weights."""
+        return Softmax(self.classes)
+
+    @property
+    def stored_by_case(self) -> dict[str, Array]:
+        """What a container holds of each case."""
+        return {"weights": self.weights}
+
+    def of_cases(self, which: NDArray[np.intp]) -> WeightedSoftmax:
+        """Return the likelihood of some cases with their weights."""
+        return WeightedSoftmax(self.classes, self.weights[which])
+
+    def of_new_cases(self) -> Softmax:
+        """Return the likelihood of cases that are not those of the fit: each of them counts once."""
+        return self.of_one_case
+
+    def log_density(self, t: Array, f: Array) -> Array:
+        """Return w log p(t|f) ``(..., n)``."""
+        return self.weights * Softmax.log_density(self, t, f)
+
+    def log_prob(self, t: Array, f: Array) -> Derivs:
+        """Return w log p(t|f), and its derivatives in f."""
+        value, d1, d2 = self.of_one_case.log_prob(t, f)
+        return Derivs(self.weights * value, self.weights[:, None] * d1, self.weights[:, None, None] * d2)
+
+    def log_partition(self, t: Array, mean: Array, covariance: Array) -> Derivs:
+        """Raise: averages of powers are not known."""
+        raise self._unknown()
+
+    def star_points(self, n_classes: int) -> int:
+        """Raise: TAP asks for averages of powers."""
+        raise self._unknown()
+
+    def predictions(self, t: Array, mean: Array, covariance: Array) -> tuple[Array, Array]:
+        """Return w times the log density of one label ``(m,)``, and `predict_proba` ``(m, C)``."""
+        log_density, probability = class_predictions(t, mean, covariance)
+        return self.weights * log_density, probability
+
+    def to_dict(self) -> dict[str, Any]:
+        """Raise: the weights are those of certain cases, and say nothing about others."""
+        raise UndefinedQuantityError("weights are those of certain cases: fit(X, y, kernel, likelihood, weights=...).")
+
+    def _unknown(self) -> UndefinedQuantityError:
+        return UndefinedQuantityError(
+            "weights of several classes go with Softmax() and method='laplace'; averages over powers of a softmax, as "
+            "TAP asks for, are not known. Use those, or leave the weights out."
+        )

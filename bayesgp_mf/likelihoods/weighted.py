@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.likelihoods.base import Likelihood, Tunable
+from bayesgp_mf.likelihoods.base import Likelihood, Tunable, check_largest
 from bayesgp_mf.likelihoods.powered import Powered
 from bayesgp_mf.types import Array, Derivs
 
-LARGEST_WEIGHT = 1e12
-"""More than the digits of anything that is weighed."""
 LARGEST_POWER = 1e6
 """The same of powers that have no form of their own, and are integrated."""
 
@@ -61,8 +59,7 @@ class Weighted(Likelihood):
     ValueError
         If a weight is above 1e12, or above 1e6 under a likelihood whose powers are integrated.
     UndefinedQuantityError
-        If the likelihood forbids latent values (a step without flips), whose powers are all the same; or is one of
-        several classes.
+        If the likelihood forbids latent values (a step without flips), whose powers are all the same.
 
     Examples
     --------
@@ -80,18 +77,7 @@ class Weighted(Likelihood):
     _parts: tuple[_Part, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.likelihood.has_classes:
-            raise UndefinedQuantityError(
-                "weights go with one latent value for each case, and there is one for each class. Leave them out, "
-                "or give likelihood=OneVsRest(), a classifier for each class, which takes them."
-            )
-        largest = float(np.max(self.weights, initial=0.0))
-        if largest > LARGEST_WEIGHT:
-            raise ValueError(
-                f"weights must be at most {LARGEST_WEIGHT:g}, got {largest:g} at index {int(np.argmax(self.weights))}: "
-                "rounding would decide. A case of weight 2 counts as it does twice; divide all of them by one number "
-                "if they are of another scale."
-            )
+        check_largest(self.weights)
         if self.likelihood.forbids:
             raise UndefinedQuantityError(
                 "weights go with a likelihood that forbids no latent value: that of a step without flips is zero or "

@@ -34,6 +34,7 @@ from bayesgp_mf.multiclass.class_gram import FORMS, class_gram
 from bayesgp_mf.multiclass.correction import StarCorrection
 from bayesgp_mf.multiclass.response import (
     class_correction,
+    class_likelihood_of,
     class_linear_response,
     require_known_determinant,
 )
@@ -148,7 +149,8 @@ class MulticlassLaplace:
         sigma = gram.covariances(correction)
         pi = np.exp(log_softmax(gram.times(alpha), axis=1))
         inner = np.diagonal(sigma, axis1=1, axis2=2) - 2.0 * np.einsum("icd,id->ic", sigma, pi)
-        u = correction.weights(-0.5 * pi * (inner - np.sum(pi * inner, axis=1, keepdims=True)))  # of -W inner / 2
+        site = np.asarray(class_likelihood_of(problem).case_weights)[..., None] * pi
+        u = correction.weights(-0.5 * site * (inner - np.sum(pi * inner, axis=1, keepdims=True)))  # of -W inner / 2
         return gram.gradient(correction, 0.5 * alpha + u, alpha)
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> ClassLeaveOneOut:
@@ -165,7 +167,7 @@ def _check_softmax(likelihood: Likelihood) -> None:
 
 
 class _Hill(NamedTuple):
-    """The log posterior of a problem; a `mode.Hill`, whose sites diag(pi) - pi pi' are told by pi."""
+    """The log posterior of a problem; a `mode.Hill`, whose sites w (diag(pi) - pi pi') are known by w pi."""
 
     problem: Problem
 
@@ -181,11 +183,12 @@ class _Hill(NamedTuple):
         pi = np.exp(log_pi)
         slope = -pi
         slope[own] = _others(pi)[own]
-        return Derivs(log_pi[own], slope, -pi)
+        weights = np.asarray(class_likelihood_of(self.problem).case_weights)
+        return Derivs(weights * log_pi[own], weights[..., None] * slope, weights[..., None] * -pi)
 
     def precision_at(self, derivs: Derivs) -> Array:
-        pi = -derivs.d2
-        return np.asarray(pi * _others(pi))
+        site = -derivs.d2
+        return np.asarray(site * (_others(site) / np.sum(site, axis=1, keepdims=True)))
 
     def direction(self, derivs: Derivs, residual: Array) -> tuple[Array, None]:
         # its factors are too large to be kept beside those of the next step

@@ -105,7 +105,7 @@ class MulticlassPosterior:
     @property
     def new_likelihood(self) -> Likelihood:
         """That of new cases."""
-        return self.problem.likelihood
+        return self.problem.likelihood.of_new_cases()
 
     @property
     def log_evidence(self) -> float:
@@ -287,8 +287,10 @@ class MulticlassPosterior:
             f[block], log_prior, log_q[block] = sampler.draw(log_p[block].size, rng)
             log_likelihood[block] = likelihood.log_density(problem.t, f[block])
             log_p[block] = log_likelihood[block].sum(axis=1) + log_prior
-        probability = np.exp(log_likelihood)
-        own = np.zeros_like(probability) if problem.likelihood.is_flat else 1.0 - probability
+        probability = np.exp(log_likelihood / likelihood.case_weights)
+        own = (
+            np.zeros_like(probability) if problem.likelihood.is_flat else likelihood.case_weights * (1.0 - probability)
+        )
         slopes = Derivs(log_likelihood, own, -probability * own)
         return Draws(f, slopes, log_p, log_q)
 

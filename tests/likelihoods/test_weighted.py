@@ -8,6 +8,7 @@ from scipy.integrate import quad
 
 import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods import Binomial, Gaussian, NegativeBinomial, Poisson, Quadrature, StudentT
+from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.likelihoods.cumulants import tilted_cumulants
 from bayesgp_mf.likelihoods.higher import higher_derivatives
 from bayesgp_mf.likelihoods.shifted import Shifted
@@ -161,8 +162,8 @@ def test_a_far_tail_is_the_power_of_the_tail():
 def test_what_has_no_power_is_refused():
     with pytest.raises(bgp.UndefinedQuantityError, match="its every power"):
         Weighted(bgp.Step(), np.ones(2))
-    with pytest.raises(bgp.UndefinedQuantityError, match=r"one for each class.*OneVsRest"):
-        Weighted(bgp.Softmax(), np.ones(2))
+    with pytest.raises(bgp.UndefinedQuantityError, match=r"go with Softmax\(\).* this is MultinomialProbit"):
+        by_case(bgp.MultinomialProbit(), weights=np.ones(2))
     with pytest.raises(bgp.UndefinedQuantityError, match="one for each class"):
         Shifted(bgp.Softmax(), np.ones(2), of_prior=False)
 
