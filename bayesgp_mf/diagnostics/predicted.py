@@ -87,7 +87,7 @@ class Predicted:
 
 
 def predicted(
-    idata: Container,
+    idata: Container | Predicted,
     y_new: ArrayLike | None = None,
     *,
     kernel: Any = None,
@@ -98,8 +98,9 @@ def predicted(
 
     Parameters
     ----------
-    idata : InferenceData or DataTree
-        What `fit` or `predict` returned, or the same loaded from a file.
+    idata : InferenceData, DataTree or Predicted
+        What `fit` or `predict` returned, or the same loaded from a file; or what this function returned, which it
+        returns again.
     y_new : (m,) array_like, optional
         Targets of the cases in the group ``predictions``; without them the cases of the fit are
         judged by leave-one-out.
@@ -127,6 +128,13 @@ def predicted(
     >>> found.targets, found.probability[:, 1].round(2)
     (array([0, 0, 1, 1]), array([0.32, 0.49, 0.51, 0.68]))
     """
+    if isinstance(idata, Predicted):
+        if any(given is not None for given in (y_new, kernel, likelihood, method)):
+            raise ValueError(
+                "y_new, kernel, likelihood and method go with a fit, and these are its predictions already. Leave them "
+                "out."
+            )
+        return idata
     fit = fit_group(idata)
     classes = tuple(json.loads(fit.attrs["class_names"]))
     if y_new is None:

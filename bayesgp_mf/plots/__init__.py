@@ -1,21 +1,17 @@
-"""Figures of fits, predictions and comparisons, in matplotlib: one function and one file for each.
+"""Figures of fits, predictions and comparisons, in matplotlib: a function for each.
 
 matplotlib is imported when a figure is drawn.
 """
 
 from __future__ import annotations
 
+from bayesgp_mf.plots._axes import alt_text
 from bayesgp_mf.plots.agreement import plot_agreement
-from bayesgp_mf.plots.alt_text import alt_text
-from bayesgp_mf.plots.calibration import plot_calibration
-from bayesgp_mf.plots.confusion import plot_confusion
-from bayesgp_mf.plots.counts import plot_counts
+from bayesgp_mf.plots.effects import plot_partial_dependence, plot_relevance
 from bayesgp_mf.plots.hyperparameters import plot_hyperparameters
 from bayesgp_mf.plots.latent import plot_latent
 from bayesgp_mf.plots.loo import plot_loo
-from bayesgp_mf.plots.partial_dependence import plot_partial_dependence
-from bayesgp_mf.plots.relevance import plot_relevance
-from bayesgp_mf.plots.roc import plot_roc
+from bayesgp_mf.plots.predictions import plot_calibration, plot_confusion, plot_counts, plot_roc
 from bayesgp_mf.plots.search import plot_search
 from bayesgp_mf.plots.stream import plot_stream
 from bayesgp_mf.plots.surface import plot_surface

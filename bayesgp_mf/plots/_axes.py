@@ -1,7 +1,9 @@
-"""What all figures share: where they are drawn, their colours, the check of their arrays."""
+"""What all figures share: axes, colours, names that users gave, the check of arrays, and a figure in words."""
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ from bayesgp_mf.types import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+
 POINT = "#1f5fa8"
 LINE = "#777777"
 BAND = "#ececec"
@@ -20,7 +23,7 @@ ACCENT = "#c25700"
 CYCLE = ("#1f5fa8", "#c25700", "#008a6a", "#a8478f", "#8a7500", "#4aa3d9", "#333333")
 """Colours of classes, which stay apart in the common kinds of colour blindness (after Okabe and Ito, 2008)."""
 MARKERS = "osD^vPX"
-ROWS, LETTERS = 8, 52
+ROWS, ACROSS = 8, 52
 """Of a legend, and letters of its columns side by side."""
 DIVERGING, SEQUENTIAL = "PuOr_r", "viridis"
 
@@ -88,7 +91,7 @@ def legend_above(ax: Axes, columns: int = 2, *, right: bool = False) -> None:
     handles, names = ax.get_legend_handles_labels()
     entries = list(zip(handles, names, strict=True))[: columns * ROWS]
     side_by_side = np.array_split([len(name) for _, name in entries], columns)
-    if sum(max(column, default=0) for column in side_by_side) > LETTERS:
+    if sum(max(column, default=0) for column in side_by_side) > ACROSS:
         entries, columns = entries[:ROWS], 1
     if left := len(names) - len(entries):
         nothing = Line2D([], [], linestyle="none")
@@ -116,3 +119,118 @@ def vector(name: str, values: ArrayLike, n: int | None = None) -> Array:
             f"{name} must be finite to be drawn, got {array[first]} at index {first}. Leave out such cases first."
         )
     return array
+
+
+LONGEST, LONGEST_TICK, LONGEST_ENTRY = 80, 24, 30
+"""Letters of a name on an axis, at a tick and in a legend, beyond which it is cut."""
+LETTERS = 42
+"""Of a line along an axis."""
+_DOLLAR = re.compile(r"(?<!\\)\$")
+
+
+def as_drawn(name: object, letters: int = LETTERS, longest: int = LONGEST) -> str:
+    r"""Return a name as matplotlib draws it: between two dollars a formula if it is one, and else every letter itself.
+
+    Examples
+    --------
+    >>> as_drawn("dose (mg)"), as_drawn("$x_1$"), as_drawn("cost in $"), as_drawn("$5 to $9 {")
+    ('dose (mg)', '$x_1$', 'cost in \\$', '\\$5 to \\$9 {')
+    """
+    visible = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in _one_line(name))
+    lines = in_lines(cut(visible, longest), letters) or "''"
+    if all(_is_formula_or_none(line) for line in lines.split("\n")):
+        return lines
+    return _DOLLAR.sub(r"\\$", lines)
+
+
+def at_tick(name: object) -> str:
+    """Return a name for a tick, where there is little room."""
+    return as_drawn(name, LONGEST_TICK, LONGEST_TICK)
+
+
+def in_legend(name: object, before: str = "") -> str:
+    """Return a name for an entry of a legend, from which matplotlib leaves out what begins with an underscore."""
+    text = before + as_drawn(name, LONGEST_ENTRY, LONGEST_ENTRY)
+    return f" {text}" if text.startswith("_") else text
+
+
+def cut(name: str, longest: int) -> str:
+    """Return a name with no more than so many letters."""
+    return name if len(name) <= longest else name[: longest - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def in_lines(name: str, letters: int) -> str:
+    """Return a long name in lines of so many letters, broken before a bracket, at spaces, and after underscores."""
+    if len(name) <= letters:
+        return name
+    before, bracket, within = name.partition("[")
+    loose = [
+        part.replace("_", "_\0 ") for part in (before, bracket + within) if part
+    ]  # a space that is taken out again
+    lines = [line for part in loose for line in textwrap.wrap(part, letters)]
+    return "\n".join(lines).replace("\0 ", "").replace("\0", "")
+
+
+def _one_line(name: object) -> str:
+    return " ".join(str(name).split())
+
+
+def _is_formula_or_none(line: str) -> bool:
+    """Tell whether matplotlib takes no part of a line for a formula, or only parts that are meant so."""
+    parts = _DOLLAR.split(line)
+    formulas, after = parts[1::2], parts[2::2]
+    if not formulas:
+        return True
+    if len(formulas) > len(after):  # one dollar has no other
+        return False
+    if any(not each or each != each.strip() for each in formulas) or any(each[:1].isdigit() for each in after):
+        return False  # as in "from $5 to $9"
+    from matplotlib.mathtext import MathTextParser
+
+    try:
+        MathTextParser("path").parse(line)
+    except ValueError:
+        return False
+    return True
+
+
+def alt_text(ax: Axes | Sequence[Axes]) -> str:
+    """Return the alternative text of a figure: a sentence for each panel, about its axes and its legend.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes, or a sequence of these
+        What a function of `plots` returned.
+
+    Returns
+    -------
+    str
+        The vertical axis, the horizontal axis with its range, and what is drawn.
+
+    Examples
+    --------
+    >>> from bayesgp_mf.plots import alt_text, plot_loo
+    >>> alt_text(plot_loo([-0.1, -2.0, -0.3], worst=1))
+    'Leave-one-out log predictive density (nats) against case (number), 0 to 2: log(1/2); one case; predicted worst.'
+    """
+    panels: list[Axes] = list(np.asarray(ax, dtype=object).ravel())
+    return " ".join(_sentence(panel) for panel in panels).replace("\\$", "$")
+
+
+def _sentence(ax: Axes) -> str:
+    across = " ".join(ax.get_xlabel().split())
+    _, names = ax.get_legend_handles_labels()
+    low, high = ax.dataLim.intervalx
+    numbers = [text.get_text() for text in ax.get_xticklabels()]
+    spread = f", {low:.3g} to {high:.3g}" if np.isfinite([low, high]).all() and not _are_names(numbers) else ""
+    drawn = f": {'; '.join(names)}" if names else ""
+    title = " ".join(ax.get_title().split())
+    # the first letter is small, but not of a name
+    across = across[0].lower() + across[1:] if across[:2].istitle() and len(across) > 1 else across
+    upwards = f"{ax.get_ylabel()} against {across}" if ax.get_ylabel() else f"The same against {across}"
+    return f"{title + ': ' if title else ''}{upwards}{spread}{drawn}."
+
+
+def _are_names(texts: list[str]) -> bool:
+    """Tell whether ticks have words on them."""
+    return any(text and not text.strip("-\N{MINUS SIGN}").replace(".", "").isdigit() for text in texts)

@@ -9,8 +9,7 @@ import numpy as np
 
 from bayesgp_mf.diagnostics.curves import Curve, Scale
 from bayesgp_mf.diagnostics.fitted import Fitted
-from bayesgp_mf.plots._axes import POINT, colour
-from bayesgp_mf.plots._names import as_drawn, at_tick, in_legend
+from bayesgp_mf.plots._axes import POINT, as_drawn, at_tick, colour, in_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

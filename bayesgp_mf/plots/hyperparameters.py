@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.diagnostics.hyperparameters import Hyperparameters, hyperparameters
-from bayesgp_mf.plots._axes import LINE, POINT, axes_or_new, legend_above
-from bayesgp_mf.plots._names import as_drawn
+from bayesgp_mf.plots._axes import LINE, POINT, as_drawn, axes_or_new, legend_above
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:

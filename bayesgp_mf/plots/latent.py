@@ -9,9 +9,8 @@ import numpy as np
 
 from bayesgp_mf.diagnostics.curves import Curve, Scale, curve
 from bayesgp_mf.diagnostics.fitted import Fitted, fitted
-from bayesgp_mf.plots._axes import ACCENT, LINE, axes_or_new, colour, legend_above, marker
+from bayesgp_mf.plots._axes import ACCENT, LINE, as_drawn, axes_or_new, colour, in_legend, legend_above, marker
 from bayesgp_mf.plots._curves import band_levels, draw_curve, name_groups, name_levels, other_inputs, target_label
-from bayesgp_mf.plots._names import as_drawn, in_legend
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def plot_latent(
         Posterior probabilities of the bands.
     points : int
         Number of values of the input.
-    **held
+    **given
         ``kernel``, ``likelihood`` and ``method`` as for `predict`, where the container does not hold them.
 
     Returns

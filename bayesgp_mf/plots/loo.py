@@ -19,8 +19,7 @@ from bayesgp_mf.diagnostics.worst_cases import (
     with_inputs,
     worst_cases,
 )
-from bayesgp_mf.plots._axes import LINE, POINT, axes_or_new, legend_above, vector
-from bayesgp_mf.plots._names import as_drawn, at_tick
+from bayesgp_mf.plots._axes import LINE, POINT, as_drawn, at_tick, axes_or_new, legend_above, vector
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ import xarray as xr
 
 from bayesgp_mf.container.groups import get_group, group_names
 from bayesgp_mf.container.read import fit_group
-from bayesgp_mf.plots._axes import ACCENT, LINE, POINT, axes_or_new, colour, legend_above
-from bayesgp_mf.plots._names import as_drawn, at_tick
+from bayesgp_mf.plots._axes import ACCENT, LINE, POINT, as_drawn, at_tick, axes_or_new, colour, legend_above
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ import numpy as np
 from bayesgp_mf.diagnostics.curves import Scale, check_scale
 from bayesgp_mf.diagnostics.fitted import Fitted, fitted
 from bayesgp_mf.inputs import check_positive_integers
-from bayesgp_mf.plots._axes import DIVERGING, SEQUENTIAL, axes_or_new, colour, legend_above, marker
+from bayesgp_mf.plots._axes import DIVERGING, SEQUENTIAL, as_drawn, axes_or_new, colour, in_legend, legend_above, marker
 from bayesgp_mf.plots._curves import other_inputs, target_label
-from bayesgp_mf.plots._names import as_drawn, in_legend
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def plot_surface(
     points : int, optional
         Number of values of each of the two inputs; by default 80, or 40 for several classes, and fewer for more than
         ten, whose probabilities take long.
-    **held
+    **given
         ``kernel``, ``likelihood`` and ``method`` as for `predict`, where the container does not hold them.
 
     Returns

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
-from bayesgp_mf.plots.alt_text import alt_text
+from bayesgp_mf.plots._axes import alt_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

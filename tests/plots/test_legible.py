@@ -11,7 +11,7 @@ import pytest
 from matplotlib.text import Text
 
 import bayesgp_mf as bgp
-from bayesgp_mf.plots._names import in_lines
+from bayesgp_mf.plots._axes import in_lines
 from tests.plots.fits import SMALL, X2, Z
 
 NAMES = ["diastolic blood pressure (mm Hg)", "LSTAT_percent_of_lower_status", "distance to the next employment centre"]

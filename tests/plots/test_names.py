@@ -9,8 +9,7 @@ from matplotlib.figure import Figure
 
 import bayesgp_mf as bgp
 from bayesgp_mf import plots
-from bayesgp_mf.plots._axes import ROWS, legend_above
-from bayesgp_mf.plots._names import as_drawn
+from bayesgp_mf.plots._axes import ROWS, as_drawn, legend_above
 from tests.plots.fits import ONE, SMALL, X2, Z
 
 NASTY = {
