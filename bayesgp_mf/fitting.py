@@ -54,11 +54,10 @@ from bayesgp_mf.likelihoods.one_vs_rest import OneVsRest
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.methods import MethodName, check_marginals, get_method
-from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.new_cases import with_new_cases
 from bayesgp_mf.processes.one_vs_rest import OneVsRestPosterior
-from bayesgp_mf.processes.several_classes import Process, make_process
-from bayesgp_mf.processes.single import Marginals, Posterior
+from bayesgp_mf.processes.process import Marginals, Part, Process
+from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.tuning import Tuned, tune
 from bayesgp_mf.types import Array
@@ -333,9 +332,9 @@ def _with_correction(found: Tuned) -> Tuned:
 
     Where there is one: at one setting of the hyperparameters, by TAP.
     """
-    part = found.posterior
-    if not isinstance(part, Posterior):
+    if found.posterior.averaged:
         return found
+    (part,) = found.posterior.parts
     known, shift = part.corrections
     if known is None:
         return found
@@ -457,7 +456,7 @@ def posterior(
     kernel: Any = None,
     likelihood: Likelihood | OneVsRest | None = None,
     method: Solver | None = None,
-) -> Process | Mixture | OneVsRestPosterior:
+) -> Process | OneVsRestPosterior:
     """Return the posterior of a fit as an object whose methods take and return plain arrays.
 
     Parameters
@@ -469,8 +468,8 @@ def posterior(
 
     Returns
     -------
-    Posterior, MulticlassPosterior, Mixture or OneVsRestPosterior
-        All have ``latent(X_new)``, ``predict_proba(X_new)`` and ``loo``. For one setting of the hyperparameters there
+    Process or OneVsRestPosterior
+        Both have ``latent(X_new)``, ``predict_proba(X_new)`` and ``loo``. For one setting of the hyperparameters there
         are also ``log_evidence``, ``kernel`` and ``draw``; for an average ``parts`` and ``weights``; for one class
         against the rest ``classifiers``, one for each class.
 
@@ -611,7 +610,7 @@ def _warn_of_weights(target: Target) -> None:
     )
 
 
-def _compare_with_search(part: Process, search: float) -> None:
+def _compare_with_search(part: Part, search: float) -> None:
     """Warn if the equations at the tuned hyperparameters, solved from the prior, have another solution."""
     value = part.solution.evidence.value
     if abs(value - search) > SAME_EVIDENCE:

@@ -22,8 +22,8 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Solution
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.matrices.memory import check_memory
-from bayesgp_mf.processes.mixture import Mixture
-from bayesgp_mf.processes.several_classes import Process, make_process
+from bayesgp_mf.processes.process import Part, Process
+from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.types import Array
 
@@ -37,7 +37,7 @@ class Tuned:
 
     Attributes
     ----------
-    posterior : Posterior, MulticlassPosterior or Mixture
+    posterior : Process
         At the hyperparameters that were chosen, or averaged over those that were drawn.
     node : (chains, draws) array of int
         Which part of the posterior each draw is to come from.
@@ -57,7 +57,7 @@ class Tuned:
         Of an average, the log prior density of the hyperparameters of each part, by name, ``(k, ...)``.
     """
 
-    posterior: Process | Mixture
+    posterior: Process
     node: NDArray[np.intp]
     stats: dict[str, Array] = field(default_factory=dict)
     record: Record = field(default_factory=dict)
@@ -113,7 +113,7 @@ def tune(
     found = result.solution if solver is target.solver else None
     target = replace(target, settings=len(models))
     with progress_bar("solving at each of them", total=len(models), enabled=progress) as advance:
-        parts: list[Process] = []
+        parts: list[Part] = []
         with (
             closing(strategy.workers()) as pool,
             closing(pool.map(_solved, models, _At(target, solver, control, found))) as solved,
@@ -130,7 +130,7 @@ def tune(
     weights = np.bincount(part_of, weights=result.weights, minlength=len(parts))
     chosen = _spread(result, chains, draws, rng)
     stats = {name: values[chosen] for name, values in result.stats.items()}
-    mixture = Mixture(tuple(parts), weights / weights.sum())
+    mixture = Process(tuple(parts), weights / weights.sum())
     node_evidence = (
         None if result.node_evidence is None else result.node_evidence[np.unique(part_of, return_index=True)[1]]
     )

@@ -20,8 +20,7 @@ from bayesgp_mf.errors import Status
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.memory import available_bytes, check_memory
-from bayesgp_mf.processes.mixture import Mixture
-from bayesgp_mf.processes.several_classes import Process
+from bayesgp_mf.processes.process import Process
 
 TOLERANCE = 1e-6
 """Relative, of means that are computed again, with the prior's standard deviation as their scale."""
@@ -111,7 +110,7 @@ def _check_classes(groups: Mapping[str, xr.Dataset], likelihood: Likelihood) -> 
         raise ValueError(f"y must hold positions 0 to {len(names) - 1} in class_names")
 
 
-def check_mean(posterior: Process | Mixture, fit: xr.Dataset) -> None:
+def check_mean(posterior: Process, fit: xr.Dataset) -> None:
     """Raise a ValueError if the mean, at `MOST_MEANS` cases at most, is not that of kernel, inputs and weights."""
     which = np.unique(np.linspace(0, fit.sizes["obs_id"] - 1, MOST_MEANS).astype(np.intp))
     stored, computed = fit["latent_mean"].values[which], posterior.mean_at_some(which)
@@ -122,7 +121,7 @@ def check_mean(posterior: Process | Mixture, fit: xr.Dataset) -> None:
         raise ValueError(f"latent_mean is not that of {rest}: they differ by {off:.3g}")
 
 
-def nodes_of_draws(recorded: xr.DataArray, posterior: Mixture, drawn: xr.Dataset) -> NDArray[np.intp]:
+def nodes_of_draws(recorded: xr.DataArray, posterior: Process, drawn: xr.Dataset) -> NDArray[np.intp]:
     """Return which setting each draw is of, or raise a ValueError if that was changed, as the parameters beside say."""
     node: NDArray[Any] = recorded.values
     if node.dtype.kind not in "iu" or np.any(node < 0) or np.any(node >= len(posterior.parts)):

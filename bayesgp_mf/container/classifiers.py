@@ -28,9 +28,8 @@ from bayesgp_mf.errors import Status
 from bayesgp_mf.inputs import kernels_of_classes
 from bayesgp_mf.likelihoods.one_vs_rest import OneVsRest
 from bayesgp_mf.matrices.memory import check_memory
-from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.one_vs_rest import OneVsRestPosterior, draw_codes
-from bayesgp_mf.processes.several_classes import Process
+from bayesgp_mf.processes.process import Process
 
 if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container
@@ -149,7 +148,7 @@ def classifiers(idata: Container) -> list[Container]:
 
 def posterior_of(
     idata: Container, kernel: Any = None, likelihood: Any = None, method: Any = None
-) -> Process | Mixture | OneVsRestPosterior:
+) -> Process | OneVsRestPosterior:
     """Rebuild the posterior from a container, as `from_container` does, or that of each class.
 
     Kernel and likelihood are given as `fit` was: one for all classes, or one for each.

@@ -12,9 +12,7 @@ from bayesgp_mf.container.layout import MANY
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.memory import check_draws
-from bayesgp_mf.processes.mixture import Mixture
-from bayesgp_mf.processes.several_classes import Process
-from bayesgp_mf.processes.single import LARGEST_JOINT, Marginals, NotJointlyError
+from bayesgp_mf.processes.process import LARGEST_JOINT, Marginals, NotJointlyError, Part, Process
 from bayesgp_mf.types import Array
 
 DRAWN_AT_ONCE = 2**22
@@ -22,7 +20,7 @@ DRAWN_AT_ONCE = 2**22
 
 
 def draw_training(
-    posterior: Process | Mixture,
+    posterior: Process,
     node: NDArray[np.intp],
     rng: np.random.Generator,
     marginals: Marginals,
@@ -50,7 +48,7 @@ def draw_training(
             smooth |= bool(np.any(slope))
             with np.errstate(invalid="ignore"):  # of a step, where both may be infinite, and neither is kept
                 log_prior[these] = log_p[these] - drawn.log_likelihood.value.sum(axis=1)
-            if isinstance(posterior, Mixture):  # the weights of the settings have an evidence in them
+            if posterior.averaged:  # the weights of the settings have an evidence in them
                 log_q[these] += part.log_evidence if node_evidence is None else node_evidence[k]
     f = f.reshape(*node.shape, *problem.latent_shape)
     found: dict[str, NDArray[Any]] = {
@@ -64,7 +62,7 @@ def draw_training(
 
 
 def draw_new(
-    posterior: Process | Mixture, X_new: Array, node: NDArray[np.intp], rng: np.random.Generator
+    posterior: Process, X_new: Array, node: NDArray[np.intp], rng: np.random.Generator
 ) -> tuple[dict[str, NDArray[Any]], int]:
     """Draw latent values and targets ``(chains, draws, m)``, each at the hyperparameters of its draw at training.
 
@@ -82,7 +80,7 @@ def draw_new(
     return {"f": f, "y": targets_of_nodes(posterior, f, node, rng, lambda part: part.new_likelihood)}, jointly
 
 
-def draw_latent(posterior: Process | Mixture, X_new: Array, node: NDArray[np.intp], rng: np.random.Generator) -> Array:
+def draw_latent(posterior: Process, X_new: Array, node: NDArray[np.intp], rng: np.random.Generator) -> Array:
     """Draw latent values ``(chains, draws, m)`` jointly."""
     if len(posterior.parts) == 1:
         f = posterior.parts[0].draw_at(X_new, node.size, rng)
@@ -94,11 +92,11 @@ def draw_latent(posterior: Process | Mixture, X_new: Array, node: NDArray[np.int
 
 
 def targets_of_nodes(
-    posterior: Process | Mixture,
+    posterior: Process,
     f: Array,
     node: NDArray[np.intp],
     rng: np.random.Generator,
-    of: Callable[[Process], Likelihood],
+    of: Callable[[Part], Likelihood],
 ) -> NDArray[Any]:
     """Draw targets ``(chains, draws, m)``, each under the likelihood of its setting: ``of`` says which of a part."""
     each = [part.problem.likelihood for part in posterior.parts]

@@ -19,7 +19,6 @@ from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.hyper.pareto import FEWEST_WEIGHTS, largest_k, smooth
 from bayesgp_mf.inference.undefined import undefined
 from bayesgp_mf.inputs import check_flags
-from bayesgp_mf.processes.correctable import with_corrections
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ def loo(
         raise undefined(solution.method, "predictive density, whose leave-one-out estimate this is")
     pointwise = pointwise_loo(get_group(idata, "fit"))
     if corrected:
-        pointwise = pointwise.copy(data=with_corrections(posterior).corrected_loo)
+        pointwise = pointwise.copy(data=posterior.corrected_loo)
     return _elpd(pointwise, posterior.log_density_at_training)
 
 
@@ -137,7 +136,7 @@ def has_probabilities(idata: Container) -> bool | None:
 def _of_draws(densities: xr.Dataset) -> LooEstimate:
     """Return the estimate from densities ``(chain, draw, n)`` at equally probable draws of the hyperparameters.
 
-    As in `Mixture.loo`, a draw weighs one over the density of the case, without the case.
+    As in `Process.loo`, a draw weighs one over the density of the case, without the case.
     """
     without, at_training = (
         densities[name].transpose(*SAMPLE_DIMS, ...) for name in ("log_density", "log_density_at_training")

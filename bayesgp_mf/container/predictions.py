@@ -21,11 +21,8 @@ from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.quantiles import quantiles as quantiles_of
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
-from bayesgp_mf.processes.correctable import with_corrections
-from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.one_vs_rest import OneVsRestPosterior, draw_codes
-from bayesgp_mf.processes.several_classes import Process
-from bayesgp_mf.processes.single import LARGEST_JOINT
+from bayesgp_mf.processes.process import LARGEST_JOINT, Part, Process
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
@@ -59,7 +56,7 @@ class NewCases(NamedTuple):
 
 def add_predictions(
     idata: Container,
-    posterior: Process | Mixture | OneVsRestPosterior,
+    posterior: Process | OneVsRestPosterior,
     cases: NewCases,
     *,
     draws: bool,
@@ -75,7 +72,8 @@ def add_predictions(
     X_new = cases.X
     if quantiles is not None:
         _check_has_quantiles(posterior, len(X_new))
-    one = with_corrections(posterior) if corrected else None
+    for part in posterior.parts if corrected else ():
+        part.check_corrected()
     size = max(part.problem.matrix.width for part in posterior.parts)
     at_once = X_new.shape[0] if X_new.shape[0] <= LARGEST_JOINT else 0  # more are worked on in blocks
     drawn, jointly = dict[str, NDArray[Any]](), len(X_new)
@@ -91,9 +89,9 @@ def add_predictions(
         drawn["y"] = draw_codes(values["p"], drawn["f"].shape[:2], rng)
         attrs["y_drawn_from"] = DRAWN_BY_CASE
     class_names = tuple(json.loads(get_group(idata, "fit").attrs["class_names"]))
-    if one is not None and "p" in values:
+    if corrected and "p" in values:
         with one_thread_if_small(size):
-            found = one.corrected_at(X_new)
+            found = posterior.corrected_at(X_new)
         values["p"] = found.p
         attrs |= {
             "corrected": int(np.sum(found.settled)),
@@ -110,7 +108,7 @@ def add_predictions(
 
 
 def _draw(
-    idata: Container, posterior: Process | Mixture | OneVsRestPosterior, X_new: Array, rng: np.random.Generator
+    idata: Container, posterior: Process | OneVsRestPosterior, X_new: Array, rng: np.random.Generator
 ) -> tuple[dict[str, NDArray[Any]], int]:
     """Draw at new cases as many values as the container has at training, and return how many cases jointly.
 
@@ -122,7 +120,7 @@ def _draw(
         return {"f": np.stack([found["f"] for found, _ in each], axis=-1)}, min(jointly for _, jointly in each)
     there = get_group(idata, "posterior")
     node = np.zeros(there["f"].shape[:2], dtype=np.intp)
-    if isinstance(posterior, Mixture):
+    if posterior.averaged:
         with refused_as(DAMAGED):
             node = nodes_of_draws(get_group(idata, "sample_stats")["node"], posterior, there)
     return draw_new(posterior, X_new, node, rng)
@@ -141,7 +139,7 @@ def _say_in_blocks(idata: Container, m: int, jointly: int) -> None:
 
 
 def moments_at(
-    posterior: Process | Mixture | OneVsRestPosterior, X_new: Array, quantiles: Array | None = None
+    posterior: Process | OneVsRestPosterior, X_new: Array, quantiles: Array | None = None
 ) -> dict[str, NDArray[Any]]:
     """Return what is said of each new case without draws, ``(m,)`` or ``(m, C)``, by name."""
     if isinstance(posterior, OneVsRestPosterior):
@@ -156,7 +154,7 @@ def moments_at(
     return {"latent_mean": mean, "latent_sd": np.sqrt(variance), "p": proba}
 
 
-def _check_has_quantiles(posterior: Process | Mixture | OneVsRestPosterior, m: int) -> None:
+def _check_has_quantiles(posterior: Process | OneVsRestPosterior, m: int) -> None:
     """Raise an UndefinedQuantityError if it is not known how likely targets of m cases are to be below a number."""
     likelihood, nothing = posterior.parts[0].problem.likelihood, np.zeros(m)
     name = type(likelihood.of_one_case).__name__
@@ -171,14 +169,14 @@ def _check_has_quantiles(posterior: Process | Mixture | OneVsRestPosterior, m: i
         )
 
 
-def _moments_of_targets(posterior: Process | Mixture, X_new: Array, quantiles: Array | None) -> dict[str, NDArray[Any]]:
+def _moments_of_targets(posterior: Process, X_new: Array, quantiles: Array | None) -> dict[str, NDArray[Any]]:
     """Return mean and standard deviation ``(m,)`` of latent values, and of real targets where the likelihood knows.
 
     Of levels also their probabilities ``(m, K)``, and the quantiles ``(m, q)`` that are asked for.
     """
     known: list[tuple[float, Likelihood, Array, Array]] = []
 
-    def ask(part: Process, weight: float) -> tuple[Array, Array]:
+    def ask(part: Part, weight: float) -> tuple[Array, Array]:
         latent = part.latent_at(X_new)
         if quantiles is not None and weight > 0:
             known.append((weight, part.new_likelihood, *latent))

@@ -35,8 +35,8 @@ from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.matrices.memory import check_memory, keeps_root
 from bayesgp_mf.matrices.pivoting import at_pivots
 from bayesgp_mf.multiclass.class_gram import class_gram
-from bayesgp_mf.processes.mixture import Mixture
-from bayesgp_mf.processes.several_classes import Process, make_process
+from bayesgp_mf.processes.process import Part, Process
+from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def has_random_kernels(fit: xr.Dataset) -> bool:
 
 def from_container(
     idata: Container, kernel: Any = None, likelihood: Likelihood | None = None, method: str | Solver | None = None
-) -> Process | Mixture:
+) -> Process:
     """Rebuild the posterior from a container made by `to_container`, in memory or from a file.
 
     Kernel, likelihood and method are given if and only if the container does not hold them; the parameters of the
@@ -119,7 +119,7 @@ def from_container(
     return posterior
 
 
-def _read(groups: Mapping[str, xr.Dataset], model: Model, solver: Solver) -> Process | Mixture:
+def _read(groups: Mapping[str, xr.Dataset], model: Model, solver: Solver) -> Process:
     """Return the posterior of a model: at its one setting of the hyperparameters, or at each along ``node``."""
     fit = groups["fit"]
     X = np.ascontiguousarray(groups["constant_data"]["X"].values, dtype=np.float64)
@@ -128,7 +128,7 @@ def _read(groups: Mapping[str, xr.Dataset], model: Model, solver: Solver) -> Pro
     names = names_of(groups["constant_data"]["feature"].values)
     model = replace(model, likelihood=by_case(model.likelihood, **_by_case(groups["constant_data"])))
 
-    def part(node: xr.Dataset, model: Model) -> Process:
+    def part(node: xr.Dataset, model: Model) -> Part:
         alpha = node["alpha"].values
         problem = Problem(_read_gram(node, model.kernel, X, alpha), t, model.likelihood)
         solution = _read_solution(node, problem, alpha, fit.attrs, solver)
@@ -138,7 +138,7 @@ def _read(groups: Mapping[str, xr.Dataset], model: Model, solver: Solver) -> Pro
         return part(fit, model)
     nodes = [fit.isel(node=k) for k in range(fit.sizes["node"])]
     parts = (part(node, model.replace(**{name: node[name].values for name in model.params})) for node in nodes)
-    return Mixture(tuple(parts), fit["node_weight"].values)
+    return Process(tuple(parts), fit["node_weight"].values)
 
 
 def _by_case(data: xr.Dataset) -> dict[str, Array]:

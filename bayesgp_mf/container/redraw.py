@@ -12,13 +12,13 @@ from bayesgp_mf.container.groups import get_group, group_names, make_container
 from bayesgp_mf.container.layout import Layout, common_attrs
 from bayesgp_mf.container.stored import names_of
 from bayesgp_mf.container.write import drawn_groups
-from bayesgp_mf.processes.several_classes import Process
+from bayesgp_mf.processes.process import Part
 
 if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container
 
 
-def with_draws(idata: Container, posterior: Process, chains: int, draws: int, rng: np.random.Generator) -> Container:
+def with_draws(idata: Container, posterior: Part, chains: int, draws: int, rng: np.random.Generator) -> Container:
     """Return a container of the same fit, at one setting of the hyperparameters, with other draws.
 
     Parameters

@@ -21,9 +21,7 @@ from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.result import Record
 from bayesgp_mf.inference.problem import status_in_words
 from bayesgp_mf.inference.solution import LeaveOneOut
-from bayesgp_mf.processes.mixture import Mixture
-from bayesgp_mf.processes.several_classes import Process
-from bayesgp_mf.processes.single import Marginals
+from bayesgp_mf.processes.process import Marginals, Part, Process
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
@@ -40,7 +38,7 @@ HYPERPARAMETERS_OMITTED = (
 
 
 def to_container(
-    posterior: Process | Mixture,
+    posterior: Process,
     *,
     class_names: tuple[str, ...],
     feature_names: list[str] | None,
@@ -81,7 +79,7 @@ def to_container(
     loo, lacking = _leave_one_out(posterior)
     if lacking:
         attrs = attrs | {LOO_OMITTED: lacking}
-    if isinstance(posterior, Mixture) and not sampled:
+    if posterior.averaged and not sampled:
         attrs = attrs | {"hyperparameters_omitted": HYPERPARAMETERS_OMITTED}
     groups["observed_data"] = xr.Dataset({"y": layout.targets(problem.t)})
     given = {"X": first.X, **problem.likelihood.stored_by_case}
@@ -101,7 +99,7 @@ def to_container(
 
 
 def drawn_groups(
-    posterior: Process | Mixture,
+    posterior: Process,
     drawn: dict[str, NDArray[Any]],
     node: NDArray[np.intp],
     sampler_stats: dict[str, NDArray[Any]],
@@ -122,9 +120,9 @@ def drawn_groups(
         **sampler_stats,
     }
     variables = {}
-    if isinstance(posterior, Mixture):
+    if posterior.averaged:
         stats["node"] = node
-    if isinstance(posterior, Mixture) and params:
+    if posterior.averaged and params:
         for name in params[0]:
             values = np.array([each[name] for each in params])
             variables[name] = layout.parameter(name, values[node], SAMPLE_DIMS)
@@ -143,7 +141,7 @@ def drawn_groups(
     return groups
 
 
-def _leave_one_out(posterior: Process | Mixture) -> tuple[LeaveOneOut | None, str]:
+def _leave_one_out(posterior: Process) -> tuple[LeaveOneOut | None, str]:
     """Return the leave-one-out predictions, or None and why there are none."""
     try:
         return posterior.loo, ""
@@ -151,7 +149,7 @@ def _leave_one_out(posterior: Process | Mixture) -> tuple[LeaveOneOut | None, st
         return None, str(error)
 
 
-def _summary(posterior: Process | Mixture, loo: LeaveOneOut | None, layout: Layout) -> dict[str, xr.DataArray]:
+def _summary(posterior: Process, loo: LeaveOneOut | None, layout: Layout) -> dict[str, xr.DataArray]:
     """What a fit says of each training case, averaged over the hyperparameters if there are several settings."""
     values = {"latent_mean": posterior.mean_at_training}
     if loo is not None:
@@ -163,19 +161,17 @@ def _summary(posterior: Process | Mixture, loo: LeaveOneOut | None, layout: Layo
     return {name: layout.variable(name, value) for name, value in values.items()}
 
 
-def _settings(
-    posterior: Process | Mixture, layout: Layout, params: Sequence[Mapping[str, Array]]
-) -> dict[str, xr.DataArray]:
+def _settings(posterior: Process, layout: Layout, params: Sequence[Mapping[str, Array]]) -> dict[str, xr.DataArray]:
     """What is needed to predict again: of the one setting of the hyperparameters, or of each along ``node``."""
     settings = _padded([_setting(part) for part in posterior.parts])
-    lead = ("node",) if isinstance(posterior, Mixture) else ()
+    lead = ("node",) if posterior.averaged else ()
 
     def stacked(each: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
         return {name: np.array([one[name] for one in each]) if lead else np.asarray(each[0][name]) for name in each[0]}
 
     found = {name: layout.variable(name, values, lead) for name, values in stacked(settings).items()}
     found |= {name: layout.parameter(name, values, lead) for name, values in stacked(params).items()}
-    if isinstance(posterior, Mixture):
+    if posterior.averaged:
         found["node_weight"] = layout.variable("node_weight", posterior.weights, lead)
     return found
 
@@ -195,7 +191,7 @@ def _padded(settings: list[dict[str, NDArray[Any]]]) -> list[dict[str, NDArray[A
     return settings
 
 
-def _setting(part: Process) -> dict[str, NDArray[Any]]:
+def _setting(part: Part) -> dict[str, NDArray[Any]]:
     """Return the arrays of one setting."""
     solution = part.solution
     arrays = {
@@ -216,7 +212,7 @@ def _setting(part: Process) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _fit_attrs(first: Process, statuses: list[Status]) -> dict[str, Any]:
+def _fit_attrs(first: Part, statuses: list[Status]) -> dict[str, Any]:
     """Return the attributes of the group ``fit``: what was fitted, by which method, and how that went."""
     solution, likelihood, solver = first.solution, first.problem.likelihood, first.method
     status = next((status for status in statuses if status is not Status.CONVERGED), Status.CONVERGED)

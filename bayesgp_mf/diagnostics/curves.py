@@ -15,8 +15,7 @@ from bayesgp_mf.diagnostics.settings import some_settings, weighted_quantiles
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import as_probabilities, check_positive_integers
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.processes.mixture import Mixture
-from bayesgp_mf.processes.several_classes import Process
+from bayesgp_mf.processes.process import Process
 from bayesgp_mf.types import Array
 
 Scale: TypeAlias = Literal["latent", "target"]
@@ -78,7 +77,7 @@ def curve(fit: Fitted, column: int, *, scale: Scale, probabilities: Sequence[flo
     )
 
 
-def _quantiles(process: Process | Mixture, X: Array, scale: Scale, levels: Array) -> Array:
+def _quantiles(process: Process, X: Array, scale: Scale, levels: Array) -> Array:
     """Return quantiles ``(q, m, ...)`` of f, or of the mean of a target given f, which rises with f."""
     scores = ndtri(levels) if len(process.parts) == 1 else ndtri((np.arange(SCORES) + 0.5) / SCORES)
     each = []
@@ -161,7 +160,7 @@ def _averaged(fit: Fitted, column: int, scale: Scale, levels: Array, points: int
     chosen = np.sort(rng.permutation(len(fit.X))[: CASES // share])
     at, cases = fit.grid(column, points), fit.X[chosen]
     parts, weights = some_settings(fit.asked(len(cases)))
-    some = replace(fit, process=parts[0] if len(parts) == 1 else Mixture(tuple(parts), weights))
+    some = replace(fit, process=parts[0] if len(parts) == 1 else Process(tuple(parts), weights))
     counts = np.ceil(DRAWS // share * weights).astype(int)
     means, quantiles = [], []
     for value in at:

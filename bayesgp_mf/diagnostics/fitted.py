@@ -18,9 +18,8 @@ from bayesgp_mf.inputs import levels_of
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.base import ClassLikelihood
-from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.new_cases import with_new_cases
-from bayesgp_mf.processes.several_classes import Process
+from bayesgp_mf.processes.process import Part, Process
 from bayesgp_mf.types import Array
 
 NEUTRAL = {"offset": 0.0, "trials": 1.0}
@@ -33,7 +32,7 @@ class Fitted:
 
     Attributes
     ----------
-    process : Posterior, MulticlassPosterior or Mixture
+    process : Process
         What it says anywhere.
     X : (n, d) array
         Inputs of its cases, groups by their codes; of a table in parts its inducing inputs.
@@ -49,7 +48,7 @@ class Fitted:
         Of the labels, or of ordered levels; empty for other numbers.
     """
 
-    process: Process | Mixture
+    process: Process
     X: Array
     y: NDArray[Any] | None
     offset: Array
@@ -132,7 +131,7 @@ class Fitted:
         low, high = float(values.min()), float(values.max())
         return np.linspace(low, high, points) if high > low else np.array([low - 0.5, low, low + 0.5])
 
-    def asked(self, m: int) -> Process | Mixture:
+    def asked(self, m: int) -> Process:
         """Return the process, to be asked of m cases of an exposure of one, and one trial."""
         asked = self.likelihood.new_case_facts
         return with_new_cases(self.process, {name: np.full(m, NEUTRAL[name]) for name in asked})
@@ -171,7 +170,7 @@ class Fitted:
             )
 
 
-def expected_given(part: Process, f: Array) -> Array:
+def expected_given(part: Part, f: Array) -> Array:
     """Return the probability or the mean of a target given its latent value, in the shape of ``f (..., m)``.
 
     Of several classes ``f (..., m, C)`` has a latent value for each, and there is a probability of each.

@@ -17,8 +17,7 @@ from bayesgp_mf.inference.solution import ClassLeaveOneOut
 from bayesgp_mf.inference.undefined import undefined
 from bayesgp_mf.inputs import check_positive_integers
 from bayesgp_mf.matrices.memory import check_draws
-from bayesgp_mf.processes.mixture import Mixture
-from bayesgp_mf.processes.several_classes import Process
+from bayesgp_mf.processes.process import Process
 from bayesgp_mf.seeds import as_generator
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ def loo_predictive(
     return make_container(groups)
 
 
-def _draw(posterior: Process | Mixture, size: int, rng: np.random.Generator) -> NDArray[Any]:
+def _draw(posterior: Process, size: int, rng: np.random.Generator) -> NDArray[Any]:
     """Return targets ``(size, n)``, each drawn from what the other cases predict for it."""
     loo, problem = posterior.loo, posterior.problem
     if isinstance(loo, ClassLeaveOneOut):
@@ -124,7 +123,7 @@ def _draw(posterior: Process | Mixture, size: int, rng: np.random.Generator) -> 
     return _through_latent_values(posterior, size, rng)
 
 
-def _through_latent_values(posterior: Process | Mixture, size: int, rng: np.random.Generator) -> NDArray[Any]:
+def _through_latent_values(posterior: Process, size: int, rng: np.random.Generator) -> NDArray[Any]:
     part_of = _parts(posterior, size, rng)
     white = rng.standard_normal(part_of.shape)
     y = np.empty(part_of.shape)
@@ -136,7 +135,7 @@ def _through_latent_values(posterior: Process | Mixture, size: int, rng: np.rand
     return y
 
 
-def _parts(posterior: Process | Mixture, size: int, rng: np.random.Generator) -> NDArray[np.intp]:
+def _parts(posterior: Process, size: int, rng: np.random.Generator) -> NDArray[np.intp]:
     """Return the number ``(size, n)`` of the part that each draw is from, by the weights without the case."""
     if len(posterior.parts) == 1:
         return np.zeros((size, posterior.problem.n), dtype=np.intp)

@@ -20,10 +20,9 @@ from bayesgp_mf.inference.solution import ClassLeaveOneOut
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import encode_labels, encode_targets
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.new_cases import with_new_cases
 from bayesgp_mf.processes.one_vs_rest import OneVsRestPosterior
-from bayesgp_mf.processes.several_classes import Process
+from bayesgp_mf.processes.process import Process
 from bayesgp_mf.types import Array
 
 
@@ -156,7 +155,7 @@ def predicted(
     return _of_new(idata, process, y_new, classes)
 
 
-def _left_out(process: Process | Mixture, y: NDArray[Any], classes: tuple[str, ...]) -> Predicted:
+def _left_out(process: Process, y: NDArray[Any], classes: tuple[str, ...]) -> Predicted:
     """Return the leave-one-out predictions of the cases of a fit."""
     likelihood = process.problem.likelihood
     if not process.parts[0].solution.has_variance:
@@ -177,7 +176,7 @@ def _left_out(process: Process | Mixture, y: NDArray[Any], classes: tuple[str, .
     return _with_probabilities(y, classes, settings, left_out=True)
 
 
-def _of_new(idata: Container, process: Process | Mixture, y_new: ArrayLike, classes: tuple[str, ...]) -> Predicted:
+def _of_new(idata: Container, process: Process, y_new: ArrayLike, classes: tuple[str, ...]) -> Predicted:
     """Return the predictions of new cases."""
     if not process.problem.likelihood.is_real:
         return _of_new_labels(idata, y_new, classes)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayesgp_mf.processes.mixture import Mixture
-from bayesgp_mf.processes.several_classes import Process
+from bayesgp_mf.processes.process import Part, Process
 from bayesgp_mf.types import Array
 
 SETTINGS = 20
 """How many stand for all, where a figure would take long otherwise."""
 
 
-def some_settings(process: Process | Mixture) -> tuple[list[Process], Array]:
+def some_settings(process: Process) -> tuple[list[Part], Array]:
     """Return at most 20 of the settings of the hyperparameters, chosen by their weights, and new weights ``(k,)``."""
     if len(process.parts) <= SETTINGS:
         return list(process.parts), process.weights

@@ -7,10 +7,8 @@ from dataclasses import replace
 from typing import overload
 
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.one_vs_rest import OneVsRestPosterior
-from bayesgp_mf.processes.several_classes import Process
-from bayesgp_mf.processes.single import Posterior
+from bayesgp_mf.processes.process import Process
 from bayesgp_mf.types import Array
 
 _ADVICE = {
@@ -20,16 +18,14 @@ _ADVICE = {
 
 
 @overload
-def with_new_cases(process: Process | Mixture, given: Mapping[str, Array]) -> Process | Mixture: ...
+def with_new_cases(process: Process, given: Mapping[str, Array]) -> Process: ...
 
 
 @overload
 def with_new_cases(process: OneVsRestPosterior, given: Mapping[str, Array]) -> OneVsRestPosterior: ...
 
 
-def with_new_cases(
-    process: Process | Mixture | OneVsRestPosterior, given: Mapping[str, Array]
-) -> Process | Mixture | OneVsRestPosterior:
+def with_new_cases(process: Process | OneVsRestPosterior, given: Mapping[str, Array]) -> Process | OneVsRestPosterior:
     """Return a process that is to be asked of new cases with these offsets and trials ``(m,)``, by name.
 
     Raises
@@ -38,10 +34,10 @@ def with_new_cases(
         If the fit has not what is given, or has what is not given and must be.
     """
     check_new_cases(process.parts[0].problem.likelihood, given)
-    if not given:
+    if not given or isinstance(process, OneVsRestPosterior):
         return process
-    parts = [replace(part, new_cases=dict(given)) for part in process.parts if isinstance(part, Posterior)]
-    return Mixture(tuple(parts), process.weights) if isinstance(process, Mixture) else parts[0]
+    parts = [replace(part, new_cases=dict(given)) for part in process.parts]
+    return Process(tuple(parts), process.weights) if process.averaged else parts[0]
 
 
 def check_new_cases(likelihood: Likelihood, given: Mapping[str, Array]) -> None:

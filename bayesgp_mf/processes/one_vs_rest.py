@@ -14,9 +14,7 @@ from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.solution import ClassLeaveOneOut
 from bayesgp_mf.kernels import Kernel, PerClass
 from bayesgp_mf.processes.corrected import CorrectedProba
-from bayesgp_mf.processes.mixture import Mixture
-from bayesgp_mf.processes.several_classes import Process
-from bayesgp_mf.processes.single import Posterior
+from bayesgp_mf.processes.process import Part, Process
 from bayesgp_mf.types import Array
 
 
@@ -31,7 +29,7 @@ class OneVsRestPosterior:
     ----------
     class_names : tuple of str
         Names of the classes, in order.
-    classifiers : tuple of Posterior, Mixture or Stream
+    classifiers : tuple of Process or Stream
         The classifier of each class: +1 is the class, -1 the rest. Each has its own kernel, evidence and leave-one-out.
 
     Examples
@@ -55,14 +53,14 @@ class OneVsRestPosterior:
         return "\n".join(["OneVsRestPosterior", *(f"{name!r}: {classifier!r}" for name, classifier in each)])
 
     @property
-    def parts(self) -> tuple[Process, ...]:
+    def parts(self) -> tuple[Part, ...]:
         """The posterior processes of all classifiers, at each setting of their hyperparameters."""
         return tuple(part for classifier in self.classifiers for part in classifier.parts)
 
     @property
     def kernel(self) -> Kernel:
         """A kernel for each class; of an average over hyperparameters each of ``classifiers`` has several."""
-        if any(isinstance(classifier, Mixture) for classifier in self.classifiers):
+        if any(classifier.averaged for classifier in self.classifiers):
             raise UndefinedQuantityError(
                 "this fit averages over hyperparameters: the kernels of a class are [part.kernel for part in "
                 "classifiers[c].parts]."
@@ -199,28 +197,28 @@ def draw_codes(proba: Array, shape: tuple[int, ...], rng: np.random.Generator) -
     return found
 
 
-def _of_class(classifier: Posterior | Mixture, log_density: Array) -> Array:
+def _of_class(classifier: Process, log_density: Array) -> Array:
     """Return the probability ``(n,)`` of the class, from the log probability of each case's own side."""
     own = np.exp(log_density)
     return np.where(classifier.problem.t > 0, own, 1.0 - own)
 
 
-def _has_weights(classifier: Posterior | Mixture) -> bool:
+def _has_weights(classifier: Process) -> bool:
     """Tell whether a density of a case is that of its power, and no probability."""
     return "weights" in classifier.problem.likelihood.stored_by_case
 
 
-def _proba_at_training(classifier: Posterior | Mixture) -> Array:
+def _proba_at_training(classifier: Process) -> Array:
     if not _has_weights(classifier):
         return _of_class(classifier, classifier.log_density_at_training)
     each = [part.new_likelihood.predict_proba(*part.at_training) for part in classifier.parts]
-    weights = classifier.weights if isinstance(classifier, Mixture) else np.ones(1)
+    weights = classifier.weights if classifier.averaged else np.ones(1)
     return np.asarray(weights @ np.array(each))
 
 
-def _loo_proba(classifier: Posterior | Mixture) -> Array:
+def _loo_proba(classifier: Process) -> Array:
     if not _has_weights(classifier):
         return _of_class(classifier, classifier.loo.log_density)
     each = [part.new_likelihood.predict_proba(part.loo.mean, part.loo.variance) for part in classifier.parts]
-    weights = classifier.loo_weights if isinstance(classifier, Mixture) else np.ones((1, 1))
+    weights = classifier.loo_weights if classifier.averaged else np.ones((1, 1))
     return np.asarray(np.sum(weights * np.array(each), axis=0))

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.inference.problem import Problem
-from bayesgp_mf.inference.solution import LeaveOneOut, Solution
+from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.inference.solver import KnownClasses, Solver, traits_of
-from bayesgp_mf.inputs import as_new_inputs
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.methods import check_cavities, get_method
+from bayesgp_mf.methods import check_cavities
 from bayesgp_mf.multiclass.class_gram import ClassGram, case_covariances, class_gram
 from bayesgp_mf.multiclass.correction import ClassCorrection
 from bayesgp_mf.multiclass.response import class_correction, class_likelihood_of
-from bayesgp_mf.processes.described import described, described_html
-from bayesgp_mf.processes.single import LARGEST_JOINT, Draws, Marginals, NotJointlyError, Posterior
+from bayesgp_mf.processes.process import LARGEST_JOINT, Draws, Marginals, NotJointlyError, Part
+from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.types import Array, Derivs
 
 BLOCK = 512
@@ -31,26 +28,11 @@ _ENTRIES = 4_000_000
 """Latent values drawn at once."""
 
 
-@dataclass(frozen=True, eq=False)
-class MulticlassPosterior:
+@dataclass(frozen=True, eq=False, repr=False)
+class MulticlassPosterior(Part):
     """A posterior Gaussian process for each of several classes: kernel, training inputs, and a solution.
 
-    It has the methods of `Posterior`, with the class along the last axis of latent values.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        The prior covariance of all classes, or `kernels.PerClass`.
-    X : (n, d) array
-        Training inputs.
-    problem : Problem
-        Gram matrix, codes, softmax likelihood.
-    solution : Solution
-        alpha ``(n, C)``, correction R, evidence.
-    solver : Solver, optional
-        The method that made the solution; by default the one that has the solution's name.
-    feature_names : sequence of str, optional
-        The names of the inputs, if they have names.
+    Attributes are those of `process.Part`. The class is the last axis of latent values.
 
     Examples
     --------
@@ -65,53 +47,6 @@ class MulticlassPosterior:
            [0.26, 0.48, 0.26]])
     """
 
-    kernel: Kernel
-    X: Array
-    problem: Problem
-    solution: Solution
-    solver: Solver | None = None
-    feature_names: Sequence[str] | None = None
-
-    def __repr__(self) -> str:
-        return described(self)
-
-    def _repr_html_(self) -> str:
-        return described_html(self)
-
-    @property
-    def parts(self) -> tuple[MulticlassPosterior, ...]:
-        """Itself: what a `Mixture` has several of."""
-        return (self,)
-
-    @property
-    def weights(self) -> Array:
-        """One: that of its one setting of the hyperparameters."""
-        return np.ones(1)
-
-    @property
-    def loo_weights(self) -> Array:
-        """Weights ``(1, n)`` of the one setting without each case: one."""
-        return np.ones((1, self.problem.n))
-
-    def moments(self, ask: Callable[[Any, float], tuple[Array, Array]]) -> tuple[Array, Array]:
-        """Return mean and variance over the settings, of which there is one."""
-        return ask(self, 1.0)
-
-    @property
-    def new_cases(self) -> Mapping[str, Array]:
-        """What else is known of new cases: nothing."""
-        return {}
-
-    @property
-    def new_likelihood(self) -> Likelihood:
-        """That of new cases."""
-        return self.problem.likelihood.of_new_cases()
-
-    @property
-    def log_evidence(self) -> float:
-        """Log evidence, in nats; ``solution.evidence.kind`` says of which kind."""
-        return self.solution.evidence.value
-
     @cached_property
     def _gram(self) -> ClassGram:
         return class_gram(self.problem)
@@ -120,40 +55,10 @@ class MulticlassPosterior:
     def _correction(self) -> ClassCorrection:
         return class_correction(self.solution)
 
-    @cached_property
-    def method(self) -> Solver:
-        """The method that made the solution."""
-        return get_method(self.solution.method, self.problem.likelihood) if self.solver is None else self.solver
-
-    @cached_property
-    def loo(self) -> LeaveOneOut:
-        """Leave-one-out predictions: latent means and variances ``(n, C)``, log predictive density of each case."""
-        return self.method.leave_one_out(self.problem, self.solution)
-
-    def latent_mean(self, X_new: ArrayLike) -> Array:
-        """Return the posterior means ``(m, C)`` of the latent processes at new cases, k_c(x)' alpha_c.
-
-        Raises
-        ------
-        ValueError
-            If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
-        """
-        return self.latent_mean_at(self.new_inputs(X_new))
-
     def latent_mean_at(self, X_new: Array) -> Array:
         """Return what `latent_mean` does at inputs that were checked."""
         means = (self._gram.means(self.solution.alpha, seen) for _, seen, _ in self._new_cases(X_new))
         return np.concatenate(list(means))
-
-    def latent(self, X_new: ArrayLike) -> tuple[Array, Array]:
-        """Return the posterior means and variances ``(m, C)`` of the latent processes at new cases.
-
-        Raises
-        ------
-        ValueError
-            If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
-        """
-        return self.latent_at(self.new_inputs(X_new))
 
     def latent_at(self, X: Array) -> tuple[Array, Array]:
         """Return what `latent` does at inputs that were checked."""
@@ -189,26 +94,6 @@ class MulticlassPosterior:
             prior = self.kernel.diag(X_new[block])
             yield block, features, np.array(np.broadcast_to(prior, (self.problem.n_classes, prior.shape[-1])).T)
 
-    def predict_proba(self, X_new: ArrayLike) -> Array:
-        """Return the probabilities ``(m, C)`` of the classes at new cases; rows sum to one.
-
-        Those of TAP are more accurate than averages over its Gaussian posterior, which is far from the truth near
-        observed cases where the prior is wide: under a multinomial probit of three or more classes the sites of the
-        nearest cases are matched anew (`multiclass.joint`), under a softmax the nearest case keeps its own shape
-        (`multiclass.nearest`, O(C^2 n^2) for each new case). On inducing cases, on a root of low rank, and where
-        labels may be flipped, they are averages.
-
-        Raises
-        ------
-        ValueError
-            If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
-        """
-        return self.predictive(X_new)[2]
-
-    def predictive(self, X_new: ArrayLike) -> tuple[Array, Array, Array]:
-        """Return means, variances and probabilities ``(m, C)`` at new cases at one go."""
-        return self.predictive_at(self.new_inputs(X_new))
-
     def predictive_at(self, X: Array) -> tuple[Array, Array, Array]:
         """Return what `predictive` does at inputs that were checked."""
         mean, covariance = self.covariance_at(X)
@@ -218,6 +103,10 @@ class MulticlassPosterior:
             each = (self._known.probabilities(features, prior) for _, features, prior in self._new_cases(X))
             proba = np.concatenate(list(each))
         return mean, np.array(np.diagonal(covariance, axis1=1, axis2=2)), proba
+
+    def check_corrected(self) -> None:
+        """Raise: labels of several classes have no ratio of two evidences."""
+        raise ValueError("corrected=True is for two classes, and this fit has several. Leave it out.")
 
     @cached_property
     def _known(self) -> KnownClasses | None:
@@ -251,29 +140,10 @@ class MulticlassPosterior:
         likelihood, at = class_likelihood_of(self.problem), (self.mean_at_training, self._covariance_at_training)
         return likelihood.predictions(self.problem.t, *at)[0]
 
-    def draw(self, draws: int, rng: np.random.Generator, marginals: Marginals = "gaussian") -> Draws:
-        r"""Draw latent values ``(draws, n, C)`` of the training cases jointly from the Gaussian approximation.
-
-        Parameters
-        ----------
-        draws : int
-            How many.
-        rng : numpy.random.Generator
-            Source of randomness.
-        marginals : {"gaussian"}
-            The only ones there are.
-
-        Returns
-        -------
-        Draws
-            Values with the log densities that importance sampling needs, with respect to all u; the derivatives of the
-            log likelihood are those in the latent value of the case's own class.
-
-        Raises
-        ------
-        ValueError
-            If other marginals are asked for.
-        """
+    def draw_in_blocks(
+        self, draws: int, size: int, rng: np.random.Generator, marginals: Marginals = "gaussian"
+    ) -> Iterator[Draws]:
+        """Return the draws of `draw`, all at once: some at a time are worked on here."""
         if marginals != "gaussian":
             if marginals == "tilted":
                 check_cavities(self.method)
@@ -292,25 +162,7 @@ class MulticlassPosterior:
             np.zeros_like(probability) if problem.likelihood.is_flat else likelihood.case_weights * (1.0 - probability)
         )
         slopes = Derivs(log_likelihood, own, -probability * own)
-        return Draws(f, slopes, log_p, log_q)
-
-    def draw_in_blocks(
-        self, draws: int, size: int, rng: np.random.Generator, marginals: Marginals = "gaussian"
-    ) -> Iterator[Draws]:
-        """Return the draws of `draw`, all at once: it works on some at a time itself."""
-        yield self.draw(draws, rng, marginals)
-
-    def draw_new(self, X_new: ArrayLike, draws: int, rng: np.random.Generator) -> Array:
-        """Draw latent values ``(draws, m, C)`` of new cases jointly from the Gaussian posterior.
-
-        Prior draws at training and new cases together are carried to the posterior, as in `draw`.
-
-        Raises
-        ------
-        ValueError
-            If there are more than 5000 new cases, whose joint covariance would not fit.
-        """
-        return self.draw_at(self.new_inputs(X_new), draws, rng)
+        yield Draws(f, slopes, log_p, log_q)
 
     def draw_at(self, X_new: Array, draws: int, rng: np.random.Generator) -> Array:
         """Return what `draw_new` does at inputs that were checked."""
@@ -328,14 +180,6 @@ class MulticlassPosterior:
             f[block] = draw(f[block].shape[0], rng)
         return f
 
-    def new_inputs(self, X_new: ArrayLike) -> Array:
-        """Return new inputs as an array ``(m, d)``, or raise a ValueError that says why they do not fit the others."""
-        return as_new_inputs(X_new, self.X, self.feature_names, self.kernel)
-
-
-Process: TypeAlias = Posterior | MulticlassPosterior
-"""A posterior process: of one latent function, or of one for each class."""
-
 
 def make_process(
     kernel: Kernel,
@@ -344,7 +188,7 @@ def make_process(
     solution: Solution,
     solver: Solver | None = None,
     feature_names: Sequence[str] | None = None,
-) -> Process:
+) -> Part:
     """Return the posterior process of a solution; `Posterior` says what ``solver`` and ``feature_names`` are."""
     made = MulticlassPosterior if problem.likelihood.has_classes else Posterior
     return made(kernel, X, problem, solution, solver, feature_names=feature_names)

@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from bayesgp_mf.errors import NotPositiveDefiniteError, Status, UndefinedQuantityError
-from bayesgp_mf.inference.problem import Problem
-from bayesgp_mf.inference.solution import LeaveOneOut, Solution
-from bayesgp_mf.inference.solver import Cloud, KnownPosterior, Solver, traits_of
+from bayesgp_mf.inference.solution import LeaveOneOut
+from bayesgp_mf.inference.solver import Cloud, KnownPosterior, traits_of
 from bayesgp_mf.inference.undefined import without_cases
-from bayesgp_mf.inputs import as_new_inputs, as_values_of_cases
-from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.corrections import Correction
 from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.matrices.posterior_covariance import PosteriorCovariance
-from bayesgp_mf.methods import METHODS, check_cavities, check_marginals, get_method
+from bayesgp_mf.methods import METHODS, check_cavities, check_marginals
 from bayesgp_mf.processes.corrected import Corrected, CorrectedProba, gaussian_density, nothing_to_correct
-from bayesgp_mf.processes.described import described, described_html
 from bayesgp_mf.processes.paths import TooRoughError, cover, draw_weights, training_basis, values
 from bayesgp_mf.processes.probed import NewCases, asks_for_covariance, probability_shift
+from bayesgp_mf.processes.process import LARGEST_JOINT, Draws, Marginals, NotJointlyError, Part
 from bayesgp_mf.processes.tilted import tilted_values
 from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.solvers.second_order import SecondOrder, second_order
-from bayesgp_mf.types import Array, Derivs
+from bayesgp_mf.types import Array
 
 BLOCK = 4096
 """New cases handled at once, at most."""
@@ -42,72 +38,21 @@ LARGEST_BLOCK = 2**24
 MIXED_BLOCK = 128
 """The same where the posterior is a mixture, whose parts are thousands."""
 
-LARGEST_JOINT = 5000
-"""New cases that are drawn by their covariance matrix."""
-
 MOST_WAYS = 5000
 """Ways in which more than those may vary that the training cases do not determine, for which they are drawn jointly."""
 
 
-class NotJointlyError(ValueError):
-    """There are too many new cases to draw their latent values jointly; so many as `LARGEST_JOINT` can always be."""
-
-
-Marginals: TypeAlias = Literal["gaussian", "tilted"]
-"""What single latent values are drawn from: the Gaussian approximation, or cavity times likelihood."""
-
-
-class Draws(NamedTuple):
-    """Joint draws of the latent values at the training cases.
-
-    Attributes
-    ----------
-    f : (draws, n) array
-        In latent units.
-    log_likelihood : Derivs
-        log p(t|f) of each case, ``(draws, n)``, with its derivatives in f.
-    log_p : (draws,) array
-        Log of likelihood times prior density, in nats.
-    log_q : (draws,) array
-        Log density of what the draws come from, in nats: a Gaussian, one with tilted marginals, or, for exact draws,
-        the posterior itself.
-
-    Notes
-    -----
-    Both densities are with respect to the whitened latent values u, f = A u with A A' = K, in which a
-    singular K has a density too. Their difference, all that importance sampling needs, is the same.
-    """
-
-    f: Array
-    log_likelihood: Derivs
-    log_p: Array
-    log_q: Array
-
-
-@dataclass(frozen=True, eq=False)
-class Posterior:
+@dataclass(frozen=True, eq=False, repr=False)
+class Posterior(Part):
     """A posterior Gaussian process: kernel, training inputs, and a solution of the inference problem.
 
+    Attributes are those of `process.Part`, and:
+
     Attributes
     ----------
-    kernel : Kernel
-        The prior covariance, with the hyperparameters it was solved for.
-    X : (n, d) array
-        Training inputs.
-    problem : Problem
-        Gram matrix, targets, likelihood.
-    solution : Solution
-        alpha, correction R, evidence.
-    solver : Solver, optional
-        The method that made the solution; by default the one that has the solution's name.
     mean : callable, optional
         The prior mean ``(m,)`` of inputs ``(m, d)``; zero by default. With one, ``problem`` (with a shifted likelihood)
         and ``solution`` describe the deviations from it, and everything else the latent values.
-    feature_names : sequence of str, optional
-        The names of the inputs, if they have names. Then a data frame of new cases must have the same columns, in the
-        same order.
-    new_cases : mapping of str to array, optional
-        Further data of new cases by name, ``(m,)`` each: their ``offset``, their ``trials``.
 
     Examples
     --------
@@ -121,59 +66,12 @@ class Posterior:
     array([0.413, 0.5  , 0.587])
     """
 
-    kernel: Kernel
-    X: Array
-    problem: Problem
-    solution: Solution
-    solver: Solver | None = None
     mean: Callable[[Array], Array] | None = None
-    feature_names: Sequence[str] | None = None
-    new_cases: Mapping[str, Array] = field(default_factory=dict)
-
-    def __repr__(self) -> str:
-        return described(self)
-
-    def _repr_html_(self) -> str:
-        return described_html(self)
-
-    @property
-    def parts(self) -> tuple[Posterior, ...]:
-        """Itself: what a `Mixture` has several of."""
-        return (self,)
-
-    @property
-    def weights(self) -> Array:
-        """One: that of its one setting of the hyperparameters."""
-        return np.ones(1)
-
-    @property
-    def loo_weights(self) -> Array:
-        """Weights ``(1, n)`` of the one setting without each case: one."""
-        return np.ones((1, self.problem.n))
-
-    def moments(self, ask: Callable[[Any, float], tuple[Array, Array]]) -> tuple[Array, Array]:
-        """Return mean and variance over the settings, of which there is one."""
-        return ask(self, 1.0)
-
-    @property
-    def log_evidence(self) -> float:
-        """Log evidence, in nats; ``solution.evidence.kind`` says of which kind."""
-        return self.solution.evidence.value
-
-    @cached_property
-    def method(self) -> Solver:
-        """The method that made the solution."""
-        return get_method(self.solution.method) if self.solver is None else self.solver
 
     @property
     def _likelihood(self) -> Likelihood:
         """That of the latent values that `latent` returns."""
         return self.problem.likelihood.unshifted
-
-    @property
-    def new_likelihood(self) -> Likelihood:
-        """That of new cases, given the latent values that `latent` returns."""
-        return self._likelihood.of_new_cases(**self.new_cases)
 
     @cached_property
     def _matrix(self) -> Matrix:
@@ -212,48 +110,11 @@ class Posterior:
         others = self.method.leave_one_out(self.problem, self.solution)
         return others if self.mean is None else replace(others, mean=others.mean + self._offset)
 
-    def latent_mean(self, X_new: ArrayLike) -> Array:
-        """Return the posterior mean ``(m,)`` of the latent process at new cases, k(x)' alpha (2000, eq. 31).
-
-        Its sign is the decision (2000, eq. 13); it is all that a support-vector machine has.
-
-        Raises
-        ------
-        ValueError
-            If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs, or a data frame with other
-            columns.
-        """
-        return self.latent_mean_at(self.new_inputs(X_new))
-
     def latent_mean_at(self, X: Array) -> Array:
         """Return what `latent_mean` does at inputs that were checked."""
         weights = self._matrix.in_features(self.solution.alpha)
         parts = [weights @ self._features(X[block]) for block in self._blocks(X)]
         return np.concatenate(parts) + self._prior_mean(X)
-
-    def latent(self, X_new: ArrayLike) -> tuple[Array, Array]:
-        """Return the posterior mean and variance of the latent process at new cases.
-
-        Parameters
-        ----------
-        X_new : (m, d) array_like
-            Inputs. A row that equals a training input is a new case too: noise of a White kernel is drawn
-            anew for it. The training cases themselves are `at_training`.
-
-        Returns
-        -------
-        mean, variance : (m,) array
-            k(x)' alpha (2000, eq. 31) and k(x,x) - k(x)' R k(x) (2000, eq. 27), in latent units and their
-            square.
-
-        Raises
-        ------
-        ValueError
-            If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
-        UndefinedQuantityError
-            If the method has no variance (a support-vector machine).
-        """
-        return self.latent_at(self.new_inputs(X_new))
 
     def latent_at(self, X: Array) -> tuple[Array, Array]:
         """Return what `latent` does at inputs that were checked."""
@@ -279,48 +140,6 @@ class Posterior:
     def _features(self, X_new: Array) -> Array:
         return self._matrix.features(self.kernel, self.X, X_new)
 
-    def predict_proba(self, X_new: ArrayLike, *, corrected: bool = False) -> Array:
-        """Return the probability ``(m,)`` of the second class (t = +1) at new cases (2000, eq. 12).
-
-        Parameters
-        ----------
-        X_new : (m, d) array_like
-            Inputs.
-        corrected : bool
-            Correct TAP's probabilities for most of what its approximation leaves out (`solvers.ratio`): each is then
-            the ratio of the evidences with and without the new label.
-
-        Raises
-        ------
-        ValueError
-            If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs; or if ``corrected``, and
-            the solution is not TAP's of two classes.
-        UndefinedQuantityError
-            If the likelihood has no classes, or the method no variance.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If some of the probabilities could not be corrected.
-        UserWarning
-            If the likelihood is not log-concave: then corrected probabilities may be worse than TAP's.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import bayesgp_mf as bgp
-        >>> X, t, kernel = np.array([[0.0], [0.2], [1.0]]), np.array([-1.0, -1.0, 1.0]), bgp.kernels.Gaussian()
-        >>> problem = bgp.Problem(kernel.gram(X), t, bgp.Step())
-        >>> posterior = bgp.Posterior(kernel, X, problem, bgp.solve(problem.gram, t, bgp.Step()))
-        >>> posterior.predict_proba([[0.5]]).round(4)
-        array([0.355])
-        >>> posterior.predict_proba([[0.5]], corrected=True).round(4)
-        array([0.3786])
-        """
-        if not corrected:
-            return self.predictive(X_new)[2]
-        return self.corrected_at(self.new_inputs(X_new)).p
-
     def corrected_at(self, X: Array) -> CorrectedProba:
         """Return the corrected probabilities of `predict_proba`, and how good they are, at inputs that were checked."""
         mean, variance, proba = self.predictive_at(X)
@@ -328,58 +147,18 @@ class Posterior:
         added = prior + self.new_cases.get("offset", 0.0)
         return self._corrected.new(lambda rows: self._features(X[rows]), (mean - prior, variance), added, proba)
 
-    def density(self, X_new: ArrayLike, f: ArrayLike) -> Array:
-        """Return the marginal densities of single latent values, corrected as in `predict_proba`.
-
-        Each is the ratio of the evidences with and without the value known (`solvers.ratio`). It need not be Gaussian.
-        It integrates to one up to the remaining error, which is a check.
-
-        Parameters
-        ----------
-        X_new : (m, d) array_like
-            Inputs. As in `latent`, a row that equals a training input is a new case.
-        f : (q,) or (m, q) array_like
-            Latent values: the same for all cases, or those of each.
-
-        Returns
-        -------
-        (m, q) array
-            Densities, per latent unit.
-
-        Raises
-        ------
-        ValueError
-            If ``X_new`` or ``f`` has another shape or is not finite; or if the solution is not TAP's of two classes.
-        UndefinedQuantityError
-            If a variance is zero: then the value is known, and has no density.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If some of the densities could not be corrected, and are the Gaussian's.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import bayesgp_mf as bgp
-        >>> X, t, kernel = np.array([[0.0], [0.2], [1.0]]), np.array([-1.0, -1.0, 1.0]), bgp.kernels.Gaussian()
-        >>> problem = bgp.Problem(kernel.gram(X), t, bgp.Step())
-        >>> posterior = bgp.Posterior(kernel, X, problem, bgp.solve(problem.gram, t, bgp.Step()))
-        >>> posterior.density([[0.5]], [-1.0, -0.5, 0.0, 0.5]).round(3)
-        array([[0.063, 0.529, 1.316, 0.158]])
-        """
-        X = self.new_inputs(X_new)
-        values = as_values_of_cases(f, X.shape[0])
+    def density_at(self, X: Array, f: Array) -> Array:
+        """Return what `density` does at inputs and values ``(m, q)`` that were checked."""
         mean, variance = self.latent_at(X)
         if not variance.all():
             raise UndefinedQuantityError(
                 f"the latent value of case {int(np.argmin(variance))} of X_new is known: it has no density."
             )
         if nothing_to_correct(self.problem):
-            return gaussian_density(values, mean, variance)
+            return gaussian_density(f, mean, variance)
         prior = np.broadcast_to(self._prior_mean(X), mean.shape)
         return self._corrected.density(
-            lambda rows: self._features(X[rows]), (mean - prior, variance), values - prior[:, None]
+            lambda rows: self._features(X[rows]), (mean - prior, variance), f - prior[:, None]
         )
 
     @property
@@ -432,18 +211,6 @@ class Posterior:
         self._check_cases("corrected prediction")
         return Corrected(self.problem, self.solution)
 
-    def predictive(self, X_new: ArrayLike) -> tuple[Array, Array, Array]:
-        """Return the mean and variance of `latent`, and the probability of `predict_proba`, ``(m,)`` each, at one go.
-
-        Raises
-        ------
-        ValueError
-            If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
-        UndefinedQuantityError
-            If the likelihood has no classes, or the method no variance.
-        """
-        return self.predictive_at(self.new_inputs(X_new))
-
     def predictive_at(self, X: Array) -> tuple[Array, Array, Array]:
         """Return what `predictive` does at inputs that were checked."""
         mean, variance = self.latent_at(X)
@@ -491,36 +258,6 @@ class Posterior:
         moments = self._cloud.moments(problem.dense_gram, problem.matrix.diagonal())
         density = np.exp(problem.likelihood.log_partition(problem.t, *moments).value)
         return np.asarray(np.log(self._cloud.share @ density))
-
-    def draw(self, draws: int, rng: np.random.Generator, marginals: Marginals = "gaussian") -> Draws:
-        r"""Draw latent values of the training cases jointly from the approximate posterior, or from the exact one.
-
-        Parameters
-        ----------
-        draws : int
-            How many.
-        rng : numpy.random.Generator
-            Source of randomness; the same numbers make draws of both kinds.
-        marginals : {"gaussian", "tilted"}
-            "gaussian" draws from the Gaussian approximation. "tilted" carries each of its marginals onto
-            :math:`p(t_i|f) N(f|m_i, \lambda_i) / Z_i`, the cavity times the likelihood (2000, fig. 1), and leaves the
-            dependence as it is. For TAP mean and variance of the two are the same; for the other mean-field methods
-            only the mean is.
-
-        Returns
-        -------
-        Draws
-            Values with the log densities that importance sampling needs.
-
-        Raises
-        ------
-        ValueError
-            If there are no such marginals, or the method has no cavities to tilt.
-        NotPositiveDefiniteError
-            If the marginals are tilted and the Gram matrix is singular: values that were changed one by one no longer
-            satisfy the linear relations between them.
-        """
-        return next(self.draw_in_blocks(draws, draws, rng, marginals))
 
     def draw_in_blocks(
         self, draws: int, size: int, rng: np.random.Generator, marginals: Marginals = "gaussian"
@@ -572,24 +309,6 @@ class Posterior:
         values, log_slopes = tilted_values(self.problem.likelihood, self.problem.t, cavity, (f - mean) / sd)
         return values, np.sum(log_slopes - np.log(sd), axis=1)
 
-    def draw_new(self, X_new: ArrayLike, draws: int, rng: np.random.Generator) -> Array:
-        """Draw latent values ``(draws, m)`` of new cases jointly from the Gaussian posterior, or from the exact one.
-
-        Up to 5000 cases are drawn by their covariance matrix. Beyond that, whole functions are drawn (`paths`): prior
-        covariances are off by at most 1e-8 of the prior variance, and time and memory grow as m, not m^3. This needs a
-        process that is smooth on the scale of the cases. Under a Gram matrix of low rank all new cases are drawn so.
-
-        On inducing cases, the part that these do not explain is drawn for each case by itself beyond 5000 new cases, as
-        it is for the training cases.
-
-        Raises
-        ------
-        ValueError
-            If there are more than 5000 new cases, and they vary in more than 5000 ways that the training cases do not
-            determine.
-        """
-        return self.draw_at(self.new_inputs(X_new), draws, rng)
-
     def draw_at(self, X: Array, draws: int, rng: np.random.Generator) -> Array:
         """Return what `draw_new` does at inputs that were checked."""
         weights, correction = self._means_and_correction(draws, rng)
@@ -626,10 +345,6 @@ class Posterior:
             return self.solution.alpha, self.solution.correction
         cloud = self._known.draw_cloud(draws, rng)
         return cloud.weights, cloud.correction
-
-    def new_inputs(self, X_new: ArrayLike) -> Array:
-        """Return new inputs as an array ``(m, d)``, or raise a ValueError that says why they do not fit the others."""
-        return as_new_inputs(X_new, self.X, self.feature_names, self.kernel)
 
 
 class _Moments:

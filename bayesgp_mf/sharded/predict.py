@@ -11,8 +11,7 @@ import pandas as pd
 
 from bayesgp_mf.fitting import posterior
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.processes.mixture import Mixture
-from bayesgp_mf.processes.single import Posterior
+from bayesgp_mf.processes.process import Process
 from bayesgp_mf.sharded.fit import ShardedFit
 from bayesgp_mf.streams import Stream
 from bayesgp_mf.types import Array
@@ -21,12 +20,12 @@ if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container
 
 
-def predict(stream: Stream | ShardedFit | Posterior | Mixture | Container, frame: Any) -> Any:
+def predict(stream: Stream | ShardedFit | Process | Container, frame: Any) -> Any:
     """Return predictions for the rows of a Dask frame, lazily.
 
     Parameters
     ----------
-    stream : Stream, ShardedFit, Posterior, Mixture, InferenceData or DataTree
+    stream : Stream, ShardedFit, Process, InferenceData or DataTree
         A posterior: a stream, what `sharded.fit` or `bgp.fit` returned, or `bgp.posterior` of that; of two classes or
         real targets.
     frame : dask.dataframe.DataFrame
@@ -88,7 +87,7 @@ def _known(given: Any) -> _Known:
         has_classes = given.likelihood.is_binary
         return _Known(given.features, has_classes, partial(_of_stream, given))
     process = posterior(given) if hasattr(given, "groups") else given
-    parts: Any = process.parts if isinstance(process, Posterior | Mixture) else ()
+    parts: Any = process.parts if isinstance(process, Process) else ()
     if not parts or parts[0].problem.likelihood.has_classes:
         raise ValueError(
             "stream must be a Stream, what sharded.fit or bgp.fit returned, or bgp.posterior(idata), of two classes or "

@@ -69,7 +69,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         The labels, sorted.
     n_features_in_, feature_names_in_
         Number of the inputs, and their names if they have names.
-    posterior_ : Posterior, MulticlassPosterior, Mixture, OneVsRestPosterior or Stream
+    posterior_ : Process, OneVsRestPosterior or Stream
         The posterior process.
     kernel_ : Kernel
         The kernel with the parameters that were chosen; a `PerClass` for one class against the rest.

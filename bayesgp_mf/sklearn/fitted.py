@@ -17,9 +17,8 @@ from bayesgp_mf.inputs import as_inputs, levels_of
 from bayesgp_mf.kernels import Kernel, PerClass
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.one_vs_rest import OneVsRestPosterior, draw_codes, shares
-from bayesgp_mf.processes.several_classes import Process
+from bayesgp_mf.processes.process import Part, Process
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.streams import Stream
 from bayesgp_mf.streams.learning import values_of
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 CHAINS = 4
 
-Learned: TypeAlias = Process | Mixture | Stream | OneVsRestPosterior
+Learned: TypeAlias = Process | Stream | OneVsRestPosterior
 """What users hold."""
 
 
@@ -83,7 +82,7 @@ class Whole:
     ----------
     idata : InferenceData or DataTree
         What `fit` returned; with a single draw, unless it averages over hyperparameters.
-    posterior : Posterior, MulticlassPosterior or Mixture
+    posterior : Process
         What was read from it.
     given : dict
         What `posterior` and `loo` ask for beside the container, as it does not hold it.
@@ -92,23 +91,23 @@ class Whole:
     """
 
     idata: Container
-    posterior: Process | Mixture
+    posterior: Process
     given: dict[str, Any]
     weights: Array | None = None
 
     @property
     def kernel(self) -> Kernel:
         """The kernel, if there is one."""
-        if isinstance(self.posterior, Mixture):
+        if self.posterior.averaged:
             raise self._averages("kernel_", "[part.kernel for part in posterior_.parts]")
-        return self.posterior.kernel
+        return self.posterior.parts[0].kernel
 
     @property
     def log_evidence(self) -> float:
         """That of the one setting, in nats."""
-        if isinstance(self.posterior, Mixture):
+        if self.posterior.averaged:
             raise self._averages("log_evidence_", "posterior_.log_evidences")
-        return self.posterior.log_evidence
+        return self.posterior.parts[0].log_evidence
 
     def new_inputs(self, X: Any) -> Array:
         """Return new inputs with the codes of the groups of this fit, if it has some; scikit-learn compares names."""
@@ -124,9 +123,9 @@ class Whole:
 
     def drawn(self, draws: int, rng: np.random.Generator) -> Container:
         """Return the container of the fit with so many draws for each chain; an average has them already."""
-        if isinstance(self.posterior, Mixture):
+        if self.posterior.averaged:
             return self.idata
-        return with_draws(self.idata, self.posterior, CHAINS, draws, rng)
+        return with_draws(self.idata, self.posterior.parts[0], CHAINS, draws, rng)
 
     def predict_proba(self, X: Array) -> Array:
         """Return the probabilities of the posterior process."""
@@ -136,7 +135,7 @@ class Whole:
     def moments(self, X: Array) -> tuple[Array, Array]:
         """Return mean and variance of targets, over the settings of the hyperparameters too."""
 
-        def ask(part: Process, _: float) -> tuple[Array, Array]:
+        def ask(part: Part, _: float) -> tuple[Array, Array]:
             return target_moments(part.new_likelihood, *part.latent_at(X))
 
         with one_thread_if_small(self.posterior.problem.n):
@@ -265,7 +264,7 @@ class EachClass:
         """Return the container of the fit, with more draws; of streams raise, since there is no joint model."""
         if self.idata is None:
             raise self._separate("idata_", "[c.to_container() for c in posterior_.classifiers]")
-        if any(isinstance(one.posterior, Mixture) for one in self.each):
+        if any(one.posterior.averaged for one in self.each if isinstance(one, Whole)):
             return self.idata
         rng = np.random.default_rng(seed)
         each = [one.drawn(draws, rng) for one in self.each if isinstance(one, Whole)]

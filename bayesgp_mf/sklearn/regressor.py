@@ -60,7 +60,7 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
     ----------
     n_features_in_, feature_names_in_
         Number of the inputs, and their names if they have names.
-    posterior_ : Posterior, Mixture or Stream
+    posterior_ : Process or Stream
         The posterior process of the (normalised) targets.
     kernel_ : Kernel
         The kernel with the parameters that were chosen.

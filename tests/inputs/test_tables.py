@@ -10,7 +10,6 @@ from scipy import sparse
 import bayesgp_mf as bgp
 from bayesgp_mf.hyper import Integrate, LogNormal
 from bayesgp_mf.inputs import as_inputs
-from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.several_classes import MulticlassPosterior
 from tests.inputs.cases import FRAME, SOFTMAX, X, Y, quick
 
@@ -99,7 +98,7 @@ def verbs(process) -> list[str]:
     if not process.parts[0].solution.has_variance:
         return ["latent_mean"]
     of_classes = ["latent_covariance"] if isinstance(process, MulticlassPosterior) else []
-    drawn = [] if isinstance(process, Mixture) else ["draw_new"]
+    drawn = [] if process.averaged else ["draw_new"]
     return ["latent_mean", "latent", "predict_proba", "predictive", *of_classes, *drawn]
 
 

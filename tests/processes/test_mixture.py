@@ -13,7 +13,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.container.write import to_container
 from bayesgp_mf.fitting import posterior, predict
-from bayesgp_mf.processes.mixture import Mixture
+from bayesgp_mf.processes.process import Process
 
 TOY = bgp.datasets.make_toy(bgp.kernels.Gaussian(0.7), n=15, random_seed=2)
 T = 2.0 * TOY.y - 1.0
@@ -26,8 +26,8 @@ def make_part(lengthscale, variance=2.0, X=TOY.X, t=T, likelihood=bgp.Probit(0.5
 
 
 @pytest.fixture
-def mixture() -> Mixture:
-    return Mixture(tuple(make_part(scale) for scale in (0.4, 0.8, 1.6)), np.array([0.2, 0.5, 0.3]))
+def mixture() -> Process:
+    return Process(tuple(make_part(scale) for scale in (0.4, 0.8, 1.6)), np.array([0.2, 0.5, 0.3]))
 
 
 def test_predictions_are_weighted_averages(mixture):
@@ -44,26 +44,26 @@ def test_predictions_are_weighted_averages(mixture):
 
 def test_it_prints_as_a_few_lines():
     scales = np.linspace(0.4, 1.6, 30)
-    many = Mixture(tuple(make_part(scale) for scale in scales), np.full(30, 1 / 30))
+    many = Process(tuple(make_part(scale) for scale in scales), np.full(30, 1 / 30))
     lines = repr(many).split("\n")
-    assert lines[0] == "Mixture of 30 x Posterior, 15 cases"
+    assert lines[0] == "Average of 30 x Posterior, 15 cases"
     assert lines[1:4] == ["  weights: 0.03333 to 0.03333", "  lengthscale: 0.4 to 1.6", "  variance: 2 to 2"]
     assert lines[4].startswith("  log evidence: -")
     assert len(lines) == 5
     machine = bgp.solve(many.problem.gram, T, bgp.Step(), method="svm")  # which has no evidence
     part = many.parts[0]
-    assert "log evidence" not in repr(Mixture((bgp.Posterior(part.kernel, part.X, part.problem, machine),), np.ones(1)))
+    assert "log evidence" not in repr(Process((bgp.Posterior(part.kernel, part.X, part.problem, machine),), np.ones(1)))
     long_kernel = part.kernel
     for _ in range(4):
         long_kernel = long_kernel + bgp.kernels.Bias() + bgp.kernels.White()
     problem = bgp.Problem(long_kernel.gram(part.X), T, bgp.Probit())
     solved = bgp.Posterior(long_kernel, part.X, problem, bgp.solve(problem.gram, T, bgp.Probit()))
-    assert len(repr(Mixture((solved,) * 3, np.full(3, 1 / 3))).split("\n")) == 9
+    assert len(repr(Process((solved,) * 3, np.full(3, 1 / 3))).split("\n")) == 9
 
 
 def test_one_part_is_that_part(mixture):
     part = mixture.parts[0]
-    alone = Mixture((part,), np.ones(1))
+    alone = Process((part,), np.ones(1))
     np.testing.assert_allclose(alone.predict_proba(TOY.X_test), part.predict_proba(TOY.X_test))
     np.testing.assert_allclose(alone.loo.log_density, part.loo.log_density)
     np.testing.assert_allclose(alone.loo.variance, part.loo.variance)
@@ -76,7 +76,7 @@ def test_leave_one_out_weighs_the_settings_without_the_case():
     t = TOY.f + 0.3 * T
     parts = tuple(make_part(scale, t=t, likelihood=regression) for scale in scales)
     evidences = np.array([part.log_evidence for part in parts])
-    mixture = Mixture(parts, np.exp(evidences - logsumexp(evidences)))
+    mixture = Process(parts, np.exp(evidences - logsumexp(evidences)))
     for i in range(t.size):
         rest = np.delete(np.arange(t.size), i)
         without = [make_part(scale, X=TOY.X[rest], t=t[rest], likelihood=regression) for scale in scales]
@@ -129,7 +129,7 @@ def test_a_container_holds_hyperparameters_by_draw_and_comes_back(mixture, throu
 
 
 def test_draws_come_from_the_part_they_say(mixture):
-    far = Mixture((mixture.parts[0], make_part(0.4, variance=1e4)), np.array([0.5, 0.5]))
+    far = Process((mixture.parts[0], make_part(0.4, variance=1e4)), np.array([0.5, 0.5]))
     node = np.array([[0, 1] * 50])
     idata = to_container(
         far, class_names=("a", "b"), feature_names=None, node=node, rng=np.random.default_rng(0), sampler_stats={},

@@ -13,7 +13,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf.arviz_version import arviz_major
 from bayesgp_mf.container.groups import get_group, group_names
 from bayesgp_mf.likelihoods import Gaussian
-from bayesgp_mf.processes.mixture import Mixture
+from bayesgp_mf.processes.process import Process
 from bayesgp_mf.pymc import Marginal, sample_latent
 from tests.pymc.conftest import CASES, drawn
 
@@ -104,7 +104,7 @@ def averages(data):
         idata = compute_log_prior(drawn(data, ls), progressbar=False, compile_kwargs={"mode": "FAST_COMPILE"})
     alone = sample_latent(drawn(data, ls), gp, pointwise="leave_one_out", random_seed=1, progress=False)
     parts = tuple(gp.posterior({"ls": value}) for value in ls.ravel())
-    return sample_latent(idata, gp, random_seed=1, progress=False), alone, Mixture(parts, np.full(80, 1.0 / 80.0))
+    return sample_latent(idata, gp, random_seed=1, progress=False), alone, Process(parts, np.full(80, 1.0 / 80.0))
 
 
 def test_leave_one_out_is_that_of_other_averages(averages):

@@ -10,9 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import bayesgp_mf as bgp
-from bayesgp_mf.processes.mixture import Mixture
 from bayesgp_mf.processes.one_vs_rest import OneVsRestPosterior
-from bayesgp_mf.processes.several_classes import MulticlassPosterior
+from bayesgp_mf.processes.process import Process
 
 if TYPE_CHECKING:
     if sys.version_info >= (3, 12):
@@ -32,7 +31,7 @@ def of_doors(X: NDArray[np.float64], frame: pd.DataFrame, y: list[str]) -> None:
     bgp.fit(bgp.sharded.from_parquet("flights-*.parquet", target="late"), None, kernel, inducing=500, processes=2)
     assert_type(bgp.predict(idata, frame, corrected=True), Container)
     assert_type(bgp.loo(idata), ELPDData)
-    assert_type(bgp.posterior(idata), bgp.Posterior | MulticlassPosterior | Mixture | OneVsRestPosterior)
+    assert_type(bgp.posterior(idata), Process | OneVsRestPosterior)
     assert_type(bgp.solve([[1.0]], [1], bgp.Step(), method="naive").evidence.value, float)
     idata.to_netcdf("fit.nc")
 

@@ -22,7 +22,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import make_container
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.methods import get_method
-from bayesgp_mf.processes.single import Marginals
+from bayesgp_mf.processes.process import Marginals
 from bayesgp_mf.reports.page import Block, Figures, Table
 from bayesgp_mf.types import Array
 from validation.reporting.checks import at_least, at_most
