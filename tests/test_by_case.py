@@ -16,8 +16,6 @@ from bayesgp_mf.hyper.scores import EvidenceScore
 from bayesgp_mf.likelihoods import Binomial, Gaussian, NegativeBinomial, Poisson, StudentT
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.likelihoods.powered import Powered
-from bayesgp_mf.likelihoods.shifted import Shifted
-from bayesgp_mf.likelihoods.weighted import Weighted
 from bayesgp_mf.methods import get_method
 
 RNG = np.random.default_rng(3)
@@ -108,7 +106,7 @@ def test_one_offset_for_all_is_a_prior_mean(name):
     likelihood, y = TARGETS[name]
     idata = quick(y, likelihood, offset=np.full(9, 0.7), control=EXACT)
     t = 2.0 * y - 1.0 if likelihood.targets == "binary" else np.asarray(y, dtype=float)
-    problem = bgp.Problem(KERNEL.gram(X), t, Shifted(likelihood, np.full(9, 0.7)))
+    problem = bgp.Problem(KERNEL.gram(X), t, by_case(likelihood, prior_mean=np.full(9, 0.7)))
     solution = bgp.solve(problem.gram, t, problem.likelihood, control=EXACT)
     prior = bgp.Posterior(KERNEL, X, problem, solution, mean=lambda inputs: np.full(len(inputs), 0.7))
     np.testing.assert_allclose(idata["fit"]["log_evidence"], prior.log_evidence, atol=1e-9)
@@ -344,7 +342,7 @@ def test_weights_of_each_case_are_those_of_one_weight_at_a_time():
     """Different weights at once: each case says what it says with that weight alone, and so do its derivatives."""
     likelihood, weights = Gaussian(0.3), np.array([0.5, 1.0, 2.0, 0.0, 3.5, 2.0, 1.0, 0.25, 1e3])
     mean, variance = 0.1 * REAL, np.linspace(0.0, 2.0, 9)
-    together = Weighted(likelihood, weights)
+    together = by_case(likelihood, weights=weights)
     numeric = Powered(likelihood, np.maximum(weights, 1e-3))
     some = weights > 0
     found = together.log_partition(REAL, mean, variance)
@@ -354,7 +352,7 @@ def test_weights_of_each_case_are_those_of_one_weight_at_a_time():
     at = "noise_variance", REAL, mean, variance
     for value, expected in zip(together.parameter_derivative(*at), numeric.parameter_derivative(*at), strict=True):
         np.testing.assert_allclose(value[some], expected[some], rtol=1e-8)
-    one_by_one = [Weighted(likelihood, weights[k : k + 1]) for k in range(9)]
+    one_by_one = [by_case(likelihood, weights=weights[k : k + 1]) for k in range(9)]
     np.testing.assert_allclose(
         found.value,
         [
@@ -374,7 +372,7 @@ def test_noise_has_a_best_value_of_none_where_cases_count_for_more_than_one(like
         at = []
         for s in (1e-3, 1e-4):
             narrow = likelihood.with_parameters(**{name: s**2 if name == "noise_variance" else s})
-            weighed = Weighted(narrow, np.array([weight]))
+            weighed = by_case(narrow, weights=np.array([weight]))
             at.append(bgp.solve([[1.0]], [0.5], weighed).evidence.value)
         assert at[1] - at[0] == pytest.approx((weight - 1.0) * np.log(10.0), abs=1e-3)
 

@@ -11,7 +11,7 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group, group_names
 from bayesgp_mf.likelihoods import Gaussian
-from bayesgp_mf.likelihoods.shifted import Shifted
+from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.solvers.exact import Exact
 
@@ -341,7 +341,7 @@ def test_a_likelihood_of_a_function_without_a_name_is_fitted_and_asked_for_again
 
 
 def test_a_likelihood_that_says_it_cannot_be_saved_is_refused_before_any_work():
-    likelihood = Shifted(bgp.Logit(), np.zeros(12))
+    likelihood = by_case(bgp.Logit(), prior_mean=np.zeros(12))
     with pytest.raises(bgp.UndefinedQuantityError, match="prior mean"):
         quick(likelihood=likelihood)
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.likelihoods.star import MatrixSites, StarSites
 from bayesgp_mf.types import Array, Derivs
 
 Targets: TypeAlias = Literal["binary", "real", "classes"]
@@ -221,6 +222,11 @@ class Likelihood(ABC):
         """All classes there are, in order; None where the labels decide."""
         return None
 
+    @property
+    def site_shape(self) -> Literal["star", "matrix"] | None:
+        """Which sites labels of several classes make for TAP: those of `star_sites`, of `matrix_sites`, or none."""
+        return None
+
     # What is known beyond the two derivatives
 
     @property
@@ -352,7 +358,7 @@ class Likelihood(ABC):
         return None
 
     def weighted(self, weights: Array) -> Likelihood | None:
-        """Return p(t_i|f_i)^weight_i of all cases where it is not left to `Weighted`, which None says."""
+        """Return p(t_i|f_i)^weight_i of all cases where it is not left to `by_case`, which None says."""
         return None
 
     @property
@@ -403,6 +409,27 @@ class ClassLikelihood(Likelihood):
     @abstractmethod
     def predictions(self, t: Array, mean: Array, covariance: Array) -> tuple[Array, Array]:
         """Return the value of `log_partition` ``(m,)``, without derivatives, and `predict_proba` ``(m, C)``."""
+
+    def star_points(self, n_classes: int) -> int | None:
+        """Return the nodes for each variable of an integral by quadrature, None where there is no such integral.
+
+        There is a ValueError if that is not done for so many classes.
+        """
+        return None
+
+    def star_sites(self, t: Array, mean: Array, covariance: Array, points: int | None = None) -> StarSites:
+        """Return the sites of cases with classes ``t (n,)`` at Gaussians ``(n, C)`` and ``(n, C, C)``."""
+        raise NotImplementedError(f"{type(self).__name__} has no star_sites.")
+
+    def matrix_sites(self, t: Array, mean: Array, covariance: Array) -> MatrixSites:
+        """Return the sites of such cases where they are of no star form."""
+        raise NotImplementedError(f"{type(self).__name__} has no matrix_sites.")
+
+    def star_predictions(
+        self, t: Array, mean: Array, covariance: Array, points: int | None = None
+    ) -> tuple[Array, Array]:
+        """Return the log densities ``(n,)`` of targets and the probabilities ``(n, C)`` of the classes there."""
+        return self.predictions(t, mean, covariance)
 
 
 def in_added_variance(derivs: Derivs) -> Array:

@@ -1,21 +1,363 @@
-"""What a fit may say of each case beside its target: an offset of its latent value, and a weight."""
+r"""What a problem knows of each case beside its target: a prior mean, an offset of the latent value, and a weight.
+
+A likelihood with such facts is one again, and solvers need not know of them. With :math:`g \sim N(0, K)` for what a
+solver calls latent values, a case says
+
+.. math:: p(t_i|\mu_i + o_i + g_i)^{w_i}.
+
+A prior mean :math:`\mu` is one of the function: what a posterior calls latent values are :math:`\mu + g`. An offset,
+such as the log of an exposure, is known for each case and belongs to its target. Evidence and all that is pointwise
+(log-likelihood, leave-one-out density) are those of the power; what is said of targets (`sample`, `predict_proba`,
+`predictive_moments`) is said of one, which counts once.
+"""
 
 from __future__ import annotations
 
-from bayesgp_mf.likelihoods.base import Likelihood
-from bayesgp_mf.likelihoods.shifted import Shifted
-from bayesgp_mf.likelihoods.weighted import Weighted
-from bayesgp_mf.types import Array
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.likelihoods.base import Likelihood, check_largest
+from bayesgp_mf.likelihoods.powered import Powered
+from bayesgp_mf.types import Array, Derivs
+
+LARGEST_POWER = 1e6
+"""More than the digits of powers that have no form of their own, and are integrated."""
 
 
-def by_case(likelihood: Likelihood, offset: Array | None = None, weights: Array | None = None) -> Likelihood:
-    """Return p(t | f + offset)^weights of cases, with those of the two that are given ``(n,)``.
+def by_case(
+    likelihood: Likelihood,
+    offset: Array | None = None,
+    weights: Array | None = None,
+    prior_mean: Array | None = None,
+) -> Likelihood:
+    r"""Return :math:`p(t_i | \mu_i + o_i + g_i)^{w_i}` of n cases, with what is given of them.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        p(t | f) of one case; not one that forbids latent values, since data that contradict it are looked for around
+        zero, and its powers are all the same.
+    offset : (n,) array, optional
+        What is added to latent values and belongs to the target, in latent units and in the order of the targets.
+    weights : (n,) array, optional
+        Finite, >= 0. A case of weight zero says nothing, and one of weight 1 exactly what it says without weights.
+    prior_mean : (n,) array, optional
+        Prior means of latent values.
 
     Raises
     ------
+    ValueError
+        If a weight is above 1e12, or above 1e6 under a likelihood whose powers are integrated; or an offset is beyond
+        what the likelihood takes.
     UndefinedQuantityError
-        If the likelihood forbids latent values, or is one of several classes: a `Softmax` takes weights.
+        If the likelihood forbids latent values (a step without flips), or is one of several classes: a `Softmax` takes
+        weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> from bayesgp_mf.likelihoods.by_case import by_case
+    >>> gram = [[2.0, 1.0], [1.0, 2.0]]
+    >>> weighted = by_case(bgp.Probit(), weights=np.array([2.0, 0.0]))
+    >>> bgp.solve(gram, [1, -1], weighted).alpha.round(4)  # the second label says nothing
+    array([0.6291, 0.    ])
+    >>> with_mean = by_case(bgp.Probit(), prior_mean=np.array([0.5, -1.0]))
+    >>> bgp.solve(gram, [1, -1], with_mean).alpha.round(4)  # what the labels add to the prior mean
+    array([ 0.423 , -0.3403])
     """
+    if weights is not None and (own := likelihood.weighted(weights)) is not None:
+        return by_case(own, offset, prior_mean=prior_mean)
+    facts = {"prior_mean": prior_mean, "offset": offset, "weights": weights}
+    given: dict[str, Any] = {name: values for name, values in facts.items() if values is not None}
+    if not given:
+        return likelihood
+    return replace(likelihood, **given) if isinstance(likelihood, _OfCases) else _OfCases(likelihood, **given)
+
+
+class _Part(NamedTuple):
+    """Cases whose powers are of one form.
+
+    Attributes
+    ----------
+    rows : slice or (k,) array of int
+        Their numbers.
+    form : Any
+        What has their powers, or those less a constant: a likelihood, or `Powered`.
+    constant : float or (k,) array
+        In nats, to be added to the logarithm of ``form``.
+    slopes : Any
+        What has the derivatives in parameters of the likelihood.
+    """
+
+    rows: slice | NDArray[np.intp]
+    form: Any
+    constant: float | Array
+    slopes: Any
+
+
+def _trait(name: str) -> Any:
+    """Return a property that is that of the likelihood of one case."""
+    return property(attrgetter(f"likelihood.{name}"))
+
+
+def _of_target(name: str, place: int) -> Any:
+    """Return a method of one target: that of the likelihood, with what is added to the argument at a place."""
+
+    def member(self: _OfCases, *args: Any) -> Any:
+        return getattr(self.likelihood, name)(*args[:place], self.added(args[place]), *args[place + 1 :])
+
+    return member
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _OfCases(Likelihood):
+    """What `by_case` returns."""
+
+    likelihood: Likelihood
+    prior_mean: Array | None = None
+    offset: Array | None = None
+    weights: Array | None = None
+    _parts: tuple[_Part, ...] = field(init=False, repr=False)
+
+    targets = _trait("targets")
+    forbids = False
+    log_concave = _trait("log_concave")
+    is_flat = _trait("is_flat")
+    whole_targets = _trait("whole_targets")
+    n_levels = _trait("n_levels")
+    parameters = _trait("parameters")
+    tunable = _trait("tunables")
+    of_one_case = _trait("of_one_case")
+
+    predict_proba = _of_target("predict_proba", 0)
+    sample = _of_target("sample", 0)
+    predictive_moments = _of_target("predictive_moments", 0)
+    level_probabilities = _of_target("level_probabilities", 0)
+
+    def __post_init__(self) -> None:
+        _check(self.likelihood, self.prior_mean, self.offset, self.weights)
+        whole = (_Part(slice(None), self.likelihood, 0.0, self.likelihood),)
+        object.__setattr__(
+            self, "_parts", whole if self.weights is None else tuple(_in_parts(self.likelihood, self.weights))
+        )
+
+    @property
+    def stored_by_case(self) -> dict[str, Array]:
+        """What a container holds of each case; nothing of a prior mean, which is a function of the inputs."""
+        facts = {"weights": self.weights, "offset": self.offset}
+        return {name: values for name, values in facts.items() if values is not None}
+
+    @property
+    def unshifted(self) -> Likelihood:
+        """The likelihood of what a posterior calls latent values."""
+        return self if self.prior_mean is None else by_case(self.likelihood, self.offset, self.weights)
+
+    @property
+    def new_case_facts(self) -> tuple[str, ...]:
+        """What may be given of each new case: its offset, and what the likelihood takes."""
+        return (*(() if self.offset is None else ("offset",)), *self.likelihood.new_case_facts)
+
+    def of_new_cases(self, offset: Array | None = None, **given: Array) -> Likelihood:
+        """Return the likelihood of new cases, each of which counts once; a ValueError if their offsets are missing."""
+        if self.offset is not None and offset is None:
+            raise ValueError(
+                "offset is missing: this fit has an offset for each case, so that targets of new cases depend on "
+                "theirs. Pass predict(idata, X_new, offset=...), one for each row of X_new, such as np.log(exposure); "
+                "zeros for an exposure of 1."
+            )
+        return by_case(self.likelihood.of_new_cases(**given), offset)
+
+    def of_cases(self, which: NDArray[np.intp]) -> Likelihood:
+        """Return the likelihood of some cases, with what is known of them."""
+        some = {} if self.prior_mean is None else {"prior_mean": self.prior_mean[which]}
+        stored = {name: values[which] for name, values in self.stored_by_case.items()}
+        return by_case(self.likelihood.of_cases(which), **stored, **some)
+
+    def with_parameters(self, **values: float) -> _OfCases:
+        """Return the likelihood with other parameters, of the same cases."""
+        return replace(self, likelihood=self.likelihood.with_parameters(**values))
+
+    def check_targets(self, name: str, t: Array) -> None:
+        """Raise a ValueError if the targets are none of the likelihood."""
+        self.likelihood.check_targets(name, t)
+
+    def log_prob(self, t: Array, f: Array) -> Derivs:
+        """Return w log p(t | f), and its derivatives in f, ``(..., n)`` each."""
+        return self._derivs("log_prob", t, f)
+
+    def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
+        """Return log of the integral of p(t | f)^w N(f | mean, variance), and its derivatives in mean."""
+        return self._derivs("log_partition", t, mean, variance)
+
+    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
+        """Return the derivative of `log_partition` in one of the parameters, and its two derivatives in mean."""
+
+        def query(part: _Part, *at: Array) -> Any:
+            return part.slopes.parameter_derivative(name, *at)
+
+        return Derivs(*self._each(query, (3,), t, mean, variance))
+
+    def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> Any:
+        """Return the third and fourth derivative of `log_partition`, where the likelihood has a form of them."""
+
+        def query(part: _Part, t: Array, mean: Array, variance: Array, value: Array, d1: Array, d2: Array) -> Any:
+            return part.form.higher_derivatives(t, mean, variance, Derivs(value - part.constant, d1, d2))
+
+        return self._each(query, (2,), t, mean, variance, *derivs)
+
+    def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Any:
+        """Return what `cumulants.tilted_cumulants` does, where the likelihood has a form of it."""
+        return self._each(lambda part, *at: part.form.tilted_cumulants(*at, order), (order - 2,), t, mean, variance)
+
+    def tilted_share(self, t: Array, mean: Array, variance: Array) -> Any:
+        """Return what `Likelihood.tilted_share` does, where the powers know it; all is left at a weight of zero."""
+        return self._each(lambda part, *at: part.form.tilted_share(*at), (), t, mean, variance, without=1.0)
+
+    def known_sites(self, t: Array, noise: float) -> Any:
+        """Return precisions and shifts of sites that are the same at every cavity, where the likelihood has such."""
+
+        def query(part: _Part, t: Array, shift: Array) -> Any:
+            found = part.form.known_sites(t, noise)
+            return None if found is None else (found[0], found[1] - found[0] * shift)
+
+        return self._each(query, (2,), t, np.zeros(np.shape(t)))
+
+    def tilted_values(self, t: Array, mean: Array, variance: Array, scores: Array) -> Any:
+        """Return what `processes.tilted.tilted_values` does, where the likelihood has a form of it."""
+        at = self.added(mean)
+        known = None if self.weights is not None else self.likelihood.tilted_values(t, at, variance, scores)
+        return None if known is None else (known[0] - self._shift, known[1])
+
+    def predictive_below(self, t: Array, mean: Array, variance: Array) -> Array | None:
+        """Return the probability that targets of the cases are at most t, where all of them count once."""
+        return None if self.weights is not None else self.likelihood.predictive_below(t, self.added(mean), variance)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Raise: what is known of certain cases says nothing about others."""
+        raise UndefinedQuantityError(
+            "offsets, weights and prior means are those of certain cases: fit(X, y, kernel, likelihood, offset=..., "
+            "weights=...), and a mean_func in pymc.Marginal."
+        )
+
+    @property
+    def _shift(self) -> Any:
+        """All that is added to the values of a solver, in latent units."""
+        return sum(values for values in (self.prior_mean, self.offset) if values is not None)
+
+    def added(self, f: Array) -> Array:
+        """Return the latent values ``(..., n)`` of the likelihood of one case, from those of a solver."""
+        shift = np.asarray(self._shift)
+        if shift.ndim and np.shape(f)[-1:] != shift.shape:
+            raise self._not_all("prior means" if self.offset is None else "offsets", shift, np.shape(f))
+        return np.asarray(f + shift) if shift.ndim else f
+
+    def _derivs(self, name: str, *at: Array) -> Derivs:
+        def query(part: _Part, *at: Array) -> Derivs:
+            value, d1, d2 = getattr(part.form, name)(*at)
+            return Derivs(value + part.constant, d1, d2)
+
+        return Derivs(*self._each(query, (3,), *at))
+
+    def _each(
+        self, query: Callable[..., Any], lead: tuple[int, ...], t: Array, f: Array, *others: Array, without: float = 0.0
+    ) -> Any:
+        """Return what a function of a part and of arrays of its cases finds for all, ``(*lead, ..., n)``.
+
+        It is ``without`` where the weight is zero, and None if nothing is found for some part.
+        """
+        at = t, self.added(f), *others
+        if self.weights is None:
+            return query(self._parts[0], *at)
+        arrays = np.broadcast_arrays(*at)
+        shape = arrays[0].shape
+        if shape[-1:] != self.weights.shape:
+            raise self._not_all("weights", self.weights, shape)
+        result = np.full((*lead, *shape), without)
+        for part in self._parts:
+            found = query(part, *(array[..., part.rows] for array in arrays))
+            if found is None:
+                return None
+            result[..., part.rows] = np.array(np.broadcast_arrays(*found)) if lead else found
+        return result
+
+    @staticmethod
+    def _not_all(what: str, known: Array, shape: tuple[int, ...]) -> ValueError:
+        return ValueError(
+            f"this likelihood has the {what} of {len(known)} cases, all of which must be asked for at once and in "
+            f"order, got shape {shape}."
+        )
+
+
+def _check(likelihood: Likelihood, prior_mean: Array | None, offset: Array | None, weights: Array | None) -> None:
+    """Raise an error if a likelihood does not go with what is given of cases."""
     if weights is not None:
-        likelihood = likelihood.weighted(weights) or Weighted(likelihood, weights)
-    return likelihood if offset is None else Shifted(likelihood, offset, of_prior=False)
+        check_largest(weights)
+    if offset is not None:
+        size = np.abs(offset)
+        if np.any(size > likelihood.largest_offset):
+            raise ValueError(
+                f"offset must be between -{likelihood.largest_offset:g} and as much above zero for "
+                f"{type(likelihood.of_one_case).__name__}, got {offset[np.argmax(size)]:g} at index "
+                f"{int(np.argmax(size))}. It is added to the latent value: of an exposure pass the logarithm."
+            )
+    if likelihood.forbids:
+        if weights is not None:
+            why = "weights go with a likelihood that forbids no latent value: that of a step without flips is zero or "
+            why += "one, and so is its every power"
+        else:
+            why = f"{'a prior mean' if offset is None else 'an offset'} goes with a likelihood that forbids no latent "
+            why += "value, and a step without flips does"
+        raise UndefinedQuantityError(f"{why}. Give it noise: Probit(noise_variance=1.0) or Step(flip=0.05).")
+    if likelihood.has_classes:
+        raise UndefinedQuantityError(
+            "an offset goes with one latent value for each case, and there is one for each class. Leave it out."
+        )
+
+
+def _in_parts(likelihood: Likelihood, weights: Array) -> list[_Part]:
+    """Return cases by what their powers are: the likelihood itself, another one, or an integral."""
+    found, rest = list[_Part](), [np.empty(0, dtype=np.intp)]
+    (once,) = np.nonzero(weights == 1.0)
+    if once.size:
+        some = likelihood.of_cases(once)
+        found.append(_Part(once, some, 0.0, some))
+    (more,) = np.nonzero((weights > 0) & (weights != 1.0))
+    together = _of_one_form(likelihood, weights, more)
+    if together is not None:
+        return [*found, together]
+    for weight in np.unique(weights[more]):
+        (rows,) = np.nonzero(weights == weight)
+        part = _of_one_form(likelihood, weights, rows)
+        if part is not None:
+            found.append(part)
+        elif weight <= LARGEST_POWER:
+            rest.append(rows)
+        else:
+            raise ValueError(
+                f"weights must be at most {LARGEST_POWER:g} under {likelihood.display_name}, whose powers are "
+                f"integrated, got {weight:g} at index {int(rows[0])}. Divide all of them by one number."
+            )
+    others = np.sort(np.concatenate(rest))
+    if others.size:
+        powered = Powered(likelihood.of_cases(others), weights[others])
+        found.append(_Part(others, powered, 0.0, powered))
+    return found
+
+
+def _of_one_form(likelihood: Likelihood, weights: Array, rows: NDArray[np.intp]) -> _Part | None:
+    """Return cases whose powers are those of another likelihood, or None if they are not."""
+    if not rows.size:
+        return None
+    some = likelihood.of_cases(rows)
+    powers = some.powers(weights[rows])
+    if powers is None:
+        return None
+    slopes = Powered(some, weights[rows]) if powers.slopes is None else powers.slopes
+    return _Part(rows, powers.form, powers.constant, slopes)

@@ -12,10 +12,9 @@ from bayesgp_mf.likelihoods import probit_tilted
 from bayesgp_mf.likelihoods.base import FLIP, Tunable, check_flip, check_variance
 from bayesgp_mf.likelihoods.class_flips import flip_derivative, flipped, log_flipped
 from bayesgp_mf.likelihoods.class_names import NamedClasses, described_classes
-from bayesgp_mf.likelihoods.matrix_sites import MatrixSites
 from bayesgp_mf.likelihoods.probit_graph import log_probability
 from bayesgp_mf.likelihoods.shown import likelihood_html
-from bayesgp_mf.likelihoods.star import StarSites
+from bayesgp_mf.likelihoods.star import MatrixSites, StarSites
 from bayesgp_mf.types import Array, Derivs
 
 
@@ -101,9 +100,9 @@ class MultinomialProbit(NamedClasses):
         return self.noise_variance == 0.0
 
     @property
-    def star_shaped(self) -> bool:
-        """Whether sites are of star form, which asks for noise and no flips."""
-        return self.noise_variance > 0.0 and self.flip == 0.0
+    def site_shape(self) -> Literal["star", "matrix"]:
+        """That of a star, which asks for noise and no flips, or any matrix."""
+        return "star" if self.noise_variance > 0.0 and self.flip == 0.0 else "matrix"
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -147,27 +146,18 @@ class MultinomialProbit(NamedClasses):
         found_in_classes = Derivs(found.log_partition, probit_tilted.in_classes(codes, found.gradient), curvature)
         return flipped(found_in_classes, self.flip, mean.shape[1])
 
-    def star_points(self, n_classes: int) -> None:
-        """Return None: nothing is integrated by quadrature, however many classes there are."""
-
     def star_sites(self, t: Array, mean: Array, covariance: Array, points: int | None = None) -> StarSites:
         """Return the sites of cases at Gaussians ``(n, C)`` and ``(n, C, C)`` (`likelihoods.star`).
 
         There is a ValueError without noise, or with flips, where they are no stars.
         """
-        if not self.star_shaped:
+        if self.site_shape != "star":
             raise ValueError(f"sites of {self!r} have no star form: use matrix_sites.")
         return probit_tilted.star_sites(t, mean, covariance, self.noise_variance)
 
     def matrix_sites(self, t: Array, mean: Array, covariance: Array) -> MatrixSites:
-        """Return the sites of cases at Gaussians ``(n, C)`` and ``(n, C, C)`` (`likelihoods.matrix_sites`)."""
+        """Return the sites of cases at Gaussians ``(n, C)`` and ``(n, C, C)`` (`likelihoods.star`)."""
         return probit_tilted.matrix_sites(t, mean, covariance, self.noise_variance, self.flip)
-
-    def star_predictions(
-        self, t: Array, mean: Array, covariance: Array, points: int | None = None
-    ) -> tuple[Array, Array]:
-        """Return `predictions`."""
-        return self.predictions(t, mean, covariance)
 
     def predict_proba(self, mean: Array, covariance: Array) -> Array:
         """Return E p(t=c|f) ``(m, C)`` for f ~ N(mean, covariance), ``mean (m, C)``, ``covariance (m, C, C)``."""

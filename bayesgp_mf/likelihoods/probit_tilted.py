@@ -33,10 +33,9 @@ from scipy.special import log_ndtr, logsumexp, ndtr, owens_t
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.likelihoods.class_flips import flipped
-from bayesgp_mf.likelihoods.matrix_sites import MatrixSites
 from bayesgp_mf.likelihoods.one_factor import each_rule, log_all_positive
 from bayesgp_mf.likelihoods.probit import hazard
-from bayesgp_mf.likelihoods.star import StarSites
+from bayesgp_mf.likelihoods.star import MatrixSites, StarSites
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
 

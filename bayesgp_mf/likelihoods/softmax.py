@@ -82,6 +82,7 @@ class Softmax(NamedClasses):
     targets: ClassVar[Literal["classes"]] = "classes"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
+    site_shape: ClassVar[Literal["star"]] = "star"
     _repr_html_ = likelihood_html
 
     def weighted(self, weights: Array) -> WeightedSoftmax:

@@ -1,17 +1,21 @@
-r"""Sites of a case of several classes that have the form of a star.
+r"""Sites of a case of several classes: those that have the form of a star, and those that are any symmetric matrix.
 
 A likelihood that does not change when a constant is added to all latent values of a case makes sites that do not see
-that constant. Those here are
+that constant. Those of star form are
 
 .. math:: W = \mathrm{diag}(w) - w w^T / \textstyle\sum_c w_c, \qquad w \ge 0,
 
 C numbers for each case: what measurements of all C classes with precisions w tell when their common offset is unknown.
 As conductances they are a star, the unknown offset its middle.
+
+Labels that tell which of the latent values is largest, without noise, and labels that may be flipped make others:
+differences :math:`f_t - f_c` are measured with nothing between the classes, or a label is so unlikely that it makes its
+case *less* certain.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,23 +33,12 @@ class StarSites(NamedTuple):
     weight: Array  # w (n, C)
 
 
-@runtime_checkable
-class StarLikelihood(Protocol):
-    """The protocol of a likelihood of several classes with such sites: what TAP for several classes asks."""
+class MatrixSites(NamedTuple):
+    """The same by a site that is any symmetric matrix."""
 
-    def star_points(self, n_classes: int) -> int | None:
-        """Return the nodes for each variable of an integral by quadrature, None where there is no such integral.
-
-        There is a ValueError if that is not done for so many classes.
-        """
-
-    def star_sites(self, t: Array, mean: Array, covariance: Array, points: int | None = None) -> StarSites:
-        """Return the sites of cases with classes ``t (n,)`` at Gaussians ``(n, C)`` and ``(n, C, C)``."""
-
-    def star_predictions(
-        self, t: Array, mean: Array, covariance: Array, points: int | None = None
-    ) -> tuple[Array, Array]:
-        """Return the log densities ``(n,)`` of targets and the probabilities ``(n, C)`` of the classes there."""
+    log_partition: Array  # log Z (n,) in nats
+    gradient: Array  # (n, C), of log Z in the means; rows sum to zero
+    precision: Array  # W (n, C, C), symmetric, of any sign; its rows sum to zero
 
 
 def star_precision(weight: Array) -> Array:

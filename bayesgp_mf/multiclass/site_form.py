@@ -7,8 +7,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from bayesgp_mf.inference.problem import Problem
-from bayesgp_mf.likelihoods.matrix_sites import MatrixSiteLikelihood, has_matrix_sites
-from bayesgp_mf.likelihoods.star import StarLikelihood, star_precision
+from bayesgp_mf.likelihoods.base import ClassLikelihood
+from bayesgp_mf.likelihoods.star import star_precision
 from bayesgp_mf.multiclass.class_gram import class_gram
 from bayesgp_mf.multiclass.correction import ClassCorrection, StarCorrection
 from bayesgp_mf.types import Array
@@ -65,7 +65,7 @@ class StarForm:
 
     log_concave: ClassVar[bool] = True
 
-    def __init__(self, likelihood: StarLikelihood) -> None:
+    def __init__(self, likelihood: ClassLikelihood) -> None:
         self._likelihood = likelihood
 
     def sites(self, t: Array, mean: Array, covariance: Array, points: int | None = None) -> CaseSites:
@@ -102,7 +102,7 @@ class StarForm:
 class MatrixForm:
     """Sites that are any matrices ``(n, C, C)`` whose rows sum to zero."""
 
-    def __init__(self, likelihood: MatrixSiteLikelihood) -> None:
+    def __init__(self, likelihood: ClassLikelihood) -> None:
         self._likelihood = likelihood
 
     @property
@@ -149,4 +149,4 @@ class MatrixForm:
 
 def site_form(likelihood: Any) -> SiteForm:
     """Return the form that sites of a likelihood have."""
-    return MatrixForm(likelihood) if has_matrix_sites(likelihood) else StarForm(likelihood)
+    return MatrixForm(likelihood) if likelihood.site_shape == "matrix" else StarForm(likelihood)

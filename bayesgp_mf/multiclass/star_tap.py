@@ -36,8 +36,8 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, ClassLeaveOneOut, Control, Evidence, Info, Solution
 from bayesgp_mf.inference.solver import GramGradient, KnownClasses, Traits, gradient_at_cavities
 from bayesgp_mf.likelihoods import Likelihood, Softmax
+from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.likelihoods.softmax_tilted import FEWEST
-from bayesgp_mf.likelihoods.star import StarLikelihood
 from bayesgp_mf.multiclass.class_gram import FORMS, class_gram
 from bayesgp_mf.multiclass.correction import ClassCorrection
 from bayesgp_mf.multiclass.joint import JointCases
@@ -252,21 +252,21 @@ def check_variances(problem: Problem) -> None:
         )
 
 
-def star_of(problem: Problem) -> StarLikelihood:
+def star_of(problem: Problem) -> ClassLikelihood:
     """Return the likelihood of a problem, or raise a ValueError if it makes no sites of star form."""
     _check_likelihood(problem.likelihood)
-    return cast("StarLikelihood", problem.likelihood)
+    return cast("ClassLikelihood", problem.likelihood)
 
 
 def _check_likelihood(likelihood: Likelihood) -> None:
-    if not isinstance(likelihood, StarLikelihood):
+    if likelihood.site_shape is None:
         raise ValueError(
             f"TAP for several classes needs a likelihood with star_sites, such as Softmax or MultinomialProbit, got "
             f"{type(likelihood).__name__}."
         )
     known = likelihood.n_classes
     if known is not None:
-        likelihood.star_points(known)
+        cast("ClassLikelihood", likelihood).star_points(known)
 
 
 def _form(problem: Problem) -> SiteForm:

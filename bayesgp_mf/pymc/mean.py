@@ -29,7 +29,7 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.inference.solver import traits_of
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.shifted import Shifted
+from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.pymc.graph import free_inputs, interpret
 from bayesgp_mf.types import Array
@@ -79,7 +79,7 @@ def sum_of_means(one: Mean | None, other: Mean | None) -> Mean | None:
 
 def check_mean(method: str, likelihood: Likelihood) -> None:
     """Raise an UndefinedQuantityError unless the derivative of a method's evidence in a prior mean is known."""
-    shifted = Shifted(likelihood, np.zeros(1))  # refuses a step
+    shifted = by_case(likelihood, prior_mean=np.zeros(1))  # refuses a step
     traits = traits_of(METHODS[method])
     if traits.mean_gradient is None:
         able = sorted(name for name, solver in METHODS.items() if traits_of(solver).mean_gradient is not None)
@@ -94,7 +94,7 @@ def check_mean(method: str, likelihood: Likelihood) -> None:
 def mean_gradient(problem: Problem, solution: Solution) -> Array:
     """Return the derivative ``(n,)`` of the log evidence in the prior means, in nats per latent unit.
 
-    ``problem`` has a `Shifted` likelihood; ``solution`` is one of a method that takes a prior mean.
+    ``problem`` has prior means; ``solution`` is one of a method that takes a prior mean.
     """
     gradient = traits_of(METHODS[solution.method]).mean_gradient
     assert gradient is not None  # `check_mean` asked

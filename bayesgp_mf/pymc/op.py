@@ -21,7 +21,7 @@ from bayesgp_mf.hyper.objective import NO_SOLUTION
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Solution
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.shifted import Shifted
+from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.methods import MethodName, get_method
 from bayesgp_mf.pymc.mean import check_mean, mean_gradient
@@ -133,7 +133,7 @@ class Inference(Op):  # type: ignore[misc]
         if mean is not None:
             if not np.all(np.isfinite(mean)):
                 raise ArithmeticError("the mean function overflows at these hyperparameters.")
-            likelihood = Shifted(likelihood, np.asarray(mean, dtype=np.float64))
+            likelihood = by_case(likelihood, prior_mean=np.asarray(mean, dtype=np.float64))
         problem = Problem(gram, t, likelihood)
         return problem, get_method(self.method).solve(problem, self._control)
 

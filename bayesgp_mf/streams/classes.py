@@ -3,7 +3,7 @@ r"""Several classes in a stream: a latent value for each, of which a label tells
 The C functions of the classes are independent under one prior, and a label does not see what they have in common. With
 an orthonormal basis H ``(C, C - 1)`` of the contrasts the stream keeps :math:`g = H^T f`, C - 1 functions that are
 independent under the same prior, and made dependent by the past; the common part of f stays as the prior has it. The
-site W ``(C, C)`` of a label (`likelihoods.star`, `likelihoods.matrix_sites`) is :math:`H^T W H` in the contrasts, which
+site W ``(C, C)`` of a label (`likelihoods.star`) is :math:`H^T W H` in the contrasts, which
 loses nothing.
 
 A batch is a problem of several classes whose prior is the posterior so far. Of each value the basis explains a part

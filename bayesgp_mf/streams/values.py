@@ -10,7 +10,7 @@ import numpy as np
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.shifted import Shifted
+from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.inducing import InducingGram
 from bayesgp_mf.solvers.meanfield import tap
 from bayesgp_mf.solvers.sites import sites_of
@@ -112,7 +112,7 @@ class OneValue:
         root = np.asfortranarray(cases.features.T @ factor.inverse_factor.T)
         gram = InducingGram(lambda: root, variance, factor.points, factor.root)
         vars(gram)["own"] = cases.own  # which a difference of the two would know less well
-        problem = Problem(gram, t, Shifted(self.likelihood, mean), covariance=True)
+        problem = Problem(gram, t, by_case(self.likelihood, prior_mean=mean), covariance=True)
         precision, shift, _ = sites_of(tap.solve(problem, control), problem)
         share = 1.0 + precision * cases.own  # what is a case's own is noise of the measurement
         on_basis = precision / share

@@ -12,7 +12,7 @@ from bayesgp_mf import kernels, likelihoods
 from bayesgp_mf.inference.assembly import assemble, assemble_inducing, check_inducing
 from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.likelihoods import Gaussian
-from bayesgp_mf.likelihoods.shifted import Shifted
+from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.methods import METHODS, MULTICLASS, get_method
 
 KERNELS = {
@@ -135,7 +135,7 @@ def test_cavities_a_root_and_a_slope_in_the_prior_mean_are_there_if_and_only_if_
     if traits.mean_gradient is None:
         return
     shifted = [
-        bgp.Problem(problem.gram, problem.t, Shifted(bgp.Probit(0.5), at))
+        bgp.Problem(problem.gram, problem.t, by_case(bgp.Probit(0.5), prior_mean=at))
         for at in np.outer([-1e-4, 0, 1e-4], np.ones(7))
     ]
     below, here, above = (solver.solve(at, bgp.Control(tolerance=1e-11)) for at in shifted)

@@ -11,7 +11,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf.diagnostics import exact_loo
 from bayesgp_mf.inference.solution import LeaveOneOut
 from bayesgp_mf.likelihoods import Gaussian
-from bayesgp_mf.likelihoods.shifted import Shifted
+from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.methods import METHODS
 
 FIELDS = ("mean", "variance", "log_density")
@@ -95,10 +95,10 @@ def test_prior_means_go_with_their_cases():
     X, kernel = rng.normal(size=(12, 2)), bgp.kernels.Gaussian(1.0, 2.0)
     mean, gram = X @ [1.0, -0.5], kernel.gram(X)
     t = np.where(mean + rng.normal(size=12) > 0, 1.0, -1.0)
-    found = exact_loo(bgp.Problem(gram, t, Shifted(bgp.Probit(), mean)))
+    found = exact_loo(bgp.Problem(gram, t, by_case(bgp.Probit(), prior_mean=mean)))
     for i in (0, 5):
         others = np.arange(12) != i
-        solution = bgp.solve(gram[np.ix_(others, others)], t[others], Shifted(bgp.Probit(), mean[others]))
+        solution = bgp.solve(gram[np.ix_(others, others)], t[others], by_case(bgp.Probit(), prior_mean=mean[others]))
         cross = gram[others, i]
         variance = gram[i, i] - solution.correction.quadratic_diagonal(cross[:, None])
         value = bgp.Probit().log_partition(t[[i]], mean[[i]] + cross @ solution.alpha, variance).value

@@ -8,8 +8,8 @@ from scipy.special import betainc, expit, ndtr, ndtri
 
 from bayesgp_mf.likelihoods import Binomial, Gaussian, NegativeBinomial, Ordinal, Poisson, StudentT
 from bayesgp_mf.likelihoods.below import count_below
+from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.likelihoods.quantiles import quantiles
-from bayesgp_mf.likelihoods.shifted import Shifted
 
 MEAN, VARIANCE = (grid.ravel() for grid in np.meshgrid([-2.0, 0.4, 3.0], [0.0, 1e-3, 0.3, 2.0, 30.0]))
 WHOLE = {
@@ -87,12 +87,12 @@ def test_flanks_that_are_steep_on_one_side_alone(a, b):
 
 def test_offsets_are_added_first():
     offset = np.array([1.0, -2.0, 0.3])
-    likelihood, mean = Shifted(Poisson(), offset, of_prior=False), np.zeros(3)
+    likelihood, mean = by_case(Poisson(), offset=offset), np.zeros(3)
     t, variance = np.arange(4.0)[:, None] + np.zeros(3), np.full(3, 0.5)
     found = likelihood.predictive_below(t, mean, variance)
     np.testing.assert_array_equal(found, Poisson().predictive_below(t, offset, variance))
     assert likelihood.whole_targets
-    assert not Shifted(Gaussian(), offset).whole_targets
+    assert not by_case(Gaussian(), prior_mean=offset).whole_targets
 
 
 @pytest.mark.parametrize("likelihood", REAL.values(), ids=REAL)

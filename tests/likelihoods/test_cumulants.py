@@ -9,9 +9,9 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods import Gaussian, Quadrature
 from bayesgp_mf.likelihoods.base import Likelihood
+from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.likelihoods.cumulants import tilted_cumulants
 from bayesgp_mf.likelihoods.moments import from_moments, gauss_rule, to_moments
-from bayesgp_mf.likelihoods.shifted import Shifted
 
 ORDER = 7
 MEAN = np.array([-6.0, -1.0, 0.0, 0.3, 4.0, 1.0])
@@ -110,7 +110,7 @@ def test_a_gaussian_has_none_nor_has_a_value_that_is_known():
 
 def test_a_prior_mean_shifts_the_cavity():
     offset = np.linspace(-1.0, 1.0, 6)
-    found = tilted_cumulants(Shifted(bgp.Probit(), offset), T, MEAN, VARIANCE, 5)
+    found = tilted_cumulants(by_case(bgp.Probit(), prior_mean=offset), T, MEAN, VARIANCE, 5)
     np.testing.assert_array_equal(found, tilted_cumulants(bgp.Probit(), T, MEAN + offset, VARIANCE, 5))
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods.base import Likelihood
+from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.likelihoods.higher import higher_derivatives, rough_higher_derivatives
-from bayesgp_mf.likelihoods.shifted import Shifted
 
 MEAN, VARIANCE = np.array([-6.0, -1.0, 0.0, 0.3, 4.0]), np.array([0.1, 2.0, 1.0, 30.0, 1e-3])
 T = np.array([1.0, 1.0, -1.0, 1.0, 1.0])
@@ -77,7 +77,7 @@ def test_closed_form_of_a_sigmoid():
 @FUNCTIONS
 def test_a_prior_mean_shifts_them(function, tolerance):
     offset = np.array([0.5, -2.0, 0.0, 1.0, 3.0])
-    shifted, derivs = Shifted(bgp.Probit(), offset), bgp.Probit().log_partition(T, MEAN + offset, VARIANCE)
+    shifted, derivs = by_case(bgp.Probit(), prior_mean=offset), bgp.Probit().log_partition(T, MEAN + offset, VARIANCE)
     found = function(shifted, T, MEAN, VARIANCE, derivs)
     np.testing.assert_allclose(found, bgp.Probit().higher_derivatives(T, MEAN + offset, VARIANCE, derivs), rtol=1e-12)
 

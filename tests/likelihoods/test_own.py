@@ -10,7 +10,7 @@ from bayesgp_mf import likelihoods
 from bayesgp_mf.hyper import LooScore, Objective, Target
 from bayesgp_mf.likelihoods import Gaussian, Likelihood, Quadrature, is_built_in
 from bayesgp_mf.likelihoods.base import LatentNoise
-from bayesgp_mf.likelihoods.shifted import Shifted
+from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.processes.single import Posterior
 
@@ -144,7 +144,7 @@ def test_who_states_latent_noise_of_a_sign_has_a_machine():
 
 def test_a_shift_states_what_the_likelihood_does():
     offset, t, mean, variance = np.array([0.5, -2.0]), np.array([1.0, -1.0]), np.array([0.1, 0.3]), np.array([1.0, 2.0])
-    probit, moved = Shifted(bgp.Probit(0.5, 0.1), offset), mean + offset
+    probit, moved = by_case(bgp.Probit(0.5, 0.1), prior_mean=offset), mean + offset
     assert probit.parameters == {"noise_variance": 0.5, "flip": 0.1}
     assert probit.with_parameters(**{"flip": 0.2}).unshifted == bgp.Probit(0.5, 0.2)
     for name in ("noise_variance", "flip"):
@@ -152,11 +152,11 @@ def test_a_shift_states_what_the_likelihood_does():
             probit.parameter_derivative(name, t, mean, variance),
             bgp.Probit(0.5, 0.1).parameter_derivative(name, t, moved, variance),
         )
-    assert Shifted(bgp.Step(0.1), offset).is_flat
+    assert by_case(bgp.Step(0.1), prior_mean=offset).is_flat
     assert not probit.is_flat
     # the sign of what is seen is not that of the deviation
     assert probit.latent_noise is None
-    plain = Shifted(bare(bgp.Probit()), offset)
+    plain = by_case(bare(bgp.Probit()), prior_mean=offset)
     assert plain.higher_derivatives(t, mean, variance, plain.log_partition(t, mean, variance)) is None
     assert plain.tilted_values(t, mean, variance, np.zeros((1, 2))) is None
     assert plain.parameters == {}
@@ -211,7 +211,8 @@ def test_several_classes_are_solved_under_a_likelihood_that_says_how():
         bgp.solve(np.eye(3), codes, bare(several))
     with pytest.raises(ValueError, match=r"'laplace' for several classes needs Softmax\(\), got MultinomialProbit"):
         bgp.solve(np.eye(3), codes, several, method="laplace")
-    names = ("n_classes", "with_classes", "log_density", "predictions", "star_points", "star_sites", "star_predictions")
+    names = ("n_classes", "with_classes", "log_density", "predictions", "site_shape", "star_points", "star_sites")
+    names += ("star_predictions",)
     more = {name: getattr(several, name) for name in names}
     found, expected = (bgp.solve(np.eye(3), codes, it) for it in (stating(several, **more), several))
     np.testing.assert_array_equal(found.alpha, expected.alpha)

@@ -8,8 +8,7 @@ from flint import arb
 
 import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods import Binomial, NegativeBinomial, Poisson, Quadrature, StudentT
-from bayesgp_mf.likelihoods.shifted import Shifted
-from bayesgp_mf.likelihoods.weighted import Weighted
+from bayesgp_mf.likelihoods.by_case import by_case
 from tests.integrals import over_gaussian
 
 T, MEAN, VARIANCE = np.array([0.0, 3.0, 1.0]), np.array([-0.5, 0.2, 2.0]), np.array([0.3, 1.0, 4.0])
@@ -20,9 +19,9 @@ KNOWN = {
     "student": StudentT(0.4, 4.0),
     "student with heavy tails": StudentT(0.1, 0.8),
     "function": Quadrature(lambda t, f: -((t - f) ** 2) - 0.1 * f**4, targets="real"),
-    "shifted": Shifted(StudentT(0.4, 4.0), np.array([1.0, -1.0, 0.3])),
-    "weighted": Weighted(Poisson(), np.array([0.5, 0.0, 3.0])),
-    "weighted, of several modes": Weighted(StudentT(0.4, 1.0), np.array([0.5, 1.0, 0.3])),
+    "shifted": by_case(StudentT(0.4, 4.0), prior_mean=np.array([1.0, -1.0, 0.3])),
+    "weighted": by_case(Poisson(), weights=np.array([0.5, 0.0, 3.0])),
+    "weighted, of several modes": by_case(StudentT(0.4, 1.0), weights=np.array([0.5, 1.0, 0.3])),
 }
 
 
@@ -34,7 +33,7 @@ def test_it_is_what_the_second_derivative_says(likelihood):
 
 def test_there_may_be_none():
     assert bgp.Probit().tilted_share(np.ones(1), np.zeros(1), np.ones(1)) is None
-    assert Weighted(bgp.Probit(), np.ones(1)).tilted_share(np.ones(1), np.zeros(1), np.ones(1)) is None
+    assert by_case(bgp.Probit(), weights=np.ones(1)).tilted_share(np.ones(1), np.zeros(1), np.ones(1)) is None
 
 
 @pytest.mark.parametrize(

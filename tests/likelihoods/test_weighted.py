@@ -11,8 +11,6 @@ from bayesgp_mf.likelihoods import Binomial, Gaussian, NegativeBinomial, Poisson
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.likelihoods.cumulants import tilted_cumulants
 from bayesgp_mf.likelihoods.higher import higher_derivatives
-from bayesgp_mf.likelihoods.shifted import Shifted
-from bayesgp_mf.likelihoods.weighted import Weighted
 
 LABELS, COUNTS = np.array([1.0, -1.0, -1.0, 1.0, -1.0]), np.array([3.0, 0.0, 1.0, 2.0, 4.0])
 CASES = {
@@ -27,7 +25,7 @@ CASES = {
     "student": (StudentT(0.5, 4.0), COUNTS),
     "student of a power that is none": (StudentT(0.5, 1.0), COUNTS),
     "of a user": (Quadrature(lambda t, f: -np.logaddexp(0.0, -t * f)), LABELS),
-    "shifted": (Shifted(Poisson(), np.linspace(-1.0, 1.0, 5), of_prior=False), COUNTS),
+    "shifted": (by_case(Poisson(), offset=np.linspace(-1.0, 1.0, 5)), COUNTS),
 }
 WEIGHTS = np.array([0.3, 1.0, 2.5, 0.0, 2.5])
 MEAN, VARIANCE = np.array([-1.0, 0.5, 2.0, 0.0, -2.0]), np.array([0.5, 1.0, 2.0, 1.0, 0.3])
@@ -36,7 +34,7 @@ every_case = pytest.mark.parametrize("name", CASES)
 
 def weighted(name: str, weights=WEIGHTS):
     likelihood, t = CASES[name]
-    return Weighted(likelihood, weights), t
+    return by_case(likelihood, weights=weights), t
 
 
 def by_quad(likelihood, t: float, weight: float, mean: float, variance: float) -> float:
@@ -81,7 +79,7 @@ def test_derivatives_are_those_of_the_value(name):
 @every_case
 def test_weight_one_is_the_likelihood_and_weight_zero_says_nothing(name):
     likelihood, t = CASES[name]
-    once = Weighted(likelihood, np.ones(5))
+    once = by_case(likelihood, weights=np.ones(5))
     np.testing.assert_array_equal(once.log_partition(t, MEAN, VARIANCE), likelihood.log_partition(t, MEAN, VARIANCE))
     for of_zero in (weighted(name)[0].log_partition(t, MEAN, VARIANCE), weighted(name)[0].log_prob(t, MEAN)):
         assert all(part[3] == 0.0 for part in of_zero)
@@ -98,7 +96,7 @@ def test_some_of_the_cases_are_those_of_all(name):
     some = likelihood.of_cases(which).log_partition(t[which], MEAN[which], VARIANCE[which])
     whole = likelihood.log_partition(np.tile(t, (2, 1)), np.stack([MEAN, MEAN + 1.0]), VARIANCE)
     np.testing.assert_allclose(np.array(some), np.array(whole)[:, 0, which], rtol=1e-12, atol=1e-14)
-    with pytest.raises(ValueError, match="weights of 5 cases"):
+    with pytest.raises(ValueError, match=r"(weights|offsets) of 5 cases"):
         likelihood.log_partition(t[:1], MEAN[:1], np.ones((2, 6)))
 
 
@@ -143,15 +141,15 @@ def test_derivatives_in_parameters_are_those_of_the_value(name, parameter):
 
 def test_gaussian_powers_have_known_sites_shifted_or_not():
     t, offset = COUNTS, np.arange(5.0)
-    precision, shift = Shifted(Weighted(Gaussian(0.4), WEIGHTS), offset).known_sites(t, 0.1)
+    precision, shift = by_case(by_case(Gaussian(0.4), weights=WEIGHTS), prior_mean=offset).known_sites(t, 0.1)
     np.testing.assert_allclose(precision, np.divide(1.0, 0.4 / np.maximum(WEIGHTS, 1e-300) + 0.1), atol=1e-200)
     np.testing.assert_allclose(shift, precision * (t - offset))
-    assert Weighted(Poisson(), WEIGHTS).known_sites(t, 0.1) is None
+    assert by_case(Poisson(), weights=WEIGHTS).known_sites(t, 0.1) is None
 
 
 def test_a_far_tail_is_the_power_of_the_tail():
     """Where the label is far off and the Gaussian narrow, log Z is w log p at the mean, up to what is known of both."""
-    likelihood = Weighted(bgp.Probit(), np.array([0.5]))
+    likelihood = by_case(bgp.Probit(), weights=np.array([0.5]))
     got = likelihood.log_partition(np.array([1.0]), np.array([-40.0]), np.array([1e-8]))
     at = bgp.Probit().log_prob(np.array([1.0]), np.array([-40.0]))
     value = 0.5 * at.value + 0.5e-8 * ((0.5 * at.d1) ** 2 + 0.5 * at.d2)
@@ -161,11 +159,11 @@ def test_a_far_tail_is_the_power_of_the_tail():
 
 def test_what_has_no_power_is_refused():
     with pytest.raises(bgp.UndefinedQuantityError, match="its every power"):
-        Weighted(bgp.Step(), np.ones(2))
+        by_case(bgp.Step(), weights=np.ones(2))
     with pytest.raises(bgp.UndefinedQuantityError, match=r"go with Softmax\(\).* this is MultinomialProbit"):
         by_case(bgp.MultinomialProbit(), weights=np.ones(2))
     with pytest.raises(bgp.UndefinedQuantityError, match="one for each class"):
-        Shifted(bgp.Softmax(), np.ones(2), of_prior=False)
+        by_case(bgp.Softmax(), offset=np.ones(2))
 
 
 @pytest.mark.parametrize("name", ["logit", "binomial", "poisson", "negative binomial"])
@@ -173,7 +171,7 @@ def test_large_weights_on_wide_gaussians(name):
     """The mode is far from where it would be without the weight."""
     likelihood, t = CASES[name]
     mean, variance, weights = np.full(5, -3.0), np.full(5, 4.0), np.array([1e4, 3e3, 1e-4, 50.0, 1e5])
-    got = Weighted(likelihood, weights).log_partition(t, mean, variance)
+    got = by_case(likelihood, weights=weights).log_partition(t, mean, variance)
 
     def log_density(i, f):
         which = i.astype(int)
@@ -187,8 +185,8 @@ def test_large_weights_on_wide_gaussians(name):
 def test_noise_of_each_case_is_divided_by_its_weight():
     t, mean, variance = np.random.default_rng(3).standard_normal((3, 4))
     noise, weights = np.array([0.3, 1.0, 2.0, 0.1]), np.array([2.0, 1.0, 0.5, 2.0])
-    got = Weighted(Gaussian(noise), weights).log_partition(t, mean, variance**2)
+    got = by_case(Gaussian(noise), weights=weights).log_partition(t, mean, variance**2)
     for i in range(4):
-        alone = Weighted(Gaussian(noise[i]), weights[i : i + 1])
+        alone = by_case(Gaussian(noise[i]), weights=weights[i : i + 1])
         expected = alone.log_partition(t[i : i + 1], mean[i : i + 1], variance[i : i + 1] ** 2)
         np.testing.assert_allclose(np.array(got)[:, i], np.ravel(expected), rtol=1e-13)

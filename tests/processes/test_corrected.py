@@ -13,7 +13,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.diagnostics import log_orthant_probability
 from bayesgp_mf.likelihoods import Gaussian, Logit
-from bayesgp_mf.likelihoods.shifted import Shifted
+from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.processes import corrected
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.solvers import full_response, ratio
@@ -237,7 +237,7 @@ def test_density_of_a_gaussian_process_with_gaussian_noise_and_a_prior_mean():
     def prior(at):
         return 0.5 + at[:, 0]
 
-    problem = bgp.Problem(kernel.gram(X), t, Shifted(bgp.Probit(), prior(X)))
+    problem = bgp.Problem(kernel.gram(X), t, by_case(bgp.Probit(), prior_mean=prior(X)))
     moved = Posterior(kernel, X, problem, bgp.solve(problem.gram, t, problem.likelihood), mean=prior)
     mean, variance = moved.latent(X_new)
     values = mean[:, None] + np.sqrt(variance)[:, None] * np.linspace(-7, 7, 141)
@@ -362,7 +362,7 @@ def test_a_prior_mean(likelihood):
         return 0.5 + at[:, 0]
 
     def solved(X, t):
-        problem = bgp.Problem(kernel.gram(X), t, Shifted(likelihood, mean(X)))
+        problem = bgp.Problem(kernel.gram(X), t, by_case(likelihood, prior_mean=mean(X)))
         solution = bgp.solve(problem.gram, t, problem.likelihood, control=bgp.Control(tolerance=1e-9))
         return Posterior(kernel, X, problem, solution, mean=mean)
 

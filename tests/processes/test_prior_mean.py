@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
-from bayesgp_mf.likelihoods.shifted import Shifted
+from bayesgp_mf.likelihoods.by_case import by_case
 
 MEAN, X_NEW, DRAWS = 5.0, np.array([[-0.5], [3.0]]), 4000
 
@@ -14,7 +14,7 @@ MEAN, X_NEW, DRAWS = 5.0, np.array([[-0.5], [3.0]]), 4000
 def process(method: str = "tap", mean: float = MEAN) -> bgp.Posterior:
     X = np.linspace(-2.0, 2.0, 12)[:, None]
     t, kernel = np.where(X[:, 0] > 0.3, 1.0, -1.0), bgp.kernels.Gaussian(1.0, 4.0)
-    problem = bgp.Problem(kernel.gram(X), t, Shifted(bgp.Probit(), np.full(12, mean)))
+    problem = bgp.Problem(kernel.gram(X), t, by_case(bgp.Probit(), prior_mean=np.full(12, mean)))
     solution = bgp.solve(problem.gram, t, problem.likelihood, method=method)
     return bgp.Posterior(kernel, X, problem, solution, mean=lambda inputs: np.full(inputs.shape[0], mean))
 

@@ -9,7 +9,6 @@ from scipy.stats import norm
 import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods import Gaussian, Logit
 from bayesgp_mf.likelihoods.by_case import by_case
-from bayesgp_mf.likelihoods.shifted import Shifted
 from bayesgp_mf.processes import probed
 from bayesgp_mf.processes.single import Posterior
 
@@ -63,7 +62,7 @@ def test_the_order_of_cases_and_of_classes_is_nothing():
 @pytest.mark.parametrize("certain", [probed.CERTAIN, 1.0], ids=["ratios", "one case alone"])
 def test_a_prior_mean_is_in_it(certain, monkeypatch):
     monkeypatch.setattr(probed, "CERTAIN", certain)
-    likelihood = Shifted(bgp.Probit(0.3), np.full(30, 1.5))
+    likelihood = by_case(bgp.Probit(0.3), prior_mean=np.full(30, 1.5))
     problem = bgp.Problem(KERNEL.gram(X), T, likelihood)
     solution = bgp.solve(problem.gram, T, likelihood)
     posterior = Posterior(KERNEL, X, problem, solution, mean=lambda X: np.full(len(X), 1.5))
@@ -73,7 +72,7 @@ def test_a_prior_mean_is_in_it(certain, monkeypatch):
 
 def test_an_offset_is_in_it_and_weights_are_in_the_posterior_alone():
     offset, weights = np.full(30, 1.5), np.full(30, 2.0)
-    as_mean = Shifted(bgp.Probit(0.3), offset)
+    as_mean = by_case(bgp.Probit(0.3), prior_mean=offset)
     problem = bgp.Problem(KERNEL.gram(X), T, as_mean)
     solution = bgp.solve(problem.gram, T, as_mean)
     expected = Posterior(KERNEL, X, problem, solution, mean=lambda X: np.full(len(X), 1.5)).probability_shift

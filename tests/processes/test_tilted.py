@@ -13,7 +13,7 @@ from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.inference.solution import Cavity
 from bayesgp_mf.kernels import Matern32
 from bayesgp_mf.likelihoods import Gaussian, Logit
-from bayesgp_mf.likelihoods.shifted import Shifted
+from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.methods import METHODS, check_cavities
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.processes.tilted import tilted_values
@@ -81,7 +81,7 @@ def test_a_prior_mean_is_a_shift(likelihood):
     t, offset = np.array([1.0, -1.0]), np.array([0.5, -2.0])
     cavity = Cavity(np.array([0.2, 0.1]), np.array([1.0, 3.0]))
     scores = np.tile(SCORES, (1, 2))
-    shifted, slopes = tilted_values(Shifted(likelihood, offset), t, cavity, scores)
+    shifted, slopes = tilted_values(by_case(likelihood, prior_mean=offset), t, cavity, scores)
     moved = Cavity(cavity.mean + offset, cavity.variance)
     plain, plain_slopes = tilted_values(likelihood, t, moved, scores)
     np.testing.assert_allclose(shifted, plain - offset, atol=1e-6)

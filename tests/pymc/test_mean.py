@@ -11,7 +11,7 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group, set_group
 from bayesgp_mf.likelihoods import Gaussian
-from bayesgp_mf.likelihoods.shifted import Shifted
+from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.pymc import LogEvidence, Marginal, latent_model, sample_latent
 from bayesgp_mf.pymc.mean import mean_gradient
@@ -52,7 +52,7 @@ def test_gradient_in_the_mean(gram, data, method, name):
     control = bgp.Control(tolerance=1e-11)
 
     def solve(step):
-        problem = bgp.Problem(gram, data.t, Shifted(likelihood, mean + step * direction))
+        problem = bgp.Problem(gram, data.t, by_case(likelihood, prior_mean=mean + step * direction))
         return problem, METHODS[method].solve(problem, control)
 
     gradient = mean_gradient(*solve(0.0))
@@ -67,11 +67,11 @@ def test_gradient_in_the_mean(gram, data, method, name):
 def test_a_mean_of_zero_changes_nothing_and_a_shift_of_both_targets_and_mean_neither(gram, data, method):
     problem = bgp.Problem(gram, data.t, bgp.Probit(0.5))
     plain = METHODS[method].solve(problem)
-    shifted = METHODS[method].solve(bgp.Problem(gram, data.t, Shifted(bgp.Probit(0.5), np.zeros(20))))
+    shifted = METHODS[method].solve(bgp.Problem(gram, data.t, by_case(bgp.Probit(0.5), prior_mean=np.zeros(20))))
     np.testing.assert_allclose(shifted.alpha, plain.alpha, rtol=1e-9)
     assert shifted.evidence.value == pytest.approx(plain.evidence.value, rel=1e-12)
     y, mean = np.sin(data.X[:, 0]), data.X @ BETA
-    one = METHODS[method].solve(bgp.Problem(gram, y + mean, Shifted(Gaussian(0.3), mean)))
+    one = METHODS[method].solve(bgp.Problem(gram, y + mean, by_case(Gaussian(0.3), prior_mean=mean)))
     other = METHODS[method].solve(bgp.Problem(gram, y, Gaussian(0.3)))
     np.testing.assert_allclose(one.alpha, other.alpha, rtol=1e-8)
 

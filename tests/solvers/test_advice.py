@@ -9,7 +9,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf import likelihoods
 from bayesgp_mf.errors import ConvergenceError, Status
 from bayesgp_mf.inference.problem import status_in_words
-from bayesgp_mf.likelihoods.shifted import Shifted
+from bayesgp_mf.likelihoods.by_case import by_case
 
 OWN = {
     "Probit": (bgp.Probit(), "Probit(noise_variance"),
@@ -28,7 +28,7 @@ OWN = {
 @pytest.mark.parametrize("name", OWN)
 def test_the_advice_is_of_the_likelihood(name, status):
     likelihood, own = OWN[name]
-    for said in (likelihood, Shifted(likelihood, np.zeros(2))):
+    for said in (likelihood, by_case(likelihood, prior_mean=np.zeros(2))):
         sentence = status_in_words(status, said, "tap")
         assert own in sentence
         assert "kernels.White(...)" in sentence

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods import Binomial, NegativeBinomial, Poisson, StudentT
-from bayesgp_mf.likelihoods.shifted import Shifted
+from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.solvers.second_order import second_order
 
 X = np.array([[0.0], [0.7], [1.5]])
@@ -18,7 +18,7 @@ GRAM = bgp.kernels.Gaussian(1.0, 1.0).gram(X)
 EXPOSURE = np.array([0.5, 1.0, 4.0])
 CASES = {
     "poisson": (Poisson(), [0.0, 3.0, 9.0]),
-    "poisson with exposure": (Shifted(Poisson(), np.log(EXPOSURE)), [0.0, 3.0, 14.0]),
+    "poisson with exposure": (by_case(Poisson(), prior_mean=np.log(EXPOSURE)), [0.0, 3.0, 14.0]),
     "negative binomial": (NegativeBinomial(2.0), [0.0, 4.0, 12.0]),
     "binomial": (Binomial(9), [0.0, 4.0, 8.0]),
     "binomial with trials of each": (Binomial([1, 5, 20]), [1.0, 2.0, 17.0]),

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 import bayesgp_mf as bgp
 from bayesgp_mf.inference.assembly import kernel_entries
-from bayesgp_mf.likelihoods.shifted import Shifted
+from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.pivoting import pivoted_cholesky
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.solvers.driver import fixed_point
@@ -98,7 +98,7 @@ def low_rank_problem(likelihood) -> bgp.Problem:
 def test_newtons_steps_on_a_root_lead_where_those_on_the_matrix_do(likelihood, sure):
     problem = low_rank_problem(likelihood)
     # so far from the other label that the likelihood is flat there
-    shifted = Shifted(likelihood, np.where(np.arange(60) < sure, 200.0 * problem.t, 0.0))
+    shifted = by_case(likelihood, prior_mean=np.where(np.arange(60) < sure, 200.0 * problem.t, 0.0))
     problem, variance = bgp.Problem(problem.gram, problem.t, shifted), problem.gram.diagonal()
     dense = bgp.Problem(problem.gram.dense(), problem.t, shifted)
     found, info = solve_at_fixed_variance(problem, variance, bgp.Control())

@@ -9,8 +9,8 @@ from scipy.stats import multivariate_normal
 import bayesgp_mf as bgp
 from bayesgp_mf.diagnostics import log_orthant_probability
 from bayesgp_mf.likelihoods import Gaussian, Likelihood
+from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.likelihoods.cumulants import tilted_cumulants
-from bayesgp_mf.likelihoods.shifted import Shifted
 from bayesgp_mf.matrices.inducing import inducing_gram
 from bayesgp_mf.matrices.pivoting import at_pivots
 from bayesgp_mf.methods import get_method
@@ -195,10 +195,13 @@ def test_a_prior_mean_is_a_shift_of_the_labels_threshold():
     """Far from zero the labels say little; at a mean of zero nothing changes."""
     X, kernel, t = toy(6, variance=9.0)
     gram = kernel.gram(X)
-    plain, none = corrected(gram, t, bgp.Probit())[1], corrected(gram, t, Shifted(bgp.Probit(), np.zeros(6)))[1]
+    plain, none = (
+        corrected(gram, t, bgp.Probit())[1],
+        corrected(gram, t, by_case(bgp.Probit(), prior_mean=np.zeros(6)))[1],
+    )
     assert none == pytest.approx(plain, rel=1e-9)
     offset = np.linspace(-2.0, 2.0, 6)
-    value, found = corrected(gram, t, Shifted(bgp.Probit(), offset))
+    value, found = corrected(gram, t, by_case(bgp.Probit(), prior_mean=offset))
     # g = offset + f + noise: the probability that t g > 0
     whole = multivariate_normal(np.zeros(6), np.outer(t, t) * (gram + np.eye(6)), maxpts=10**6, releps=1e-6, seed=1)
     exact = float(np.log(whole.cdf(t * offset)))
