@@ -16,7 +16,7 @@ product span no more than some hundred directions, and stay in them, whatever th
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,18 +24,8 @@ from scipy.linalg import lapack, solve_triangular
 
 from bayesgp_mf.matrices.pivoting import pivoted_cholesky
 from bayesgp_mf.matrices.posterior_covariance import Cases
-from bayesgp_mf.solvers.partial_response import KNOWN, Answers
-from bayesgp_mf.solvers.queries import Base, Query
-from bayesgp_mf.solvers.settling import (
-    Gaussians,
-    Question,
-    ask_cumulants,
-    cube,
-    gaussians,
-    log_site,
-    settle,
-    sum_over_pairs,
-)
+from bayesgp_mf.solvers.queries import Base, Gaussians, Query, gaussians
+from bayesgp_mf.solvers.settling import KNOWN, Response, change_of_log_integral, cube, last_is, sum_over_pairs
 from bayesgp_mf.types import Array
 
 LEFT = 3e-4
@@ -170,7 +160,7 @@ class _Details(NamedTuple):
     log_integral: Array
 
 
-class FullResponse:
+class FullResponse(Response):
     """The change that each of B questions makes of the sites of all cases; that of a new one comes last.
 
     Parameters
@@ -185,27 +175,19 @@ class FullResponse:
     most_steps = 30  # with the matrix of one solution for all: who has not settled by then hardly will
 
     def __init__(self, compressed: Compressed, query: Query) -> None:
-        base = compressed.base
-        self._compressed, self._base, self._query = compressed, base, query
-        count = query.mean.size
-        self._last = int(query.is_new)
+        base, count = compressed.base, query.mean.size
+        super().__init__(base, query, np.broadcast_to(np.arange(base.n), (count, base.n)), query.is_new)
+        self._compressed = compressed
         self._row = np.empty((count, 0))
-        own = np.broadcast_to(compressed.own, (count, base.n))
-        mean, precision, shift = (
-            np.broadcast_to(each, (count, base.n)) for each in (base.mean, base.precision, base.shift)
-        )
-        t = np.broadcast_to(base.t, (count, base.n)).copy()
+        self._own = np.broadcast_to(compressed.own, (count, base.n))
         self._without: Array | None = None  # H of the module
         if query.itself is None:
             assert query.features is not None
             self._row, own_part = compressed.rows_of_new(query.features, query.variance)
         if query.is_new:
-            assert query.label is not None
-            own, mean = _last_is(own, own_part), _last_is(mean, query.mean)
-            precision, shift = (_last_is(each, np.zeros(count)) for each in (precision, shift))
-            t = _last_is(t, query.label)
+            self._own = last_is(self._own, own_part)
         elif query.label is not None:
-            t[np.arange(count), query.itself] = query.label
+            self._t[np.arange(count), query.itself] = query.label
         else:
             assert query.value is not None
             along = np.einsum("ij,ij->i", self._row, self._row)
@@ -215,41 +197,11 @@ class FullResponse:
             self._without = (
                 np.eye(self._row.shape[1]) - factor[:, None, None] * self._row[:, :, None] * self._row[:, None, :]
             )
-            mean = mean + (self._row @ compressed.root.T) * ((query.value - query.mean) / q)[:, None]
-        self._own, self._mean, self._t = own, mean, t
-        self._precision, self._shift = precision, shift
-        self._value, self._third = np.zeros(count), np.zeros(count)
-        self._is_right = np.zeros(count, dtype=bool)
+            self._mean = self._mean + (self._row @ compressed.root.T) * ((query.value - query.mean) / q)[:, None]
 
-    def answers(self) -> Answers:
-        """Solve, and return what each question came to."""
-        base, query = self._base, self._query
-        precision, shift = self._precision.copy(), self._shift.copy()
-        count = query.mean.size
-        everything = np.arange(count)
-        if query.label is not None:  # it starts matched where the others' sites, as they are, let it be
-            column = np.full(count, base.n) if query.itself is None else query.itself
-            place = (everything, column)
-            dw, db = query.matched(precision[place], shift[place])
-            precision[place] += dw
-            shift[place] += db
-        settled = settle(self, precision, shift) & self._is_right
-        value = self._value - base.term.sum()
-        if query.value is not None:
-            z = (query.value - query.mean) ** 2 / query.variance
-            value -= 0.5 * (z + np.log(2.0 * np.pi * query.variance))
-        return Answers(value + self._third - self._compressed.third, np.zeros(count), settled)
-
-    def evaluate(self, some: NDArray[np.intp], mean: Array, variance: Array, ask: Question) -> Array:
-        """Ask the likelihood of the cases of some questions."""
-        n = self._base.n
-        likelihood = self._base.likelihood.of_cases(np.tile(np.arange(n), some.size))
-        old = ask(likelihood, self._t[some, :n].ravel(), mean[:, :n].ravel(), variance[:, :n].ravel())
-        old = old.reshape(old.shape[0], some.size, n)
-        if not self._last:
-            return old
-        own = self._query.ask(some, mean[:, n], variance[:, n], ask)
-        return np.concatenate([old, own[:, :, None]], axis=2)
+    def before(self) -> tuple[Any, Any]:
+        """Return what the evidence before has for the same cases."""
+        return self._base.term.sum(), self._compressed.third
 
     def after(self, some: NDArray[np.intp], precision: Array, shift: Array) -> Gaussians:
         """Return the posteriors of some questions under sites."""
@@ -264,7 +216,7 @@ class FullResponse:
         valid = np.all(grown > 0, axis=1)
         for b, i in enumerate(some):
             matrix = (compressed.root.T * relative[b, :n]) @ compressed.root
-            if self._last:
+            if self._comes_in:
                 matrix += relative[b, n] * np.multiply.outer(self._row[i], self._row[i])
             if self._without is not None:
                 matrix = self._without[i] @ matrix @ self._without[i]
@@ -277,15 +229,15 @@ class FullResponse:
             inverse = lapack.dtrtri(factor, lower=1)[0].T
             after[b] = inverse if self._without is None else self._without[i] @ inverse
             np.matmul(compressed.root, after[b], out=rows[b, :n])
-            if self._last:
+            if self._comes_in:
                 rows[b, n] = self._row[i] @ after[b]
         rows /= grown[:, :, None]
         pull = shift_change - change * start
         single = own / grown
         moved = np.einsum("bkr,br->bk", rows, np.einsum("bkr,bk->br", rows, pull)) + single * pull
         shared = np.einsum("bkr,bkr->bk", rows, rows)
-        integral = np.sum(pull * moved + start * (2.0 * shift_change) - change * start**2, axis=1)
-        details = _Details(some, after, shared, grown, 0.5 * (integral - log_det))
+        integral = change_of_log_integral(start, moved, pull, change, shift_change) - 0.5 * log_det
+        details = _Details(some, after, shared, grown, integral)
         return gaussians(precision, shift, start + moved, shared + single, valid, details)
 
     def direction(
@@ -308,26 +260,17 @@ class FullResponse:
         dw[:, :n], db[:, :n] = step
         return dw, db
 
-    def write(self, now: Gaussians, numbers: NDArray[np.intp], some: NDArray[np.bool_], derivs: Array) -> None:
-        """Keep what some of the Gaussians came to, under the numbers of their questions."""
-        details: _Details = now.details
-        n = self._base.n
-        cumulants = self.evaluate(numbers, now.cavity_mean[some], now.cavity[some], ask_cumulants)
-        site = log_site(now.precision[some], now.shift[some], now.cavity_mean[some], now.cavity[some])
-        self._value[numbers] = details.log_integral[some] + np.sum(derivs[0][some] - site, axis=1)
-        skewness = cumulants[0] / now.variance[some] ** 1.5
+    def keep(self, now: Gaussians, numbers: NDArray[np.intp], some: NDArray[np.bool_], skewness: Array) -> None:
+        """Keep the third order of some of the Gaussians, of which the skewness is given, under these numbers."""
+        details, n = now.details, self._base.n
         known = now.variance[some, :n] < 10.0 * KNOWN * self._base.variance
         skewness[:, :n][known] = 0.0  # what is known shares nothing
         sharpness = np.abs(skewness[:, :n]) * self._base.variance**1.5
         self._is_right[numbers] = np.max(sharpness, axis=1) <= SHARPEST
         weights = self._compressed.weights((skewness / cube(details.grown[some]))[:, :n])
         few = self._compressed.few_rows @ details.after[some]
-        if self._last:
-            weights = _last_is(weights, skewness[:, n] / cube(details.grown[some, n]))
+        if self._comes_in:
+            weights = last_is(weights, skewness[:, n] / cube(details.grown[some, n]))
             few = np.concatenate([few, self._row[numbers][:, None] @ details.after[some]], axis=1)
         itself = np.sum(skewness**2 * cube(details.shared[some]), axis=1)
         self._third[numbers] = sum_over_pairs(weights, few @ few.swapaxes(1, 2), itself)
-
-
-def _last_is(others: Array, last: Array) -> Array:
-    return np.concatenate([others, last[:, None]], axis=1)

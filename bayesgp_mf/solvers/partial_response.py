@@ -2,47 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.likelihoods.cumulants import derivatives_of_cumulants
-from bayesgp_mf.solvers.queries import Base, Query
-from bayesgp_mf.solvers.settling import (
-    Gaussians,
-    Question,
-    ask_cumulants,
-    cube,
-    gaussians,
-    log_site,
-    settle,
-    sum_over_pairs,
-)
+from bayesgp_mf.solvers.queries import Base, Gaussians, Query, ask_cumulants, gaussians
+from bayesgp_mf.solvers.settling import KNOWN, Response, change_of_log_integral, cube, last_is, sum_over_pairs
 from bayesgp_mf.types import Array
 
 OTHERS = 4096
 """Cases that do not answer whose change is looked at, at most: those that it concerns most."""
-KNOWN = 1e-9
-"""Part of its variance to which a latent value is known: what rounding leaves of a difference."""
-
-
-class Answers(NamedTuple):
-    """What each of B questions came to.
-
-    Attributes
-    ----------
-    log_ratio : (B,) array
-        The log of the evidence with what is asked to be known over that without.
-    rest : (B,) array
-        What in it is of cases whose sites did not answer.
-    settled : (B,) bool array
-        Whether the equations hold.
-    """
-
-    log_ratio: Array
-    rest: Array
-    settled: NDArray[np.bool_]
 
 
 def concern(base: Base, query: Query) -> Array:
@@ -53,7 +24,7 @@ def concern(base: Base, query: Query) -> Array:
     return np.asarray(score)
 
 
-class _Known(NamedTuple):
+class _Details(NamedTuple):
     """How a Gaussian came from where it started: D, (1 + D Sigma)^-1, its product with h, and the log integral."""
 
     numbers: NDArray[np.intp]
@@ -62,11 +33,10 @@ class _Known(NamedTuple):
     shrink: Array
     pull: Array
     log_integral: Array
-    log_det: Array
 
 
-class PartialResponse:
-    """The change that each question makes of the sites of k cases, and of the new or left-out one, which comes first.
+class PartialResponse(Response):
+    """The change that each question makes of the sites of k cases, and of the new or left-out one, which comes last.
 
     Parameters
     ----------
@@ -82,79 +52,45 @@ class PartialResponse:
     most_steps = 100
 
     def __init__(self, base: Base, query: Query, answering: NDArray[np.intp]) -> None:
-        self._base, self._query, self._answering = base, query, answering
+        super().__init__(base, query, answering, query.label is not None)
         count, k = answering.shape
-        self._first = first = 0 if query.label is None else 1
-        covariance = np.empty((count, first + k, first + k))
         cross = np.take_along_axis(query.covariance, answering, axis=1)
-        among = base.covariance.entries(answering, answering)
+        self._among = among = base.covariance.entries(answering, answering)
         diagonal = np.arange(k)
         among[:, diagonal, diagonal] = base.variance[answering]
-        mean, t = base.mean[answering], base.t[answering]
         if query.label is None:
             assert query.value is not None
-            pull = (query.value - query.mean) / query.variance
-            mean = mean + cross * pull[:, None]
-            among = among - cross[:, :, None] * (cross / query.variance[:, None])[:, None, :]
+            self._mean = self._mean + cross * ((query.value - query.mean) / query.variance)[:, None]
+            covariance = among - cross[:, :, None] * (cross / query.variance[:, None])[:, None, :]
             least = KNOWN * base.variance[answering]
-            among[:, diagonal, diagonal] = np.maximum(among[:, diagonal, diagonal], least)
+            covariance[:, diagonal, diagonal] = np.maximum(covariance[:, diagonal, diagonal], least)
         else:
-            covariance[:, 0, 0] = query.variance
-            covariance[:, 0, 1:] = covariance[:, 1:, 0] = cross
-            mean, t = _first_is(query.mean, mean), _first_is(query.label, t)
-        covariance[:, first:, first:] = among
-        self._covariance, self._mean, self._t = covariance, mean, t
-        precision, shift = base.precision[answering], base.shift[answering]
-        if query.label is not None:
-            nothing = np.zeros(count)
-            own = (
-                (nothing, nothing) if query.itself is None else (base.precision[query.itself], base.shift[query.itself])
-            )
-            precision, shift = _first_is(own[0], precision), _first_is(own[1], shift)
-        self._precision, self._shift = precision, shift
-        self._value, self._third = np.zeros(count), np.zeros(count)
-        self._skewness = np.zeros(mean.shape)
-        self._known: dict[int, _Known] = {}
+            covariance = np.empty((count, k + 1, k + 1))
+            covariance[:, :k, :k], covariance[:, k, k] = among, query.variance
+            covariance[:, k, :k] = covariance[:, :k, k] = cross
+        self._covariance = covariance
+        self._skewness = np.zeros(self._mean.shape)
+        self._kept: dict[int, _Details] = {}
 
-    def answers(self) -> Answers:
-        """Solve, and return what each question came to."""
-        base, query = self._base, self._query
-        precision, shift = self._precision.copy(), self._shift.copy()
-        if query.label is not None:  # it starts matched where the others' sites, as they are, let it be
-            dw, db = query.matched(precision[:, 0], shift[:, 0])
-            precision[:, 0] += dw
-            shift[:, 0] += db
-        settled = settle(self, precision, shift)
-        value, third, rest = self._value, self._third, np.zeros(settled.size)
-        if query.itself is None:  # less what the evidence before has for the same cases
-            value = value - base.term[self._answering].sum(axis=1)
-            among = base.covariance.entries(self._answering, self._answering)
-            third = third - _third(among, base.skewness[self._answering])
-        if query.value is not None:
-            z = (query.value - query.mean) ** 2 / query.variance
-            value = value - 0.5 * (z + np.log(2.0 * np.pi * query.variance))
-        if self._answering.shape[1] < base.n - (query.itself is not None):
-            score = concern(base, query)
-            for i, known in self._known.items():
-                rest[i], of_pairs = self._of_others(i, known, score[i])
-                third[i] += of_pairs
-        return Answers(value + third + rest, rest, settled)
+    def before(self) -> tuple[Any, Any]:
+        """Return what the evidence before has for the same cases; of left-out ones it cancels in the odds."""
+        base, which = self._base, self._which
+        if self._query.itself is not None:
+            return 0.0, 0.0
+        return base.term[which].sum(axis=1), _third(self._among, base.skewness[which])
 
-    def evaluate(self, some: NDArray[np.intp], mean: Array, variance: Array, ask: Question) -> Array:
-        """Ask the likelihood of the cases of some questions."""
-        query, first, t = self._query, self._first, self._t[some]
-        which = self._answering[some, : mean.shape[1] - first]  # of the first alone, if there are no other columns
-        rest = ask(
-            self._base.likelihood.of_cases(which.ravel()),
-            t[:, first : mean.shape[1]].ravel(),
-            mean[:, first:].ravel(),
-            variance[:, first:].ravel(),
-        )
-        rest = rest.reshape(rest.shape[0], *which.shape)
-        if not first:
-            return rest
-        own = query.ask(some, mean[:, 0], variance[:, 0], ask)
-        return np.concatenate([own[:, :, None], rest], axis=2)
+    def of_others(self) -> tuple[Array, Array]:
+        """Return what cases that do not answer add ``(B,)``."""
+        rest, of_pairs = super().of_others()
+        if self._has_others:
+            score = concern(self._base, self._query)
+            for i, kept in self._kept.items():
+                rest[i], of_pairs[i] = self._of_others(i, kept, score[i])
+        return rest, of_pairs
+
+    @property
+    def _has_others(self) -> bool:
+        return bool(self._k < self._base.n - (self._query.itself is not None))
 
     def after(self, some: NDArray[np.intp], precision: Array, shift: Array) -> Gaussians:
         """Return the posteriors of some questions under sites."""
@@ -165,18 +101,11 @@ class PartialResponse:
         covariance = before @ shrink
         pull = shift_change - change * start
         moved = np.einsum("bij,bj->bi", covariance, pull)
-        integral = np.sum(pull * moved + start * (2.0 * shift_change) - change * start**2, axis=1)
-        known = _Known(
-            some,
-            covariance,
-            change,
-            shrink,
-            np.einsum("bij,bj->bi", shrink, pull),
-            np.asarray(0.5 * integral),
-            np.asarray(np.linalg.slogdet(grown)[1], dtype=np.float64),
-        )
+        integral = change_of_log_integral(start, moved, pull, change, shift_change)
+        integral -= 0.5 * np.asarray(np.linalg.slogdet(grown)[1], dtype=np.float64)
+        details = _Details(some, covariance, change, shrink, np.einsum("bij,bj->bi", shrink, pull), integral)
         variance = np.einsum("bii->bi", covariance)
-        return gaussians(precision, shift, start + moved, variance, np.ones(some.size, dtype=bool), known)
+        return gaussians(precision, shift, start + moved, variance, np.ones(some.size, dtype=bool), details)
 
     def direction(
         self, now: Gaussians, some: NDArray[np.intp], derivs: Array, plain: tuple[Array, Array]
@@ -206,22 +135,17 @@ class PartialResponse:
         dw = np.linalg.solve(matrix, right[:, :, None])[:, :, 0]
         return dw, constant + np.einsum("bij,bj->bi", in_u, dw) + mean * dw
 
-    def write(self, now: Gaussians, numbers: NDArray[np.intp], some: NDArray[np.bool_], derivs: Array) -> None:
-        """Keep what some of the Gaussians came to, under the numbers of their questions."""
-        known: _Known = now.details
-        cumulants = self.evaluate(numbers, now.cavity_mean[some], now.cavity[some], ask_cumulants)
-        site = log_site(now.precision[some], now.shift[some], now.cavity_mean[some], now.cavity[some])
-        integral = known.log_integral[some] - 0.5 * known.log_det[some]
-        self._value[numbers] = integral + np.sum(derivs[0][some] - site, axis=1)
-        self._skewness[numbers] = cumulants[0] / now.variance[some] ** 1.5
-        self._third[numbers] = _third(known.covariance[some], self._skewness[numbers])
-        if self._answering.shape[1] < self._base.n - (self._query.itself is not None):
+    def keep(self, now: Gaussians, numbers: NDArray[np.intp], some: NDArray[np.bool_], skewness: Array) -> None:
+        """Keep the third order of some of the Gaussians, of which the skewness is given, under these numbers."""
+        self._skewness[numbers] = skewness
+        self._third[numbers] = _third(now.details.covariance[some], skewness)
+        if self._has_others:
             for i, j in zip(numbers, np.flatnonzero(some), strict=True):
-                self._known[int(i)] = _Known(*(each[j].copy() for each in known))
+                self._kept[int(i)] = _Details(*(np.copy(each[j]) for each in now.details))
 
-    def _of_others(self, i: int, known: _Known, score: Array) -> tuple[float, float]:
+    def _of_others(self, i: int, kept: _Details, score: Array) -> tuple[float, float]:
         """Return what cases that do not answer add: by their own terms, and by pairs with those that do."""
-        base, query, answering = self._base, self._query, self._answering[i]
+        base, query, answering = self._base, self._query, self._which[i]
         score[answering] = -1.0
         out = np.flatnonzero(score >= 0)
         if out.size > OTHERS:
@@ -235,11 +159,11 @@ class PartialResponse:
             variance = variance - cross**2 / query.variance[i]
             columns = columns - cross[:, None] * (query.covariance[i, answering] / query.variance[i])
         else:
-            columns = old_columns = np.concatenate([cross[:, None], columns], axis=1)
-            old = np.concatenate([[0.0 if query.itself is None else base.skewness[query.itself[i]]], old])
-        new = columns @ known.shrink  # covariances with those that do
-        mean = mean + columns @ known.pull
-        variance = variance - np.einsum("ij,ij->i", new, columns * known.change)
+            columns = old_columns = last_is(columns, cross)
+            old = np.append(old, 0.0 if query.itself is None else base.skewness[query.itself[i]])
+        new = columns @ kept.shrink  # covariances with those that do
+        mean = mean + columns @ kept.pull
+        variance = variance - np.einsum("ij,ij->i", new, columns * kept.change)
         precision = base.precision[out]
         cavity = variance / (1.0 - precision * variance)
         dm = mean - cavity * (base.shift[out] - precision * mean) - base.cavity_mean[out]
@@ -250,10 +174,6 @@ class PartialResponse:
         skewness = base.skewness[out]
         pairs = (skewness @ cube(new)) @ self._skewness[i] - (skewness @ cube(old_columns)) @ old
         return float(np.sum(own)), float(pairs) / 6.0
-
-
-def _first_is(first: Array, others: Array) -> Array:
-    return np.concatenate([first[:, None], others], axis=1)
 
 
 def _third(covariance: Array, skewness: Array) -> Array:

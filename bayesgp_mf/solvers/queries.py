@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,78 @@ from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.cumulants import derivatives_of_cumulants, tilted_cumulants
 from bayesgp_mf.matrices.posterior_covariance import Cases, PosteriorCovariance, SomeCovariance
 from bayesgp_mf.solvers.response import site_form
-from bayesgp_mf.solvers.settling import Question, ask_partition, gaussians, log_site
+from bayesgp_mf.solvers.sites import site_of_cavity
 from bayesgp_mf.types import Array
+
+Question = Callable[[Likelihood, Array, Array, Array], Array]
+"""Asks the likelihood of some cases, of cavities ``(...)``: ``(k, ...)``."""
+
+
+def ask_partition(likelihood: Likelihood, t: Array, mean: Array, variance: Array) -> Array:
+    """Return log Z and its first two derivatives in the mean."""
+    return np.array(likelihood.log_partition(t, mean, variance))
+
+
+def ask_cumulants(likelihood: Likelihood, t: Array, mean: Array, variance: Array) -> Array:
+    """Return the tilted skewness and excess kurtosis."""
+    return tilted_cumulants(likelihood, t, mean, variance, 4)
+
+
+class Gaussians(NamedTuple):
+    """Gaussian posteriors ``(b, k)`` under given sites, and the cavities of these."""
+
+    precision: Array
+    shift: Array
+    mean: Array
+    variance: Array
+    valid: NDArray[np.bool_]
+    cavity: Array
+    cavity_mean: Array
+    details: Any
+    """What the change that made it knows of it."""
+
+    @property
+    def alpha(self) -> Array:
+        """Shift less precision times mean."""
+        return self.shift - self.precision * self.mean
+
+    def plain_step(self, derivs: Array) -> tuple[Array, Array]:
+        """Return the changes of the sites to those that match the likelihood."""
+        precision, shift = site_of_cavity(self.cavity_mean, derivs[1], derivs[2], self.cavity)
+        return precision - self.precision, shift - self.shift
+
+    def largest_change(self, step: tuple[Array, Array]) -> Array:
+        """Return the largest change ``(b,)`` that a step makes, in standard deviations."""
+        dw, db = step
+        by_mean = np.abs(db - self.mean * dw) * np.sqrt(self.variance)
+        return np.asarray(np.max(np.maximum(np.abs(dw) * self.variance, by_mean), axis=1, initial=0.0))
+
+    def part(self, some: NDArray[np.intp], dw: Array) -> Array:
+        """Return how much of a step may be taken: no precision loses more than nine tenths of what it has."""
+        precision = self.precision[some]
+        with np.errstate(over="ignore"):  # of a precision that is nearly none: no step is taken then
+            ratio = np.where(precision > 0, -dw, 0.0) / np.where(precision > 0, precision, 1.0)
+        return np.asarray(np.minimum(1.0, 0.9 / np.maximum(np.max(ratio, axis=1, initial=0.0), 0.1)))
+
+
+def gaussians(
+    precision: Array, shift: Array, mean: Array, variance: Array, valid: NDArray[np.bool_], details: Any
+) -> Gaussians:
+    """Return posteriors with their cavities; those that are none have cavities with mean zero and variance one."""
+    left = 1.0 - precision * variance
+    valid = valid & np.all((left > 0) & (variance > 0) & np.isfinite(variance) & np.isfinite(mean), axis=1)
+    with np.errstate(all="ignore"):
+        cavity = np.where(valid[:, None], variance / left, 1.0)
+        cavity_mean = np.where(valid[:, None], mean - cavity * (shift - precision * mean), 0.0)
+    return Gaussians(precision, shift, mean, variance, valid, cavity, cavity_mean, details)
+
+
+def log_site(precision: Array, shift: Array, mean: Array, variance: Array) -> Array:
+    """Return the log of the integral of exp(b f - W f^2 / 2) over cavities."""
+    grown = 1.0 + precision * variance
+    return np.asarray(
+        (2.0 * mean * shift + variance * shift**2 - precision * mean**2) / (2.0 * grown) - 0.5 * np.log(grown)
+    )
 
 
 class Query(NamedTuple):

@@ -36,8 +36,9 @@ from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.posterior_covariance import PosteriorCovariance
 from bayesgp_mf.solvers.full_response import Compressed, FullResponse
-from bayesgp_mf.solvers.partial_response import Answers, PartialResponse, concern
+from bayesgp_mf.solvers.partial_response import PartialResponse, concern
 from bayesgp_mf.solvers.queries import Base, Query
+from bayesgp_mf.solvers.settling import Answers
 from bayesgp_mf.types import Array
 
 ANSWERING = (64, 128, 256)

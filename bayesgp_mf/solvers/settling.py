@@ -1,20 +1,26 @@
 """TAP's equations of many small changes to one problem that is solved, all at once: where the sites come to rest.
 
-What a label, or a known latent value, does to the posterior is known exactly once the sites are, by a `Change`; this
+What a label, or a known latent value, does to the posterior is known exactly once the sites are, by a `Response`; this
 moves the sites until they match the likelihood again, from where they were.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+import abc
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.cumulants import tilted_cumulants
-from bayesgp_mf.solvers.sites import site_of_cavity
+from bayesgp_mf.solvers.queries import (
+    Base,
+    Gaussians,
+    Query,
+    Question,
+    ask_cumulants,
+    ask_partition,
+    log_site,
+)
 from bayesgp_mf.types import Array
 
 NEAR = 1.0
@@ -25,155 +31,191 @@ SHORTER = 0.4
 """Part of a step that is tried next when what is left to change did not fall ..."""
 MOST_TRIES = 4
 """... which is done so often."""
-
-Question = Callable[[Likelihood, Array, Array, Array], Array]
-Evaluate = Callable[[NDArray[np.intp], Array, Array, Question], Array]
-"""Asks the likelihood of the cases of some problems, of cavities ``(B, k)``: ``(..., B, k)``."""
+KNOWN = 1e-9
+"""Part of its variance to which a latent value is known: what rounding leaves of a difference."""
 
 
-def ask_partition(likelihood: Likelihood, t: Array, mean: Array, variance: Array) -> Array:
-    """Return log Z and its first two derivatives in the mean."""
-    return np.array(likelihood.log_partition(t, mean, variance))
+class Answers(NamedTuple):
+    """What each of B questions came to.
+
+    Attributes
+    ----------
+    log_ratio : (B,) array
+        The log of the evidence with what is asked to be known over that without.
+    rest : (B,) array
+        What in it is of cases whose sites did not answer.
+    settled : (B,) bool array
+        Whether the equations hold.
+    """
+
+    log_ratio: Array
+    rest: Array
+    settled: NDArray[np.bool_]
 
 
-def ask_cumulants(likelihood: Likelihood, t: Array, mean: Array, variance: Array) -> Array:
-    """Return the tilted skewness and excess kurtosis."""
-    return tilted_cumulants(likelihood, t, mean, variance, 4)
+class Response(abc.ABC):
+    """The change that each of B questions makes of the sites of k training cases, and of that which comes in, the last.
 
+    Parameters
+    ----------
+    base : Base
+        The solution.
+    query : Query
+        The questions.
+    which : (B, k) array of int
+        The training cases whose sites answer.
+    comes_in : bool
+        Whether one site more does: that of the case with the label.
+    """
 
-class Change(Protocol):
-    """B changes of one solution, each with k sites that may answer to it."""
-
-    tolerance: float
+    tolerance: ClassVar[float]
     """Change of a site, in standard deviations of its latent value, below which it is settled."""
-    most_steps: int
+    most_steps: ClassVar[int]
     """Steps after which those that are not are given up."""
 
-    def evaluate(self, some: NDArray[np.intp], mean: Array, variance: Array, ask: Question) -> Array:
-        """Ask the likelihood of the cases of some of the changes."""
+    def __init__(self, base: Base, query: Query, which: NDArray[np.intp], comes_in: bool) -> None:
+        self._base, self._query, self._which, self._comes_in = base, query, which, comes_in
+        self._count, self._k = which.shape
+        t, mean, precision, shift = (each[which] for each in (base.t, base.mean, base.precision, base.shift))
+        if comes_in:
+            assert query.label is not None
+            own = np.zeros(self._count), np.zeros(self._count)
+            if query.itself is not None:
+                own = base.precision[query.itself], base.shift[query.itself]
+            t, mean = last_is(t, query.label), last_is(mean, query.mean)
+            precision, shift = last_is(precision, own[0]), last_is(shift, own[1])
+        self._t, self._mean, self._precision, self._shift = t, mean, precision, shift
+        self._value, self._third = np.zeros(self._count), np.zeros(self._count)
+        self._is_right = np.ones(self._count, dtype=bool)
 
-    def after(self, some: NDArray[np.intp], precision: Array, shift: Array) -> Any:
-        """Return the `Gaussians` of some changes under sites ``(b, k)``."""
+    @abc.abstractmethod
+    def after(self, some: NDArray[np.intp], precision: Array, shift: Array) -> Gaussians:
+        """Return the posteriors of some questions under sites ``(b, k)``."""
 
+    @abc.abstractmethod
     def direction(
         self, now: Gaussians, some: NDArray[np.intp], derivs: Array, plain: tuple[Array, Array]
     ) -> tuple[Array, Array]:
         """Return a better step than the plain one, of some of the Gaussians."""
 
-    def write(self, now: Any, numbers: NDArray[np.intp], some: NDArray[np.bool_], derivs: Array) -> None:
-        """Keep what some of the Gaussians came to, under the numbers of their changes."""
+    @abc.abstractmethod
+    def keep(self, now: Gaussians, numbers: NDArray[np.intp], some: NDArray[np.bool_], skewness: Array) -> None:
+        """Keep the third order of some of the Gaussians, of which the skewness is given, under these numbers."""
+
+    def answers(self) -> Answers:
+        """Solve, and return what each question came to."""
+        query, everything = self._query, np.arange(self._count)
+        precision, shift = self._precision.copy(), self._shift.copy()
+        if query.label is not None:  # it starts matched where the others' sites, as they are, let it be
+            itself = query.itself is not None and not self._comes_in
+            place = (everything, query.itself if itself else np.full(self._count, self._k))
+            dw, db = query.matched(precision[place], shift[place])
+            precision[place] += dw
+            shift[place] += db
+        settled = self._settle(precision, shift) & self._is_right
+        value, third = self.before()
+        value = self._value - value
+        if query.value is not None:
+            z = (query.value - query.mean) ** 2 / query.variance
+            value -= 0.5 * (z + np.log(2.0 * np.pi * query.variance))
+        rest, of_pairs = self.of_others()
+        return Answers(value + (self._third - third + of_pairs) + rest, rest, settled)
+
+    @abc.abstractmethod
+    def before(self) -> tuple[Any, Any]:
+        """Return what the evidence before has for the same cases: their own terms, and the third order."""
+
+    def of_others(self) -> tuple[Array, Array]:
+        """Return what cases that do not answer add ``(B,)``: by their own terms, and by pairs with those that do."""
+        return np.zeros(self._count), np.zeros(self._count)
+
+    def evaluate(self, some: NDArray[np.intp], mean: Array, variance: Array, ask: Question) -> Array:
+        """Ask the likelihood of the cases of some questions, of cavities ``(b, k)``: ``(..., b, k)``."""
+        which, k = self._which[some], self._k
+        old = ask(
+            self._base.likelihood.of_cases(which.ravel()),
+            self._t[some, :k].ravel(),
+            mean[:, :k].ravel(),
+            variance[:, :k].ravel(),
+        )
+        old = old.reshape(old.shape[0], *which.shape)
+        if not self._comes_in:
+            return old
+        own = self._query.ask(some, mean[:, k], variance[:, k], ask)
+        return np.concatenate([old, own[:, :, None]], axis=2)
+
+    def _write(self, now: Gaussians, numbers: NDArray[np.intp], some: NDArray[np.bool_], derivs: Array) -> None:
+        """Keep what some of the Gaussians came to, if it is a posterior, under the numbers of their questions."""
+        cumulants = self.evaluate(numbers, now.cavity_mean[some], now.cavity[some], ask_cumulants)
+        site = log_site(now.precision[some], now.shift[some], now.cavity_mean[some], now.cavity[some])
+        self._value[numbers] = now.details.log_integral[some] + np.sum(derivs[0][some] - site, axis=1)
+        self.keep(now, numbers, some, cumulants[0] / now.variance[some] ** 1.5)
+
+    def _settle(self, precision: Array, shift: Array) -> NDArray[np.bool_]:
+        """Move the sites ``(B, k)`` of each change, from where they are, to where they match the likelihood.
+
+        Returns
+        -------
+        (B,) bool array
+            Where they do, to the tolerance. What all came to is kept, if it came to a posterior.
+        """
+        precision, shift = precision.copy(), shift.copy()
+        count = precision.shape[0]
+        settled = np.zeros(count, dtype=bool)
+        best, tries, length = np.full(count, np.inf), np.zeros(count, dtype=int), np.ones(count)
+        # sites, the direction that was taken from them, and the plain step
+        there = tuple(np.zeros_like(precision) for _ in range(6))
+        active = np.arange(count)
+        for step in range(self.most_steps):
+            with np.errstate(all="ignore"):  # a state that is none is stepped back from
+                now = self.after(active, precision[active], shift[active])
+                derivs = self.evaluate(active, now.cavity_mean, now.cavity, ask_partition)
+                plain = now.plain_step(derivs)
+                off = np.where(now.valid, now.largest_change(plain), np.inf)
+            worse = ~(off < best[active])
+            finished = ~worse & (off < self.tolerance)
+            if step == self.most_steps - 1:
+                finished = now.valid
+            if finished.any():
+                settled[active[finished]] = off[finished] < self.tolerance
+                self._write(now, active[finished], finished, derivs)
+            i, j = active[~worse], np.flatnonzero(~worse)
+            best[i], tries[i], length[i] = off[j], 0, 1.0
+            for kept, given in zip(there, (now.precision, now.shift, *plain, *plain), strict=True):
+                kept[i] = given[j]
+            near = np.flatnonzero(~worse & ~finished & (off < NEAR))
+            if near.size:
+                dw, db = self.direction(now, near, derivs, plain)
+                part = now.part(near, dw)
+                far = part > LEAST_PART
+                i = active[near[far]]
+                there[2][i], there[3][i], length[i] = dw[far], db[far], part[far]
+                length[active[near[~far]]] = SHORTER
+            i = active[worse]
+            tries[i] += 1
+            length[i] *= SHORTER
+            i = active[
+                tries[active] > MOST_TRIES
+            ]  # the direction leads nowhere: some plain steps, whatever comes of them
+            for kept, given in zip(there[2:4], there[4:], strict=True):
+                kept[i] = given[i]
+            best[i], tries[i], length[i] = np.inf, 0, SHORTER
+            for kept, at, move in zip((precision, shift), there[:2], there[2:4], strict=True):
+                kept[active] = at[active] + length[active][:, None] * move[active]
+            active = active[~finished]
+            if not active.size:
+                break
+        return settled
 
 
-class Gaussians(NamedTuple):
-    """Gaussian posteriors ``(b, k)`` under given sites, and the cavities of these."""
-
-    precision: Array
-    shift: Array
-    mean: Array
-    variance: Array
-    valid: NDArray[np.bool_]
-    cavity: Array
-    cavity_mean: Array
-    details: Any
-    """What the change that made it knows of it."""
-
-    @property
-    def alpha(self) -> Array:
-        """Shift less precision times mean."""
-        return self.shift - self.precision * self.mean
-
-    def plain_step(self, derivs: Array) -> tuple[Array, Array]:
-        """Return the changes of the sites to those that match the likelihood."""
-        precision, shift = site_of_cavity(self.cavity_mean, derivs[1], derivs[2], self.cavity)
-        return precision - self.precision, shift - self.shift
-
-    def largest_change(self, step: tuple[Array, Array]) -> Array:
-        """Return the largest change ``(b,)`` that a step makes, in standard deviations."""
-        dw, db = step
-        by_mean = np.abs(db - self.mean * dw) * np.sqrt(self.variance)
-        return np.asarray(np.max(np.maximum(np.abs(dw) * self.variance, by_mean), axis=1, initial=0.0))
-
-    def part(self, some: NDArray[np.intp], dw: Array) -> Array:
-        """Return how much of a step may be taken: no precision loses more than nine tenths of what it has."""
-        precision = self.precision[some]
-        with np.errstate(over="ignore"):  # of a precision that is nearly none: no step is taken then
-            ratio = np.where(precision > 0, -dw, 0.0) / np.where(precision > 0, precision, 1.0)
-        return np.asarray(np.minimum(1.0, 0.9 / np.maximum(np.max(ratio, axis=1, initial=0.0), 0.1)))
+def change_of_log_integral(start: Array, moved: Array, pull: Array, change: Array, shift_change: Array) -> Array:
+    """Return what changes of sites make of the log integral of a Gaussian ``(b,)``, without the determinant."""
+    return np.asarray(0.5 * np.sum(pull * moved + start * (2.0 * shift_change) - change * start**2, axis=1))
 
 
-def gaussians(
-    precision: Array, shift: Array, mean: Array, variance: Array, valid: NDArray[np.bool_], details: Any
-) -> Gaussians:
-    """Return posteriors with their cavities; those that are none have cavities with mean zero and variance one."""
-    left = 1.0 - precision * variance
-    valid = valid & np.all((left > 0) & (variance > 0) & np.isfinite(variance) & np.isfinite(mean), axis=1)
-    with np.errstate(all="ignore"):
-        cavity = np.where(valid[:, None], variance / left, 1.0)
-        cavity_mean = np.where(valid[:, None], mean - cavity * (shift - precision * mean), 0.0)
-    return Gaussians(precision, shift, mean, variance, valid, cavity, cavity_mean, details)
-
-
-def settle(change: Change, precision: Array, shift: Array) -> NDArray[np.bool_]:
-    """Move the sites ``(B, k)`` of each change, from where they are, to where they match the likelihood.
-
-    Returns
-    -------
-    (B,) bool array
-        Where they do, to the tolerance. What all came to is written into ``change``, if it came to a posterior.
-    """
-    precision, shift = precision.copy(), shift.copy()
-    count = precision.shape[0]
-    settled = np.zeros(count, dtype=bool)
-    best, tries, length = np.full(count, np.inf), np.zeros(count, dtype=int), np.ones(count)
-    # sites, the direction that was taken from them, and the plain step
-    there = tuple(np.zeros_like(precision) for _ in range(6))
-    active = np.arange(count)
-    for step in range(change.most_steps):
-        with np.errstate(all="ignore"):  # a state that is none is stepped back from
-            now = change.after(active, precision[active], shift[active])
-            derivs = change.evaluate(active, now.cavity_mean, now.cavity, ask_partition)
-            plain = now.plain_step(derivs)
-            off = np.where(now.valid, now.largest_change(plain), np.inf)
-        worse = ~(off < best[active])
-        finished = ~worse & (off < change.tolerance)
-        if step == change.most_steps - 1:
-            finished = now.valid
-        if finished.any():
-            settled[active[finished]] = off[finished] < change.tolerance
-            change.write(now, active[finished], finished, derivs)
-        i, j = active[~worse], np.flatnonzero(~worse)
-        best[i], tries[i], length[i] = off[j], 0, 1.0
-        for kept, given in zip(there, (now.precision, now.shift, *plain, *plain), strict=True):
-            kept[i] = given[j]
-        near = np.flatnonzero(~worse & ~finished & (off < NEAR))
-        if near.size:
-            dw, db = change.direction(now, near, derivs, plain)
-            part = now.part(near, dw)
-            far = part > LEAST_PART
-            i = active[near[far]]
-            there[2][i], there[3][i], length[i] = dw[far], db[far], part[far]
-            length[active[near[~far]]] = SHORTER
-        i = active[worse]
-        tries[i] += 1
-        length[i] *= SHORTER
-        i = active[tries[active] > MOST_TRIES]  # the direction leads nowhere: some plain steps, whatever comes of them
-        for kept, given in zip(there[2:4], there[4:], strict=True):
-            kept[i] = given[i]
-        best[i], tries[i], length[i] = np.inf, 0, SHORTER
-        for kept, at, move in zip((precision, shift), there[:2], there[2:4], strict=True):
-            kept[active] = at[active] + length[active][:, None] * move[active]
-        active = active[~finished]
-        if not active.size:
-            break
-    return settled
-
-
-def log_site(precision: Array, shift: Array, mean: Array, variance: Array) -> Array:
-    """Return the log of the integral of exp(b f - W f^2 / 2) over cavities."""
-    grown = 1.0 + precision * variance
-    return np.asarray(
-        (2.0 * mean * shift + variance * shift**2 - precision * mean**2) / (2.0 * grown) - 0.5 * np.log(grown)
-    )
+def last_is(others: Array, last: Array) -> Array:
+    """Return columns with one more."""
+    return np.concatenate([others, last[:, None]], axis=1)
 
 
 def cube(x: Array) -> Array:
