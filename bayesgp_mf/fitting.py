@@ -180,10 +180,9 @@ def fit(
         (y; missing if the likelihood is piecewise constant, as a step is), ``sample_stats`` (log_p, log_q, converged,
         n_iterations), ``observed_data``, ``constant_data`` (X) and ``fit`` (alpha, site_variance, latent_mean,
         latent_sd, cavity_mean, cavity_sd, loo_i, log_evidence, hyperparameters by name; how the search went; method,
-        kernel, likelihood and status as attributes). A support-vector machine has no variance, so there are no draws,
-        and ``fit`` has only alpha, latent_mean and cavity_mean, its leave-one-out field. An average over
-        hyperparameters has them in ``fit`` by ``node``, with ``node_weight``, and ``sample_stats`` has the node of each
-        draw. Random hyperparameters, but not the nodes of "integrate", are in ``posterior`` by draw too.
+        kernel, likelihood and status as attributes). An average over hyperparameters has them in ``fit`` by ``node``,
+        with ``node_weight``, and ``sample_stats`` has the node of each draw. Random hyperparameters, but not the nodes
+        of "integrate", are in ``posterior`` by draw too.
 
     Raises
     ------
@@ -250,8 +249,7 @@ def fit(
     solver = get_method(method, likelihood)
     judge = solver if strategy is None or strategy.method is None else get_method(strategy.method, likelihood)
     check_positive_integers(draws=draws, chains=chains)
-    if traits_of(solver).variance:  # without one there are no draws
-        _check_draws_targets(likelihood)
+    _check_draws_targets(likelihood)
     _check_model(kernel, likelihood, strategy, (solver, judge), RECORDS if chosen is not None else ())
     if chosen is not None:
         check_shared_kernel(kernel)
@@ -260,7 +258,7 @@ def fit(
         check_moves(chosen, strategy, kernel)
         _check_form(marginals, control)
     control = _check_marginals(marginals, solver, likelihood, control)
-    if traits_of(solver).variance and (strategy is None or not strategy.averages):  # an average brings its own number
+    if strategy is None or not strategy.averages:  # an average brings its own number
         values = X.shape[0] * (len(class_names) if likelihood.has_classes else 1)
         check_draws(int(draws) * int(chains), values, "training", FEWER_DRAWS)
 
@@ -402,8 +400,7 @@ def predict(
         ``class``) integrated over the posterior (by TAP with several classes, more accurately than by its Gaussian:
         `multiclass.joint`, `multiclass.nearest`); and draws ``f`` and ``y`` (chain, draw, obs_id), joint over the new
         cases. For real targets ``y_mean``, ``y_sd`` and, if asked for, ``y_quantile`` (obs_id, quantile) of a new
-        target take the place of ``p``. A support-vector machine has neither draws nor probabilities, only
-        ``latent_mean`` and its sign, the ``decision`` (0 or 1, the class).
+        target take the place of ``p``.
 
     Raises
     ------
@@ -520,6 +517,12 @@ def _check_model(
         )
     check_parameter_names(Model.of(kernel, likelihood).params, _recorded(strategy, recorded))
     for solver in solvers:
+        if not traits_of(solver).variance:
+            raise UndefinedQuantityError(
+                f"method {solver.name!r} is a limit in which the posterior is a single function, without variances, "
+                f"draws or evidence. Use method='tap', or bgp.solve(kernel.gram(X), t, likelihood, "
+                f"method={solver.name!r}) for that function, with t of -1 and +1."
+            )
         check = traits_of(solver).check
         if check is not None:
             check(likelihood)

@@ -292,7 +292,6 @@ with np.errstate(divide="ignore"):
         ({"offset": OFFSET, "likelihood": bgp.Step()}, "an offset goes with a likelihood that forbids no"),
         ({"weights": WEIGHTS, "likelihood": bgp.Step()}, "step without flips"),
         ({"weights": WEIGHTS, "likelihood": bgp.Softmax()}, "weights of several classes go with"),
-        ({"offset": OFFSET, "method": "svm"}, "got Probit with offset"),
         ({"offset": OFFSET, "weights": WEIGHTS, "method": "exact"}, "got Probit with weights and offset"),
     ],
 )

@@ -211,7 +211,7 @@ REFUSED = {
     ),
     **{
         name: ({"method": name}, f"method '{name}' does not work on inducing cases")
-        for name in ("svm", "variational", "online", "exact")
+        for name in ("variational", "online", "exact")
     },
     "a judge": ({"hyper": bgp.hyper.Evidence(method="variational")}, "method 'variational' does not work on inducing"),
     "tilted": ({"marginals": "tilted"}, "marginals='tilted' needs the dense Gram matrix"),

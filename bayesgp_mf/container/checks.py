@@ -84,8 +84,6 @@ def check_values(groups: Mapping[str, xr.Dataset], model: Model) -> None:
     statuses = [status.name for status in Status]
     if fit.attrs["status"] not in statuses:
         raise ValueError(f"status must be one of {statuses}, and is {fit.attrs['status']!r}")
-    if (fit.attrs["evidence_kind"] == "none") == ("log_evidence" in fit):
-        raise ValueError(f"evidence_kind is {fit.attrs['evidence_kind']!r}, which does not go with log_evidence")
     first = fit
     if "node_weight" in fit:
         weight, first = fit["node_weight"].values, fit.isel(node=0)

@@ -66,7 +66,7 @@ _OPTIONAL_ATTRIBUTES = (
 _ELSEWHERE = {
     "X": ("obs_id", "feature"),
     **dict.fromkeys((*BY_CASE, "trials"), ("obs_id",)),
-    **dict.fromkeys(("y", "p", "decision"), _EACH),
+    **dict.fromkeys(("y", "p"), _EACH),
     "y_mean": ("obs_id",),
     "y_sd": ("obs_id",),
     "y_quantile": ("obs_id", "quantile"),

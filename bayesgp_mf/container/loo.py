@@ -17,7 +17,6 @@ from bayesgp_mf.container.read import fit_group, is_one_vs_rest
 from bayesgp_mf.container.stored import kernel_of, likelihood_of, names_of
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.hyper.pareto import FEWEST_WEIGHTS, largest_k, smooth
-from bayesgp_mf.inference.undefined import undefined
 from bayesgp_mf.inputs import check_flags
 from bayesgp_mf.types import Array
 
@@ -70,8 +69,7 @@ def loo(
         needed, or another than in the fit; or if ``corrected``, and the fit is not by TAP, of two classes (or Gaussian
         targets), at one setting of the hyperparameters, with a dense Gram matrix.
     UndefinedQuantityError
-        If the method has no predictive density (a support-vector machine), or there is no posterior without some case
-        (Laplace's approximation beside outliers).
+        If there is no posterior without some case (Laplace's approximation beside outliers).
 
     Warns
     -----
@@ -95,9 +93,6 @@ def loo(
         return _of_draws(get_group(idata, LEAVE_ONE_OUT))
     check_has_cases(fit_group(idata), "leave-one-out prediction")
     posterior = posterior_of(idata, kernel, likelihood, method)
-    solution = posterior.parts[0].solution
-    if not solution.has_variance:
-        raise undefined(solution.method, "predictive density, whose leave-one-out estimate this is")
     pointwise = pointwise_loo(get_group(idata, "fit"))
     if corrected:
         pointwise = pointwise.copy(data=posterior.corrected_loo)

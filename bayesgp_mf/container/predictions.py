@@ -77,7 +77,7 @@ def add_predictions(
     size = max(part.problem.matrix.width for part in posterior.parts)
     at_once = X_new.shape[0] if X_new.shape[0] <= LARGEST_JOINT else 0  # more are worked on in blocks
     drawn, jointly = dict[str, NDArray[Any]](), len(X_new)
-    if draws and posterior.parts[0].solution.has_variance:
+    if draws:
         n_chains, n_draws, _, *classes = get_group(idata, "posterior")["f"].shape
         check_draws(n_chains * n_draws, X_new.shape[0] * int(np.prod(classes)), "new", FEWER_NEW_DRAWS)
         with one_thread_if_small(max(size, at_once)):  # draws first, since they may be refused
@@ -145,9 +145,6 @@ def moments_at(
     if isinstance(posterior, OneVsRestPosterior):
         mean, variance, proba = posterior.predictive_at(X_new)
         return {"latent_mean": mean, "latent_sd": np.sqrt(variance), "p": proba}
-    if not posterior.parts[0].solution.has_variance:
-        mean = posterior.latent_mean_at(X_new)
-        return {"latent_mean": mean, "decision": (mean > 0).astype(np.int64)}
     if posterior.problem.likelihood.is_real:
         return _moments_of_targets(posterior, X_new, quantiles)
     mean, variance, proba = posterior.predictive_at(X_new)
@@ -229,7 +226,7 @@ def set_predictions(
 ) -> None:
     """Put predictions into the groups ``predictions`` and ``predictions_constant_data``, in place of earlier ones.
 
-    ``values`` are ``(m,)``; ``draws`` are ``(chains, draws, m)``, with targets under the names ``y`` and ``decision``.
+    ``values`` are ``(m,)``; ``draws`` are ``(chains, draws, m)``, with targets under the name ``y``.
     What there is of each of several classes has them along a last axis. Inputs without names are numbered.
     ``by_case`` is what else was given of each new case, ``(m,)``, and ``levels`` of which quantiles there are.
     """
@@ -239,8 +236,7 @@ def set_predictions(
     variables = {}
     for given, lead in ((values, ()), (draws, SAMPLE_DIMS)):
         for name, array in given.items():
-            is_target = name in ("y", "decision")
-            variables[name] = layout.targets(array, lead) if is_target else layout.variable(name, array, lead)
+            variables[name] = layout.targets(array, lead) if name == "y" else layout.variable(name, array, lead)
     if levels is not None:
         variables["y_quantile"] = variables["y_quantile"].assign_coords(quantile=levels)
     set_group(idata, "predictions", xr.Dataset(variables, attrs=common_attrs() | {TABLE: cases.table}))

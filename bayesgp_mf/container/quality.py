@@ -52,7 +52,6 @@ _KINDS = {
     "lower_bound": "the log evidence is a lower bound, and how far below is not known",
     "naive": "naive mean field does not say what it leaves out, which is often nats of the log evidence",
     "online": "a sweep through the cases does not say what it leaves out",
-    "none": "this method gives one function, with no probabilities and no evidence to judge",
 }
 _BETTER = (
     "marginals='tilted' for draws with exact tails of each case, diagnostics.importance if its k-hat allows, "
@@ -226,23 +225,22 @@ class Quality:
         return [row for row in self._rows() if row[1]]
 
     def _rows(self) -> Iterator[tuple[str, str, str]]:
-        if self.log_evidence is not None and self.kind != "none":
+        if self.log_evidence is not None:
             yield "log evidence", f"{self.log_evidence:.4f}", "nats"
         yield "correction", _shown(self.correction, "+.4f"), "nats"
         yield "left after it", _shown(self.remaining, ".4f"), "nats"
         how = "estimated" if self.probability_shift is None else "measured"
         yield "scale of errors of probabilities", _shown(self.probability_error, ".3f"), how
-        if self.kind != "none":  # there are no draws
-            yield (
-                "Pareto k-hat of the draws",
-                *(
-                    ("not computed", "see diagnostics.importance")
-                    if self.pareto_k is None
-                    else ("none", "the weights are equal")
-                    if self.pareto_k == -inf
-                    else (f"{self.pareto_k:.2f}", "")
-                ),
-            )
+        yield (
+            "Pareto k-hat of the draws",
+            *(
+                ("not computed", "see diagnostics.importance")
+                if self.pareto_k is None
+                else ("none", "the weights are equal")
+                if self.pareto_k == -inf
+                else (f"{self.pareto_k:.2f}", "")
+            ),
+        )
         yield "residual of the equations", _shown(self.residual, ".1e"), ""
         yield "error of the means", _shown(self.mean_error, ".1e"), "posterior sd"
         yield "rounding", _shown(self.rounding, ".1e"), "nats"
@@ -303,7 +301,7 @@ def _in_short(found: Quality) -> str:
     text = []
     if found.probability_error is not None:
         text.append(f"probabilities ± {found.probability_error:.3f}")
-    if found.log_evidence is not None and found.kind != "none":
+    if found.log_evidence is not None:
         text.append(f"log evidence {found.log_evidence:.4f}")
     return ", ".join(text)
 

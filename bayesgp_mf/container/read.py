@@ -24,7 +24,6 @@ from bayesgp_mf.inference.assembly import kernel_entries
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, Info, Solution
 from bayesgp_mf.inference.solver import Solver, traits_of
-from bayesgp_mf.inference.undefined import UndefinedCorrection, UndefinedEvidence
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.by_case import by_case
@@ -61,6 +60,12 @@ def fit_group(idata: Container) -> xr.Dataset:
         raise ValueError(
             f"this container has format {fit.attrs['bayesgp_mf_format']}, but this version of bayesgp_mf reads "
             f"format {FORMAT}. Fit again, or install the version named in its attributes: {fit.attrs.get('versions')}."
+        )
+    if fit.attrs.get("evidence_kind") == "none":
+        raise ValueError(
+            f"this container is of method {fit.attrs.get('method')!r}, a limit in which the posterior is a single "
+            "function, and fits and containers no longer have such. Solve for it by bgp.solve(kernel.gram(X), t, "
+            "likelihood, method='svm'), or fit with method='tap'."
         )
     return fit
 
@@ -195,8 +200,6 @@ def _read_solution(node: xr.Dataset, problem: Problem, alpha: Array, attrs: dict
         independent=float(node["independent"]) if "independent" in node else None,
         probability_shift=shift,
     )
-    if attrs["evidence_kind"] == "none":
-        return Solution(method, alpha, UndefinedCorrection(method), UndefinedEvidence(method), None, info)
     evidence = evidence_of_fit(node, attrs)
     return Solution(method, alpha, _read_correction(node, problem), evidence, _read_cavity(node, attrs, solver), info)
 

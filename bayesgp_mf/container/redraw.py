@@ -33,8 +33,6 @@ def with_draws(idata: Container, posterior: Part, chains: int, draws: int, rng: 
         Source of randomness.
     """
     groups = {name: get_group(idata, name) for name in group_names(idata)}
-    if not posterior.solution.has_variance:
-        return make_container(groups)
     features = names_of(groups["constant_data"]["feature"].values)
     layout = Layout(
         posterior.problem.n,

@@ -66,16 +66,14 @@ def to_container(
     first, problem = posterior.parts[0], posterior.problem
     features = feature_names or np.arange(first.X.shape[1])
     layout = Layout(problem.n, features, class_names, node.shape, labels)
-    groups: dict[str, xr.Dataset] = {}
     models = [Model.of(part.kernel, part.problem.likelihood, hyper_names) for part in posterior.parts]
     params = [model.params for model in models]
-    if first.solution.has_variance:
-        drawn = draw_training(posterior, node, rng, marginals, node_evidence)
-        groups = drawn_groups(
-            posterior, drawn, node, sampler_stats, layout, *((params, log_prior or {}) if sampled else ([], {}))
-        )
-        if "log_likelihood" not in drawn:
-            attrs = attrs | {"log_likelihood_omitted": LOG_LIKELIHOOD_OMITTED}
+    drawn = draw_training(posterior, node, rng, marginals, node_evidence)
+    groups = drawn_groups(
+        posterior, drawn, node, sampler_stats, layout, *((params, log_prior or {}) if sampled else ([], {}))
+    )
+    if "log_likelihood" not in drawn:
+        attrs = attrs | {"log_likelihood_omitted": LOG_LIKELIHOOD_OMITTED}
     loo, lacking = _leave_one_out(posterior)
     if lacking:
         attrs = attrs | {LOO_OMITTED: lacking}
@@ -154,10 +152,9 @@ def _summary(posterior: Process, loo: LeaveOneOut | None, layout: Layout) -> dic
     values = {"latent_mean": posterior.mean_at_training}
     if loo is not None:
         values["cavity_mean"] = loo.mean
-    if posterior.parts[0].solution.has_variance:
-        values["latent_sd"] = np.sqrt(posterior.at_training[1])
-        if loo is not None:
-            values |= {"cavity_sd": np.sqrt(loo.variance), "loo_i": loo.log_density}
+    values["latent_sd"] = np.sqrt(posterior.at_training[1])
+    if loo is not None:
+        values |= {"cavity_sd": np.sqrt(loo.variance), "loo_i": loo.log_density}
     return {name: layout.variable(name, value) for name, value in values.items()}
 
 
@@ -202,13 +199,12 @@ def _setting(part: Part) -> dict[str, NDArray[Any]]:
     known = {name: getattr(solution.info, name) for name in ("mean_error", "rounding", "probability_shift")}
     arrays |= {name: np.array(value) for name, value in known.items() if value is not None}
     arrays |= part.problem.matrix.stored(solution.alpha, solution.correction)
-    if solution.has_variance:
-        arrays |= solution.correction.stored()
-        arrays["log_evidence"] = np.array(solution.evidence.value)
-        arrays["log_evidence_se"] = np.array(solution.evidence.standard_error)
-        if solution.evidence.correction is not None:
-            arrays["log_evidence_correction"] = np.array(solution.evidence.correction)
-            arrays["log_evidence_remaining"] = np.array(solution.evidence.remaining)
+    arrays |= solution.correction.stored()
+    arrays["log_evidence"] = np.array(solution.evidence.value)
+    arrays["log_evidence_se"] = np.array(solution.evidence.standard_error)
+    if solution.evidence.correction is not None:
+        arrays["log_evidence_correction"] = np.array(solution.evidence.correction)
+        arrays["log_evidence_remaining"] = np.array(solution.evidence.remaining)
     return arrays
 
 

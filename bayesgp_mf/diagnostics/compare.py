@@ -79,7 +79,7 @@ def compare(fits: Mapping[str, Container] | Container, *more: Container) -> Mode
         If there are fewer than two models, their cases have other targets or other weights, some have probabilities
         of the targets and others densities, or one was not made by this package.
     UndefinedQuantityError
-        If a model has no predictive density (a support-vector machine).
+        If a model has no leave-one-out prediction of some case.
 
     Notes
     -----

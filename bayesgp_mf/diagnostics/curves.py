@@ -70,7 +70,7 @@ def curve(fit: Fitted, column: int, *, scale: Scale, probabilities: Sequence[flo
     levels = np.asarray(probabilities, dtype=np.float64)
     mean = fit.latent(X)[0] if scale == "latent" else fit.expected(X)
     none = np.empty((0, *mean.shape))
-    if not fit.has_variance or (scale == "target" and mean.ndim > 1):
+    if scale == "target" and mean.ndim > 1:
         return Curve(fit.names[column], at, mean, none, fit.levels.get(column, ()))
     return Curve(
         fit.names[column], at, mean, _quantiles(fit.asked(at.size), X, scale, levels), fit.levels.get(column, ())
@@ -149,8 +149,6 @@ def partial_dependence(
     levels = as_probabilities("probabilities", probabilities)
     fit = fitted(idata, kernel, likelihood, method)
     columns = range(len(fit.names)) if features is None else [fit.column(each) for each in features]
-    if scale == "target":
-        fit.check_has_probabilities()
     return [_averaged(fit, column, scale, np.empty(0) if levels is None else levels, points) for column in columns]
 
 
@@ -165,17 +163,13 @@ def _averaged(fit: Fitted, column: int, scale: Scale, levels: Array, points: int
     means, quantiles = [], []
     for value in at:
         cases[:, column] = value
-        drawn = np.empty(0)
-        if fit.has_variance:
-            rng = np.random.default_rng(SEED)
-            f = [(part, part.draw_at(cases, count, rng)) for part, count in zip(parts, counts, strict=True) if count]
-            given = [each if scale == "latent" else expected_given(part, each) for part, each in f]
-            drawn = np.concatenate(given).mean(axis=1)
-            quantiles.append(np.quantile(drawn, levels, axis=0))
+        rng = np.random.default_rng(SEED)
+        f = [(part, part.draw_at(cases, count, rng)) for part, count in zip(parts, counts, strict=True) if count]
+        given = [each if scale == "latent" else expected_given(part, each) for part, each in f]
+        drawn = np.concatenate(given).mean(axis=1)
+        quantiles.append(np.quantile(drawn, levels, axis=0))
         if drawn.ndim > 1:  # probabilities of several classes, which take long one by one
             means.append(drawn.mean(axis=0))
         else:
             means.append((some.latent(cases)[0] if scale == "latent" else some.expected(cases)).mean(axis=0))
-    none = np.empty((0, at.size, *np.shape(means[0])))
-    each = np.stack(quantiles, axis=1) if quantiles else none
-    return Curve(fit.names[column], at, np.array(means), each, fit.levels.get(column, ()))
+    return Curve(fit.names[column], at, np.array(means), np.stack(quantiles, axis=1), fit.levels.get(column, ()))

@@ -66,11 +66,6 @@ class Fitted:
         return self.process.parts[0].kernel
 
     @property
-    def has_variance(self) -> bool:
-        """Whether it says how sure it is, as a support-vector machine does not."""
-        return self.process.parts[0].solution.has_variance
-
-    @property
     def levels(self) -> dict[int, tuple[str, ...]]:
         """Names of the groups that a column tells apart, by position of the column; codes where these have no names."""
         kernel = self._kernel
@@ -136,10 +131,8 @@ class Fitted:
         asked = self.likelihood.new_case_facts
         return with_new_cases(self.process, {name: np.full(m, NEUTRAL[name]) for name in asked})
 
-    def latent(self, X: Array) -> tuple[Array, Array | None]:
-        """Return mean and standard deviation ``(m,)`` or ``(m, C)`` of the latent values; None where it has none."""
-        if not self.has_variance:
-            return self.process.latent_mean_at(X), None
+    def latent(self, X: Array) -> tuple[Array, Array]:
+        """Return mean and standard deviation ``(m,)`` or ``(m, C)`` of the latent values."""
         mean, variance = self.process.latent_at(X)
         return mean, np.sqrt(variance)
 
@@ -149,9 +142,8 @@ class Fitted:
         Raises
         ------
         ValueError
-            If it has none: a support-vector machine has no probabilities, heavy tails may have no mean.
+            If it has none: heavy tails may have no mean.
         """
-        self.check_has_probabilities()
         values = moments_at(self.asked(len(X)), X)
         found = values["p"] if not self.likelihood.is_real else values.get("y_mean")
         if found is None or not np.all(np.isfinite(found)):
@@ -160,14 +152,6 @@ class Fitted:
                 "scale='latent'."
             )
         return np.asarray(found)
-
-    def check_has_probabilities(self) -> None:
-        """Raise a ValueError if there are no predicted probabilities."""
-        if not self.has_variance:
-            raise ValueError(
-                f"method {self.process.parts[0].method.name!r} has neither probabilities nor variances, only the sign "
-                "of a function. Use scale='latent', or fit by another method."
-            )
 
 
 def expected_given(part: Part, f: Array) -> Array:

@@ -118,8 +118,7 @@ def importance(idata: Container) -> Importance:
     Raises
     ------
     ValueError
-        If the container was not made by this package, or has fewer than 30 draws or none at all (a support-vector
-        machine).
+        If the container was not made by this package, or has fewer than 30 draws or none at all.
 
     Notes
     -----
@@ -154,7 +153,7 @@ def importance(idata: Container) -> Importance:
     check_joint(fit, "the posterior that draws are weighed by")
     if "sample_stats" not in group_names(idata):
         raise ValueError(
-            f"this fit by method {fit.attrs['method']!r} has no draws to weigh: the method has no variance. Use 'tap'."
+            f"this fit by method {fit.attrs['method']!r} has no draws to weigh: the group sample_stats is missing."
         )
     stats = get_group(idata, "sample_stats")
     f = get_group(idata, "posterior")["f"].values

@@ -14,7 +14,6 @@ from bayesgp_mf.container.layout import SAMPLE_DIMS, Layout, common_attrs
 from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.inference.solution import ClassLeaveOneOut
-from bayesgp_mf.inference.undefined import undefined
 from bayesgp_mf.inputs import check_positive_integers
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.processes.process import Process
@@ -69,7 +68,7 @@ def loo_predictive(
         If the container was not made by this package, or ``kernel``, ``likelihood`` or ``method`` is missing, not
         needed, or another than in the fit.
     UndefinedQuantityError
-        If the method has no predictive density (a support-vector machine), or the container nothing about single cases.
+        If the container has nothing about single cases.
     MemoryError
         If the draws would not fit into this machine's memory.
 
@@ -93,9 +92,6 @@ def loo_predictive(
     fit = fit_group(idata)
     check_has_cases(fit, "leave-one-out prediction")
     rng, posterior = as_generator(random_seed), from_container(idata, kernel, likelihood, method)
-    solution = posterior.parts[0].solution
-    if not solution.has_variance:
-        raise undefined(solution.method, "predictive density, from which targets could be drawn")
     n = posterior.problem.n
     check_draws(draws * chains, n, "training", "Ask for fewer: loo_predictive(..., draws=...).")
     class_names = tuple(json.loads(fit.attrs["class_names"]))

@@ -60,7 +60,7 @@ def log_predictive_density(
     ValueError
         If ``idata`` is not a fit of this package, or ``X_new``, ``y_new``, ``offset`` or ``trials`` do not fit it.
     UndefinedQuantityError
-        If the targets of the fit are labels, or its method has no predictive density.
+        If the targets of the fit are labels.
 
     Examples
     --------
@@ -77,10 +77,6 @@ def log_predictive_density(
         raise UndefinedQuantityError(
             f"{type(own).__name__} has labels, which have no density. Use diagnostics.mean_log_score(labels, p), of "
             "several classes class_scores, with the p of predict."
-        )
-    if not all(part.solution.has_variance for part in process.parts):
-        raise UndefinedQuantityError(
-            f"method {process.parts[0].method.name!r} has no variances, and so no predictive density. Use another one."
         )
     table = as_pandas("X_new", X_new)
     check_all_same_cases(X_new=table, y_new=y_new, offset=offset, trials=trials)

@@ -48,8 +48,7 @@ class Predicted:
     probability : (m, C) array or None
         Of each class or level, where there are probabilities of such.
     score : (m,) array or None
-        Of two classes what ranks the cases: the probability of the second, or the latent value of a support-vector
-        machine.
+        Of two classes what ranks the cases: the probability of the second.
     left_out : bool
         Whether the cases are those of the fit, each predicted from the others; else new ones.
     """
@@ -158,8 +157,6 @@ def predicted(
 def _left_out(process: Process, y: NDArray[Any], classes: tuple[str, ...]) -> Predicted:
     """Return the leave-one-out predictions of the cases of a fit."""
     likelihood = process.problem.likelihood
-    if not process.parts[0].solution.has_variance:
-        return Predicted(y, classes, None, process.loo.mean, True)
     loo = process.loo
     if isinstance(loo, ClassLeaveOneOut):
         return Predicted(y, classes, loo.probability, None, True)

@@ -112,7 +112,7 @@ def roc_curve(labels: ArrayLike, scores: ArrayLike) -> RocCurve:
 def confusion_table(found: Predicted) -> NDArray[np.int64]:
     """Return how many cases of each class ``(C, C)`` were predicted to be of each: rows came, columns were predicted.
 
-    The prediction is the most probable class (of a support-vector machine the sign), the first of several.
+    The prediction is the most probable class, the first of several.
 
     Raises
     ------
@@ -129,12 +129,8 @@ def confusion_table(found: Predicted) -> NDArray[np.int64]:
            [0, 2]])
     """
     check_has_classes(found)
-    if found.probability is None:
-        assert found.score is not None
-        guess = (found.score > 0).astype(np.int64)
-    else:
-        guess = np.argmax(found.probability, axis=1)
-    size = len(found.classes)
+    assert found.probability is not None  # as of all classes
+    guess, size = np.argmax(found.probability, axis=1), len(found.classes)
     table = np.bincount(found.targets.astype(np.int64) * size + guess, minlength=size * size)
     return table.reshape(size, size).astype(np.int64)
 

@@ -10,13 +10,11 @@ import xarray as xr
 
 from bayesgp_mf.container.classifiers import classifiers
 from bayesgp_mf.container.groups import Container, get_group
-from bayesgp_mf.container.layout import LOO_OMITTED
 from bayesgp_mf.container.loo import pointwise_loo
 from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.read import fit_group, is_one_vs_rest
 from bayesgp_mf.diagnostics.fitted import fitted
 from bayesgp_mf.diagnostics.relevance import relevance
-from bayesgp_mf.inference.undefined import undefined
 from bayesgp_mf.inputs import check_positive_integers
 from bayesgp_mf.types import Array
 
@@ -112,7 +110,4 @@ def log_densities(idata: Container) -> xr.DataArray:
     """Return the leave-one-out log predictive density of each case of a fit, or raise an UndefinedQuantityError."""
     fit = fit_group(idata)
     check_has_cases(fit, "leave-one-out prediction")
-    found = pointwise_loo(fit) if "loo_i" in fit or LOO_OMITTED in fit.attrs else None
-    if found is None:
-        raise undefined(str(fit.attrs["method"]), "predictive density, whose leave-one-out estimate this is")
-    return found
+    return pointwise_loo(fit)

@@ -9,7 +9,6 @@ from itertools import product
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayesgp_mf.errors import ConvergenceError, Status
 from bayesgp_mf.hyper.model import Model
@@ -29,7 +28,7 @@ class _Counted(NamedTuple):
     """What leave-one-out says at one point of the grid."""
 
     errors: int
-    log_density: float | None  # in nats; None for a method without densities
+    log_density: float  # in nats
     log_prior: float
 
 
@@ -54,8 +53,7 @@ class Scan(Strategy):
     Notes
     -----
     Several points often share the smallest count. Among them the scan takes the highest leave-one-out log predictive
-    density plus log prior. A support-vector machine has no density: there it takes the middle of the longest run of
-    neighbours along the first axis of the grid (the earlier of two middles, the first of equal runs).
+    density plus log prior.
 
     Examples
     --------
@@ -126,16 +124,14 @@ class Scan(Strategy):
                 f"scales, or allow noise in the likelihood. The last reason: {reason}",
                 Status.NO_VALID_STEP,
             ) from reason
-        chosen = _choose(counted, shape)
+        chosen = _choose(counted)
         points = np.array([target.free_logarithms(model) for model in models.values()])
         record: Record = {
             "hyper_scan": (("point", "hyper"), points),
             "hyper_loo_errors": (("point",), np.array([c.errors for c in counted.values()])),
+            "hyper_loo": (("point",), np.array([c.log_density for c in counted.values()])),
             "hyper_n_failures": ((), np.array(int(np.prod(shape)) - len(counted))),
         }
-        densities = [c.log_density for c in counted.values() if c.log_density is not None]
-        if densities:
-            record["hyper_loo"] = (("point",), np.array(densities))
         stats = {"loo_errors": np.array([counted[chosen].errors])}
         return HyperResult((models[chosen],), np.ones(1), stats=stats, record=record)
 
@@ -169,29 +165,11 @@ def _count(target: Target, model: Model) -> _Counted:
     # from the prior each time: where there are several solutions, the order of the grid must not decide
     solution = target.solver.solve(problem, replace(target.control, throw=True, progress=False))
     others = target.solver.leave_one_out(problem, solution)
-    log_density = float(np.sum(others.log_density)) if solution.has_variance else None
     log_prior, _ = target.log_prior(target.free_logarithms(model))
-    return _Counted(others.error_count(target.t), log_density, log_prior)
+    return _Counted(others.error_count(target.t), float(np.sum(others.log_density)), log_prior)
 
 
-def _choose(counted: dict[tuple[int, ...], _Counted], shape: tuple[int, ...]) -> tuple[int, ...]:
+def _choose(counted: dict[tuple[int, ...], _Counted]) -> tuple[int, ...]:
     least = min(c.errors for c in counted.values())
-    tied = {index: c for index, c in counted.items() if c.errors == least}
-    densities = {index: c.log_density + c.log_prior for index, c in tied.items() if c.log_density is not None}
-    if densities:
-        return max(densities, key=lambda index: densities[index])
-    is_tied = np.zeros(shape, dtype=np.bool_)
-    is_tied[tuple(np.array(list(tied)).T)] = True
-    return _middle_of_longest_stretch(is_tied)
-
-
-def _middle_of_longest_stretch(is_tied: NDArray[np.bool_]) -> tuple[int, ...]:
-    """Return the index of the middle of the longest run of True along the first axis."""
-    longest, middle = 0, (0,) * is_tied.ndim
-    for rest in np.ndindex(*is_tied.shape[1:]):
-        line = np.concatenate([[False], is_tied[(slice(None), *rest)], [False]])
-        edges = np.nonzero(line[1:] != line[:-1])[0]
-        for first, beyond in zip(edges[::2], edges[1::2], strict=True):
-            if beyond - first > longest:
-                longest, middle = int(beyond - first), (int(first + beyond - 1) // 2, *rest)
-    return middle
+    tied = {index: c.log_density + c.log_prior for index, c in counted.items() if c.errors == least}
+    return max(tied, key=lambda index: tied[index])

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from bayesgp_mf.errors import NotPositiveDefiniteError, UndefinedQuantityError
+from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Solution
@@ -87,11 +87,6 @@ class EvidenceScore:
 
     def __call__(self, solver: Solver, problem: Problem, solution: Solution) -> Scored:
         """Return the log evidence, with its exact gradient."""
-        if not solution.has_variance:
-            raise UndefinedQuantityError(
-                f"method {solver.name!r} has no evidence to maximise; use hyper='scan', or that of another "
-                "method, such as hyper.Evidence(method='naive')."
-            )
 
         def gradient(names: Sequence[str]) -> Gradient:
             return Gradient(
@@ -160,11 +155,6 @@ class LooScore:
 
     def __call__(self, solver: Solver, problem: Problem, solution: Solution) -> Scored:
         """Return the sum, with its exact gradient where there is one."""
-        if not solution.has_variance:
-            raise UndefinedQuantityError(
-                f"method {solver.name!r} has no leave-one-out density to maximise, only a count of errors; use "
-                "hyper='scan', or that of another method, such as hyper.LeaveOneOut(method='naive')."
-            )
         cavity_variance = getattr(solution.correction, "cavity_variance", None)
         if cavity_variance is not None:
             variance = cavity_variance()

@@ -82,7 +82,7 @@ def plot_loo(
         If the arrays or names differ in length, hold anything that is not a finite number, or ``worst`` is
         negative; or if there is no such input.
     UndefinedQuantityError
-        If the fit has no predictive density (a support-vector machine), or has nothing about single cases.
+        If the fit has no predictive density, or has nothing about single cases.
 
     Examples
     --------

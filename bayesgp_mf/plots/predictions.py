@@ -290,8 +290,7 @@ def plot_calibration(
 
 def _of_class(found: Predicted, class_name: str | None) -> tuple[Any, Any, str]:
     """Return whether each case is of a class, its probability of that, and the name of the class."""
-    if found.probability is None:
-        raise ValueError("this fit has no probabilities: a support-vector machine has only signs. Use plot_roc.")
+    assert found.probability is not None  # as of all labels
     if class_name is None:
         counts = np.bincount(found.targets.astype(np.int64), minlength=len(found.classes))
         code = 1 if len(found.classes) == 2 else int(np.argmax(counts))

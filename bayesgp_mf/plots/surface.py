@@ -37,8 +37,7 @@ def plot_surface(
     """Plot the prediction over two inputs as a coloured map with contour lines, and the cases on it.
 
     The map shows the probability of class 1, or the mean of a target; with several classes the most probable one, in a
-    stronger colour if it is more probable. On the scale "latent", and for a support-vector machine, it shows the mean
-    of the latent function.
+    stronger colour if it is more probable. On the scale "latent" it shows the mean of the latent function.
 
     Parameters
     ----------
@@ -82,9 +81,8 @@ def plot_surface(
     fit = fitted(idata, **given)
     across, upwards = _columns(fit, features)
     several = fit.likelihood.has_classes
-    if several and (scale == "latent" or not fit.has_variance):
+    if several and scale == "latent":
         raise ValueError("there is a latent function for each class, and the map has one. Use scale='target'.")
-    scale = scale if fit.has_variance else "latent"
     if points is None:
         points = grid_of_classes(40, len(fit.classes)) if several else 80
     check_positive_integers(points=points)

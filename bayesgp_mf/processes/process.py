@@ -138,8 +138,7 @@ class Process:
         if any(likelihood is not likelihoods[0] for likelihood in likelihoods):
             for name in likelihoods[0].parameters:
                 ranges[f"likelihood {name}"] = np.array([likelihood.parameters[name] for likelihood in likelihoods])
-        if all(part.solution.has_variance for part in self.parts):
-            ranges["log evidence"] = self.log_evidences
+        ranges["log evidence"] = self.log_evidences
         return [(name, f"{np.min(values):.4g} to {np.max(values):.4g}") for name, values in ranges.items()]
 
     @property
@@ -179,8 +178,6 @@ class Process:
         ------
         ValueError
             If ``X_new`` is not a finite ``(m, d)`` array with the d of the training inputs.
-        UndefinedQuantityError
-            If the method has no variance (a support-vector machine).
         """
         return self.latent_at(self.new_inputs(X_new))
 
@@ -431,9 +428,8 @@ class Part(Process):
         problem, solution = self.problem, self.solution
         likelihood = f"{problem.likelihood.of_one_case!r}{self._with_facts}"
         title = f"{type(self).__name__}, {problem.n} cases, {self.X.shape[1]} inputs, method {solution.method!r}"
-        evidence = f"{solution.evidence}" if solution.has_variance else "no evidence"
         status = solution.info.status.name.lower()
-        return f"{title}\n  {self.kernel!r}, {likelihood}\n  {evidence}, {status}"
+        return f"{title}\n  {self.kernel!r}, {likelihood}\n  {solution.evidence}, {status}"
 
     def _repr_html_(self) -> str:
         problem, solution, d = self.problem, self.solution, self.X.shape[1]
@@ -446,7 +442,7 @@ class Part(Process):
                 for name, value in self.kernel.params.items()
             ),
             ("method", solution.method),
-            ("evidence", f"{solution.evidence}" if solution.has_variance else "none"),
+            ("evidence", f"{solution.evidence}"),
             ("status", f"{solution.info.status.name.lower()} after {solution.info.n_iterations} steps"),
         ]
         return as_html(type(self).__name__, rows)

@@ -7,7 +7,6 @@ from functools import partial
 import numpy as np
 
 from bayesgp_mf.container.groups import Container
-from bayesgp_mf.diagnostics.curves import Scale
 from bayesgp_mf.diagnostics.fitted import Fitted, fitted
 from bayesgp_mf.diagnostics.relevance import relevance
 from bayesgp_mf.plots import plot_latent, plot_partial_dependence, plot_relevance, plot_surface
@@ -42,31 +41,29 @@ def effects(about: Subject) -> Section:
 
 
 def _curves(model: Container, fit: Fitted, prefix: str, about: Subject) -> Block:
-    scale: Scale = "target" if fit.has_variance else "latent"
-    what = "what is predicted" if fit.has_variance else "the latent function, whose sign is what is predicted"
     several = fit.likelihood.has_classes
     if len(fit.names) == 1:
-        drawn = [(plot_latent(model, scale=scale, **about.given), f"{prefix}{what} along the input, with the cases.")]
-        if fit.has_variance:
-            phrase = "the latent function, with bands that hold it with 50 and 90 % probability."
-            drawn.append((plot_latent(model, **about.given), prefix + phrase))
+        text = f"{prefix}what is predicted along the input, with the cases."
+        drawn = [(plot_latent(model, scale="target", **about.given), text)]
+        phrase = "the latent function, with bands that hold it with 50 and 90 % probability."
+        drawn.append((plot_latent(model, **about.given), prefix + phrase))
         return Figures([(ax, _sentence(text)) for ax, text in drawn])
     if len(fit.names) == 2 and not fit.levels:
-        text = f"{prefix}{what} over the two inputs, with the cases."
+        text = f"{prefix}what is predicted over the two inputs, with the cases."
         points = grid_of_classes(CLASS_POINTS, len(fit.classes)) if several else None
         return Figures([(plot_surface(model, points=points, **about.given), _sentence(text))])
-    if several or not fit.has_variance:  # an average over cases takes minutes where there is an integral for each class
+    if several:  # an average over cases takes minutes where there is an integral for each class
         order = np.argsort(-relevance(model, **about.given).effect, kind="stable")[:MOST_INPUTS]
-        text = f"{prefix}{what} along an input, the others at their medians."
-        options = {"scale": scale, "points": CLASS_POINTS, **about.given}
+        text = f"{prefix}what is predicted along an input, the others at their medians."
+        options = {"scale": "target", "points": CLASS_POINTS, **about.given}
         each = [(fit.names[column], plot_latent(model, feature=int(column), **options)) for column in order]
         return Figures([(ax, f"{name}: {text}") for name, ax in each])
     axes = plot_partial_dependence(model, **about.given)
     left = len(fit.names) - len(axes)
     some = f" of the {len(axes)} that do most" if left else ""
     text = (
-        f"{prefix}{what} along each input{some}, averaged over the cases, with a band that holds the average with 90 % "
-        "probability. A flat curve is an input that does nothing by itself."
+        f"{prefix}what is predicted along each input{some}, averaged over the cases, with a band that holds the "
+        "average with 90 % probability. A flat curve is an input that does nothing by itself."
     )
     return Figures([(axes, _sentence(text))])
 

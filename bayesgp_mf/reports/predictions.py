@@ -13,9 +13,7 @@ from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.diagnostics.class_scores import class_scores
 from bayesgp_mf.diagnostics.new_targets import log_predictive_density
 from bayesgp_mf.diagnostics.predicted import predicted
-from bayesgp_mf.diagnostics.scores import error_count
 from bayesgp_mf.diagnostics.worst_cases import log_densities, worst_cases
-from bayesgp_mf.inputs import encode_labels
 from bayesgp_mf.plots import plot_calibration, plot_confusion, plot_counts, plot_loo, plot_roc
 from bayesgp_mf.reports.page import Block, Figures, Section, Table
 from bayesgp_mf.reports.subject import Subject, number, or_words
@@ -57,7 +55,7 @@ def _figures(about: Subject, y_new: ArrayLike | None = None) -> list[Block]:
         drawn.append(lambda: (plot_counts(found()), _COUNTS))
     several = len(about.classes) > 2
     names: Sequence[str | None] = about.classes[:MOST_CLASSES] if several else [None]
-    for name in names if about.first.has_variance else ():
+    for name in names:
         text = f"{name}: {_CALIBRATION[0].lower()}{_CALIBRATION[1:]}" if name else _CALIBRATION
         drawn.append(lambda c=name, s=text: (plot_calibration(found(), class_name=c), s))
     return or_words(*(lambda make=make: Figures([make()]) for make in drawn))
@@ -149,10 +147,6 @@ def _new_score(about: Subject, y_test: ArrayLike, X_test: ArrayLike | None) -> B
             ("Brier score", f"{found.brier_score:.4f}", "lower is better"),
         ]
         return Table("Scores of the predicted probabilities.", ("Score", "Value", ""), rows)
-    if "decision" in predictions:
-        codes = encode_labels(y_test, about.classes, "the classes of the fit")
-        wrong = error_count(codes == 1, predictions["decision"].values.astype(np.float64))
-        return f"{wrong} of {len(codes)} new cases are on the wrong side of the decision."
     data = get_group(about.idata, "predictions_constant_data")
     facts: dict[str, Any] = {name: data[name].values for name in about.first.likelihood.new_case_facts if name in data}
     X = data["X"].values if X_test is None else X_test

@@ -35,7 +35,7 @@ def report(
     """Write a page about a fit: how good it is, what it predicts, and which cases it predicts worst.
 
     It is one HTML file that loads nothing from elsewhere, so that you can mail and print it. The page says what a fit
-    does not have, such as the probabilities of a support-vector machine.
+    does not have, such as leave-one-out predictions of a table in parts.
 
     Parameters
     ----------

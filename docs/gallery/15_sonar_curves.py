@@ -11,6 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import bayesgp_mf as bgp
+from bayesgp_mf.methods import get_method
 
 sonar = bgp.datasets.load_sonar()
 t, mine = np.where(sonar.y == "M", 1, -1), sonar.y_test == "M"
@@ -27,10 +28,10 @@ for width in widths:
     problem = bgp.Problem(kernel.gram(sonar.X), t, bgp.Step())
     for method in ("tap", "svm"):
         solution = bgp.solve(problem.gram, t, bgp.Step(), method=method)
-        posterior = bgp.Posterior(kernel, sonar.X, problem, solution)
-        decision = posterior.latent_mean(sonar.X_test) > 0
+        decision = kernel.cross(sonar.X_test, sonar.X) @ solution.alpha > 0
         errors[method, "test"].append(np.sum(decision != mine))
-        errors[method, "leave-one-out"].append(posterior.loo.error_count(t))
+        loo = get_method(method).leave_one_out(problem, solution)
+        errors[method, "leave-one-out"].append(loo.error_count(t))
         if method == "tap":
             evidence.append(solution.evidence.value)
 best = widths[np.argmax(evidence)]

@@ -141,8 +141,6 @@ def test_other_data_and_fewer_than_two_models_are_refused(fits):
         bgp.compare(fits, fits["smooth"])
     with pytest.raises(ValueError, match="expected an ArviZ container"):
         bgp.compare({"smooth": fits["smooth"], "no fit": 3})
-    with pytest.raises(bgp.UndefinedQuantityError, match="predictive density"):
-        bgp.compare({"smooth": fits["smooth"], "svm": fit(bgp.kernels.Gaussian(), likelihood=bgp.Step(), method="svm")})
 
 
 def test_cases_count_alike_in_all_models(fits):

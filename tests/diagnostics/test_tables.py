@@ -65,7 +65,7 @@ def test_weights_do_not_change_what_a_case_would_be_predicted_as():
     np.testing.assert_allclose(found.probability.sum(axis=1), 1.0)
 
 
-@pytest.mark.parametrize("kind", ["binary", "classes", "svm"])
+@pytest.mark.parametrize("kind", ["binary", "classes"])
 def test_what_is_off_the_diagonal_are_the_errors(kind):
     table, loo = confusion_table(predicted(made(kind))), bgp.posterior(made(kind)).loo
     y = made(kind)["observed_data"]["y"].values

@@ -25,7 +25,7 @@ def choose(strategy, at):
     return strategy.choose(at, np.random.default_rng(0), ignore)
 
 
-@pytest.mark.parametrize("method", ["tap", "naive", "laplace", "svm"])
+@pytest.mark.parametrize("method", ["tap", "naive", "laplace"])
 def test_the_least_count_is_chosen(method):
     at = target(method)
     result = choose(Scan(GRID), at)
@@ -38,12 +38,9 @@ def test_the_least_count_is_chosen(method):
     assert count == errors.min() == result.stats["loo_errors"][0] < errors.max()
     assert kernel.params["bias_variance"] == 0.4
     assert float(kernel.params["gaussian_variance"]) in GRID["gaussian_variance"]
-    if method == "svm":
-        assert "hyper_loo" not in result.record
-    else:
-        tied = errors == errors.min()
-        chosen = np.all(np.isclose(points, at.free_logarithms(kernel)), axis=1)
-        assert result.record["hyper_loo"][1][chosen] == result.record["hyper_loo"][1][tied].max()
+    tied = errors == errors.min()
+    chosen = np.all(np.isclose(points, at.free_logarithms(kernel)), axis=1)
+    assert result.record["hyper_loo"][1][chosen] == result.record["hyper_loo"][1][tied].max()
 
 
 def told(t, wrong, log_density=0.0):
@@ -69,39 +66,9 @@ def test_a_prior_decides_among_ties_that_densities_leave_open():
         assert result.kernels[0].params["bias_variance"] == best
 
 
-def machine(tied):
-    """Return a support-vector machine that is told where on a grid of bias and white, from 1 on, it makes no error."""
-
-    class Told(type(METHODS["svm"])):
-        def leave_one_out(self, problem, solution):
-            bias, white = np.round(np.exp(Quadratic().log_variances(problem))).astype(int) - 1
-            return told(problem.t, 0 if tied[bias, white] else 1)
-
-    return Told()
-
-
-@pytest.mark.parametrize(
-    ("tied", "middle"),
-    [
-        ([1, 0, 1, 1, 1, 0], (3, 0)),
-        ([0, 1, 1, 0, 1], (1, 0)),
-        ([0, 1, 0, 1], (1, 0)),
-        ([[1, 0, 1], [0, 1, 1], [1, 1, 1]], (1, 2)),
-    ],
-)
-def test_without_densities_the_middle_of_the_longest_stretch(tied, middle):
-    tied = np.reshape(tied, (len(tied), -1))
-    n_bias, n_white = tied.shape
-    grid = {"bias_variance": np.arange(1.0, n_bias + 1.0), "white_variance": np.arange(1.0, n_white + 1.0)}
-    result = choose(Scan(grid), known_target(solver=machine(tied)))
-    np.testing.assert_array_equal(result.record["hyper_loo_errors"][1], 1 - tied.ravel())
-    params = result.kernels[0].params
-    assert (params["bias_variance"] - 1, params["white_variance"] - 1) == middle
-
-
 def test_without_a_grid_all_length_scales_move_together():
     kernel = bgp.kernels.Gaussian([1.0, 2.0], 2.0)
-    result = choose(Scan(), target("svm", kernel=kernel))
+    result = choose(Scan(), target(kernel=kernel))
     scales = np.exp(result.record["hyper_scan"][1])
     assert scales.shape == (13, 3)
     np.testing.assert_allclose(scales[:, 1] / scales[:, 0], 2.0)

@@ -118,9 +118,7 @@ def test_unknown_strategies_are_told_what_there_is(hyper, message):
 @pytest.mark.parametrize("strategy", [Evidence(), HybridMonteCarlo(), Integrate()], ids=lambda s: s.name)
 def test_a_machine_without_evidence_is_refused(strategy):
     target = Target(TOY.X, LABELS, bgp.Probit(), bgp.kernels.Gaussian(1.0), METHODS["svm"])
-    with pytest.raises(
-        bgp.UndefinedQuantityError, match=r"method 'svm' has no evidence .* hyper.Evidence\(method='naive'\)"
-    ):
+    with pytest.raises(bgp.UndefinedQuantityError, match="method 'svm' has no evidence"):
         choose(strategy, target)
 
 

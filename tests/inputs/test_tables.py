@@ -81,11 +81,10 @@ THREE = np.array(["low", "mid", "high"])[np.digitize(X[:, 0], [-0.5, 0.5])]
     scope="module",
     params=[
         {},
-        {"method": "svm", "likelihood": bgp.Step()},
         {**SOFTMAX, "y": THREE},
         {"hyper": Integrate(starts=1, points=3), "fixed": {"variance"}, "priors": {"lengthscale": LogNormal(0.0, 0.3)}},
     ],
-    ids=["single", "svm", "several classes", "mixture"],
+    ids=["single", "several classes", "mixture"],
 )
 def named(request):
     """Return a fit to a data frame."""
@@ -95,8 +94,6 @@ def named(request):
 
 
 def verbs(process) -> list[str]:
-    if not process.parts[0].solution.has_variance:
-        return ["latent_mean"]
     of_classes = ["latent_covariance"] if isinstance(process, MulticlassPosterior) else []
     drawn = [] if process.averaged else ["draw_new"]
     return ["latent_mean", "latent", "predict_proba", "predictive", *of_classes, *drawn]

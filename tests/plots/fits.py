@@ -24,7 +24,6 @@ TWO = bgp.kernels.Gaussian([1.0, 1.0, 500.0], 4.0)
 
 MAKERS = {
     "binary": lambda: bgp.fit(X1, np.where(F + NOISE > 0, "ill", "well"), ONE, hyper="evidence", **SMALL),
-    "svm": lambda: bgp.fit(X1, F > 0, bgp.kernels.Matern32(1.0, 4.0), bgp.Step(), method="svm"),
     "regression": lambda: bgp.fit(X1, F + 0.4 * NOISE, ONE, bgp.likelihoods.Gaussian(0.16), **SMALL),
     "student": lambda: bgp.fit(X1, F + 0.4 * NOISE, ONE, bgp.StudentT(0.4, 3.0), **SMALL),
     "counts": lambda: bgp.fit(

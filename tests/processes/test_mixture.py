@@ -50,9 +50,7 @@ def test_it_prints_as_a_few_lines():
     assert lines[1:4] == ["  weights: 0.03333 to 0.03333", "  lengthscale: 0.4 to 1.6", "  variance: 2 to 2"]
     assert lines[4].startswith("  log evidence: -")
     assert len(lines) == 5
-    machine = bgp.solve(many.problem.gram, T, bgp.Step(), method="svm")  # which has no evidence
     part = many.parts[0]
-    assert "log evidence" not in repr(Process((bgp.Posterior(part.kernel, part.X, part.problem, machine),), np.ones(1)))
     long_kernel = part.kernel
     for _ in range(4):
         long_kernel = long_kernel + bgp.kernels.Bias() + bgp.kernels.White()
@@ -141,7 +139,7 @@ def test_draws_come_from_the_part_they_say(mixture):
     assert np.abs(new[0::2]).mean() < 0.1 * np.abs(new[1::2]).mean()
 
 
-@pytest.mark.parametrize("method", ["tap", "laplace", "svm"])
+@pytest.mark.parametrize("method", ["tap", "laplace"])
 def test_a_posterior_prints_what_it_is_in_three_lines(method):
     X = np.linspace(-2.0, 2.0, 300)[:, None]
     idata = bgp.fit(X, X[:, 0] > 0, bgp.kernels.Gaussian(), method=method, draws=1, chains=1, progress=False)

@@ -235,7 +235,6 @@ def test_draws_that_do_not_fit_are_refused_by_name_before_any_work(set_memory):
         MemoryError, match=r"4000 draws of 25 training cases need .* Ask for fewer: fit\(\.\.\., draws="
     ):
         bgp.fit(X, T, SMOOTH, random_seed=0)
-    bgp.fit(X, T, SMOOTH, method="svm", random_seed=0)  # which has no draws
     with pytest.raises(MemoryError, match=r"40 draws of 1000 new cases need .* draws=False"):
         bgp.predict(idata, np.zeros((1000, 2)))
     bgp.predict(idata, np.zeros((1000, 2)), draws=False)

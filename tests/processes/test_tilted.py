@@ -172,7 +172,7 @@ def test_tap_keeps_mean_and_sd_and_naive_only_the_mean():
         assert np.allclose(f.std(axis=0), np.sqrt(variance), rtol=0.03) is same_sd
 
 
-@pytest.mark.parametrize("method", sorted(METHODS))
+@pytest.mark.parametrize("method", sorted({*METHODS} - {"svm"}))
 def test_methods_without_cavities_say_who_has_them(method):
     X = np.arange(4.0)[:, None]
     has = bgp.solve(Matern32().gram(X), [1, -1, 1, 1], bgp.Probit(), method=method).cavity is not None

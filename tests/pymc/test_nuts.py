@@ -306,7 +306,7 @@ def test_what_is_no_prior_is_refused(data):
 
 
 def test_a_machine_without_evidence_is_refused(data):
-    with pytest.raises(bgp.UndefinedQuantityError, match="method 'svm' has no evidence"):
+    with pytest.raises(bgp.UndefinedQuantityError, match="method 'svm' is a limit"):
         fit(data, "nuts", method="svm")
 
 

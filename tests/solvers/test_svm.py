@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.groups import group_names
 from bayesgp_mf.diagnostics import exact_loo
 from bayesgp_mf.solvers.svm import svm
 
@@ -120,39 +119,24 @@ def test_too_few_steps_are_not_a_result():
         svm.solve(problem, bgp.Control(tolerance=1e-300))
 
 
-def test_a_fit_has_no_draws_and_no_probabilities_and_survives_a_file(tmp_path):
-    toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(0.5), bgp.Step(), n=30, random_seed=1)
-    labels = np.where(toy.y == 1, "yes", "no")
-    idata = bgp.fit(toy.X, labels, bgp.kernels.Gaussian(0.5), bgp.Probit(0.1), method="svm", random_seed=1)
-    names = group_names(idata)
-    assert set(names) == {"observed_data", "constant_data", "fit"}
-    path = tmp_path / "svm.nc"
-    idata.to_netcdf(str(path), engine="h5netcdf")
-    import arviz as az
-
-    loaded = az.from_netcdf(str(path), engine="h5netcdf")
-    for container in (idata, loaded):
-        done = bgp.predict(container, toy.X)
-        predictions = done["predictions"]
-        assert set(predictions.data_vars) == {"latent_mean", "decision"}
-        np.testing.assert_array_equal(predictions["decision"].values, toy.y)
-        posterior = bgp.posterior(container)
-        np.testing.assert_allclose(posterior.latent_mean(toy.X), predictions["latent_mean"].values)
-        for ask in (
-            lambda p=posterior: p.log_evidence,
-            lambda p=posterior: p.predict_proba(toy.X),
-            lambda p=posterior: p.latent(toy.X),
-            lambda p=posterior: p.at_training,
-            lambda c=container: bgp.loo(c),
-        ):
-            with pytest.raises(bgp.UndefinedQuantityError, match="method 'svm' has no"):
-                ask()
+def test_there_is_no_posterior():
+    problem = make_problem(10)
+    solution = svm.solve(problem)
+    for ask in (
+        lambda: solution.evidence.value,
+        lambda: solution.correction.quadratic(problem.gram),
+        lambda: svm.gram_gradient(problem, solution),
+        lambda: svm.leave_one_out(problem, solution).log_density,
+    ):
+        with pytest.raises(bgp.UndefinedQuantityError, match="method 'svm' has no"):
+            ask()
 
 
-def test_evidence_cannot_be_maximised():
+def test_it_is_no_fit():
     toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(0.5), bgp.Step(), n=10, random_seed=1)
-    with pytest.raises(bgp.UndefinedQuantityError, match="method 'svm' has no evidence"):
-        bgp.fit(toy.X, toy.y, bgp.kernels.Gaussian(0.5), method="svm", hyper="evidence")
+    for hyper in (None, "evidence", "scan"):
+        with pytest.raises(bgp.UndefinedQuantityError, match=r"method 'svm' is a limit .*bgp\.solve"):
+            bgp.fit(toy.X, toy.y, bgp.kernels.Gaussian(0.5), method="svm", hyper=hyper)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e6])
