@@ -24,6 +24,8 @@ LARGEST_COUNT = 10**15
 FORMER = {
     "starts": "It is an option of a strategy: hyper=hyper.Evidence(starts=...)",
     "evidence_of": "It is an option of a strategy: hyper=hyper.Evidence(method=...)",
+    "multi_class": "Several classes are one model, likelihood=MultinomialProbit() or Softmax(); one class against the "
+    "rest is sklearn.multiclass.OneVsRestClassifier(GPClassifier())",
 }
 """Arguments that there were before, and what has taken their place."""
 

@@ -227,6 +227,7 @@ class JointCases:
         sites.precision[:, :k], sites.shift[:, :k] = old.precision, old.shift
         prior = joint.reshape(b, (k + 1) * q, -1)
         posterior, result = _Normal(np.zeros(prior.shape[:2]), prior.copy()), np.full(b, np.inf)
+        settled = np.zeros(b, dtype=bool)
         for sweep in range(SWEEPS):
             for i in (k, *range(k)):  # the others are matched but for what the new label changes
                 log_partition = self._match_one(i, codes[:, i], centre[:, i], sites, posterior)
@@ -237,8 +238,10 @@ class JointCases:
             change_shift[:, :k] -= old.shift
             log_ratio = np.sum(sites.log_factor, axis=1) - np.sum(old.log_factor, axis=1) - frozen
             log_ratio += _log_integral(prior, change, change_shift)
-            before, result = result, plain * np.exp(log_ratio)
-            if np.all(np.abs(result - before) < TOLERANCE):
+            # what has settled stays, so that the probabilities of a case do not depend on those it is predicted with
+            before, result = result, np.where(settled, result, plain * np.exp(log_ratio))
+            settled = np.abs(result - before) < TOLERANCE
+            if np.all(settled):
                 return np.asarray(result)
         raise ConvergenceError(
             f"the sites of {k} observed cases and a new one have not settled in {SWEEPS} sweeps. Predict with less "

@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final, Literal, Self, TypeAlias
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from bayesgp_mf.hyper import Prior, Strategy
-from bayesgp_mf.hyper.registry import HyperName
-from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.problem import check_likelihood
-from bayesgp_mf.inference.solution import Control
-from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs import check_no_missing, with_former_arguments
+from bayesgp_mf.inputs import check_no_missing
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import Likelihood, Probit, Softmax
-from bayesgp_mf.likelihoods.one_vs_rest import OneVsRest, is_of_each_class
-from bayesgp_mf.methods import MethodName
-from bayesgp_mf.processes.one_vs_rest import OneVsRestPosterior
+from bayesgp_mf.likelihoods import MultinomialProbit, Probit, Softmax
+from bayesgp_mf.methods import get_method
 from bayesgp_mf.sklearn.defaults import VARIANCE, default_kernel
 from bayesgp_mf.sklearn.estimator import GPEstimator, rows, where_streamed
-from bayesgp_mf.sklearn.fitted import EachClass, Streamed, Whole, each_class
 from bayesgp_mf.types import Array
-
-MultiClass: TypeAlias = Literal["one_vs_rest", "softmax"]
-ONE_VS_REST: Final = "one_vs_rest"
-SOFTMAX: Final = "softmax"
 
 
 class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -45,14 +32,10 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         Prior covariance. By default a `Gaussian` kernel with a length scale for each input, which suits standardised
         inputs, and log-normal priors of its parameters.
     likelihood : Likelihood, optional
-        A likelihood of two classes, by default `Probit`; or of several, `MultinomialProbit` or `Softmax`, which is the
-        default if ``multi_class="softmax"``. `OneVsRest` has a classifier for each class, even for two.
-    multi_class : {"one_vs_rest", "softmax"}
-        How to classify more than two classes, if the likelihood does not decide it. "one_vs_rest" has a classifier for
-        each class, and divides the probabilities by their sum: not a joint model. "softmax" is a joint model with an
-        evidence; `MultinomialProbit` as likelihood is one that takes less time.
+        By default `Probit` for two classes, and `MultinomialProbit` for more. `Softmax`, a joint model too, is the
+        default for more than two where they have weights, or ``method`` is "laplace".
     method : str or Solver, optional
-        As for `fit`; "tap" by default.
+        As for `fit`; "tap" by default, and "laplace" where more than two classes have weights, which are exact there.
     hyper, priors, bounds, fixed, inducing, control : optional
         As for `fit`, except that a search has one start by default, as in scikit-learn. ``hyper=None`` keeps the
         kernel.
@@ -69,16 +52,20 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         The labels, sorted.
     n_features_in_, feature_names_in_
         Number of the inputs, and their names if they have names.
-    posterior_ : Process, OneVsRestPosterior or Stream
+    posterior_ : Process or Stream
         The posterior process.
     kernel_ : Kernel
-        The kernel with the parameters that were chosen; a `PerClass` for one class against the rest.
+        The kernel with the parameters that were chosen.
     log_evidence_ : float
-        In nats. One class against the rest has none; for an average see ``posterior_``.
+        In nats. For an average see ``posterior_``.
     idata_ : InferenceData or DataTree
         The fit for ArviZ.
     loo_ : ELPDData
         Its leave-one-out estimate. A stream has none.
+
+    Notes
+    -----
+    One class against the rest is scikit-learn's ``sklearn.multiclass.OneVsRestClassifier(GPClassifier())``.
 
     Examples
     --------
@@ -91,40 +78,6 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
     """
 
     classes_: NDArray[Any]
-
-    @with_former_arguments
-    def __init__(
-        self,
-        kernel: Any = None,
-        likelihood: Likelihood | OneVsRest | None = None,
-        *,
-        multi_class: MultiClass = ONE_VS_REST,
-        method: MethodName | Solver | None = None,
-        hyper: HyperName | Strategy | None = "evidence",
-        priors: Mapping[str, Prior] | None = None,
-        bounds: Mapping[str, tuple[float, float]] | None = None,
-        fixed: Collection[str] = (),
-        inducing: int | ArrayLike | Inducing | None = None,
-        control: Control | None = None,
-        budget: int | None = 200,
-        draws: int = 250,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            kernel,
-            likelihood,
-            method=method,
-            hyper=hyper,
-            priors=priors,
-            bounds=bounds,
-            fixed=fixed,
-            inducing=inducing,
-            control=control,
-            budget=budget,
-            draws=draws,
-            random_state=random_state,
-        )
-        self.multi_class = multi_class
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to labelled cases.
@@ -154,12 +107,9 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
                 f"y must hold two or more classes, got one class, {self.classes_.tolist()}, among the cases whose "
                 "weight is not 0. There is nothing to tell apart."
             )
-        likelihood = self._likelihood()
-        one_each = is_of_each_class(likelihood)
-        binary = not one_each and likelihood.is_binary
-        options = {"positive": self.classes_[1]} if self.classes_.size == 2 and binary else {}
-        found = self._solved(X, y, likelihood, weights, **options)
-        self._keep(each_class(found) if one_each else found)
+        likelihood = self._likelihood(weighted=weights is not None)
+        options = {"positive": self.classes_[1]} if likelihood.is_binary else {}
+        self._keep(self._solved(X, y, likelihood, weights, **options))
         return self
 
     @where_streamed
@@ -167,9 +117,8 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         """Learn from more cases, which are then forgotten: a `streams.Stream`, of at most ``budget`` basis inputs.
 
         After `fit` it goes on from there, under the kernel that was chosen. Without a `fit` before it, it learns 2000
-        cases under the kernel as it was given, and then chooses its parameters by ``hyper``. Of several classes each is
-        learned against the rest, whatever ``multi_class`` says; with a ``likelihood`` of several classes, such as
-        `MultinomialProbit`, they are learned together.
+        cases under the kernel as it was given, and then chooses its parameters by ``hyper``. Several classes have
+        no weights there.
 
         Parameters
         ----------
@@ -193,30 +142,9 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
             raise ValueError(f"classes must be those of the first call, {self.classes_.tolist()}, got {list(classes)}.")
         _check_known(y, self.classes_.tolist())
         X, y = rows(X, some), y[some]
-        joint: Any = None if is_of_each_class(self.likelihood) else self.likelihood
-        if joint is not None and joint.has_classes:
-            if isinstance(known, EachClass):
-                raise ValueError(
-                    "likelihood is one of several classes, and what was learned so far tells one from the rest. Use "
-                    "the likelihood that it began with, or begin anew with another estimator."
-                )
-            self._keep(self._streamed(known, X, y, weights, _named(self.likelihood, self.classes_)))
-            return self
-        binary = self.classes_.size == 2 and not is_of_each_class(self.likelihood)
-        if isinstance(known, Whole) and not binary:
-            raise ValueError(
-                "partial_fit tells several classes apart one against the rest, and this fit is of all of them "
-                "together. Use multi_class='one_vs_rest', likelihood=MultinomialProbit(), or begin with partial_fit."
-            )
-        positives = self.classes_[1:] if binary else self.classes_
-        before = known.each if isinstance(known, EachClass) else (known,) * len(positives)
-        given: Any = Probit() if self.likelihood is None else self.likelihood
-        several = given.of_each_class(len(positives)) if is_of_each_class(given) else (given,) * len(positives)
-        each = tuple(
-            self._streamed(one, X, y == label, weights, likelihood)
-            for one, label, likelihood in zip(before, positives, several, strict=True)
-        )
-        self._keep(each[0] if binary else self._together(each))
+        likelihood = self._likelihood()
+        labels = y == self.classes_[1] if likelihood.is_binary else y
+        self._keep(self._streamed(known, X, labels, weights, likelihood))
         return self
 
     def predict_proba(self, X: Any) -> Array:
@@ -244,37 +172,34 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         check_no_missing(y)
 
     def _check_likelihood(self) -> None:
-        if self.likelihood is not None and not is_of_each_class(self.likelihood):
+        if self.likelihood is not None:
             check_likelihood(self.likelihood)
 
     def _default_kernel(self) -> Kernel:
         return default_kernel(self.n_features_in_, self.bounds, VARIANCE)
 
-    def _likelihood(self) -> Any:
-        """Return the likelihood, or what has one for each class."""
-        if self.multi_class not in (ONE_VS_REST, SOFTMAX):
+    def _likelihood(self, *, weighted: bool = False) -> Any:
+        """Return the likelihood, of several classes with their names in order."""
+        likelihood: Any = self._default_likelihood(weighted) if self.likelihood is None else self.likelihood
+        if likelihood.is_real:
             raise ValueError(
-                f"multi_class must be {ONE_VS_REST!r} or {SOFTMAX!r}, got {self.multi_class!r}. Other joint models are "
-                "likelihoods: likelihood=MultinomialProbit()."
+                f"GPClassifier is for labels, and {likelihood!r} has counts, levels or measurements. Use GPRegressor."
             )
-        given: Any = self.likelihood
-        joint = self.classes_.size == 2 or self.multi_class == SOFTMAX
-        if given is None and joint:
-            return Probit() if self.classes_.size == 2 else Softmax()
-        targets = getattr(given, "targets", "binary")
-        if targets == "real":
+        if likelihood.has_classes:
+            return _named(likelihood, self.classes_)
+        if self.classes_.size > 2:
             raise ValueError(
-                f"GPClassifier is for labels, and {given!r} has counts, levels or measurements. Use GPRegressor."
+                f"y has {self.classes_.size} classes, and {likelihood!r} is a likelihood of two. Use "
+                "likelihood=MultinomialProbit() or Softmax(), or tell one class from the rest by "
+                f"sklearn.multiclass.OneVsRestClassifier(GPClassifier(likelihood={likelihood!r}))."
             )
-        if targets == "classes" or is_of_each_class(given):
-            return _in_order(given, self.classes_)
-        if joint:
-            return given
-        return OneVsRest(Probit() if given is None else given)
+        return likelihood
 
-    def _together(self, each: tuple[Streamed, ...]) -> EachClass:
-        posteriors: tuple[Any, ...] = tuple(one.posterior for one in each)
-        return EachClass(OneVsRestPosterior(tuple(str(label) for label in self.classes_), posteriors), each)
+    def _default_likelihood(self, weighted: bool) -> Any:
+        if self.classes_.size == 2:
+            return Probit()
+        by_laplace = weighted or (self.method is not None and get_method(self.method).name == "laplace")
+        return Softmax() if by_laplace else MultinomialProbit()
 
 
 def _check_known(y: NDArray[Any], classes: list[Any]) -> None:
@@ -299,15 +224,3 @@ def _named(likelihood: Any, classes: NDArray[Any]) -> Any:
     if missing := sorted({str(label) for label in named or ()} - {str(label) for label in classes}):
         raise ValueError(f"classes must have all those of {likelihood!r}, and {missing[:5]} are missing.")
     return likelihood.with_classes(tuple(classes.tolist()))
-
-
-def _in_order(likelihood: Any, classes: NDArray[Any]) -> Any:
-    """Return a likelihood of several classes that names them in the order of ``classes_``, if it names any."""
-    if likelihood.classes is None:
-        return likelihood
-    ordered = replace(likelihood, classes=tuple(classes.tolist()))
-    if is_of_each_class(likelihood) and isinstance(likelihood.likelihood, tuple):  # one for each class
-        each = likelihood.likelihood
-        place = {str(label): c for c, label in enumerate(likelihood.classes)}
-        ordered = replace(ordered, likelihood=tuple(each[place[str(label)]] for label in classes))
-    return ordered

@@ -36,10 +36,10 @@ from bayesgp_mf.inputs import (
     feature_names,
     holds_text,
     levels_of,
+    with_former_arguments,
 )
 from bayesgp_mf.kernels import Gaussian, Kernel
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.one_vs_rest import OneVsRest, is_of_each_class
 from bayesgp_mf.methods import MethodName, get_method
 from bayesgp_mf.sklearn.defaults import default_priors
 from bayesgp_mf.sklearn.fitted import CHAINS, Fitted, Learned, Streamed, Whole
@@ -60,10 +60,11 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
     _fitted: Fitted
     _idata: Container | None
 
+    @with_former_arguments
     def __init__(
         self,
         kernel: Any = None,
-        likelihood: Likelihood | OneVsRest | None = None,
+        likelihood: Likelihood | None = None,
         *,
         method: MethodName | Solver | None = None,
         hyper: HyperName | Strategy | None = "evidence",
@@ -107,12 +108,12 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
 
     @property
     def posterior_(self) -> Learned:
-        """The posterior process; after ``partial_fit`` the stream; of one against the rest, an `OneVsRestPosterior`."""
+        """The posterior process; after ``partial_fit`` the stream."""
         return self._learned("posterior_").posterior
 
     @property
     def kernel_(self) -> Kernel:
-        """The kernel with the parameters that were chosen; of one against the rest, a `PerClass`."""
+        """The kernel with the parameters that were chosen."""
         return self._learned("kernel_").kernel
 
     @property
@@ -152,7 +153,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         Returns
         -------
         (m, n_samples) array
-            Targets, or labels. Of one class against the rest each label is drawn by itself from `predict_proba`.
+            Targets, or labels.
         """
         fitted, X = self._learned("sample_y"), self._new(X)
         check_positive_integers(n_samples=n_samples)
@@ -255,7 +256,8 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
             options |= {"draws": 1, "chains": 1}
         if weights is not None:
             options["weights"] = weights
-        method = "tap" if self.method is None else self.method
+        weighted_classes = likelihood.has_classes and weights is not None
+        method = ("laplace" if weighted_classes else "tap") if self.method is None else self.method
         idata = fit(
             X,
             y,
@@ -282,8 +284,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         if self.kernel is not None or self.hyper is None:
             return self.priors
         given = dict(self.priors or {})
-        # classifiers of one class against the rest: what is given of their likelihoods is theirs
-        model = Model(kernel, likelihood, {}) if is_of_each_class(likelihood) else Model.of(kernel, likelihood)
+        model = Model.of(kernel, likelihood)
         own = () if self.likelihood is None else model.named  # a likelihood that is given has no priors but those given
         without = {*given, *(self.bounds or {}), *as_names("fixed", self.fixed), *own}
         return {**default_priors(model.params, without), **given}

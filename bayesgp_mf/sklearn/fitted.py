@@ -1,23 +1,21 @@
-"""What an estimator has learned: from all cases at once, from a stream, or class by class; all answer the same."""
+"""What an estimator has learned: from all cases at once, or from a stream; both answer the same."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgp_mf.container.classifiers import classifiers, side_by_side
 from bayesgp_mf.container.draws import draw_latent, draw_targets, targets_of_nodes
 from bayesgp_mf.container.loo import loo
 from bayesgp_mf.container.redraw import with_draws
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inputs import as_inputs, levels_of
-from bayesgp_mf.kernels import Kernel, PerClass
+from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.processes.one_vs_rest import OneVsRestPosterior, draw_codes, shares
 from bayesgp_mf.processes.process import Part, Process
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.streams import Stream
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 
 CHAINS = 4
 
-Learned: TypeAlias = Process | Stream | OneVsRestPosterior
+Learned: TypeAlias = Process | Stream
 """What users hold."""
 
 
@@ -42,7 +40,7 @@ class Fitted(Protocol):
 
     @property
     def posterior(self) -> Learned:
-        """What users hold: a posterior process, a stream, or one of these for each class."""
+        """What users hold: a posterior process, or a stream."""
 
     @property
     def kernel(self) -> Kernel:
@@ -118,14 +116,10 @@ class Whole:
         return loo(self.idata, **self.given)
 
     def container(self, draws: int, seed: int) -> Container:
-        """Return the container of the fit, with more draws."""
-        return self.drawn(draws, np.random.default_rng(seed))
-
-    def drawn(self, draws: int, rng: np.random.Generator) -> Container:
         """Return the container of the fit with so many draws for each chain; an average has them already."""
         if self.posterior.averaged:
             return self.idata
-        return with_draws(self.idata, self.posterior.parts[0], CHAINS, draws, rng)
+        return with_draws(self.idata, self.posterior.parts[0], CHAINS, draws, np.random.default_rng(seed))
 
     def predict_proba(self, X: Array) -> Array:
         """Return the probabilities of the posterior process."""
@@ -219,86 +213,6 @@ class Streamed:
         factor, kernel, likelihood = self.posterior.factor, self.posterior.kernel, self.posterior.likelihood
         f = values_of(likelihood).draw_at(factor, factor.features(kernel, X), kernel.gram(X), draws, rng)
         return _numbered(likelihood, draw_targets(likelihood, f[None], rng)[0])
-
-
-@dataclass(frozen=True, eq=False)
-class EachClass:
-    """A classifier of each class against the rest, all of them of one kind.
-
-    Attributes
-    ----------
-    posterior : OneVsRestPosterior
-        Theirs together.
-    each : tuple of Whole or of Streamed
-        In the order of the classes.
-    idata : InferenceData or DataTree or None
-        What `fit` returned; None of streams.
-    given : dict
-        What `loo` asks for beside the container, as it does not hold it.
-    """
-
-    posterior: OneVsRestPosterior
-    each: tuple[Whole, ...] | tuple[Streamed, ...]
-    idata: Container | None = None
-    given: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def kernel(self) -> Kernel:
-        """A kernel for each class."""
-        return PerClass(*[one.kernel for one in self.each])
-
-    @property
-    def log_evidence(self) -> float:
-        """An error to read: there is no joint model."""
-        raise self._separate("log_evidence_", "[c.log_evidence for c in posterior_.classifiers]")
-
-    def new_inputs(self, X: Any) -> Array:
-        """Return new inputs with the codes of the groups, which all classes have in common."""
-        return self.each[0].new_inputs(X)
-
-    def loo(self) -> LooEstimate:
-        """Return the leave-one-out estimate; of streams raise, since their cases are gone."""
-        return self.each[0].loo() if self.idata is None else loo(self.idata, **self.given)
-
-    def container(self, draws: int, seed: int) -> Container:
-        """Return the container of the fit, with more draws; of streams raise, since there is no joint model."""
-        if self.idata is None:
-            raise self._separate("idata_", "[c.to_container() for c in posterior_.classifiers]")
-        if any(one.posterior.averaged for one in self.each if isinstance(one, Whole)):
-            return self.idata
-        rng = np.random.default_rng(seed)
-        each = [one.drawn(draws, rng) for one in self.each if isinstance(one, Whole)]
-        return side_by_side(each, self.posterior, rng)
-
-    def predict_proba(self, X: Array) -> Array:
-        """Return what each classifier says of its class, divided by the sum."""
-        return shares(np.stack([one.predict_proba(X) for one in self.each], axis=1))
-
-    def moments(self, X: Array) -> tuple[Array, Array]:
-        """Raise: targets are classes."""
-        raise UndefinedQuantityError("classes have no moments.")
-
-    def covariance(self, X: Array) -> Array:
-        """Raise: targets are classes."""
-        raise UndefinedQuantityError("classes have no covariances.")
-
-    def sample(self, X: Array, draws: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw each label by itself: there is no joint model to draw from."""
-        return draw_codes(self.predict_proba(X), (draws,), rng)
-
-    def _separate(self, name: str, instead: str) -> NotThereError:
-        return NotThereError(
-            f"{name} is of a joint model, and one-vs-rest has a model for each class: use {instead}, or "
-            "likelihood=MultinomialProbit()."
-        )
-
-
-def each_class(found: Whole) -> EachClass:
-    """Return a fit of one class against the rest with the fit of each class by itself."""
-    posterior: Any = found.posterior
-    each = zip(classifiers(found.idata), posterior.classifiers, strict=True)
-    wholes = tuple(Whole(idata, classifier, {}, found.weights) for idata, classifier in each)
-    return EachClass(posterior, wholes, found.idata, found.given)
 
 
 def target_moments(likelihood: Likelihood, mean: Array, variance: Array) -> tuple[Array, Array]:

@@ -46,6 +46,12 @@ def test_at_an_observed_input_it_is_the_tilted_distribution(n_classes, per_class
     assert np.abs(gaussian(posterior, X) - exact).max() > 0.04
 
 
+def test_probabilities_do_not_depend_on_the_other_new_cases():
+    posterior, new = process(), np.linspace(-1.0, 4.0, 23)[:, None]
+    alone = np.concatenate([posterior.predict_proba(x[None]) for x in new])
+    np.testing.assert_allclose(posterior.predict_proba(new), alone, rtol=1e-11)
+
+
 def test_it_is_nearer_to_the_exact_posterior():
     posterior = process()
     new = np.array([[0.05], [0.35], [1.6], [2.45], [2.75], [3.1]])

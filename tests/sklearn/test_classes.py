@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.metrics import log_loss
+from sklearn.multiclass import OneVsRestClassifier
 
 import bayesgp_mf as bgp
 from bayesgp_mf.sklearn import GPClassifier
@@ -15,7 +16,7 @@ KERNEL = bgp.kernels.Gaussian(1.0, 9.0)
 JOINT = [bgp.MultinomialProbit, bgp.Softmax]
 
 
-@pytest.mark.parametrize("likelihood", [*JOINT, lambda classes: bgp.OneVsRest(classes=classes)])
+@pytest.mark.parametrize("likelihood", JOINT)
 def test_columns_go_with_the_sorted_classes_in_whatever_order_they_are_named(likelihood):
     model = GPClassifier(KERNEL, likelihood(classes=("c", "b", "a")), hyper=None).fit(X, Y)
     plain = GPClassifier(KERNEL, likelihood(classes=None), hyper=None).fit(X, Y)
@@ -43,15 +44,28 @@ def test_two_classes_may_have_a_function_each(likelihood):
     assert some.predict_proba(X).shape == (6, 3)
 
 
-@pytest.mark.parametrize("likelihood", [*JOINT, lambda classes: bgp.OneVsRest(classes=classes)])
+@pytest.mark.parametrize("likelihood", JOINT)
 def test_a_label_that_the_likelihood_does_not_name_is_refused(likelihood):
     with pytest.raises(ValueError, match=r"none of the classes \['a', 'b'\]: \['c'\]"):
         GPClassifier(KERNEL, likelihood(classes=("a", "b")), hyper=None).fit(X, Y)
 
 
 def test_a_class_of_likelihoods_is_none():
-    for model in (GPClassifier(KERNEL, bgp.MultinomialProbit), GPClassifier(KERNEL, bgp.OneVsRest)):
-        with pytest.raises(ValueError, match=r"got the class \w+: write it with \(\)"):
-            model.fit(X, Y)
-        with pytest.raises(ValueError, match=r"got the class \w+: write it with \(\)"):
-            model.partial_fit(X, Y, classes=["a", "b", "c"])
+    model = GPClassifier(KERNEL, bgp.MultinomialProbit)
+    with pytest.raises(ValueError, match=r"got the class \w+: write it with \(\)"):
+        model.fit(X, Y)
+    with pytest.raises(ValueError, match=r"got the class \w+: write it with \(\)"):
+        model.partial_fit(X, Y, classes=["a", "b", "c"])
+
+
+def test_a_likelihood_of_two_classes_is_refused_of_three_with_the_ways_there_are():
+    model = GPClassifier(KERNEL, bgp.Logit(), hyper=None)
+    for learn in (model.fit, lambda X, y: model.partial_fit(X, y, classes=["a", "b", "c"])):
+        with pytest.raises(ValueError, match=r"has 3 classes.*MultinomialProbit.*OneVsRestClassifier\(GPClassifier"):
+            learn(X, Y)
+    with pytest.raises(TypeError, match=r"no argument 'multi_class'.*OneVsRestClassifier\(GPClassifier"):
+        GPClassifier(multi_class="one_vs_rest")
+    alone = [GPClassifier(KERNEL, bgp.Logit(), hyper=None).fit(X, c == Y).predict_proba(X)[:, 1] for c in "abc"]
+    together = OneVsRestClassifier(model).fit(X, Y)
+    assert together.classes_.tolist() == ["a", "b", "c"]
+    np.testing.assert_allclose(together.predict_proba(X), (np.array(alone) / np.sum(alone, axis=0)).T, rtol=1e-9)

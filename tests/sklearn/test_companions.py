@@ -86,10 +86,10 @@ def test_names_of_columns_reach_the_kernel(mixed):
     "model",
     [
         GPClassifier(random_state=1),
-        GPClassifier(multi_class="softmax", method="laplace", hyper=None),
+        GPClassifier(method="laplace", hyper=None),
         GPRegressor(random_state=1),
     ],
-    ids=["one against the rest", "softmax", "regressor"],
+    ids=["multinomial probit", "softmax", "regressor"],
 )
 def test_a_copy_and_a_file_predict_the_same(model):
     rng = np.random.default_rng(2)

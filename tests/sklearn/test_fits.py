@@ -106,42 +106,26 @@ def test_the_container_has_draws_when_it_is_asked_for(cases):
         _ = GPClassifier(KERNEL, hyper=None, draws=0).fit(X, labels).idata_
 
 
-def test_several_classes_one_against_the_rest(cases):
+@pytest.mark.parametrize(
+    ("model", "likelihood", "method"),
+    [
+        (GPClassifier(KERNEL, hyper=None, draws=5), bgp.MultinomialProbit(), "tap"),
+        (GPClassifier(KERNEL, method="laplace", hyper=None, draws=5), bgp.Softmax(), "laplace"),
+        (GPClassifier(KERNEL, bgp.Softmax(), hyper=None, draws=5), bgp.Softmax(), "tap"),
+    ],
+    ids=["multinomial probit", "softmax by Laplace", "softmax"],
+)
+def test_several_classes_in_one_model(cases, model, likelihood, method):
     X, _, _, new = cases
     y = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
-    model = GPClassifier(KERNEL, hyper=None).fit(X, y)
-    idata = bgp.fit(X, y, KERNEL, bgp.OneVsRest(bgp.Probit()), draws=20, random_seed=1)
-    other = bgp.posterior(idata)
-    np.testing.assert_allclose(model.predict_proba(new), other.predict_proba(new), rtol=1e-9)
-    np.testing.assert_allclose(model.posterior_.loo.probability, other.loo.probability, rtol=1e-6)
-    assert model.kernel_ == bgp.kernels.PerClass(KERNEL, KERNEL, KERNEL)
-    assert not hasattr(model, "log_evidence_")
-    with pytest.raises(
-        UndefinedQuantityError, match=r"log_evidence_ is of a joint model.*likelihood=MultinomialProbit"
-    ):
-        _ = model.log_evidence_
-    pointwise = model.loo_.elpd_i if hasattr(model.loo_, "elpd_i") else model.loo_["loo_i"]
-    np.testing.assert_array_equal(pointwise, idata["fit"]["loo_i"])
-    assert model.idata_["posterior"]["f"].dims == idata["posterior"]["f"].dims
-    np.testing.assert_array_equal(model.idata_["fit"]["alpha"], idata["fit"]["alpha"])
-    given = GPClassifier(KERNEL, bgp.OneVsRest(bgp.Probit()), hyper=None).fit(X, y)
-    np.testing.assert_array_equal(given.predict_proba(new), model.predict_proba(new))
-    two = GPClassifier(KERNEL, bgp.OneVsRest(bgp.Probit()), hyper=None).fit(X, y == "a")
-    alone = GPClassifier(KERNEL, hyper=None).fit(X, y == "a")
-    np.testing.assert_allclose(two.predict_proba(new), alone.predict_proba(new), atol=1e-7)
-    drawn = model.sample_y(new, 4000, random_state=1)
-    frequencies = (drawn[:, :, None] == model.classes_).mean(axis=1)
-    np.testing.assert_allclose(frequencies, model.predict_proba(new), atol=0.035)
-
-
-def test_several_classes_in_one_model(cases):
-    X, _, _, new = cases
-    y = np.digitize(X[:, 0], [-0.5, 0.5])
-    model = GPClassifier(KERNEL, multi_class="softmax", method="laplace", hyper=None, draws=5).fit(X, y)
-    idata = bgp.fit(X, y, KERNEL, bgp.Softmax(), method="laplace", draws=5)
+    idata = bgp.fit(X, y, KERNEL, likelihood, method=method, draws=5)
+    model.fit(X, y)
     assert model.log_evidence_ == pytest.approx(float(idata["fit"]["log_evidence"]), rel=1e-10)
     np.testing.assert_allclose(model.predict_proba(new), bgp.posterior(idata).predict_proba(new), rtol=1e-9)
+    assert model.kernel_ == KERNEL
     assert model.idata_["posterior"]["f"].shape == (4, 5, 40, 3)
+    pointwise = model.loo_.elpd_i if hasattr(model.loo_, "elpd_i") else model.loo_["loo_i"]
+    np.testing.assert_array_equal(pointwise, idata["fit"]["loo_i"])
     drawn = model.sample_y(new, 4000, random_state=1)
     np.testing.assert_allclose((drawn[:, :, None] == model.classes_).mean(axis=1), model.predict_proba(new), atol=0.035)
 
@@ -220,8 +204,6 @@ def test_what_is_not_there_is_said(cases):
             model.sample_y(new)
     with pytest.raises(ValueError, match="got one class"):
         GPClassifier().fit(X, np.ones(40))
-    with pytest.raises(ValueError, match="multi_class must be 'one_vs_rest' or 'softmax', got 'ovo'"):
-        GPClassifier(multi_class="ovo").fit(X, labels)
     with pytest.raises(ValueError, match=r"GPRegressor is for real targets, and Probit.*Use GPClassifier"):
         GPRegressor(likelihood=bgp.Probit()).fit(X, real)
     with pytest.raises(ValueError, match=r"GPClassifier is for labels, and Ordinal.*Use GPRegressor"):

@@ -69,7 +69,7 @@ def test_arrays_that_hold_text_are_taken_as_in_predict(made, probabilities):
 def test_several_classes_and_an_average_know_the_groups():
     for model in (
         quick(),
-        quick(multi_class="softmax", method="laplace"),
+        quick(method="laplace"),
         GPClassifier(
             KERNEL,
             hyper=bgp.hyper.Integrate(starts=1, points=3),

@@ -22,6 +22,7 @@ MODELS = {
     "default regressor": (GPRegressor(), REAL, "predict"),
     "classifier": (GPClassifier(), LABELS == "a", "predict_proba"),
     "three classes": (GPClassifier(KERNEL, hyper=None), LABELS, "predict_proba"),
+    "three classes, Laplace": (GPClassifier(KERNEL, method="laplace", hyper=None), LABELS, "predict_proba"),
     "Laplace": (GPClassifier(KERNEL, bgp.Logit(), method="laplace", hyper=None), LABELS == "a", "predict_proba"),
 }
 
@@ -35,7 +36,7 @@ def test_a_case_of_weight_zero_is_left_out(name):
     assert np.abs(getattr(model.fit(X, y), ask)(NEW) - without).max() > 1e-4
 
 
-@pytest.mark.parametrize("name", ["regression", "Laplace"])
+@pytest.mark.parametrize("name", ["regression", "three classes, Laplace", "Laplace"])
 def test_weight_two_is_the_case_twice(name):
     model, y, ask = MODELS[name]
     weights = np.where(np.arange(30) % 3 == 0, 2.0, 1.0)
@@ -43,6 +44,23 @@ def test_weight_two_is_the_case_twice(name):
     expected = getattr(model.fit(X[twice], y[twice]), ask)(NEW)
     np.testing.assert_allclose(getattr(model.fit(X, y, sample_weight=weights), ask)(NEW), expected, rtol=1e-7)
     assert np.abs(getattr(model.fit(X, y), ask)(NEW) - expected).max() > 1e-3
+
+
+def test_of_three_classes_they_choose_softmax_by_laplace():
+    weights = np.where(np.arange(30) % 3 == 0, 2.0, 1.0)
+    model = GPClassifier(KERNEL, hyper=None).fit(X, LABELS, sample_weight=weights)
+    laplace = GPClassifier(KERNEL, method="laplace", hyper=None).fit(X, LABELS, sample_weight=weights)
+    np.testing.assert_array_equal(model.predict_proba(NEW), laplace.predict_proba(NEW))
+    given = GPClassifier(KERNEL, bgp.Softmax(), hyper=None).fit(X, LABELS, sample_weight=weights)
+    np.testing.assert_array_equal(given.predict_proba(NEW), laplace.predict_proba(NEW))
+    plain = GPClassifier(KERNEL, hyper=None).fit(X, LABELS, sample_weight=np.ones(30))
+    assert "MultinomialProbit" in str(plain.posterior_)
+    for refused in (GPClassifier(KERNEL, bgp.MultinomialProbit()), GPClassifier(KERNEL, method="tap")):
+        with pytest.raises(ValueError, match=r"weights of several classes go with Softmax\(\)"):
+            refused.fit(X, LABELS, sample_weight=weights)
+    for learned in (GPClassifier(KERNEL, hyper=None), model):
+        with pytest.raises(ValueError, match=r"weights of several classes go with Softmax\(\)"):
+            learned.partial_fit(X, LABELS, classes=["a", "b", "c"], sample_weight=weights)
 
 
 def test_a_weight_moves_tap_towards_the_label():

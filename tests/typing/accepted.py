@@ -37,7 +37,7 @@ def of_doors(X: NDArray[np.float64], frame: pd.DataFrame, y: list[str]) -> None:
 
 
 def of_estimators(X: NDArray[np.float64], y: list[str]) -> None:
-    model = bgp.sklearn.GPClassifier(bgp.kernels.Gaussian(), method="laplace", hyper=None, multi_class="softmax")
+    model = bgp.sklearn.GPClassifier(bgp.kernels.Gaussian(), method="laplace", hyper=None)
     assert_type(model.fit(X, y), bgp.sklearn.GPClassifier)
     assert_type(model.partial_fit(X, y), bgp.sklearn.GPClassifier)
     assert_type(model.predict(X), NDArray[Any])

@@ -28,7 +28,6 @@ def of_doors(X: NDArray[np.float64], y: list[str], kernel: bgp.kernels.Kernel) -
 
 def of_rooms(X: NDArray[np.float64], y: list[str], kernel: bgp.kernels.Kernel) -> None:
     bgp.sklearn.GPClassifier(kernel, hyper="evidnce")  # E: Argument "hyper"
-    bgp.sklearn.GPClassifier(kernel, multi_class="one_vs_one")  # E: Argument "multi_class"
     bgp.sklearn.GPRegressor(kernel, method="ep")  # E: Argument "method"
     bgp.streams.Stream(kernel, hyper="hmc")  # E: Argument "hyper"
     bgp.streams.Stream(kernel).retune("integrate")  # E: Argument 1 to "retune"
