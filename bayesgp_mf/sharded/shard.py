@@ -3,8 +3,7 @@ r"""A part of the cases, with their sites: what it does in a round of TAP on ind
 Sites and roots live where the rows live. A round has two messages. The first says how to mix the last steps into the
 next state, and the answer is what the sites of these cases say of the inducing values, :math:`L^T W' L` and
 :math:`L^T b'`, which add up. The second has the posterior that follows from all, and the answer is by how much the
-sites would change, with the products that the mixing of the next step needs (`solvers.driver` has the same steps on
-arrays).
+sites would change, with the products that the mixing of the next step needs (`solvers.driver` has the loop).
 
 Both answers cost n M^2. While the steps are long they are taken in single precision, a block of rows at a time, at half
 the time; what is solved is solved in double precision. Before the first round the sites may be matched to a posterior
@@ -16,7 +15,6 @@ them, and no cavity is asked for, whose variance small noise would leave to roun
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -33,7 +31,7 @@ from bayesgp_mf.matrices.inducing_gradient import InducingGradient
 from bayesgp_mf.matrices.low_rank import variances, weighted_square
 from bayesgp_mf.matrices.root import Root
 from bayesgp_mf.sharded.sources import Rows
-from bayesgp_mf.solvers.driver import MEMORY
+from bayesgp_mf.solvers.driver import MEMORY, Memory
 from bayesgp_mf.solvers.refinement import in_deviations
 from bayesgp_mf.solvers.sites import SiteUnits, State, match
 from bayesgp_mf.types import Array
@@ -75,10 +73,10 @@ class Form(NamedTuple):
         The model.
     number : int
         Of the message, from 0; who has not had the one before starts from nothing, and says so.
-    taken : bool
-        Whether the last step is taken; else it is forgotten.
+    before : tuple of str
+        What is done first, in order: verbs of `solvers.driver.Memory`.
     weights : (k,) array or None
-        Of the last differences; None forgets them.
+        Of the last differences.
     damping : float
         Of the step; 0 begins again from here.
     single : bool
@@ -87,7 +85,7 @@ class Form(NamedTuple):
 
     model: Model
     number: int
-    taken: bool
+    before: tuple[str, ...]
     weights: Array | None
     damping: float
     single: bool = False
@@ -163,15 +161,11 @@ class Shard:
         self.gram: InducingGram = inducing_gram(model.kernel, rows.X, model.points)
         self.next, self.answer = 0, dict[str, Any]()
         self.known = self.likelihood.known_sites(self.t, 0.0)
-        self.x: Array = self._first()
-        if before is not None and self.known is None:
-            self.x = self.units.pack(before.units.unpack(before.tried))
+        self.memory = Memory(self._first())
         if before is not None:
             self.next = before.next
-        self.tried: Array = self.x
-        self.change: Array | None = None
-        self.tried_change: Array | None = None
-        self.history = deque[tuple[Array, Array]](maxlen=MEMORY)
+            if self.known is None:
+                self.memory = Memory(self.units.pack(before.units.unpack(before.memory.tried)))
 
     @cached_property
     def units(self) -> SiteUnits:
@@ -184,13 +178,11 @@ class Shard:
 
     def forget(self, x: Array | None = None) -> None:
         """Start from some sites, by default from those that say nothing."""
-        self.x = self.tried = self._first() if x is None else x
-        self.change = self.tried_change = None
-        self.history.clear()
+        self.memory = Memory(self._first() if x is None else x)
 
     def natural_parameters(self) -> tuple[State, Array, Array, Array]:
         """Return the sites that are tried, 1 + W d, and W' and b' of the shared part, ``(n,)`` each."""
-        sites = self.units.unpack(self.tried) if self.known is None else State(*self.known)
+        sites = self.units.unpack(self.memory.tried) if self.known is None else State(*self.known)
         share = 1.0 + sites.precision * self.gram.own
         return sites, share, sites.precision / share, sites.shift / share
 
@@ -270,7 +262,12 @@ def form(rows: Rows, message: Form) -> dict[str, Any]:
     with np.errstate(all="ignore"):
         lost = shard.is_new(message.number)
         if not lost:
-            _go_on(shard, message)
+            for verb in message.before:
+                getattr(shard.memory, verb)()
+            if message.damping == 0.0:  # also those that had to start from nothing
+                shard.memory = Memory(shard.memory.x)
+            else:
+                shard.memory.mix(message.damping, message.weights)
         _, share, precision, shift = shard.natural_parameters()
         root = shard.gram.root
         shard.answer = {
@@ -284,25 +281,6 @@ def form(rows: Rows, message: Form) -> dict[str, Any]:
     return shard.answer
 
 
-def _go_on(shard: Shard, message: Form) -> None:
-    if message.taken and shard.tried_change is not None:
-        if shard.change is not None:
-            shard.history.append((shard.tried - shard.x, shard.tried_change - shard.change))
-        shard.x, shard.change = shard.tried, shard.tried_change
-    shard.tried_change = None
-    if message.weights is None:
-        shard.history.clear()
-    if message.damping == 0.0:  # all begin again from where they are, also those that had to start from nothing
-        shard.change, shard.tried = None, shard.x
-        return
-    step = np.zeros_like(shard.x) if shard.change is None else message.damping * shard.change
-    for weight, (move, difference) in zip(
-        message.weights if message.weights is not None else (), shard.history, strict=True
-    ):
-        step = step - weight * (move + message.damping * difference)
-    shard.tried = shard.x + step
-
-
 def measure(rows: Rows, message: Measure) -> dict[str, Any]:
     """Return by how much the sites would change, and the part of these cases in the log evidence."""
     shard = shard_of(rows, message.model)
@@ -311,12 +289,11 @@ def measure(rows: Rows, message: Measure) -> dict[str, Any]:
     with np.errstate(all="ignore"):
         lost = shard.is_new(message.number)
         after, sums, refused = _matched(shard, message)
-        change = after - shard.tried
+        memory = shard.memory
+        change = after - memory.tried
         refused |= not np.all(np.isfinite(change))
-        shard.tried_change = change
-        differences = [difference for _, difference in shard.history]
-        if shard.change is not None:
-            differences.append(change - shard.change)
+        memory.tried_change = change
+        differences = memory.differences
         products = np.zeros((MEMORY + 1, MEMORY + 2))  # of this shard's part of the differences, and of the change
         if differences and not refused:
             stacked, k = np.array(differences), len(differences)
@@ -340,14 +317,14 @@ def _matched(shard: Shard, message: Measure) -> tuple[Array, dict[str, Any], boo
     sites, share, precision, shift = shard.natural_parameters()
     moments = posterior_of(shard, message)
     if shard.known is not None:
-        return shard.tried, _sums_of_known_sites(shard, moments), False
+        return shard.memory.tried, _sums_of_known_sites(shard, moments), False
     rest = 1.0 - precision * moments.variance
     variance = moments.variance / rest + gram.own  # 2000, eq. 28
     alpha = shift - precision * moments.mean
     mean = moments.mean + gram.own * alpha - variance * alpha  # 2000, eq. 19
     if not np.all(np.abs(rest) > SMALLEST_REST) or not np.all((variance > 0) | (gram.prior == 0)):
         nothing = dict.fromkeys(("value", "n", "terms", "information", "weight", "independent"), np.nan)
-        return shard.tried, {**nothing, "gap": Largest(np.inf), "back": np.zeros(message.mean.size)}, True
+        return shard.memory.tried, {**nothing, "gap": Largest(np.inf), "back": np.zeros(message.mean.size)}, True
     derivs = shard.likelihood.log_partition(shard.t, mean, variance)
     growth = 1.0 + sites.precision * variance
     value = np.sum(derivs.value - 0.5 * alpha * mean + 0.5 * np.log(growth) - 0.5 * np.log(share))

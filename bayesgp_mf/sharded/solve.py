@@ -1,10 +1,10 @@
-"""TAP on inducing cases whose rows are on several machines: rounds of two messages, mixed as in `solvers.driver`."""
+"""TAP on inducing cases whose rows are on several machines: rounds of two messages, by the loop of `solvers.driver`."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from bayesgp_mf.matrices.inducing_gradient import InducingGradient
 from bayesgp_mf.parallel import Answer, Backend
 from bayesgp_mf.sharded.shard import Begin, Form, Measure, Model, ShardSites, begin, form, gradient, measure
 from bayesgp_mf.solvers.accuracy import rounding_decides, unknown
-from bayesgp_mf.solvers.driver import PATIENCE, PROGRESS, SMALLEST_DAMPING
+from bayesgp_mf.solvers.driver import iterate
 from bayesgp_mf.solvers.meanfield import MOST_SINGLE, NEAR_BY_STEPS
 from bayesgp_mf.solvers.refinement import EPS, rounding_of_sums
 from bayesgp_mf.types import Array
@@ -72,38 +72,95 @@ def _assessed(info: Info, found: Answer, value: float, posterior: _Posterior) ->
     return info
 
 
-@dataclass
-class _Rounds:
-    """The messages, numbered."""
+class _RestartError(Exception):
+    """Some shards had to start from nothing, or single precision will not do: all begin again from where they are."""
 
-    backend: Backend
-    model: Model
-    number: int
+
+class _Rounds:
+    """The messages, numbered, and what came of the last: the states of TAP's iteration (`solvers.driver.Iterates`).
+
+    Parameters
+    ----------
+    backend : Backend
+        Of parts.
+    model : Model
+        The model.
+    number : int
+        Of the last message.
+    single : bool
+        Whether the first rounds are in single precision.
+    """
+
+    def __init__(self, backend: Backend, model: Model, number: int, single: bool) -> None:
+        self.backend, self.model, self.number, self.single = backend, model, number, single
+        self.count, self.cases = 0, 0.0
+        self.posterior: _Posterior | None = None
+        self.found: Answer = {}
+        self._before: list[str] = []
+        self._products: Array | None = None
 
     def begin(self, known: tuple[Array, Array] | None) -> None:
         """Let all shards match their sites to a posterior, or forget them."""
         self._ask(begin, lambda number: Begin(self.model, number, known))
 
-    def form(self, taken: bool, weights: Array | None, damping: float, single: bool) -> Answer:
-        """Let all shards form their next state; again from where they are, if one of them had to start anew."""
-        answer = self._ask(form, lambda number: Form(self.model, number, taken, weights, damping, single))
-        for _ in range(LOSSES):
-            if not answer["lost"]:
-                return answer
-            answer = self._ask(form, lambda number: Form(self.model, number, False, None, 0.0, single))
-        raise shards_lost()
+    def first(self) -> float | None:
+        """Begin again from here; return the largest change."""
+        self._products = None
+        return self._round(None, 0.0)
 
-    def measure(self, posterior: _Posterior, single: bool) -> Answer:
-        """Let all shards say by how much their sites would change."""
+    def attempt(self, damping: float, by_newton: bool) -> tuple[float | None, bool]:
+        """Try the next state; return the largest change there."""
+        return self._round(None if self._products is None else _weights(self._products), damping), False
+
+    def take(self) -> None:
+        """Go to the state that was tried, and remember the differences."""
+        self._before.append("take")
+        self._products = self.found["products"]
+
+    def forget(self) -> bool:
+        """Forget all differences; return whether there were some."""
+        had_some, self._products = self._products is not None and bool(self._products.any()), None
+        self._before.append("forget")
+        return had_some
+
+    def keep(self) -> bool:
+        """Call this state the best."""
+        self._before.append("keep")
+        return False
+
+    def back(self) -> None:
+        """Return to the best state, without any differences."""
+        self._products = None
+        self._before.append("back")
+
+    @property
+    def has_posterior(self) -> bool:
+        """Whether a posterior follows from the sites that were tried last."""
+        return self.posterior is not None and not self.found["refused"]
+
+    def _round(self, weights: Array | None, damping: float) -> float | None:
+        """Let all shards go on; return by how much their sites would change, or None where there is no posterior."""
+        before, self._before = tuple(self._before), []
+        self.count += 1
+        formed = self._ask(form, lambda number: Form(self.model, number, before, weights, damping, self.single))
+        self.posterior = None if formed["lost"] else _posterior(formed, self.model.points.shape[0])
+        self.found = formed if self.posterior is None else self._measured(self.posterior)
+        if self.found["lost"]:  # the sum that the posterior comes from is not that of all
+            raise _RestartError
+        if not self.has_posterior:
+            if self.single:  # which may be all that is wrong
+                self.single = False
+                raise _RestartError
+            return None
+        size, self.cases = float(self.found["size"]), float(self.found["n"])
+        if not self.single:
+            return size
+        self.single = size > NEAR_BY_STEPS and self.count < MOST_SINGLE
+        return max(size, NEAR_BY_STEPS)  # what is less is not known yet
+
+    def _measured(self, posterior: _Posterior) -> Answer:
         factor, mean = posterior.inverse_factor, posterior.mean
-        return self._ask(measure, lambda number: Measure(self.model, number, factor, mean, single))
-
-    def both(
-        self, taken: bool, weights: Array | None, damping: float, single: bool
-    ) -> tuple[_Posterior | None, Answer | None]:
-        """Return the posterior that follows from the next state, and what all shards measure under it."""
-        posterior = _posterior(self.form(taken, weights, damping, single), self.model.points.shape[0])
-        return posterior, None if posterior is None else self.measure(posterior, single)
+        return self._ask(measure, lambda number: Measure(self.model, number, factor, mean, self.single))
 
     def _ask(self, function: Callable[[Any, Any], Answer], message: Callable[[int], Any]) -> Answer:
         self.number += 1
@@ -150,64 +207,52 @@ def solve(
     NotPositiveDefiniteError
         If rounding decides.
     """
-    rounds = _Rounds(backend, model, after)
+    linear = model.likelihood.known_sites(np.zeros(1), 0.0) is not None
+    rounds = _Rounds(backend, model, after, single=not linear and control.tolerance < NEAR_BY_STEPS)
     if known is not None:
         rounds.begin(known)
         try:
-            return _solve(rounds, control, advance)
+            return _solve(rounds, control, linear, advance)
         except ConvergenceError as error:
             if error.status is Status.MAX_ITERATIONS:
                 raise
         rounds.begin(None)  # the straight way may lead where that did not
-    return _solve(rounds, control, advance)
+        rounds = _Rounds(backend, model, rounds.number, single=control.tolerance < NEAR_BY_STEPS)
+    return _solve(rounds, control, linear, advance)
 
 
-def _solve(rounds: _Rounds, control: Control, advance: Callable[[str], None]) -> ShardedSolution:
-    damping, weights, taken = 1.0, None, False
-    linear = rounds.model.likelihood.known_sites(np.zeros(1), 0.0) is not None
-    single = not linear and control.tolerance < NEAR_BY_STEPS
-    size = mark = smallest = float("inf")
-    marked, mixing, begins = 1, True, True
-    status, iteration, began = Status.MAX_ITERATIONS, 0, time.monotonic()
-    for iteration in range(1, control.max_iterations + 1):
-        posterior, found = rounds.both(taken, weights, 0.0 if begins else damping, single)
-        begins = False
-        if found is not None and found["lost"]:  # the sum that the posterior came from is no longer that of all
-            taken, weights, begins = False, None, True
-            continue
-        if posterior is None or found is None or found["refused"]:
-            taken, weights = False, None
-            if single:  # which may be all that is wrong
-                single, begins = False, True
-                continue
-            damping /= 2.0
-            if iteration == 1 or damping < SMALLEST_DAMPING:
-                status = Status.NO_VALID_STEP
-                break
-            continue
-        taken, size = True, float(found["size"])
-        smallest = min(smallest, size)
-        speed = float(found["n"]) * iteration / max(time.monotonic() - began, 1e-9)
-        how_far = f"largest change {size:.1e} (tolerance {control.tolerance:.0e})"
+def _solve(rounds: _Rounds, control: Control, linear: bool, advance: Callable[[str], None]) -> ShardedSolution:
+    began = time.monotonic()
+
+    def shown(iteration: int, smallest: float) -> None:
+        speed = rounds.cases * iteration / max(time.monotonic() - began, 1e-9)
+        how_far = f"largest change {smallest:.1e} (tolerance {control.tolerance:.0e})"
         advance(f"round {iteration}, {how_far}, {speed:,.0f} cases a second")
-        if size <= control.tolerance and not single:
-            return _solution(rounds, posterior, found, linear, Info(Status.CONVERGED, iteration, size))
-        if size < PROGRESS * mark:
-            mark, marked = size, iteration
-        elif iteration - marked >= PATIENCE:
-            if not mixing:
-                damping /= 2.0
-            mixing, marked = not mixing, iteration
-        single = single and size > NEAR_BY_STEPS and iteration < MOST_SINGLE
-        weights = _weights(found["products"]) if mixing else None
-    if not control.throw:
-        posterior, found = rounds.both(taken, None, 0.0, False)  # where the last step that was taken led
-        if posterior is not None and found is not None and not found["refused"] and not found["lost"]:
-            return _solution(rounds, posterior, found, linear, Info(status, iteration, float(found["size"])))
-    raise _unsolved(status_in_words(status, rounds.model.likelihood, "tap"), status, smallest, iteration)
+
+    for _ in range(LOSSES):
+        try:
+            info = iterate(rounds, control, shown, rounds.count)
+            if info.status is not Status.CONVERGED and not control.throw:
+                rounds.back()
+                rounds.first()
+            break
+        except _RestartError:
+            continue
+    else:
+        raise shards_lost()
+    if info.status is Status.CONVERGED:
+        shown(info.n_iterations, info.residual)
+    if info.status is Status.CONVERGED or (not control.throw and rounds.has_posterior):
+        return _solution(rounds, linear, info)
+    what = status_in_words(info.status, rounds.model.likelihood, "tap")
+    raise ConvergenceError(
+        f"tap: {what} (residual {info.residual:.2g} after {info.n_iterations} rounds on shards)", info.status
+    )
 
 
-def _solution(rounds: _Rounds, posterior: _Posterior, found: Answer, linear: bool, info: Info) -> ShardedSolution:
+def _solution(rounds: _Rounds, linear: bool, info: Info) -> ShardedSolution:
+    posterior, found = rounds.posterior, rounds.found
+    assert posterior is not None
     value = found["value"] - 0.5 * posterior.log_det
     if linear:
         value -= 0.5 * float(posterior.mean @ posterior.mean)
@@ -281,7 +326,3 @@ def _weights(products: Array) -> Array | None:
     kept = values > RCOND * values[-1]
     solved = vectors[:, kept] @ ((vectors[:, kept].T @ (scale * right)) / values[kept])
     return np.asarray(scale * solved)
-
-
-def _unsolved(what: str, status: Status, residual: float, iterations: int) -> ConvergenceError:
-    return ConvergenceError(f"tap: {what} (residual {residual:.2g} after {iterations} rounds on shards)", status)

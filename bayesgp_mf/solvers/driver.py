@@ -6,13 +6,16 @@ steps where the solver knows them and they help, else by mixing the last few ste
 1715-1735, https://doi.org/10.1137/10078356X). Where a mixed step leads somewhere invalid it is taken back. Where
 nothing improves for long, the iteration returns to the best state so far and goes on in another way: by plain steps,
 since mixing can spoil a step that is Newton's, then by shorter and shorter ones.
+
+The loop (`iterate`) knows no array: it asks `Iterates`, which may lie in parts on several machines that sum up inner
+products and largest changes (`sharded.solve`). Of arrays that are here, `fixed_point` makes them.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -75,8 +78,181 @@ def fixed_point(
     info : Info
         Status, updates used and the largest change that another update would make.
     """
+    vectors = _Vectors(update, start, newton, enough)
+    near = NEAR if newton is not None else 0.0
     with progress_bar("solving", enabled=control.progress) as advance:
-        return _iterate(update, start, control, newton, enough or _never, done, stages, patience, advance)
+
+        def shown(iteration: int, smallest: float) -> None:
+            advance(f"step {iteration}, largest change {smallest:.1e} (tolerance {control.tolerance:.0e})")
+
+        info = iterate(vectors, control, shown, done, near, stages, patience)
+    return vectors.best, info
+
+
+class Iterates(Protocol):
+    """The states of an iteration: where it is, the best so far, what is tried, and the last differences."""
+
+    def first(self) -> float | None:
+        """Try the state that it is in; return the largest change by an update, or None where it is not valid."""
+
+    def attempt(self, damping: float, by_newton: bool) -> tuple[float | None, bool]:
+        """Try the next state, by Newton's step if that is wanted and known, else by a damped and mixed one.
+
+        Return the largest change by an update there, or None where it is not valid, and whether the step was Newton's.
+        """
+
+    def take(self) -> None:
+        """Go to the state that was tried, and remember the differences."""
+
+    def forget(self) -> bool:
+        """Forget all differences; return whether there were some."""
+
+    def keep(self) -> bool:
+        """Call this state the best; return whether it will do although changes are above the tolerance."""
+
+    def back(self) -> None:
+        """Return to the best state, without any differences."""
+
+
+def iterate(
+    states: Iterates,
+    control: Control,
+    shown: Callable[[int, float], None],
+    done: int = 0,
+    near: float = 0.0,
+    stages: Stages = STAGES,
+    patience: int = PATIENCE,
+) -> Info:
+    """Iterate some states until none would change by more than ``control.tolerance``; see `fixed_point`.
+
+    ``shown`` takes the number of each update and the smallest change so far, and Newton's step is tried where changes
+    are below ``near``.
+    """
+    size = states.first()
+    iteration = done + 1
+    if size is None:
+        return Info(Status.NO_VALID_STEP, iteration, float("inf"))
+    states.take()
+    will_do = states.keep()
+    smallest = mark = size
+    marked, ways = iteration, iter(stages)
+    mixing, damping = next(ways)
+    while smallest > control.tolerance and not will_do:
+        shown(iteration, smallest)
+        if iteration >= control.max_iterations:
+            return Info(Status.MAX_ITERATIONS, iteration, smallest)
+        if iteration - marked >= patience or damping < SMALLEST_DAMPING:
+            status = Status.STALLED if damping >= SMALLEST_DAMPING else Status.NO_VALID_STEP
+            stage = next(ways, None)
+            if stage is None:
+                return Info(status, iteration, smallest)
+            mixing, damping = stage
+            states.back()  # mixing across the jump back would be mixing unrelated states
+            size = mark = smallest
+            marked = iteration
+        found, by_newton = states.attempt(damping, size <= near)
+        iteration += 1
+        if by_newton and (found is None or found > CONTRACTION * size):
+            near = CLOSER * size
+            continue
+        if found is None:
+            if not states.forget():  # even the plain step is too long
+                damping /= 2.0
+            continue
+        states.take()
+        if not mixing:
+            states.forget()
+        size = found
+        if size < smallest:
+            will_do = states.keep()
+            smallest = size
+        if size < PROGRESS * mark:
+            mark, marked = size, iteration
+    return Info(Status.CONVERGED, iteration, smallest)
+
+
+class Memory:
+    """What is remembered of a vector while it is iterated, or of the part of one that lies here."""
+
+    def __init__(self, start: Array) -> None:
+        self.x = self.tried = self.best = start
+        self.change: Array | None = None
+        self.tried_change: Array | None = None
+        self._best_change: Array | None = None
+        self.history = deque[tuple[Array, Array]](maxlen=MEMORY)
+
+    @property
+    def differences(self) -> list[Array]:
+        """Those of the changes, the last one with what is tried: there is none where the iteration stays."""
+        found = [difference for _, difference in self.history]
+        if self.change is not None and self.tried_change is not None and self.tried is not self.x:
+            found.append(self.tried_change - self.change)
+        return found
+
+    def take(self) -> None:
+        """Go to the state that was tried, and remember the differences."""
+        if len(found := self.differences) > len(self.history):
+            self.history.append((self.tried - self.x, found[-1]))
+        self.x, self.change = self.tried, self.tried_change
+
+    def forget(self) -> bool:
+        """Forget all differences; return whether there were some."""
+        had_some = bool(self.history)
+        self.history.clear()
+        return had_some
+
+    def keep(self) -> bool:
+        """Call this state the best."""
+        self.best, self._best_change = self.x, self.change
+        return False
+
+    def back(self) -> None:
+        """Return to the best state, without any differences."""
+        self.x, self.change = self.best, self._best_change
+        self.forget()
+
+    def mix(self, damping: float, weights: Array | None) -> None:
+        """Try the damped step, less what the last differences explain of it, by their weights."""
+        assert self.change is not None
+        step = damping * self.change
+        if self.history and weights is not None:
+            moves, changes = (np.array(each) for each in zip(*self.history, strict=True))
+            step = step - weights @ (moves + damping * changes)
+        self.tried = self.x + step
+
+
+class _Vectors(Memory):
+    """The states of an iteration whose vectors are here."""
+
+    def __init__(
+        self,
+        update: Callable[[Array], Array],
+        start: Array,
+        newton: Callable[[Array, Array], Array | None] | None,
+        enough: Callable[[Array], bool] | None,
+    ) -> None:
+        super().__init__(start)
+        self._update, self._newton, self._enough = update, newton, enough
+
+    def first(self) -> float | None:
+        self.tried_change = _change(self._update, self.tried)
+        return None if self.tried_change is None else float(np.abs(self.tried_change).max())
+
+    def attempt(self, damping: float, by_newton: bool) -> tuple[float | None, bool]:
+        assert self.change is not None
+        move = None
+        if by_newton and self._newton is not None:
+            with np.errstate(all="ignore"):
+                move = self._newton(self.x, self.change)
+        if move is None:
+            changes = np.array([difference for _, difference in self.history])
+            self.mix(damping, np.linalg.lstsq(changes.T, self.change, rcond=1e-10)[0] if self.history else None)
+        else:
+            self.tried = self.x + move
+        return self.first(), move is not None
+
+    def keep(self) -> bool:
+        return super().keep() or (self._enough is not None and self._enough(np.asarray(self.change)))
 
 
 def require_solved(name: str, problem: Problem, info: Info, control: Control) -> None:
@@ -103,70 +279,6 @@ def require_solved(name: str, problem: Problem, info: Info, control: Control) ->
         )
 
 
-def _iterate(
-    update: Callable[[Array], Array],
-    start: Array,
-    control: Control,
-    newton: Callable[[Array, Array], Array | None] | None,
-    enough: Callable[[Array], bool],
-    done: int,
-    ways: Stages,
-    patience: int,
-    advance: Callable[[str], None],
-) -> tuple[Array, Info]:
-    x = best = start
-    change = _change(update, start)
-    if change is None:
-        return start, Info(Status.NO_VALID_STEP, done + 1, float("inf"))
-    size = _largest(change)
-    best_change, smallest, history = change, size, deque[tuple[Array, Array]](maxlen=MEMORY)
-    stages = iter(ways)
-    mixing, damping = next(stages)
-    mark = size
-    marked = iteration = done + 1
-    near = NEAR if newton is not None else 0.0
-    will_do = enough(change)
-
-    while smallest > control.tolerance and not will_do:
-        advance(f"step {iteration}, largest change {smallest:.1e} (tolerance {control.tolerance:.0e})")
-        if iteration >= control.max_iterations:
-            status = Status.MAX_ITERATIONS
-            break
-        if iteration - marked >= patience or damping < SMALLEST_DAMPING:
-            status = Status.STALLED if damping >= SMALLEST_DAMPING else Status.NO_VALID_STEP
-            stage = next(stages, None)
-            if stage is None:
-                break
-            mixing, damping = stage
-            history.clear()  # mixing across the jump back would be mixing unrelated states
-            x, change, size = best, best_change, smallest
-            mark, marked = smallest, iteration
-        with np.errstate(all="ignore"):
-            move = newton(x, change) if newton is not None and size <= near else None
-        proposal = _mix(x, change, history, damping) if move is None else x + move
-        new_change = _change(update, proposal)
-        iteration += 1
-        if move is not None and (new_change is None or _largest(new_change) > CONTRACTION * size):
-            near = CLOSER * size
-            continue
-        if new_change is None:
-            if not history:  # even the plain step is too long
-                damping /= 2.0
-            history.clear()
-            continue
-        if mixing:
-            history.append((proposal - x, new_change - change))
-        x, change, size = proposal, new_change, _largest(new_change)
-        if size < smallest:
-            best, best_change, smallest = x, change, size
-            will_do = enough(change)
-        if size < PROGRESS * mark:
-            mark, marked = size, iteration
-    else:
-        status = Status.CONVERGED
-    return best, Info(status, iteration, smallest)
-
-
 def _change(update: Callable[[Array], Array], x: Array) -> Array | None:
     """Return ``update(x) - x``, or None where x is not a valid state."""
     try:
@@ -175,22 +287,3 @@ def _change(update: Callable[[Array], Array], x: Array) -> Array | None:
     except NotPositiveDefiniteError:
         return None
     return change if np.isfinite(change).all() else None
-
-
-def _never(change: Array) -> bool:
-    return False
-
-
-def _largest(change: Array) -> float:
-    return float(np.abs(change).max())
-
-
-def _mix(x: Array, change: Array, history: deque[tuple[Array, Array]], damping: float) -> Array:
-    """Return the next state: the damped step, less what the last differences explain of it."""
-    step = damping * change
-    if history:
-        moves = np.array([move for move, _ in history])
-        changes = np.array([difference for _, difference in history])
-        weights = np.linalg.lstsq(changes.T, change, rcond=1e-10)[0]
-        step = step - weights @ (moves + damping * changes)
-    return np.asarray(x + step)
