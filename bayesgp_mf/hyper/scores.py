@@ -13,8 +13,7 @@ from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Solution
 from bayesgp_mf.inference.solver import GramGradient, Solver, parameter_gradient, traits_of
-from bayesgp_mf.solvers.second_order import WHOLE, second_order
-from bayesgp_mf.solvers.second_order_gradient import correction_with_gradient
+from bayesgp_mf.solvers.second_order import WHOLE, correction_with_gradient, second_order
 
 SITES = 1e-6
 """Tolerance of the sites: the log evidence is stationary there, with errors of the order of the square."""

@@ -41,7 +41,7 @@ from bayesgp_mf.multiclass.response import (
 from bayesgp_mf.solvers.accuracy import assessed, require_accurate
 from bayesgp_mf.solvers.at_mode import NEGLIGIBLE
 from bayesgp_mf.solvers.driver import require_solved
-from bayesgp_mf.solvers.mode import State, find_mode, newton, psi
+from bayesgp_mf.solvers.mode import ModeState, find_mode, newton, psi
 from bayesgp_mf.solvers.refinement import in_deviations
 from bayesgp_mf.types import Array, Derivs
 
@@ -74,16 +74,16 @@ class MulticlassLaplace:
         """It takes the softmax of several classes."""
         return Traits(matrices=FORMS, targets=frozenset({"classes"}), check=_check_softmax)
 
-    def init(self, problem: Problem) -> State:
+    def init(self, problem: Problem) -> ModeState:
         """Return the mode before any data: zero; ValueError if the likelihood is no softmax."""
         _check_softmax(problem.likelihood)
-        return State(np.zeros((problem.n, problem.n_classes)))
+        return ModeState(np.zeros((problem.n, problem.n_classes)))
 
-    def step(self, problem: Problem, state: State) -> State:
+    def step(self, problem: Problem, state: ModeState) -> ModeState:
         """Return the state after one Newton step, shortened until Psi rises; the same state if it cannot."""
         return newton(_Hill(problem), state) or state
 
-    def finish(self, problem: Problem, state: State, info: Info) -> Solution:
+    def finish(self, problem: Problem, state: ModeState, info: Info) -> Solution:
         r"""Return the solution at a state: weights, correction and the evidence.
 
         The log evidence (GPML, eq. 3.44; 1996, eq. 10) is

@@ -69,7 +69,7 @@ LONG_PATIENCE = 25
 """Where labels may be flipped, they look so and not so by turns before it is settled which are."""
 
 
-class State(NamedTuple):
+class ClassSites(NamedTuple):
     """The site of each case: in its form, w >= 0 ``(n, C)`` of a star, and b ``(n, C)``, which sums to zero."""
 
     site: Array
@@ -135,7 +135,7 @@ class StarTap:
 
     def _solved(
         self, problem: Problem, control: Control, start: Solution | None, prior_mean: Array | float = 0.0
-    ) -> tuple[State, Info, int | None]:
+    ) -> tuple[ClassSites, Info, int | None]:
         """Return the solution's state and the nodes that it was found with."""
         points = self._points(problem)
         check_variances(problem)
@@ -144,7 +144,9 @@ class StarTap:
             first = self._first(problem, prior_mean)
             state, info = rough_then_fine(iterate, first, control, points)
             if info.status is Status.NO_VALID_STEP:  # some at the prior are negative, and leave no posterior together
-                state, info = rough_then_fine(iterate, State(*(np.zeros_like(part) for part in first)), control, points)
+                state, info = rough_then_fine(
+                    iterate, ClassSites(*(np.zeros_like(part) for part in first)), control, points
+                )
         else:
             start.check_start(problem.n, problem.n_classes)
             state, info = iterate(_state_of(problem, start), control, points)
@@ -191,14 +193,14 @@ class StarTap:
         by_default = star_of(problem).star_points(problem.n_classes)
         return by_default if self.points is None else self.points
 
-    def _first(self, problem: Problem, prior_mean: Array | float) -> State:
+    def _first(self, problem: Problem, prior_mean: Array | float) -> ClassSites:
         """Return the sites at the prior."""
         prior = class_gram(problem).prior
         mean, covariance = np.zeros_like(prior), prior[:, :, None] * np.eye(problem.n_classes)
         found = _sites_at(problem, mean + prior_mean, covariance, FEWEST)
-        return State(found.site, _shift(_form(problem).precision(found.site), mean, covariance, found))
+        return ClassSites(found.site, _shift(_form(problem).precision(found.site), mean, covariance, found))
 
-    def _finish(self, problem: Problem, state: State, info: Info, points: int | None) -> Solution:
+    def _finish(self, problem: Problem, state: ClassSites, info: Info, points: int | None) -> Solution:
         alpha, correction, (mean, covariance, sigma, log_det_own) = _posterior(problem, state)
         found = _sites_at(problem, mean, covariance, points)
         value = float(np.sum(found.log_partition)) - 0.5 * float(np.sum(alpha * class_gram(problem).times(alpha)))
@@ -298,7 +300,7 @@ class _Cavities(NamedTuple):
     log_det: float
 
 
-def _posterior(problem: Problem, state: State) -> tuple[Array, Any, _Cavities]:
+def _posterior(problem: Problem, state: ClassSites) -> tuple[Array, Any, _Cavities]:
     """Return alpha and R under given sites, and the cavities."""
     if not (np.all(np.isfinite(state.site)) and np.all(np.isfinite(state.shift))):
         raise NotPositiveDefiniteError("the sites of a state are not finite")
@@ -314,27 +316,27 @@ def _cavities(problem: Problem, correction: ClassCorrection, alpha: Array) -> _C
     return _Cavities(mean, covariance, own.sigma, -float(np.sum(np.linalg.slogdet(own.remaining)[1])))
 
 
-def _state_of(problem: Problem, solution: Solution) -> State:
+def _state_of(problem: Problem, solution: Solution) -> ClassSites:
     """Return the state that gave a solution, to start the next problem from."""
     correction, latent = class_correction(solution), class_gram(problem).times(solution.alpha)
     # b = W (K alpha) + alpha, since alpha = b - W K alpha
     shift = np.einsum("icd,id->ic", correction.site_precision(), latent) + solution.alpha
-    return State(_form(problem).of(correction), shift)
+    return ClassSites(_form(problem).of(correction), shift)
 
 
 def _iterate(
-    problem: Problem, prior_mean: Array | float, first: State, control: Control, points: int | None
-) -> tuple[State, Info]:
+    problem: Problem, prior_mean: Array | float, first: ClassSites, control: Control, points: int | None
+) -> tuple[ClassSites, Info]:
     """Iterate from a state to a fixed point, in units in which the tolerance of `Control` is meant."""
     n, n_classes = first.shift.shape
     scale, form = np.sqrt(np.mean(class_gram(problem).prior, axis=1))[:, None], _form(problem)
 
-    def pack(state: State) -> Array:
+    def pack(state: ClassSites) -> Array:
         return np.concatenate([np.arcsinh(scale * state.shift), form.pack(state.site, scale)], axis=1).ravel()
 
-    def unpack(x: Array) -> State:
+    def unpack(x: Array) -> ClassSites:
         entries = x.reshape(n, -1)
-        return State(form.unpack(entries[:, n_classes:], scale), np.sinh(entries[:, :n_classes]) / scale)
+        return ClassSites(form.unpack(entries[:, n_classes:], scale), np.sinh(entries[:, :n_classes]) / scale)
 
     def update(x: Array) -> Array:
         state = unpack(x)
@@ -356,7 +358,7 @@ def _iterate(
             mean, found, residual = further, nearer, left
             if residual <= enough:
                 break
-        return pack(State(found.site, _shift(form.precision(found.site), mean, covariance, found)))
+        return pack(ClassSites(found.site, _shift(form.precision(found.site), mean, covariance, found)))
 
     patience = PATIENCE if form.log_concave else LONG_PATIENCE
     x, info = fixed_point(update, pack(first), control, stages=WAYS, patience=patience)

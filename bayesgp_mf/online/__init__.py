@@ -6,8 +6,7 @@ with the face of the others.
 
 from __future__ import annotations
 
-from bayesgp_mf.online.adf import update
+from bayesgp_mf.online.adf import OnlineState, finish, init, update
 from bayesgp_mf.online.solver import Online
-from bayesgp_mf.online.state import OnlineState, finish, init
 
 __all__ = ["Online", "OnlineState", "finish", "init", "update"]

@@ -31,16 +31,14 @@ from bayesgp_mf.inference.problem import Problem, explain_infeasible, status_in_
 from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import GramGradient, Traits, gradient_at_cavities
 from bayesgp_mf.matrices.sites import SiteCorrection
-from bayesgp_mf.online.evidence import running_evidence
-from bayesgp_mf.online.gradient import evidence_gradient, parameter_gradient
-from bayesgp_mf.online.sweep import Reuse, Sweep, sweep
+from bayesgp_mf.online.sweep import Reuse, Sweep, evidence_gradient, parameter_gradient, running_evidence, sweep
 from bayesgp_mf.solvers.accuracy import assessed, require_accurate
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.solvers.extended import latent_and_log_det
 from bayesgp_mf.solvers.meanfield import tap
 from bayesgp_mf.solvers.refinement import EPS, Gap, refined
 from bayesgp_mf.solvers.response import linear_response
-from bayesgp_mf.solvers.sites import State, iterate_sites, sites_of
+from bayesgp_mf.solvers.sites import SiteState, iterate_sites, sites_of
 from bayesgp_mf.types import Array
 
 
@@ -240,7 +238,7 @@ class Online:
     ) -> Solution:
         log_concave = problem.likelihood.log_concave
 
-        def step(sites: State) -> State:
+        def step(sites: SiteState) -> SiteState:
             done = sweep(problem, order, sites, "replace")
             if log_concave and _left_out(done):  # its factors are never negative: this state is one of rounding
                 raise NotPositiveDefiniteError("a case has no cavity")
@@ -278,7 +276,7 @@ class _Weights(NamedTuple):
     correction: SiteCorrection
 
 
-def _weights_under(problem: Problem, sites: State) -> _Weights:
+def _weights_under(problem: Problem, sites: SiteState) -> _Weights:
     correction = SiteCorrection(problem.dense_gram, sites.precision)
     return _Weights(correction.weights(sites.shift), correction)
 

@@ -33,7 +33,7 @@ from bayesgp_mf.matrices.root import Root
 from bayesgp_mf.sharded.sources import Rows
 from bayesgp_mf.solvers.driver import MEMORY, Memory
 from bayesgp_mf.solvers.refinement import in_deviations
-from bayesgp_mf.solvers.sites import SiteUnits, State, match
+from bayesgp_mf.solvers.sites import SiteState, SiteUnits, match
 from bayesgp_mf.types import Array
 
 SINGLE_BLOCK = 4096
@@ -174,15 +174,15 @@ class Shard:
 
     def _first(self) -> Array:
         """Return sites that say nothing, or those that are known."""
-        return np.zeros(2 * self.t.size) if self.known is None else self.units.pack(State(*self.known))
+        return np.zeros(2 * self.t.size) if self.known is None else self.units.pack(SiteState(*self.known))
 
     def forget(self, x: Array | None = None) -> None:
         """Start from some sites, by default from those that say nothing."""
         self.memory = Memory(self._first() if x is None else x)
 
-    def natural_parameters(self) -> tuple[State, Array, Array, Array]:
+    def natural_parameters(self) -> tuple[SiteState, Array, Array, Array]:
         """Return the sites that are tried, 1 + W d, and W' and b' of the shared part, ``(n,)`` each."""
-        sites = self.units.unpack(self.memory.tried) if self.known is None else State(*self.known)
+        sites = self.units.unpack(self.memory.tried) if self.known is None else SiteState(*self.known)
         share = 1.0 + sites.precision * self.gram.own
         return sites, share, sites.precision / share, sites.shift / share
 

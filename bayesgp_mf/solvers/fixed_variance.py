@@ -30,9 +30,8 @@ from bayesgp_mf.errors import NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, Control, Info
 from bayesgp_mf.matrices.matrix import Matrix
-from bayesgp_mf.solvers.ascent import climb, largest_change
-from bayesgp_mf.solvers.line_search import first_that_rises
-from bayesgp_mf.solvers.sites import State, match
+from bayesgp_mf.solvers.ascent import climb, first_that_rises, largest_change
+from bayesgp_mf.solvers.sites import SiteState, match
 from bayesgp_mf.types import Array, Derivs
 
 _ROUGHEST = 0.1  # residual of the linear equations, relative to the right-hand side; finer as the steps get smaller
@@ -59,7 +58,7 @@ class _Point(NamedTuple):
 
 def solve_at_fixed_variance(
     problem: Problem, variance: Array, control: Control, start: Array | None = None
-) -> tuple[State | None, Info]:
+) -> tuple[SiteState | None, Info]:
     """Return the solution of a log-concave problem as sites with their weights, and how it was reached.
 
     Parameters
@@ -75,7 +74,7 @@ def solve_at_fixed_variance(
 
     Returns
     -------
-    State or None
+    SiteState or None
         The sites, and alpha; None if the solution was not reached.
     Info
         The residual is the largest change of alpha by the last step, in units of its size in the prior.

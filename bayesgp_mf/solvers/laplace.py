@@ -42,7 +42,7 @@ from bayesgp_mf.solvers.accuracy import NO_FACTOR, require_accurate, rounding_de
 from bayesgp_mf.solvers.at_mode import AtMode, assessed_mode, refined_mode
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.solvers.loo_gradient import loo_gradient, pull_back_nothing
-from bayesgp_mf.solvers.mode import State, find_mode, log_det_change, newton, psi
+from bayesgp_mf.solvers.mode import ModeState, find_mode, log_det_change, newton, psi
 from bayesgp_mf.solvers.refinement import coarseness
 from bayesgp_mf.solvers.response import linear_response, site_form
 from bayesgp_mf.types import Array, Derivs
@@ -93,7 +93,7 @@ class Laplace:
             check=_check_curvature,
         )
 
-    def init(self, problem: Problem) -> State:
+    def init(self, problem: Problem) -> ModeState:
         """Return the mode before any data: zero.
 
         Raises
@@ -102,13 +102,13 @@ class Laplace:
             If the likelihood has no curvature, so that there is no Laplace approximation.
         """
         _check_curvature(problem.likelihood)
-        return State(np.zeros(problem.n))
+        return ModeState(np.zeros(problem.n))
 
-    def step(self, problem: Problem, state: State) -> State:
+    def step(self, problem: Problem, state: ModeState) -> ModeState:
         """Return the state after one Newton step, shortened until Psi rises; the same state if it cannot."""
         return newton(_Hill(problem), state) or state
 
-    def finish(self, problem: Problem, state: State, info: Info) -> Solution:
+    def finish(self, problem: Problem, state: ModeState, info: Info) -> Solution:
         r"""Return the solution at a state: weights, correction and the evidence.
 
         The log evidence (Barber & Williams, eq. 10) is

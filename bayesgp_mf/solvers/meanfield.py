@@ -48,9 +48,17 @@ from bayesgp_mf.solvers.newton import newton_step, strength
 from bayesgp_mf.solvers.paper_scheme import paper_scheme
 from bayesgp_mf.solvers.refinement import Gap, refined
 from bayesgp_mf.solvers.response import linear_response
-from bayesgp_mf.solvers.root_form import posterior_root, step_in_root_form
 from bayesgp_mf.solvers.rules import Naive, Rule, Tap, Variational
-from bayesgp_mf.solvers.sites import SitePosterior, State, iterate_sites, lost_digits, match, sites_of
+from bayesgp_mf.solvers.sites import (
+    SitePosterior,
+    SiteState,
+    iterate_sites,
+    lost_digits,
+    match,
+    posterior_root,
+    sites_of,
+    step_in_root_form,
+)
 from bayesgp_mf.types import Array
 
 ANNEALING = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
@@ -105,15 +113,15 @@ class MeanField:
             loo_gradient=self.loo_gradient,
         )
 
-    def init(self, problem: Problem) -> State:
+    def init(self, problem: Problem) -> SiteState:
         """Return the state before any data: sites that say nothing."""
-        return State(np.zeros(problem.n), np.zeros(problem.n))
+        return SiteState(np.zeros(problem.n), np.zeros(problem.n))
 
-    def step(self, problem: Problem, state: State) -> State:
+    def step(self, problem: Problem, state: SiteState) -> SiteState:
         """Return the next state: the sites that match the likelihood at the cavities of this one."""
         return _Equations(self.rule(problem.matrix), problem).step(state)
 
-    def finish(self, problem: Problem, state: State, info: Info) -> Solution:
+    def finish(self, problem: Problem, state: SiteState, info: Info) -> Solution:
         r"""Return the solution at a state: weights, correction, cavities and the evidence.
 
         The log evidence (for TAP the negative of 1998, eqs. 8 to 11 at the fixed point, and equal to
@@ -197,7 +205,7 @@ class MeanField:
         except (ConvergenceError, NotPositiveDefiniteError):
             return None
 
-    def _from_start(self, equations: _Equations, control: Control, start: Solution | None) -> tuple[State, Info]:
+    def _from_start(self, equations: _Equations, control: Control, start: Solution | None) -> tuple[SiteState, Info]:
         """Solve from a given solution if there is one, then from the prior, then by way of noisier models."""
         rule, problem = equations.rule, equations.problem
         if control.scheme == "paper":
@@ -248,9 +256,9 @@ class MeanField:
         self,
         problem: Problem,
         control: Control,
-        step: Callable[..., State],
+        step: Callable[..., SiteState],
         equations: _Equations | None = None,
-    ) -> tuple[State, Info]:
+    ) -> tuple[SiteState, Info]:
         # all steps come out of one budget
         state, steps = self.init(problem), 0
         newton = None if equations is None else equations.newton_step
@@ -280,7 +288,7 @@ class MeanField:
                 state = nearer
         return state, info
 
-    def _in_single_precision(self, equations: _Equations, control: Control, first: State) -> tuple[State, int]:
+    def _in_single_precision(self, equations: _Equations, control: Control, first: SiteState) -> tuple[SiteState, int]:
         """Return a state near the solution and the steps to it, at half the time of as many in double precision.
 
         It is where Newton's step led from the last of them. The first state, and no step, where the problem
@@ -310,12 +318,12 @@ class MeanField:
         if info.n_iterations == 1 and info.residual <= SETTLED:
             return first, info.n_iterations
         after = single.step(state)
-        residual = State(after.precision - state.precision, after.shift - state.shift)
+        residual = SiteState(after.precision - state.precision, after.shift - state.shift)
         move = single.newton_step(state, residual, info.residual)
         if move is None or not np.all(np.isfinite(np.concatenate(move[:2]))):
             return after, info.n_iterations
         equations.know_as(single)
-        return State(state.precision + move.precision, state.shift + move.shift), info.n_iterations
+        return SiteState(state.precision + move.precision, state.shift + move.shift), info.n_iterations
 
     def gram_gradient(self, problem: Problem, solution: Solution) -> GramGradient:
         """Return the derivative ``(n, n)`` of the log evidence with respect to the Gram matrix.
@@ -340,11 +348,11 @@ class _Equations:
 
     def __init__(self, rule: Rule, problem: Problem, matrix: Matrix | None = None) -> None:
         self.rule, self.problem, self._matrix = rule, problem, problem.matrix if matrix is None else matrix
-        self._last: tuple[State, float, SitePosterior] | None = None
+        self._last: tuple[SiteState, float, SitePosterior] | None = None
         self._error: float | None = None  # of the log evidence, where Newton's step was asked for last ...
         self._square = 0.0  # ... and the change there, squared
 
-    def posterior(self, state: State, extra_noise: float = 0.0) -> SitePosterior:
+    def posterior(self, state: SiteState, extra_noise: float = 0.0) -> SitePosterior:
         """Return what follows from a state, at the cost of one factorisation unless it was asked for last."""
         if self._last is not None:
             last, noise, posterior = self._last
@@ -355,7 +363,7 @@ class _Equations:
         self._last = state, extra_noise, posterior
         return posterior
 
-    def _posterior(self, state: State, extra_noise: float) -> SitePosterior:
+    def _posterior(self, state: SiteState, extra_noise: float) -> SitePosterior:
         problem, matrix = self.problem, self._matrix
         correction = matrix.sites(state.precision)
         if state.alpha is None:
@@ -379,12 +387,14 @@ class _Equations:
         derivs = self.problem.likelihood.log_partition(self.problem.t, mean, variance)
         return SitePosterior(alpha, posterior.correction, Cavity(mean, variance), derivs)
 
-    def step(self, state: State, extra_noise: float = 0.0) -> State:
+    def step(self, state: SiteState, extra_noise: float = 0.0) -> SiteState:
         """Return the sites that match the likelihood at the cavities of a state."""
         _, _, cavity, derivs = self.posterior(state, extra_noise)
         return match(self.problem.likelihood, self.problem.t, cavity, derivs, extra_noise)
 
-    def newton_step(self, state: State, residual: State, accuracy: float, extra_noise: float = 0.0) -> State | None:
+    def newton_step(
+        self, state: SiteState, residual: SiteState, accuracy: float, extra_noise: float = 0.0
+    ) -> SiteState | None:
         """Return by how much Newton's step would change a state, or None where it is not known."""
         if self.rule.fixed_variance is not None:
             return None
@@ -422,7 +432,7 @@ class _Equations:
         self._error, self._square = other._error, other._square
 
 
-def _finish(method: str, equations: _Equations, state: State, info: Info) -> Solution:
+def _finish(method: str, equations: _Equations, state: SiteState, info: Info) -> Solution:
     rule, problem = equations.rule, equations.problem
     posterior = equations.posterior(state)
     if not problem.matrix.is_whole:  # a step on a root takes its means another way than what is node_evidence, K alpha

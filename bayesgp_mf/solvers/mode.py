@@ -19,8 +19,7 @@ import numpy as np
 from bayesgp_mf.errors import Status
 from bayesgp_mf.inference.solution import Control, Info
 from bayesgp_mf.matrices.corrections import Sites
-from bayesgp_mf.solvers.ascent import SMALLEST_FRACTION, climb
-from bayesgp_mf.solvers.line_search import first_that_rises
+from bayesgp_mf.solvers.ascent import SMALLEST_FRACTION, climb, first_that_rises
 from bayesgp_mf.solvers.refinement import coarseness
 from bayesgp_mf.types import Array, Derivs
 
@@ -33,7 +32,7 @@ Both are meant for the default tolerance; with a coarser one they grow in propor
 _ROUNDS = 4
 
 
-class State(NamedTuple):
+class ModeState(NamedTuple):
     """What the next step needs.
 
     Attributes
@@ -74,7 +73,7 @@ class Hill(Protocol):
         """Return (I - R K) times ``residual``, or another direction that leads up, and R if it is to be kept."""
 
 
-def find_mode(hill: Hill, zero: State, control: Control, start: Array | None = None) -> tuple[State, Info]:
+def find_mode(hill: Hill, zero: ModeState, control: Control, start: Array | None = None) -> tuple[ModeState, Info]:
     """Return the mode and how it was come by, from weights ``start`` or, if that leads nowhere, from ``zero``.
 
     Weights that stand still need not be those of a mode: where the likelihood saturates they are as good as zero in
@@ -84,13 +83,13 @@ def find_mode(hill: Hill, zero: State, control: Control, start: Array | None = N
     if start is not None:
         latent = hill.times(start)
         if np.isfinite(psi(hill.log_prob(latent), start, latent)):
-            state, info = _climb(hill, State(start), control)
+            state, info = _climb(hill, ModeState(start), control)
             if info.status is Status.CONVERGED:  # a start far out can be lost in rounding
                 return state, info
     return _climb(hill, zero, control)
 
 
-def _climb(hill: Hill, state: State, control: Control) -> tuple[State, Info]:
+def _climb(hill: Hill, state: ModeState, control: Control) -> tuple[ModeState, Info]:
     steps, coarser = 0, coarseness(control.tolerance)
     settled, drift = _SETTLED * coarser, _DRIFT * coarser
     for _ in range(_ROUNDS):
@@ -106,7 +105,7 @@ def _climb(hill: Hill, state: State, control: Control) -> tuple[State, Info]:
         if info.status is not Status.CONVERGED:
             break
         carried, latent = _precision(hill, state), hill.times(state.alpha)
-        state = State(state.alpha, latent, hill.log_prob(latent), state.correction)
+        state = ModeState(state.alpha, latent, hill.log_prob(latent), state.correction)
         if log_det_change(hill, carried, _precision(hill, state)) <= drift:
             break
     return state, replace(info, n_iterations=steps)
@@ -122,11 +121,11 @@ def log_det_change(hill: Hill, precision_at: Array, other: Array) -> float:
         return float(np.sum(np.abs(precision_at - other) * np.minimum(hill.scale**2, 1.0 / strongest)))
 
 
-def _precision(hill: Hill, state: State) -> Array:
+def _precision(hill: Hill, state: ModeState) -> Array:
     return hill.precision_at(_derivs(hill, state))
 
 
-def _derivs(hill: Hill, state: State) -> Derivs:
+def _derivs(hill: Hill, state: ModeState) -> Derivs:
     if state.derivs is not None:
         return state.derivs
     return hill.log_prob(hill.times(state.alpha) if state.latent is None else state.latent)
@@ -137,7 +136,7 @@ def psi(derivs: Derivs, alpha: Array, latent: Array) -> float:
     return float(derivs.value.sum() - 0.5 * np.vdot(alpha, latent))
 
 
-def newton(hill: Hill, state: State) -> State | None:
+def newton(hill: Hill, state: ModeState) -> ModeState | None:
     """Return the state after Newton's step, shortened until Psi rises enough, or None if it cannot."""
     alpha = state.alpha
     f = hill.times(alpha) if state.latent is None else state.latent
@@ -149,9 +148,9 @@ def newton(hill: Hill, state: State) -> State | None:
     rise = hill.times(direction)
     terms = float(np.abs(derivs.value).sum()) + 0.5 * abs(float(np.vdot(alpha, f))) + derivs.value.size
 
-    def at(fraction: float) -> tuple[State, float]:
+    def at(fraction: float) -> tuple[ModeState, float]:
         trial, there = alpha + fraction * direction, f + fraction * rise
         known = hill.log_prob(there)
-        return State(trial, there, known, correction), psi(known, trial, there) - here
+        return ModeState(trial, there, known, correction), psi(known, trial, there) - here
 
     return first_that_rises(at, float(np.vdot(residual, rise)), terms, SMALLEST_FRACTION)

@@ -20,18 +20,22 @@ The log evidence as a function of the sites (the sum in `MeanField.finish` at an
 .. math:: \sum_i (d_1 - \alpha)_i\, dm_i + \tfrac12 (d_2 + d_1^2 - \alpha^2 + W/\gamma)_i\, d\lambda_i,
 
 zero at the solution; half of it along Newton's step is what the log evidence is off by, to second order.
+
+Generalised minimal residuals, for the linear equations of Newton's steps.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import lapack
 
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.likelihoods.higher import rough_higher_derivatives
-from bayesgp_mf.solvers.gmres import gmres
-from bayesgp_mf.solvers.sites import SitePosterior, State
+from bayesgp_mf.solvers.sites import SitePosterior, SiteState
 from bayesgp_mf.types import Array
 
 _MOST_PRODUCTS = 30
@@ -46,19 +50,24 @@ class NewtonStep(NamedTuple):
 
     Attributes
     ----------
-    move : State
+    move : SiteState
         The change of the sites.
     evidence_error : float or None
         By how much the log evidence of the present sites is off, in nats, summed over cases in absolute values. None
         where the direction is that of a part of the columns of a root: it does not see what the others would change.
     """
 
-    move: State
+    move: SiteState
     evidence_error: float | None
 
 
 def newton_step(
-    problem: Problem, state: State, posterior: SitePosterior, residual: State, accuracy: float, extra_noise: float = 0.0
+    problem: Problem,
+    state: SiteState,
+    posterior: SitePosterior,
+    residual: SiteState,
+    accuracy: float,
+    extra_noise: float = 0.0,
 ) -> NewtonStep | None:
     """Return the change of the sites that Newton's step makes, or None where some say nothing or are negative.
 
@@ -66,11 +75,11 @@ def newton_step(
     ----------
     problem : Problem
         Targets and likelihood.
-    state : State
+    state : SiteState
         The sites.
     posterior : SitePosterior
         What follows from them under TAP.
-    residual : State
+    residual : SiteState
         By how much a plain step would change them.
     accuracy : float
         Relative accuracy with which the linear equations are solved, if below 0.1.
@@ -111,7 +120,7 @@ def newton_step(
     wanted = accuracy if problem.n < _MANY else _FINER * accuracy
     dw = precision * gmres(multiply, right, min(_ROUGHEST, wanted), _MOST_PRODUCTS)
     _, u, dm, dvariance = respond(dw, constant)
-    move = State(dw, u + latent * dw)
+    move = SiteState(dw, u + latent * dw)
     if not is_whole:
         return NewtonStep(move, None)
     # the evidence would change by half its slope along the step; in absolute values, lest large errors cancel
@@ -124,3 +133,62 @@ def strength(problem: Problem) -> float:
     """Return the strongest site precision at the prior, in latent units to the power -2."""
     prior = problem.likelihood.log_partition(problem.t, np.zeros(problem.n), problem.matrix.diagonal())
     return float(np.max(np.abs(prior.d2)))
+
+
+@np.errstate(over="ignore", invalid="ignore")  # of what overflows NaN is returned
+def gmres(multiply: Callable[[Array], Array], right: Array, accuracy: float, most: int) -> Array:
+    """Return x ``(n,)`` with A x near ``right (n,)``, by generalised minimal residuals.
+
+    For matrices close to the identity, where a few products with A do and SciPy's own would spend most of the time
+    around them. (Y. Saad & M. H. Schultz, 1986, SIAM J. Sci. Stat. Comput. 7, 856-869.)
+
+    Parameters
+    ----------
+    multiply : callable
+        Returns A x.
+    right : (n,) array
+        Right-hand side.
+    accuracy : float
+        Length of the residual that is wanted, relative to that of ``right``.
+    most : int
+        Products after which x is returned as it is.
+
+    Returns
+    -------
+    (n,) array
+        x; NaN if a product overflows.
+    """
+    length = math.sqrt(right @ right)
+    if length == 0.0:
+        return np.zeros_like(right)
+    basis = np.empty((most + 1, right.size))
+    basis[0] = right / length
+    # the Hessenberg matrix of the products in the basis, turned upper triangular by rotations as it grows
+    triangle, target = np.zeros((most, most)), [length]
+    rotations: list[tuple[float, float]] = []
+    for k in range(most):
+        known, image = basis[: k + 1], multiply(basis[k])
+        projection = known @ image
+        image = image - projection @ known
+        below = math.sqrt(image @ image)
+        if not math.isfinite(below):
+            return np.full_like(right, np.nan)
+        column = projection.tolist()  # numbers of Python's own are faster one by one
+        for i, (cosine, sine) in enumerate(rotations):
+            upper, lower = column[i], column[i + 1]
+            column[i], column[i + 1] = cosine * upper + sine * lower, cosine * lower - sine * upper
+        corner = math.hypot(column[k], below)
+        if corner == 0.0:  # A is singular on what was found: nothing more to gain
+            break
+        rotations.append((column[k] / corner, below / corner))
+        target[k:] = [target[k] * column[k] / corner, -target[k] * below / corner]
+        column[k] = corner
+        triangle[: k + 1, k] = column
+        if abs(target[-1]) <= accuracy * length or below == 0.0:
+            break
+        basis[k + 1] = image / below
+    size = len(rotations)
+    if size == 0:
+        return np.zeros_like(right)
+    weights, _ = lapack.dtrtrs(triangle[:size, :size], target[:size])
+    return np.asarray(weights @ basis[:size])

@@ -13,7 +13,7 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, Control, Info
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.solvers.rules import Rule
-from bayesgp_mf.solvers.sites import State, match
+from bayesgp_mf.solvers.sites import SiteState, match
 from bayesgp_mf.types import Array
 
 LEARNING_RATE = 0.05  # 2000, section 4, initialisation, 1
@@ -22,7 +22,7 @@ REFRESH = 20  # 2000, section 4, iteration, 3
 SMALLEST_RATE = 1e-12
 
 
-def paper_scheme(rule: Rule, problem: Problem, control: Control) -> tuple[State, Info]:
+def paper_scheme(rule: Rule, problem: Problem, control: Control) -> tuple[SiteState, Info]:
     """Solve mean-field equations as the papers did.
 
     Parameters
@@ -38,7 +38,7 @@ def paper_scheme(rule: Rule, problem: Problem, control: Control) -> tuple[State,
 
     Returns
     -------
-    State
+    SiteState
         The sites at the last step.
     Info
         Steps, of which every 20th is followed by a factorisation, and the largest change that a full step would make.
@@ -87,7 +87,7 @@ def paper_scheme(rule: Rule, problem: Problem, control: Control) -> tuple[State,
     return match(problem.likelihood, problem.t, Cavity(mean, variance), derivs), Info(status, iteration, change)
 
 
-def _refresh(rule: Rule, sites: State) -> Array | None:
+def _refresh(rule: Rule, sites: SiteState) -> Array | None:
     """Return the cavity variances that belong to the current sites (eqs. 28, 29), or None if there are none."""
     try:
         refreshed = rule.cavity_variance(rule.gram.sites(sites.precision))

@@ -1,9 +1,12 @@
-"""Streams in files: numbers as they are, and a description in plain words; no code is ever read from one."""
+"""Streams in files: numbers as they are, and a description in plain words; no code is ever read from one.
+
+A stream as the numbers and the plain words of a file, and back.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +20,10 @@ from bayesgp_mf.kernels import Kernel, is_built_in
 from bayesgp_mf.kernels import from_dict as kernel_from_dict
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods import from_dict as likelihood_from_dict
+from bayesgp_mf.streams.arguments import plain
+from bayesgp_mf.streams.factor import Factor
+from bayesgp_mf.streams.learning import Learner, values_of
+from bayesgp_mf.streams.state import LogScore, StreamState, check_state
 
 FORMAT = 1
 """Changes when a file of today could not be read."""
@@ -111,3 +118,58 @@ def _checksum(header: str, arrays: dict[str, NDArray[Any]]) -> str:
         found.update(repr((name, arrays[name].shape, arrays[name].dtype.str)).encode())
         found.update(np.ascontiguousarray(arrays[name]).tobytes())
     return found.hexdigest()
+
+
+OPTIONS = ("budget", "hyper", "first", "reservoir", "forget", "batch")
+"""Of those of `Stream`, by name."""
+
+
+def described(
+    state: StreamState, learner: Learner, score: LogScore, features: list[str] | None, classes: tuple[Any, ...] | None
+) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Return the arrays and the settings of a stream."""
+    factor = state.factor
+    arrays = {
+        "points": factor.points,
+        "root": factor.root,
+        "precision": factor.precision,
+        "shift": factor.shift,
+        "X": state.X,
+        "t": state.t,
+        "log_score": score.batches,
+        "n_cases": score.cases,
+        **({"by_case": state.by_case} if len(state.by_case) else {}),
+    }
+    settings = {
+        **{name: getattr(learner, name) for name in (*OPTIONS, "entropy")},
+        "classes": None if classes is None else [plain(label) for label in classes],
+        "features": features,
+        "n_seen": state.n_seen,
+        "is_tuned": state.is_tuned,
+        "independent": state.independent,
+        **({"has_offset": True} if state.has_offset else {}),
+    }
+    return arrays, settings
+
+
+def state_of(saved: Saved) -> StreamState:
+    """Return the state that a file holds, or raise a ValueError that names what could not have been saved."""
+    settings, arrays = saved.settings, saved.arrays
+    factor = Factor(
+        arrays["points"],
+        np.asfortranarray(arrays["root"]),
+        np.asfortranarray(arrays["precision"]),
+        arrays["shift"],
+        values_of(saved.likelihood).outputs if settings["n_seen"] else 1,
+    )
+    n_seen, n_batches, is_tuned = settings["n_seen"], len(arrays["n_cases"]), settings["is_tuned"]
+    state = StreamState(
+        saved.kernel, factor, n_seen, n_batches, is_tuned, arrays["X"], arrays["t"], settings["independent"]
+    )
+    state = replace(
+        state,
+        by_case=arrays.get("by_case", state.by_case),
+        has_offset=bool(settings.get("has_offset", False)),
+    )
+    check_state(state, settings, arrays, saved.likelihood)
+    return state

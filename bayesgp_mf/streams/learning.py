@@ -21,7 +21,7 @@ from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.streams import batch as batches
 from bayesgp_mf.streams.classes import ClassValues
 from bayesgp_mf.streams.factor import Factor, nothing
-from bayesgp_mf.streams.state import State, plain_cases, sampled
+from bayesgp_mf.streams.state import StreamState, plain_cases, sampled
 from bayesgp_mf.streams.values import OneValue, Values
 from bayesgp_mf.types import Array
 
@@ -63,7 +63,7 @@ class Learner:
         given = {"offset": offset} if offset.any() else {}
         return with_cases(self.likelihood, **given, **({} if np.all(weights == 1.0) else {"weights": weights}))
 
-    def learned(self, state: State, X: Array, t: Array, by_case: Array) -> tuple[State, float]:
+    def learned(self, state: StreamState, X: Array, t: Array, by_case: Array) -> tuple[StreamState, float]:
         """Return the state after one batch, with a kernel tuned when enough cases have come, and its log score."""
         if not state.n_seen:
             factor = nothing(X.shape[1], values_of(self.likelihood).outputs)
@@ -92,7 +92,7 @@ class Learner:
             after = replace(after, by_case=kept[1][:0] if are_plain else kept[1][fewer])
         return after, float(done.log_score.sum())
 
-    def retuned(self, state: State, hyper: SearchName | Strategy, **options: Any) -> State:
+    def retuned(self, state: StreamState, hyper: SearchName | Strategy, **options: Any) -> StreamState:
         """Return the state under the kernel that a strategy chooses on the reservoir."""
         kernel = self._tuned(state, hyper, **options)
         factor = self._again(state, kernel) if state.t.size == state.n_seen else state.factor.under(kernel)
@@ -105,7 +105,7 @@ class Learner:
         cases = np.unique(t, return_counts=True)[1]
         return cases.size > 1 and bool(np.sort(cases)[-2] >= FEWEST)
 
-    def _again(self, state: State, kernel: Kernel) -> Factor:
+    def _again(self, state: StreamState, kernel: Kernel) -> Factor:
         """Return what all cases say under another kernel, while all of them are still held."""
         factor = nothing(state.X.shape[1], values_of(self.likelihood).outputs)
         rng = np.random.default_rng([self.entropy, state.n_batches, 2])
@@ -132,7 +132,7 @@ class Learner:
         done = batches.absorb(factor, kernel, X, t, values, new, self.control, whole=whole)
         return done.factor if self.budget is None else done.factor.within(self.budget), done
 
-    def _tuned(self, state: State, hyper: SearchName | Strategy, **options: Any) -> Kernel:
+    def _tuned(self, state: StreamState, hyper: SearchName | Strategy, **options: Any) -> Kernel:
         """Return the kernel that a strategy chooses on the reservoir; what was learned is under this likelihood."""
         inducing = None if self.budget is None or self.budget >= state.t.size else self.budget
         rng = np.random.default_rng([self.entropy, state.n_batches, 1])

@@ -46,7 +46,7 @@ class LogScore(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class StreamState:
     """All that changes in a stream; it is replaced as a whole when a batch is done.
 
     Attributes
@@ -92,7 +92,7 @@ def plain_cases(m: int) -> Array:
 
 
 def sampled(
-    state: State, X: Array, t: Array, size: int, forget: float | None, rng: np.random.Generator
+    state: StreamState, X: Array, t: Array, size: int, forget: float | None, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """Return a random part of all cases: each so far and each of these is in it with the same probability.
 
@@ -116,7 +116,9 @@ def sampled(
     return kept_X, kept_t
 
 
-def check_state(state: State, settings: Mapping[str, Any], arrays: Mapping[str, Any], likelihood: Likelihood) -> None:
+def check_state(
+    state: StreamState, settings: Mapping[str, Any], arrays: Mapping[str, Any], likelihood: Likelihood
+) -> None:
     """Raise a ValueError that names what could not have been saved."""
     factor, (rows, columns) = state.factor, state.X.shape
     M, rows_of_B, budget = factor.size, factor.size * factor.outputs, settings["budget"]

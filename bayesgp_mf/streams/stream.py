@@ -49,6 +49,7 @@ from bayesgp_mf.streams.arguments import (
     as_new_rows,
     as_rows,
     as_table,
+    as_targets,
     check_hyper,
     check_size,
     check_streamed,
@@ -57,11 +58,9 @@ from bayesgp_mf.streams.arguments import (
 )
 from bayesgp_mf.streams.container import to_container
 from bayesgp_mf.streams.factor import Factor, nothing
-from bayesgp_mf.streams.files import check_writable, read, write
+from bayesgp_mf.streams.files import OPTIONS, check_writable, described, read, state_of, write
 from bayesgp_mf.streams.learning import Learner, values_of
-from bayesgp_mf.streams.saved import OPTIONS, described, state_of
-from bayesgp_mf.streams.state import LogScore, State, plain_cases
-from bayesgp_mf.streams.targets import as_targets
+from bayesgp_mf.streams.state import LogScore, StreamState, plain_cases
 from bayesgp_mf.streams.values import Cases
 from bayesgp_mf.types import Array
 
@@ -220,7 +219,7 @@ class Stream:
         self._features: list[str] | None = None
         self._lock = threading.RLock()
         self._scores, self._cases = array("d"), array("q")
-        self._state = State(start, nothing(0), 0, 0, hyper is None, np.empty((0, 0)), np.empty(0))
+        self._state = StreamState(start, nothing(0), 0, 0, hyper is None, np.empty((0, 0)), np.empty(0))
 
     @classmethod
     def at(
@@ -312,7 +311,7 @@ class Stream:
         """How well each batch was predicted before its labels were seen."""
         return self._score_at(self._state)
 
-    def _score_at(self, state: State) -> LogScore:
+    def _score_at(self, state: StreamState) -> LogScore:
         """Return the score of the batches that a state has learned from; another thread may have gone on."""
         return LogScore.of(self._scores[: state.n_batches], self._cases[: state.n_batches])
 
@@ -413,7 +412,7 @@ class Stream:
             raise
         return self
 
-    def _take(self, after: State, log_score: float) -> None:
+    def _take(self, after: StreamState, log_score: float) -> None:
         """Be in the state after a batch, which was predicted with this score."""
         before = self._state
         del self._scores[before.n_batches :], self._cases[before.n_batches :]

@@ -11,7 +11,7 @@ from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.matrices.corrections import DenseCorrection
 from bayesgp_mf.matrices.factors import cholesky, is_positive_semidefinite, psd_root, triangular_inverse
 from bayesgp_mf.matrices.sites import SiteCorrection
-from bayesgp_mf.solvers.gmres import gmres
+from bayesgp_mf.solvers.newton import gmres
 
 
 def random_gram(seed: int, n: int, rank: int) -> np.ndarray:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from bayesgp_mf.solvers.line_search import first_that_rises
+from bayesgp_mf.solvers.ascent import first_that_rises
 
 SMALLEST = 2.0**-20
 

@@ -14,7 +14,7 @@ from bayesgp_mf.likelihoods import Quadrature
 from bayesgp_mf.matrices.sites import SiteCorrection
 from bayesgp_mf.solvers.meanfield import naive, tap
 from bayesgp_mf.solvers.newton import newton_step
-from bayesgp_mf.solvers.sites import State, iterate_sites, site_of_cavity, sites_of
+from bayesgp_mf.solvers.sites import SiteState, iterate_sites, site_of_cavity, sites_of
 from bayesgp_mf.types import Derivs
 
 LIKELIHOODS = {
@@ -46,13 +46,13 @@ def follow(problem, state, extra_noise=0.0):
 def plain_step(problem, state, extra_noise=0.0):
     """Return the sites that match the likelihood at the cavities of a state."""
     _, _, (mean, variance), (_, d1, d2) = follow(problem, state, extra_noise)
-    return State(*site_of_cavity(mean, d1, d2, variance))
+    return SiteState(*site_of_cavity(mean, d1, d2, variance))
 
 
 def residual_of(problem, state, extra_noise=0.0):
     """Return by how much a plain step would change a state."""
     target = plain_step(problem, state, extra_noise)
-    return State(target.precision - state.precision, target.shift - state.shift)
+    return SiteState(target.precision - state.precision, target.shift - state.shift)
 
 
 def problem_and_state(likelihood, extra_noise=0.0, n=12):
@@ -76,7 +76,7 @@ def residual_after(problem, state, extra_noise=0.0, likelihood=None):
     h = min(h, 1e-3)
 
     def along(k):
-        moved = State(state.precision + k * h * move.precision, state.shift + k * h * move.shift)
+        moved = SiteState(state.precision + k * h * move.precision, state.shift + k * h * move.shift)
         return np.concatenate(plain_step(problem, moved, extra_noise)[:2])
 
     derivative = (8.0 * (along(1) - along(-1)) - (along(2) - along(-2))) / (12.0 * h)
@@ -109,7 +109,7 @@ def test_it_knows_how_far_off_the_evidence_is(name):
     solution = tap.solve(problem, bgp.Control(tolerance=1e-12))
     end = sites_of(solution, problem)
     for part in (1e-1, 1e-2):
-        near = State(*(part * away + (1.0 - part) * at for away, at in zip(state[:2], end[:2], strict=True)))
+        near = SiteState(*(part * away + (1.0 - part) * at for away, at in zip(state[:2], end[:2], strict=True)))
         found = newton_step(problem, near, follow(problem, near), residual_of(problem, near), 1e-10)
         error = abs(tap.finish(problem, near, solution.info).evidence.value - solution.evidence.value)
         assert 0.9 * error < found.evidence_error < 30.0 * error
@@ -123,7 +123,7 @@ def test_solutions_take_a_handful_of_factorisations(problem):
 
 def test_negative_sites_and_sites_that_say_nothing_have_none(problem):
     flips = bgp.Problem(problem.gram, problem.t, bgp.Probit(flip=0.1))
-    for state in (tap.init(problem), State(np.full(problem.n, -0.01), np.zeros(problem.n))):
+    for state in (tap.init(problem), SiteState(np.full(problem.n, -0.01), np.zeros(problem.n))):
         assert newton_step(flips, state, follow(flips, state), state, 0.1) is None
 
 

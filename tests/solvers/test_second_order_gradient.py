@@ -8,8 +8,7 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf.hyper import Evidence, Integrate, LogNormal, Objective, Surrogate, Target
 from bayesgp_mf.methods import METHODS
-from bayesgp_mf.solvers.second_order import second_order
-from bayesgp_mf.solvers.second_order_gradient import correction_with_gradient
+from bayesgp_mf.solvers.second_order import correction_with_gradient, second_order
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((25, 2))

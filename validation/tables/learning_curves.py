@@ -11,7 +11,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf.datasets import Dataset
 from bayesgp_mf.methods import METHODS, Solver
 from bayesgp_mf.online.sweep import Reuse, sweep
-from bayesgp_mf.solvers.sites import State
+from bayesgp_mf.solvers.sites import SiteState
 from bayesgp_mf.types import Array
 from validation.tables.selection import Split
 
@@ -48,7 +48,7 @@ class Cases(NamedTuple):
         not looked at.
         """
         zeros = np.zeros(self.problem.n)
-        sites, mean, path = State(zeros, zeros), zeros, []
+        sites, mean, path = SiteState(zeros, zeros), zeros, []
         for _ in range(sweeps):
             done = sweep(self.problem, order, sites, reuse)
             matched = done.mean + done.variance * done.derivs.d1  # the mean of a case after its visit
