@@ -27,7 +27,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from bayesgp_mf.inference.problem import Problem
-from bayesgp_mf.inference.solution import ClassLeaveOneOut, Control, Evidence, Info, Solution
+from bayesgp_mf.inference.solution import ClassLeaveOneOut, Evidence, Info, Solution
 from bayesgp_mf.inference.solver import GramGradient, Traits
 from bayesgp_mf.likelihoods import Likelihood, Softmax
 from bayesgp_mf.multiclass.class_gram import FORMS, class_gram
@@ -38,19 +38,20 @@ from bayesgp_mf.multiclass.response import (
     class_linear_response,
     require_known_determinant,
 )
-from bayesgp_mf.solvers.accuracy import assessed, require_accurate
+from bayesgp_mf.solvers.accuracy import assessed
 from bayesgp_mf.solvers.at_mode import NEGLIGIBLE
-from bayesgp_mf.solvers.driver import require_solved
-from bayesgp_mf.solvers.mode import ModeState, find_mode, newton, psi
+from bayesgp_mf.solvers.laplace import Laplace
+from bayesgp_mf.solvers.mode import Hill, ModeState, psi
 from bayesgp_mf.solvers.refinement import in_deviations
 from bayesgp_mf.types import Array, Derivs
 
 
 @dataclass(frozen=True, slots=True)
-class MulticlassLaplace:
+class MulticlassLaplace(Laplace):
     """Laplace's approximation to the posterior and the evidence of several classes.
 
-    O(C n^3) operations for each step, and C + 2 matrices of n rows in memory.
+    The Gram matrix is ``(n, n)`` or ``(C, n, n)``, and targets are codes of classes. O(C n^3) operations for each step,
+    and C + 2 matrices of n rows in memory.
 
     Parameters
     ----------
@@ -67,21 +68,10 @@ class MulticlassLaplace:
            [-0.2705, -0.1756,  0.4461]])
     """
 
-    name: str = "laplace"
-
     @property
     def traits(self) -> Traits:
         """It takes the softmax of several classes."""
         return Traits(matrices=FORMS, targets=frozenset({"classes"}), check=_check_softmax)
-
-    def init(self, problem: Problem) -> ModeState:
-        """Return the mode before any data: zero; ValueError if the likelihood is no softmax."""
-        _check_softmax(problem.likelihood)
-        return ModeState(np.zeros((problem.n, problem.n_classes)))
-
-    def step(self, problem: Problem, state: ModeState) -> ModeState:
-        """Return the state after one Newton step, shortened until Psi rises; the same state if it cannot."""
-        return newton(_Hill(problem), state) or state
 
     def finish(self, problem: Problem, state: ModeState, info: Info) -> Solution:
         r"""Return the solution at a state: weights, correction and the evidence.
@@ -91,7 +81,7 @@ class MulticlassLaplace:
         .. math:: \sum_i \log \pi_{i t_i} - \tfrac12 \sum_c \alpha_c^T K_c \alpha_c - \tfrac12 \log \det(I + K W).
         """
         f = class_gram(problem).times(state.alpha)
-        derivs = _Hill(problem).log_prob(f)
+        derivs = self.hill(problem).log_prob(f)
         correction = class_gram(problem).sites(-derivs.d2)
         value = psi(derivs, state.alpha, f) - 0.5 * correction.log_det
         info = replace(info, **problem.matrix.stated)
@@ -100,6 +90,11 @@ class MulticlassLaplace:
         mean_error = self._mean_error(problem, correction, derivs.d1 - state.alpha)
         gradient = partial(self.gram_gradient, problem)
         return assessed(solution, problem.matrix, mean_error, correction.site_weight, gradient)
+
+    def hill(self, problem: Problem) -> Hill:
+        """Return the log posterior, to be climbed; ValueError if the likelihood is no softmax."""
+        _check_softmax(problem.likelihood)
+        return _Hill(problem)
 
     @staticmethod
     def _mean_error(problem: Problem, correction: StarCorrection, residual: Array) -> float:
@@ -112,19 +107,6 @@ class MulticlassLaplace:
         variance = np.diagonal(sigma, axis1=1, axis2=2)
         step = gram.times(correction.weights(residual))
         return max(in_deviations(moved, np.sqrt(variance)) for moved in (variance * residual, step))
-
-    def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
-        """Find the mode of the posterior and the Gaussian at it, from f = 0 or from another solution.
-
-        The Gram matrix is ``(n, n)`` or ``(C, n, n)``, and targets are codes of classes.
-        """
-        control.check_scheme(self.name)
-        zero = self.init(problem)
-        if start is not None:
-            start.check_start(*zero.alpha.shape)
-        state, info = find_mode(_Hill(problem), zero, control, None if start is None else start.alpha)
-        require_solved(self.name, problem, info, control)
-        return require_accurate(self.finish(problem, state, info))
 
     def gram_gradient(self, problem: Problem, solution: Solution) -> GramGradient:
         r"""Return the derivative of the log evidence with respect to the Gram matrix, or to that of each class.

@@ -42,7 +42,7 @@ from bayesgp_mf.solvers.accuracy import NO_FACTOR, require_accurate, rounding_de
 from bayesgp_mf.solvers.at_mode import AtMode, assessed_mode, refined_mode
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.solvers.loo_gradient import loo_gradient, pull_back_nothing
-from bayesgp_mf.solvers.mode import ModeState, find_mode, log_det_change, newton, psi
+from bayesgp_mf.solvers.mode import Hill, ModeState, find_mode, log_det_change, newton, psi
 from bayesgp_mf.solvers.refinement import coarseness
 from bayesgp_mf.solvers.response import linear_response, site_form
 from bayesgp_mf.types import Array, Derivs
@@ -101,12 +101,17 @@ class Laplace:
         UndefinedQuantityError
             If the likelihood has no curvature, so that there is no Laplace approximation.
         """
+        self.hill(problem)
+        return ModeState(np.zeros(problem.latent_shape))
+
+    def hill(self, problem: Problem) -> Hill:
+        """Return the log posterior, to be climbed; UndefinedQuantityError if the likelihood has no curvature."""
         _check_curvature(problem.likelihood)
-        return ModeState(np.zeros(problem.n))
+        return _Hill(problem)
 
     def step(self, problem: Problem, state: ModeState) -> ModeState:
         """Return the state after one Newton step, shortened until Psi rises; the same state if it cannot."""
-        return newton(_Hill(problem), state) or state
+        return newton(self.hill(problem), state) or state
 
     def finish(self, problem: Problem, state: ModeState, info: Info) -> Solution:
         r"""Return the solution at a state: weights, correction and the evidence.
@@ -205,8 +210,8 @@ class Laplace:
         control.check_scheme(self.name)
         zero = self.init(problem)
         if start is not None:
-            start.check_start(problem.n)
-        state, info = find_mode(_Hill(problem), zero, control, None if start is None else start.alpha)
+            start.check_start(*zero.alpha.shape)
+        state, info = find_mode(self.hill(problem), zero, control, None if start is None else start.alpha)
         require_solved(self.name, problem, info, control)
         return require_accurate(self.finish(problem, state, info))
 

@@ -217,18 +217,10 @@ class MeanField:
                 return found, info
         if start is not None:
             state, steps = self._in_single_precision(equations, control, sites_of(start, problem))
-            state, info = iterate_sites(
-                problem,
-                equations.step,
-                state,
-                control,
-                equations.newton_step,
-                equations.evidence_is_known(control.evidence_tolerance),
-                steps,
-            )
+            state, info = equations.iterate(state, control, steps)
             if info.status is Status.CONVERGED:
                 return state, info
-        return self._from_prior(problem, control, equations.step, equations)
+        return self._from_prior(equations, control)
 
     def _in_root_form(self, equations: _Equations, control: Control, steps: int) -> Solution | None:
         """Return the solution in the form that small eigenvalues do not spoil, if there is one.
@@ -239,10 +231,10 @@ class MeanField:
         root = problem.matrix.scaled_root() if control.scheme == "fast" else None
         if root is None:
             return None
-        step = partial(step_in_root_form, rule, problem, root)
-        found, info = self._from_prior(problem, control, step)
+        in_root_form = _EquationsInRootForm(rule, problem, root)
+        found, info = self._from_prior(in_root_form, control)
         if info.status is not Status.CONVERGED and not problem.likelihood.log_concave:
-            found, info = iterate_sites(problem, step, self.init(problem), control)
+            found, info = in_root_form.iterate(self.init(problem), control)
         if info.status is not Status.CONVERGED:
             return None
         latent, _ = posterior_root(root, found)
@@ -252,21 +244,13 @@ class MeanField:
         except NotPositiveDefiniteError:  # sites so strong that only rounding tells them apart
             return None
 
-    def _from_prior(
-        self,
-        problem: Problem,
-        control: Control,
-        step: Callable[..., SiteState],
-        equations: _Equations | None = None,
-    ) -> tuple[SiteState, Info]:
+    def _from_prior(self, equations: _Equations, control: Control) -> tuple[SiteState, Info]:
         # all steps come out of one budget
+        problem = equations.problem
         state, steps = self.init(problem), 0
-        newton = None if equations is None else equations.newton_step
-        enough = None if equations is None else equations.evidence_is_known(control.evidence_tolerance)
         if problem.likelihood.log_concave:
-            if equations is not None:
-                state, steps = self._in_single_precision(equations, control, state)
-            state, info = iterate_sites(problem, step, state, control, newton, enough, steps)
+            state, steps = self._in_single_precision(equations, control, state)
+            state, info = equations.iterate(state, control, steps)
             if info.status is Status.CONVERGED or info.n_iterations >= control.max_iterations:
                 return state, info
             state, steps = self.init(problem), info.n_iterations
@@ -274,15 +258,7 @@ class MeanField:
         # the only one is far away, the noisier models are steps on the way
         levels = [(level * float(np.mean(problem.matrix.diagonal())), ROUGH) for level in ANNEALING]
         for noise, tolerance in [*levels, (0.0, control.tolerance)]:
-            nearer, info = iterate_sites(
-                problem,
-                partial(step, extra_noise=noise),
-                state,
-                replace(control, tolerance=tolerance),
-                None if newton is None else partial(newton, extra_noise=noise),
-                enough if noise == 0.0 else None,
-                steps,
-            )
+            nearer, info = equations.iterate(state, replace(control, tolerance=tolerance), steps, noise)
             steps = info.n_iterations
             if info.status is Status.CONVERGED or noise == 0.0:
                 state = nearer
@@ -295,24 +271,12 @@ class MeanField:
         is too small to gain by it, where cavity variances are fixed (nothing is factorised then), or where single
         precision did not come near.
         """
-        rule, problem = equations.rule, equations.problem
-        if problem.n < SINGLE_FROM or rule.fixed_variance is not None:
+        single = equations.in_single_precision()
+        if single is None:
             return first, 0
-        matrix = problem.matrix.in_single_precision()
-        if matrix is None:
-            return first, 0
-        single = _Equations(rule, problem, matrix)
-        near = NEAR_BY_STEPS if matrix.factor_is_cheap else NEAR
+        near = NEAR_BY_STEPS if single.matrix.factor_is_cheap else NEAR
         rough = replace(control, tolerance=near, max_iterations=min(MOST_SINGLE, control.max_iterations))
-        # what judges the evidence also remembers the last change
-        state, info = iterate_sites(
-            problem,
-            single.step,
-            first,
-            rough,
-            single.newton_step,
-            single.evidence_is_known(control.evidence_tolerance),
-        )
+        state, info = single.iterate(first, rough)  # what judges the evidence also remembers the last change
         if info.status is not Status.CONVERGED:  # its rounding is felt from some size of a change on
             return (state if info.residual <= NEAR else first), info.n_iterations
         if info.n_iterations == 1 and info.residual <= SETTLED:
@@ -347,10 +311,25 @@ class _Equations:
     """The equations of a problem under a rule, and what follows from the state that was asked for last."""
 
     def __init__(self, rule: Rule, problem: Problem, matrix: Matrix | None = None) -> None:
-        self.rule, self.problem, self._matrix = rule, problem, problem.matrix if matrix is None else matrix
+        self.rule, self.problem, self.matrix = rule, problem, problem.matrix if matrix is None else matrix
         self._last: tuple[SiteState, float, SitePosterior] | None = None
         self._error: float | None = None  # of the log evidence, where Newton's step was asked for last ...
         self._square = 0.0  # ... and the change there, squared
+
+    def in_single_precision(self) -> _Equations | None:
+        """Return the same equations in single precision, where that saves time."""
+        if self.problem.n < SINGLE_FROM or self.rule.fixed_variance is not None:
+            return None
+        matrix = self.problem.matrix.in_single_precision()
+        return None if matrix is None else _Equations(self.rule, self.problem, matrix)
+
+    def iterate(
+        self, first: SiteState, control: Control, done: int = 0, extra_noise: float = 0.0
+    ) -> tuple[SiteState, Info]:
+        """Iterate from a state, after some steps; the log evidence alone is enough where there is no extra noise."""
+        step, newton = partial(self.step, extra_noise=extra_noise), partial(self.newton_step, extra_noise=extra_noise)
+        enough = self.evidence_is_known(control.evidence_tolerance) if extra_noise == 0.0 else None
+        return iterate_sites(self.problem, step, first, control, newton, enough, done)
 
     def posterior(self, state: SiteState, extra_noise: float = 0.0) -> SitePosterior:
         """Return what follows from a state, at the cost of one factorisation unless it was asked for last."""
@@ -364,7 +343,7 @@ class _Equations:
         return posterior
 
     def _posterior(self, state: SiteState, extra_noise: float) -> SitePosterior:
-        problem, matrix = self.problem, self._matrix
+        problem, matrix = self.problem, self.matrix
         correction = matrix.sites(state.precision)
         if state.alpha is None:
             alpha, latent = correction.posterior(state.shift)
@@ -383,7 +362,7 @@ class _Equations:
     def with_weights(self, posterior: SitePosterior, alpha: Array) -> SitePosterior:
         """Return a posterior with other weights under the same sites."""
         variance = posterior.cavity.variance
-        mean = self._matrix @ alpha - variance * alpha  # 2000, eqs. 19 and 26
+        mean = self.matrix @ alpha - variance * alpha  # 2000, eqs. 19 and 26
         derivs = self.problem.likelihood.log_partition(self.problem.t, mean, variance)
         return SitePosterior(alpha, posterior.correction, Cavity(mean, variance), derivs)
 
@@ -430,6 +409,24 @@ class _Equations:
     def know_as(self, other: _Equations) -> None:
         """Take over how far off the log evidence was in the last state of others."""
         self._error, self._square = other._error, other._square
+
+
+class _EquationsInRootForm(_Equations):
+    """The same, whose steps small eigenvalues of the Gram matrix do not spoil; Newton's are not known."""
+
+    def __init__(self, rule: Rule, problem: Problem, root: Array) -> None:
+        super().__init__(rule, problem)
+        self._root = root
+
+    def in_single_precision(self) -> None:
+        """Return None."""
+
+    def step(self, state: SiteState, extra_noise: float = 0.0) -> SiteState:
+        """Return the sites that match the likelihood at the cavities of a state."""
+        return step_in_root_form(self.rule, self.problem, self._root, state, extra_noise)
+
+    def newton_step(self, *args: object, **options: object) -> None:
+        """Return None."""
 
 
 def _finish(method: str, equations: _Equations, state: SiteState, info: Info) -> Solution:
