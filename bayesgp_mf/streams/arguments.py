@@ -21,7 +21,7 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.class_names import checked_classes
 from bayesgp_mf.methods import get_method
-from bayesgp_mf.streams.classes import check_rows
+from bayesgp_mf.streams.values import check_rows
 from bayesgp_mf.types import Array
 
 LARGEST_INPUT = 1e150

@@ -16,6 +16,7 @@ time.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -27,18 +28,15 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.likelihoods.star import star_precision
-from bayesgp_mf.matrices.factors import cholesky, psd_root, triangular_inverse
+from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
 from bayesgp_mf.multiclass.star_tap import star_tap
 from bayesgp_mf.streams.factor import Factor
-from bayesgp_mf.streams.values import Cases, NaturalParameters
+from bayesgp_mf.streams.values import Cases, NaturalParameters, Values
 from bayesgp_mf.types import Array
-
-LARGEST = 5000
-"""Rows of the matrix that a stream of several classes keeps: basis inputs times contrasts."""
 
 
 @dataclass(frozen=True, eq=False)
-class ClassValues:
+class ClassValues(Values):
     """A latent value for each of C classes.
 
     Attributes
@@ -87,28 +85,11 @@ class ClassValues:
             sites.measured(shift) + np.einsum("mab,mb->ma", sites.effective_precision, cases.mean),
         )
 
-    def draw(self, factor: Factor, sizes: tuple[int, int], rng: np.random.Generator) -> Array:
-        """Return draws of the functions of the classes at the basis inputs, ``(chains, draws, M, C)``."""
-        contrasts = factor.draw(sizes, rng) @ self.basis.T
-        common = rng.standard_normal((*sizes, factor.size)) @ factor.root.T / np.sqrt(self.outputs + 1)
-        return np.asarray(contrasts + common[..., None])
-
-    def draw_at(self, factor: Factor, features: Array, gram: Array, draws: int, rng: np.random.Generator) -> Array:
-        """Return joint draws ``(draws, m, C)`` of the functions of the classes at cases."""
-        contrasts = factor.draw_at(features, gram, draws, rng) @ self.basis.T
-        root = psd_root(gram)
-        common = rng.standard_normal((draws, root.shape[1])) @ root.T / np.sqrt(self.outputs + 1)
-        return np.asarray(contrasts + common[..., None])
-
-
-def check_rows(inputs: int, outputs: int) -> None:
-    """Raise a ValueError if so many basis inputs are too many for so many contrasts of classes."""
-    if outputs > 1 and inputs * outputs > LARGEST:
-        raise ValueError(
-            f"a stream of {outputs + 1} classes keeps {outputs} numbers for each basis input, and a matrix with a row "
-            f"for each, {LARGEST} at most: {inputs} basis inputs are too many. Give a budget of at most "
-            f"{LARGEST // outputs}."
-        )
+    def _of_functions(self, values: Array, root: Callable[[], Array], rng: np.random.Generator) -> Array:
+        """Return the functions of the classes ``(..., m, C)``."""
+        L = root()
+        common = rng.standard_normal((*values.shape[:-2], L.shape[1])) @ L.T / np.sqrt(self.outputs + 1)
+        return np.asarray(values @ self.basis.T + common[..., None])
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,11 +18,10 @@ from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.by_case import by_case as with_cases
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.streams import batch as batches
 from bayesgp_mf.streams.classes import ClassValues
 from bayesgp_mf.streams.factor import Factor, nothing
 from bayesgp_mf.streams.state import StreamState, plain_cases, sampled
-from bayesgp_mf.streams.values import OneValue, Values
+from bayesgp_mf.streams.values import Absorbed, Values
 from bayesgp_mf.types import Array
 
 FEWEST = 10
@@ -121,7 +120,7 @@ class Learner:
 
     def _absorbed(
         self, factor: Factor, kernel: Kernel, X: Array, t: Array, by_case: Array, rng: np.random.Generator
-    ) -> tuple[Factor, batches.Absorbed]:
+    ) -> tuple[Factor, Absorbed]:
         """Return the factor after a batch, within the budget, and what came of the batch."""
         if self.forget is not None:
             factor = factor.forgetting(0.5 ** (t.size / self.forget))
@@ -129,7 +128,7 @@ class Learner:
         new = X if room >= t.size else X[np.sort(rng.choice(t.size, room, replace=False))]
         whole = self.budget is None
         values = values_of(self.likelihood_of(by_case))
-        done = batches.absorb(factor, kernel, X, t, values, new, self.control, whole=whole)
+        done = values.absorb(factor, kernel, X, t, new, self.control, whole=whole)
         return done.factor if self.budget is None else done.factor.within(self.budget), done
 
     def _tuned(self, state: StreamState, hyper: SearchName | Strategy, **options: Any) -> Kernel:
@@ -154,7 +153,7 @@ class Learner:
 
 def values_of(likelihood: Likelihood) -> Values:
     """Return what the latent values of a case are under a likelihood."""
-    return ClassValues(likelihood) if likelihood.has_classes else OneValue(likelihood)
+    return ClassValues(likelihood) if likelihood.has_classes else Values(likelihood)
 
 
 def of_codes(likelihood: Any) -> Likelihood:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import math
 import threading
 from array import array
@@ -13,8 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
+import xarray as xr
 from numpy.typing import ArrayLike
 
+from bayesgp_mf.container.groups import Container, make_container
+from bayesgp_mf.container.layout import SAMPLE_DIMS, common_attrs
 from bayesgp_mf.errors import NotPositiveDefiniteError, UndefinedQuantityError
 from bayesgp_mf.hyper import Strategy
 from bayesgp_mf.hyper.registry import SEARCHES, SearchName
@@ -40,7 +44,6 @@ from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.notebook import as_html
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.seeds import as_generator
-from bayesgp_mf.streams import batch as batches
 from bayesgp_mf.streams.arguments import (
     as_budget,
     as_classes,
@@ -56,16 +59,14 @@ from bayesgp_mf.streams.arguments import (
     in_range,
     with_classes,
 )
-from bayesgp_mf.streams.container import to_container
 from bayesgp_mf.streams.factor import Factor, nothing
 from bayesgp_mf.streams.files import OPTIONS, check_writable, described, read, state_of, write
 from bayesgp_mf.streams.learning import Learner, values_of
 from bayesgp_mf.streams.state import LogScore, StreamState, plain_cases
-from bayesgp_mf.streams.values import Cases
+from bayesgp_mf.streams.values import Cases, predictive
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
-    from bayesgp_mf.container.groups import Container
     from bayesgp_mf.hyper.priors import Prior
 
 MOST_SHOWN = 5
@@ -440,7 +441,7 @@ class Stream:
         rows = as_new_rows(X_new, state.X.shape[1])
         X = in_range("X_new", as_new_inputs(rows, state.X, self._features, state.kernel))
         with one_thread_if_small(state.factor.shift.size):
-            each = [ask(batches.predictive(state.factor, state.kernel, X[block])) for block in blocks(X.shape[0])]
+            each = [ask(predictive(state.factor, state.kernel, X[block])) for block in blocks(X.shape[0])]
         first, second = zip(*each, strict=True)
         return np.concatenate(first), np.concatenate(second)
 
@@ -516,17 +517,24 @@ class Stream:
         the kernel, ``log_score`` and ``n_cases`` of each batch, ``n_seen``).
         """
         check_positive_integers(draws=draws, chains=chains)
-        state, score = self._state, self.log_score
-        return to_container(
-            state.factor,
-            state.kernel,
-            self.likelihood,
-            features=self._features,
-            classes=self._classes,
-            f=values_of(self.likelihood).draw(state.factor, (int(chains), int(draws)), as_generator(random_seed)),
-            scores={"log_score": score.batches, "n_cases": score.cases},
-            n_seen=self.n_seen,
-        )
+        state, score, classes = self._state, self.log_score, self._classes
+        factor, attrs = state.factor, common_attrs()
+        f = values_of(self.likelihood).draw(factor, (int(chains), int(draws)), as_generator(random_seed))
+        names = self._features if self._features is not None else list(range(factor.points.shape[1]))
+        cases = {"basis": np.arange(factor.size)}
+        along = {SAMPLE_DIMS[0]: np.arange(int(chains)), SAMPLE_DIMS[1]: np.arange(int(draws)), **cases}
+        of_each = {} if f.ndim == 3 or classes is None else {"class": [str(label) for label in classes]}
+        posterior = xr.Dataset({"f": ((*SAMPLE_DIMS, "basis", *of_each), f)}, coords={**along, **of_each})
+        inputs = xr.Dataset({"X": (("basis", "feature"), factor.points)}, coords={**cases, "feature": names})
+        fit = xr.Dataset({"log_score": ("batch", score.batches), "n_cases": ("batch", score.cases)})
+        for name, value in state.kernel.params.items():
+            fit[name] = (("feature",) if np.ndim(value) else (), value)
+        model = {"kernel": repr(state.kernel), "likelihood": repr(self.likelihood), "method": "stream"}
+        fit = fit.assign_attrs(n_seen=self.n_seen, **model)
+        if classes is not None:
+            fit = fit.assign_attrs(class_names=json.dumps([str(label) for label in classes]))
+        groups = {"posterior": posterior, "constant_data": inputs, "fit": fit}
+        return make_container({name: group.assign_attrs(attrs) for name, group in groups.items()})
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the stream to a file, which is there as a whole or not at all.

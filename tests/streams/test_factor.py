@@ -8,10 +8,9 @@ from numpy.linalg import inv, slogdet
 
 import bayesgp_mf as bgp
 from bayesgp_mf import kernels
-from bayesgp_mf.streams.batch import absorb
 from bayesgp_mf.streams.classes import ClassValues
 from bayesgp_mf.streams.factor import nothing
-from bayesgp_mf.streams.values import OneValue
+from bayesgp_mf.streams.values import Values
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(24, 2))
@@ -20,13 +19,13 @@ KERNEL = kernels.Matern32([0.7, 2.0], 3.0) + kernels.Bias()
 
 
 CODES = np.argmax(np.column_stack([X, X.sum(axis=1) ** 2 - 1.0, np.zeros(24)]), axis=1) * 1.0
-VALUES = {1: (OneValue(bgp.Probit()), T), 3: (ClassValues(bgp.MultinomialProbit(tuple("abcd"))), CODES)}
+VALUES = {1: (Values(bgp.Probit()), T), 3: (ClassValues(bgp.MultinomialProbit(tuple("abcd"))), CODES)}
 
 
 @pytest.fixture(params=VALUES, ids="{} functions".format)
 def factor(request):
     values, t = VALUES[request.param]
-    return absorb(nothing(2, request.param), KERNEL, X, t, values, X, bgp.Control()).factor
+    return values.absorb(nothing(2, request.param), KERNEL, X, t, X, bgp.Control()).factor
 
 
 def moments_of_values(factor):
