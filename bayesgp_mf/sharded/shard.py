@@ -16,7 +16,7 @@ them, and no cavity is asked for, whose variance small noise would leave to roun
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -316,53 +316,43 @@ def _matched(shard: Shard, message: Measure) -> tuple[Array, dict[str, Any], boo
     gram = shard.gram
     sites, share, precision, shift = shard.natural_parameters()
     moments = posterior_of(shard, message)
+    alpha = shift - precision * moments.mean
+    sums = partial(_sums, gram, sites.precision, alpha)
     if shard.known is not None:
-        return shard.memory.tried, _sums_of_known_sites(shard, moments), False
+        # log N(t|L mu, Omega + D), into which no difference of large numbers enters: the log evidence is the sum over
+        # all cases, less (mu' mu + log det A)/2. L' alpha says how well the equations hold
+        of_cases = shard.likelihood.log_partition(shard.t, moments.mean, gram.own).value
+        return shard.memory.tried, sums(np.sum(of_cases), of_cases @ of_cases, 0.0, gram.root.T @ alpha), False
     rest = 1.0 - precision * moments.variance
     variance = moments.variance / rest + gram.own  # 2000, eq. 28
-    alpha = shift - precision * moments.mean
     mean = moments.mean + gram.own * alpha - variance * alpha  # 2000, eq. 19
+    back = np.zeros(message.mean.size)
     if not np.all(np.abs(rest) > SMALLEST_REST) or not np.all((variance > 0) | (gram.prior == 0)):
-        nothing = dict.fromkeys(("value", "n", "terms", "information", "weight", "independent"), np.nan)
-        return shard.memory.tried, {**nothing, "gap": Largest(np.inf), "back": np.zeros(message.mean.size)}, True
+        return shard.memory.tried, sums(np.nan, np.nan, np.inf, back), True
     derivs = shard.likelihood.log_partition(shard.t, mean, variance)
     growth = 1.0 + sites.precision * variance
     value = np.sum(derivs.value - 0.5 * alpha * mean + 0.5 * np.log(growth) - 0.5 * np.log(share))
-    sums = {
+    terms = derivs.value @ derivs.value + 0.25 * (alpha * mean) @ (alpha * mean)
+    sd = np.sqrt(np.maximum(variance / growth, 0.0))
+    gap = in_deviations(variance * (derivs.d1 - alpha), sd) if alpha.size else 0.0
+    after = shard.units.pack(match(shard.likelihood, shard.t, Cavity(mean, variance), derivs))
+    return after, sums(value, terms, gap, back), False
+
+
+def _sums(
+    gram: InducingGram, precision: Array, alpha: Array, value: Any, terms: Any, gap: float, back: Array
+) -> dict[str, Any]:
+    """Return the part of these cases in the log evidence, and in what says how well the numbers are known."""
+    prior, zero = gram.prior, np.zeros(alpha.size)
+    return {
         "value": float(value),
         "n": alpha.size,
-        "terms": float(derivs.value @ derivs.value + 0.25 * (alpha * mean) @ (alpha * mean)),
-        "information": float(gram.prior @ np.maximum(sites.precision, 0.0)),
-        "weight": float(gram.prior @ alpha**2),
-        "independent": float(np.sum(np.divide(gram.own, gram.prior, out=np.zeros(alpha.size), where=gram.prior > 0))),
-        "gap": Largest(in_deviations(variance * (derivs.d1 - alpha), np.sqrt(np.maximum(variance / growth, 0.0))))
-        if alpha.size
-        else Largest(0.0),
-        "back": np.zeros(message.mean.size),
-    }
-    return shard.units.pack(match(shard.likelihood, shard.t, Cavity(mean, variance), derivs)), sums, False
-
-
-def _sums_of_known_sites(shard: Shard, moments: Moments) -> dict[str, Any]:
-    r"""Return the same sums where sites are measurements: :math:`\log N(t|L\mu, \Omega + D)`, and L' alpha.
-
-    The log evidence is the sum over cases, less (mu' mu + log det A)/2, which no difference of large numbers enters.
-    """
-    gram = shard.gram
-    sites, _, precision, shift = shard.natural_parameters()
-    assert shard.known is not None
-    alpha = shift - precision * moments.mean
-    prior, zero = gram.prior, np.zeros(alpha.size)
-    value = shard.likelihood.log_partition(shard.t, moments.mean, gram.own).value
-    return {
-        "value": float(np.sum(value)),
-        "n": alpha.size,
-        "terms": float(value @ value),
-        "information": float(prior @ np.maximum(sites.precision, 0.0)),
+        "terms": float(terms),
+        "information": float(prior @ np.maximum(precision, 0.0)),
         "weight": float(prior @ alpha**2),
         "independent": float(np.sum(np.divide(gram.own, prior, out=zero, where=prior > 0))),
-        "gap": Largest(0.0),
-        "back": np.asarray(gram.root.T @ alpha),
+        "gap": Largest(gap),
+        "back": np.asarray(back),
     }
 
 

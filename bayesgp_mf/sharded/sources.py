@@ -6,6 +6,7 @@ import glob
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import unquote
@@ -49,30 +50,6 @@ class Rows:
         self.name, self.X, self.y, self.order = name, X, y, order
         self.label = name
         self.shard: Any = None
-
-
-@dataclass(frozen=True)
-class ArrayPart:
-    """A part whose rows are here.
-
-    Attributes
-    ----------
-    name : str
-        What to call it.
-    X, y : array_like
-        Its rows.
-    columns : tuple of str or None
-        Names of the inputs, if they have names.
-    """
-
-    name: str
-    X: Any
-    y: Any
-    columns: tuple[str, ...] | None = None
-
-    def __call__(self) -> Rows:
-        """Return its rows."""
-        return _checked(self.name, self.X, self.y, self.columns)
 
 
 @dataclass(frozen=True)
@@ -192,7 +169,7 @@ def from_arrays(parts: Sequence[tuple[Any, Any]]) -> Table:
         if columns[k] != columns[0]:
             raise ValueError(f"part {k} has columns {columns[k]}, and part 0 has {columns[0]}.")
     names = None if columns[0] is None else tuple(columns[0])
-    return Table(tuple(ArrayPart(f"part {k}", X, y, names) for k, (X, y) in enumerate(pairs)), names)
+    return Table(tuple(partial(_checked, f"part {k}", X, y, names) for k, (X, y) in enumerate(pairs)), names)
 
 
 def from_parquet(pattern: str | os.PathLike[str], *, target: str, columns: Sequence[str] | None = None) -> Table:

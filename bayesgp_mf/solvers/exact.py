@@ -169,46 +169,6 @@ class Exact:
         z, share = orthant.weighted(self.log2_points, self.scrambles, self.random_seed)
         return Cloud(orthant.weights(z), share, InverseCorrection(cholesky(_covariance(problem))))
 
-    def draw(self, problem: Problem, draws: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Return exact independent draws of f at the training cases of a probit problem.
-
-        Returns
-        -------
-        f : (draws, n) array
-            In latent units.
-        log_prior : (draws,) array
-            Log prior density of each, with respect to the whitened latent values, in nats.
-
-        Raises
-        ------
-        ConvergenceError
-            If too few proposals are accepted.
-        """
-        orthant = _orthant(problem)
-        g = orthant.values(orthant.draw(draws, rng))
-        correction = InverseCorrection(cholesky(_covariance(problem)))
-        if _noise_of_sign(problem).variance == 0.0:
-            f, square, rank = g, correction.quadratic_diagonal(g.T), problem.n
-        else:
-            root = psd_root(problem.dense_gram)  # f = A u with A A' = K; given g, u has mean A' C^-1 g
-            rank = root.shape[1]
-            factor = cholesky(np.eye(rank) - correction.quadratic(root))
-            u = correction.solve(g.T).T @ root + rng.standard_normal((draws, rank)) @ factor.T
-            f, square = u @ root.T, np.sum(u**2, axis=1)
-        return f, -0.5 * square - 0.5 * rank * np.log(2.0 * np.pi)
-
-    def draw_cloud(self, problem: Problem, draws: int, rng: np.random.Generator) -> Cloud:
-        """Return the process given each of some exact independent draws of g, each with the same share.
-
-        Raises
-        ------
-        ConvergenceError
-            If too few proposals are accepted.
-        """
-        orthant = _orthant(problem)
-        weights = orthant.weights(orthant.draw(draws, rng))
-        return Cloud(weights, np.full(draws, 1.0 / draws), InverseCorrection(cholesky(_covariance(problem))))
-
     def _regression(self, problem: Problem, noise: float | Array) -> Solution:
         noise = np.broadcast_to(noise, problem.t.shape)
         correction = problem.matrix.sites(1.0 / noise)
@@ -269,12 +229,44 @@ class ExactPosterior:
         return self.solver.cloud(self.problem)
 
     def draw(self, draws: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Return exact draws ``(draws, n)`` at the training cases, and the log prior density of each."""
-        return self.solver.draw(self.problem, draws, rng)
+        """Return exact independent draws of f at the training cases of a probit problem.
+
+        Returns
+        -------
+        f : (draws, n) array
+            In latent units.
+        log_prior : (draws,) array
+            Log prior density of each, with respect to the whitened latent values, in nats.
+
+        Raises
+        ------
+        ConvergenceError
+            If too few proposals are accepted.
+        """
+        problem, orthant = self.problem, _orthant(self.problem)
+        g = orthant.values(orthant.draw(draws, rng))
+        correction = InverseCorrection(cholesky(_covariance(problem)))
+        if _noise_of_sign(problem).variance == 0.0:
+            f, square, rank = g, correction.quadratic_diagonal(g.T), problem.n
+        else:
+            root = psd_root(problem.dense_gram)  # f = A u with A A' = K; given g, u has mean A' C^-1 g
+            rank = root.shape[1]
+            factor = cholesky(np.eye(rank) - correction.quadratic(root))
+            u = correction.solve(g.T).T @ root + rng.standard_normal((draws, rank)) @ factor.T
+            f, square = u @ root.T, np.sum(u**2, axis=1)
+        return f, -0.5 * square - 0.5 * rank * np.log(2.0 * np.pi)
 
     def draw_cloud(self, draws: int, rng: np.random.Generator) -> Cloud:
-        """Return the process given each of some exact draws, each with the same share."""
-        return self.solver.draw_cloud(self.problem, draws, rng)
+        """Return the process given each of some exact independent draws of g, each with the same share.
+
+        Raises
+        ------
+        ConvergenceError
+            If too few proposals are accepted.
+        """
+        orthant = _orthant(self.problem)
+        weights = orthant.weights(orthant.draw(draws, rng))
+        return Cloud(weights, np.full(draws, 1.0 / draws), InverseCorrection(cholesky(_covariance(self.problem))))
 
 
 def _noise_of(likelihood: Likelihood) -> LatentNoise:

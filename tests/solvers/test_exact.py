@@ -92,7 +92,7 @@ def test_a_hundred_cases_and_their_exact_draws():
     assert solution.evidence.standard_error < 1e-3
     tap = METHODS["tap"].solve(problem)
     assert 0.05 < solution.evidence.value - tap.evidence.value < 0.3  # TAP's is below the truth
-    f, log_prior = METHODS["exact"].draw(problem, 4000, np.random.default_rng(0))
+    f, log_prior = METHODS["exact"].traits.known_posterior(problem).draw(4000, np.random.default_rng(0))
     mean_error = f.std(axis=0) / np.sqrt(4000)
     assert np.max(np.abs(f.mean(axis=0) - problem.gram @ solution.alpha) / mean_error) < 4.5
     covariance = problem.gram - solution.correction.quadratic(problem.gram)
