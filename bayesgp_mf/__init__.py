@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         sklearn,
         streams,
     )
-    from bayesgp_mf.container.classifiers import classifier
     from bayesgp_mf.container.frames import to_frame
     from bayesgp_mf.container.loo import loo
     from bayesgp_mf.diagnostics.compare import compare
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
         Step,
         StudentT,
     )
-    from bayesgp_mf.likelihoods.one_vs_rest import OneVsRest
     from bayesgp_mf.methods import solve
     from bayesgp_mf.processes.single import Posterior
     from bayesgp_mf.reports.report import report
@@ -72,7 +70,6 @@ __all__ = [
     "MultinomialProbit",
     "NegativeBinomial",
     "NotPositiveDefiniteError",
-    "OneVsRest",
     "Ordinal",
     "Poisson",
     "Posterior",
@@ -84,7 +81,6 @@ __all__ = [
     "Step",
     "StudentT",
     "UndefinedQuantityError",
-    "classifier",
     "compare",
     "datasets",
     "diagnostics",
@@ -120,7 +116,6 @@ _SUBPACKAGES = {
     "streams",
 }
 _HOMES = {
-    "container.classifiers": ("classifier",),
     "container.frames": ("to_frame",),
     "container.loo": ("loo",),
     "diagnostics.compare": ("compare",),
@@ -147,7 +142,6 @@ _HOMES = {
         "Step",
         "StudentT",
     ),
-    "likelihoods.one_vs_rest": ("OneVsRest",),
     "methods": ("solve",),
     "processes.single": ("Posterior",),
     "reports.report": ("report",),
@@ -156,6 +150,12 @@ _HOMES = {
     "inference.solution": ("Control", "Solution"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_FORMER = dict.fromkeys(
+    ("OneVsRest", "classifier"),
+    "one class against the rest is sklearn.multiclass.OneVsRestClassifier(bgp.sklearn.GPClassifier(...)); one model of "
+    "several classes is likelihood=bgp.MultinomialProbit()",
+)
+"""Names that there were before, and what has taken their place."""
 
 
 if not TYPE_CHECKING:  # to a type checker that saw it, every name would be there
@@ -167,7 +167,8 @@ if not TYPE_CHECKING:  # to a type checker that saw it, every name would be ther
             value = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
             globals()[name] = value
             return value
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}.")
+        instead = _FORMER.get(name, f"it has {', '.join(__all__)}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; {instead}.")
 
 
 def __dir__() -> list[str]:

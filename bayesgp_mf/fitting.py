@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.container.classifiers import posterior_of
 from bayesgp_mf.container.layout import TABLE, check_parameter_names
 from bayesgp_mf.container.predictions import NewCases, add_predictions
+from bayesgp_mf.container.read import from_container
 from bayesgp_mf.container.stored import describe_likelihood
 from bayesgp_mf.container.write import to_container
 from bayesgp_mf.errors import BoundWarning, ConvergenceWarning, UndefinedQuantityError, warn
@@ -50,12 +50,10 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.likelihoods.by_case import by_case
-from bayesgp_mf.likelihoods.one_vs_rest import OneVsRest
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.methods import MethodName, check_marginals, get_method
 from bayesgp_mf.processes.new_cases import with_new_cases
-from bayesgp_mf.processes.one_vs_rest import OneVsRestPosterior
 from bayesgp_mf.processes.process import Marginals, Part, Process
 from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.seeds import as_generator
@@ -80,7 +78,7 @@ def fit(
     X: Any,
     y: Any,
     kernel: Any,
-    likelihood: Likelihood | OneVsRest = Probit(),
+    likelihood: Likelihood = Probit(),
     *,
     positive: Any = None,
     method: MethodName | Solver = "tap",
@@ -123,9 +121,7 @@ def fit(
         function, nor your own class, so `predict` needs it again; the same is true of ``likelihood`` and ``method``.
     likelihood : Likelihood
         `Probit` (default, noise variance 1), `Logit`, `Step`; `MultinomialProbit` (by "tap") or `Softmax` (by "tap" or
-        "laplace") for more than two classes; ``likelihoods.Gaussian`` for real targets; or your own. `OneVsRest` fits a
-        classifier for each class, by any method with probabilities. ``kernel``, ``priors``, ``bounds`` and ``fixed``
-        then apply to every classifier, or to one by names such as ``class0_lengthscale``.
+        "laplace") for more than two classes; ``likelihoods.Gaussian`` for real targets; or your own.
     positive : label, optional
         The label that is class 1, whatever the order.
     method : str or Solver
@@ -347,7 +343,7 @@ def predict(
     X_new: ArrayLike,
     *,
     kernel: Any = None,
-    likelihood: Likelihood | OneVsRest | None = None,
+    likelihood: Likelihood | None = None,
     method: Solver | None = None,
     draws: bool = True,
     corrected: bool = False,
@@ -436,7 +432,7 @@ def predict(
     array([0.09, 0.91])
     """
     check_flags(draws=draws, corrected=corrected)
-    rng, process = as_generator(random_seed), posterior_of(idata, kernel, likelihood, method)
+    rng, process = as_generator(random_seed), from_container(idata, kernel, likelihood, method)
     kind, table = kind_of(X_new), as_pandas("X_new", X_new)
     new = process.new_inputs(table)
     check_all_same_cases(X_new=table, offset=offset, trials=trials)
@@ -451,9 +447,9 @@ def posterior(
     idata: Container,
     *,
     kernel: Any = None,
-    likelihood: Likelihood | OneVsRest | None = None,
+    likelihood: Likelihood | None = None,
     method: Solver | None = None,
-) -> Process | OneVsRestPosterior:
+) -> Process:
     """Return the posterior of a fit as an object whose methods take and return plain arrays.
 
     Parameters
@@ -465,10 +461,9 @@ def posterior(
 
     Returns
     -------
-    Process or OneVsRestPosterior
+    Process
         Both have ``latent(X_new)``, ``predict_proba(X_new)`` and ``loo``. For one setting of the hyperparameters there
-        are also ``log_evidence``, ``kernel`` and ``draw``; for an average ``parts`` and ``weights``; for one class
-        against the rest ``classifiers``, one for each class.
+        are also ``log_evidence``, ``kernel`` and ``draw``; for an average ``parts`` and ``weights``.
 
     Raises
     ------
@@ -486,7 +481,7 @@ def posterior(
     >>> bool(abs(mean[0]) < 1e-6)
     True
     """
-    return posterior_of(idata, kernel, likelihood, method)
+    return from_container(idata, kernel, likelihood, method)
 
 
 def _check_storable(likelihood: Likelihood) -> None:

@@ -14,9 +14,7 @@ from bayesgp_mf.fitting import fit as fit_here
 from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inputs import as_kernel, check_positive_integers, kind_of
 from bayesgp_mf.likelihoods import Likelihood, Probit
-from bayesgp_mf.likelihoods.one_vs_rest import is_of_each_class
 from bayesgp_mf.methods import get_method
-from bayesgp_mf.one_vs_rest import fit as fit_each_class
 from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.sharded.fit import fit as fit_in_parts
 from bayesgp_mf.sharded.sources import Table, from_dask
@@ -40,7 +38,7 @@ def _called_as(face: Callable[P, T]) -> Callable[[Callable[..., T]], Callable[P,
 
 @_called_as(fit_here)
 def fit(X: Any, *rest: Any, **options: Any) -> Container:
-    """Fit what is here by `fitting.fit`, one class against the rest by `one_vs_rest`, a table in parts by `sharded`."""
+    """Fit what is here by `fitting.fit`, a table in parts by `sharded`."""
     y, *args = rest or (options.pop("y", None),)
     if isinstance(X, Table) or _is_dask(X):
         return _fit_in_parts(X, y, *args, **options)
@@ -50,8 +48,6 @@ def fit(X: Any, *rest: Any, **options: Any) -> Container:
             "frame with the name of its column, or y.compute()."
         )
     _check_here(X, y)
-    if is_of_each_class(args[1] if len(args) > 1 else options.get("likelihood")):
-        return fit_each_class(X, y, *args, **options)
     return fit_here(X, y, *args, **options)
 
 

@@ -221,7 +221,6 @@ def latent(X, y):
 
 FITS = {
     "fit": lambda X, y, **given: bgp.fit(X, y, PLAIN, **QUICK, **given),
-    "one vs rest": lambda X, y, **given: bgp.fit(X, y, PLAIN, bgp.OneVsRest(), **QUICK, **given),
     "Stream.update": lambda X, y, **given: Stream(PLAIN).update(X, y, **given),
     "sharded": lambda X, y: bgp.sharded.fit(from_arrays([(X, y)]), PLAIN, bgp.Probit(), inducing=3),
     "GPClassifier": lambda X, y, weights=None: GPClassifier(PLAIN, hyper=None).fit(X, y, weights),
@@ -320,7 +319,7 @@ def fitted():
     pymc = pytest.importorskip("pymc")
     idata = bgp.fit(NUMBERS, LABELS, PLAIN, **QUICK)
     process = bgp.posterior(idata)
-    rest = bgp.posterior(bgp.fit(NUMBERS, LABELS, PLAIN, bgp.OneVsRest(), **QUICK))
+    several = bgp.posterior(bgp.fit(NUMBERS, LABELS, PLAIN, bgp.MultinomialProbit(), **QUICK))
     stream = Stream(PLAIN).update(NUMBERS, LABELS)
     gp, model = marginal(NUMBERS, LABELS)
     assert list(model.coords["woman"]) == ROWS
@@ -342,7 +341,7 @@ def fitted():
         "predictive": process.predictive,
         "density": lambda X: process.density(X, [0.0]),
         "draw_new": lambda X: process.draw_new(X, 2, np.random.default_rng(1)),
-        "one vs rest": rest.predict_proba,
+        "several classes": several.predict_proba,
         "Stream.latent": stream.latent,
         "Stream.predict_proba": stream.predict_proba,
         "Marginal.conditional": conditional,

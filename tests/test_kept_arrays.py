@@ -87,7 +87,7 @@ def test_inducing_inputs_stay_the_users():
 def test_estimators_keep_no_array_of_the_user():
     numbers, classes = NUMBERS.copy(), np.arange(N) % 3
     model = GPClassifier(KERNEL, hyper=None, random_state=1).fit(numbers, LABELS)
-    several = bgp.posterior(bgp.fit(numbers, classes, KERNEL, bgp.OneVsRest(), **QUICK))
+    several = bgp.posterior(bgp.fit(numbers, classes, KERNEL, bgp.MultinomialProbit(), **QUICK))
     before = [each.predict_proba(NUMBERS) for each in (model, several)]
     numbers -= numbers.mean(axis=0) + 1.0
     for each, said in zip((model, several), before, strict=True):

@@ -40,6 +40,13 @@ def test_a_mistyped_name_is_answered():
         _ = bgp.fitt
 
 
+def test_a_former_name_is_answered_with_what_took_its_place():
+    for name in ("OneVsRest", "classifier"):
+        with pytest.raises(AttributeError, match=r"sklearn\.multiclass\.OneVsRestClassifier\(bgp\.sklearn\.GPCl"):
+            getattr(bgp, name)
+        assert not hasattr(bgp, name)
+
+
 def test_importing_the_package_imports_nothing_heavy():
     heavy = ("numpy", "scipy", "xarray", "arviz", "pymc", "sklearn", "polars", "narwhals", "dask")
     code = f"import sys, bayesgp_mf; print(*[m for m in {heavy} if m in sys.modules])"

@@ -52,15 +52,12 @@ BY_CASE = ("offset", "weights")
 """What the group ``constant_data`` may have of each case beside its inputs."""
 CASES = "n_cases"
 """Attribute of the group ``fit`` of a table in parts, and of no other: how many cases there were."""
-CLASSIFIERS = "classifiers"
-"""Attribute of the group ``fit`` of one class against the rest, and of no other: what differs from class to class."""
 _OPTIONAL_ATTRIBUTES = (
     LOO_OMITTED,
     "log_likelihood_omitted",
     "hyperparameters_omitted",
     "hyper_score",
     CASES,
-    CLASSIFIERS,
 )
 """Of the group ``fit``, which some fits have."""
 _ELSEWHERE = {

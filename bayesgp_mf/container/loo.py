@@ -9,11 +9,10 @@ import xarray as xr
 from scipy.special import logsumexp
 
 from bayesgp_mf.arviz_version import arviz_major
-from bayesgp_mf.container.classifiers import posterior_of
 from bayesgp_mf.container.groups import get_group, group_names
 from bayesgp_mf.container.layout import LOO_OMITTED, SAMPLE_DIMS
 from bayesgp_mf.container.parts import check_has_cases
-from bayesgp_mf.container.read import fit_group, is_one_vs_rest
+from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.container.stored import kernel_of, likelihood_of, names_of
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.hyper.pareto import FEWEST_WEIGHTS, largest_k, smooth
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container, LooEstimate
     from bayesgp_mf.inference.solver import Solver
     from bayesgp_mf.likelihoods import Likelihood
-    from bayesgp_mf.likelihoods.one_vs_rest import OneVsRest
 
 LEAVE_ONE_OUT = "leave_one_out"
 """Group of a container of PyMC, not of one of `fit`: at each draw of the hyperparameters, log p(t_i | the others) and
@@ -35,7 +33,7 @@ def loo(
     idata: Container,
     *,
     kernel: Any = None,
-    likelihood: Likelihood | OneVsRest | None = None,
+    likelihood: Likelihood | None = None,
     method: Solver | None = None,
     corrected: bool = False,
 ) -> LooEstimate:
@@ -92,7 +90,7 @@ def loo(
             raise ValueError(f"{named[0]} is for what fit returned, and these are draws of PyMC: leave it out.")
         return _of_draws(get_group(idata, LEAVE_ONE_OUT))
     check_has_cases(fit_group(idata), "leave-one-out prediction")
-    posterior = posterior_of(idata, kernel, likelihood, method)
+    posterior = from_container(idata, kernel, likelihood, method)
     pointwise = pointwise_loo(get_group(idata, "fit"))
     if corrected:
         pointwise = pointwise.copy(data=posterior.corrected_loo)
@@ -122,8 +120,6 @@ def has_probabilities(idata: Container) -> bool | None:
         stated = get_group(idata, LEAVE_ONE_OUT).attrs.get("probabilities")
         return None if stated is None else bool(stated)
     fit = fit_group(idata)
-    if is_one_vs_rest(fit):
-        return True
     names = names_of(get_group(idata, "constant_data")["feature"].values)
     return likelihood_of(fit, None, kernel_of(fit, None, names)).is_discrete
 

@@ -11,7 +11,6 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesgp_mf.container.checks import nodes_of_draws
-from bayesgp_mf.container.classifiers import DRAWN_BY_CASE, classifiers
 from bayesgp_mf.container.draws import draw_new
 from bayesgp_mf.container.groups import drop_group, get_group, group_names, set_group
 from bayesgp_mf.container.layout import SAMPLE_DIMS, TABLE, Layout, common_attrs
@@ -21,7 +20,6 @@ from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.quantiles import quantiles as quantiles_of
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
-from bayesgp_mf.processes.one_vs_rest import OneVsRestPosterior, draw_codes
 from bayesgp_mf.processes.process import LARGEST_JOINT, Part, Process
 from bayesgp_mf.types import Array
 
@@ -56,7 +54,7 @@ class NewCases(NamedTuple):
 
 def add_predictions(
     idata: Container,
-    posterior: Process | OneVsRestPosterior,
+    posterior: Process,
     cases: NewCases,
     *,
     draws: bool,
@@ -85,9 +83,6 @@ def add_predictions(
     with one_thread_if_small(size):
         values = moments_at(posterior, X_new, quantiles)
     attrs = _without_undefined(values)
-    if drawn and "y" not in drawn:
-        drawn["y"] = draw_codes(values["p"], drawn["f"].shape[:2], rng)
-        attrs["y_drawn_from"] = DRAWN_BY_CASE
     class_names = tuple(json.loads(get_group(idata, "fit").attrs["class_names"]))
     if corrected and "p" in values:
         with one_thread_if_small(size):
@@ -108,16 +103,9 @@ def add_predictions(
 
 
 def _draw(
-    idata: Container, posterior: Process | OneVsRestPosterior, X_new: Array, rng: np.random.Generator
+    idata: Container, posterior: Process, X_new: Array, rng: np.random.Generator
 ) -> tuple[dict[str, NDArray[Any]], int]:
-    """Draw at new cases as many values as the container has at training, and return how many cases jointly.
-
-    There are targets ``y`` beside latent values ``f``, where there is a likelihood of both.
-    """
-    if isinstance(posterior, OneVsRestPosterior):
-        of_each = zip(classifiers(idata), posterior.classifiers, strict=True)
-        each = [_draw(one, classifier, X_new, rng) for one, classifier in of_each]
-        return {"f": np.stack([found["f"] for found, _ in each], axis=-1)}, min(jointly for _, jointly in each)
+    """Draw at new cases as many values as the container has at training, and return how many cases jointly."""
     there = get_group(idata, "posterior")
     node = np.zeros(there["f"].shape[:2], dtype=np.intp)
     if posterior.averaged:
@@ -138,20 +126,15 @@ def _say_in_blocks(idata: Container, m: int, jointly: int) -> None:
     )
 
 
-def moments_at(
-    posterior: Process | OneVsRestPosterior, X_new: Array, quantiles: Array | None = None
-) -> dict[str, NDArray[Any]]:
+def moments_at(posterior: Process, X_new: Array, quantiles: Array | None = None) -> dict[str, NDArray[Any]]:
     """Return what is said of each new case without draws, ``(m,)`` or ``(m, C)``, by name."""
-    if isinstance(posterior, OneVsRestPosterior):
-        mean, variance, proba = posterior.predictive_at(X_new)
-        return {"latent_mean": mean, "latent_sd": np.sqrt(variance), "p": proba}
     if posterior.problem.likelihood.is_real:
         return _moments_of_targets(posterior, X_new, quantiles)
     mean, variance, proba = posterior.predictive_at(X_new)
     return {"latent_mean": mean, "latent_sd": np.sqrt(variance), "p": proba}
 
 
-def _check_has_quantiles(posterior: Process | OneVsRestPosterior, m: int) -> None:
+def _check_has_quantiles(posterior: Process, m: int) -> None:
     """Raise an UndefinedQuantityError if it is not known how likely targets of m cases are to be below a number."""
     likelihood, nothing = posterior.parts[0].problem.likelihood, np.zeros(m)
     name = type(likelihood.of_one_case).__name__

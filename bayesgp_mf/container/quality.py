@@ -45,8 +45,6 @@ LINEAR, ROOT = 12.0, 0.6
 LARGEST_MEAN_ERROR, LARGEST_ROUNDING = 1e-2, 1e-2
 """Equations that are solved worse than this, in standard deviations and in nats, are what limits a fit."""
 
-_WORSE: tuple[Verdict, ...] = ("exact", "good", "fair", "unknown", "off", "unsolved")
-"""From the best verdict to the worst."""
 _KINDS = {
     "laplace": "Laplace's approximation does not say what it leaves out, which is often nats of the log evidence",
     "lower_bound": "the log evidence is a lower bound, and how far below is not known",
@@ -250,60 +248,6 @@ class Quality:
         """Return all of it as numbers and strings, which JSON can hold where they are finite."""
         more = {"probability_error": self.probability_error, "verdict": self.verdict, "sentence": self.sentence}
         return asdict(self) | more
-
-
-@dataclass(frozen=True, slots=True)
-class QualityOfEach:
-    """How good the classifiers of a fit of one class against the rest are; ``print`` shows each, and the worst.
-
-    Attributes
-    ----------
-    each : mapping of str to Quality
-        Of the classifier of each class, by name.
-    """
-
-    each: Mapping[str, Quality]
-
-    @property
-    def worst(self) -> str:
-        """The class whose classifier is the worst: by its verdict, then by the scale of its errors."""
-
-        def badness(name: str) -> tuple[int, float, float]:
-            found = self.each[name]
-            return _WORSE.index(found.verdict), found.probability_error or 0.0, found.left_out or 0.0
-
-        return max(self.each, key=badness)
-
-    @property
-    def verdict(self) -> Verdict:
-        """That of the worst."""
-        return self.each[self.worst].verdict
-
-    @property
-    def sentence(self) -> str:
-        """What may be trusted to how much, of the worst."""
-        verdict, _, text = self.each[self.worst].sentence.partition(": ")
-        return f"{verdict}: of {len(self.each)} classifiers that of {self.worst!r} is the worst. There {text}"
-
-    def __str__(self) -> str:
-        width = max(map(len, self.each))
-        lines = [f"{name:{width}}  {found.verdict:8}  {_in_short(found)}".rstrip() for name, found in self.each.items()]
-        return "\n".join([*lines, self.sentence])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all of it as numbers and strings, which JSON can hold where they are finite."""
-        each = {name: found.to_dict() for name, found in self.each.items()}
-        return {"each": each, "worst": self.worst, "verdict": self.verdict, "sentence": self.sentence}
-
-
-def _in_short(found: Quality) -> str:
-    """Return the numbers of one classifier that a verdict goes by."""
-    text = []
-    if found.probability_error is not None:
-        text.append(f"probabilities ± {found.probability_error:.3f}")
-    if found.log_evidence is not None:
-        text.append(f"log evidence {found.log_evidence:.4f}")
-    return ", ".join(text)
 
 
 def quality_of_fit(fit: xr.Dataset, n: int, in_parts: bool = False) -> Quality:

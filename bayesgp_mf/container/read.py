@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,11 +13,11 @@ from numpy.typing import NDArray
 from bayesgp_mf.container.checks import check_mean, check_shapes, check_values
 from bayesgp_mf.container.checksums import GROUPS, check_unchanged
 from bayesgp_mf.container.groups import get_group, group_names
-from bayesgp_mf.container.layout import BY_CASE, CLASSIFIERS, FORMAT, LOO_OMITTED, stored_parameters
+from bayesgp_mf.container.layout import BY_CASE, FORMAT, LOO_OMITTED, stored_parameters
 from bayesgp_mf.container.parts import is_in_parts, read_parts
 from bayesgp_mf.container.quality import evidence_of_fit
 from bayesgp_mf.container.stored import DAMAGED, kernel_of, likelihood_of, method_of, names_of, refused_as
-from bayesgp_mf.errors import Status, UndefinedQuantityError
+from bayesgp_mf.errors import Status
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.inference.assembly import kernel_entries
 from bayesgp_mf.inference.problem import Problem
@@ -67,23 +66,14 @@ def fit_group(idata: Container) -> xr.Dataset:
             "function, and fits and containers no longer have such. Solve for it by bgp.solve(kernel.gram(X), t, "
             "likelihood, method='svm'), or fit with method='tap'."
         )
-    return fit
-
-
-def is_one_vs_rest(fit: xr.Dataset) -> bool:
-    """Tell whether the group ``fit`` is of a classifier for each class."""
-    return CLASSIFIERS in fit.attrs
-
-
-def check_joint(fit: xr.Dataset, what: str) -> None:
-    """Raise an UndefinedQuantityError if a container has a model for each class, and none that ``what`` could be of."""
-    if is_one_vs_rest(fit):
-        first = json.loads(fit.attrs["class_names"])[0]
-        raise UndefinedQuantityError(
-            f"one-vs-rest has a classifier for each class and no joint model, and {what} "
-            f"would be that of one. Ask one of them, bgp.classifier(idata, {first!r}), or fit with "
-            "likelihood=bgp.MultinomialProbit()."
+    if "classifiers" in fit.attrs:
+        raise ValueError(
+            "this container has a classifier of each class against the rest: a version 0.2 of bayesgp_mf that had "
+            "OneVsRest wrote it, and this one does not read it. Fit again, by likelihood=bgp.MultinomialProbit() or "
+            "sklearn.multiclass.OneVsRestClassifier(bgp.sklearn.GPClassifier()); or install the version named in its "
+            f"attributes: {fit.attrs.get('versions')}."
         )
+    return fit
 
 
 def has_random_kernels(fit: xr.Dataset) -> bool:
@@ -97,11 +87,9 @@ def from_container(
     """Rebuild the posterior from a container made by `to_container`, in memory or from a file.
 
     Kernel, likelihood and method are given if and only if the container does not hold them; the parameters of the
-    kernel are those of the container. There is a ValueError if one is missing, not wanted, or another one, and an
-    UndefinedQuantityError if there is no joint posterior, as of one class against the rest.
+    kernel are those of the container. There is a ValueError if one is missing, not wanted, or another one.
     """
     fit = fit_group(idata)
-    check_joint(fit, "the posterior that is asked for")
     if is_in_parts(fit):
         return read_parts(idata, fit, kernel, likelihood, method)
     with refused_as(DAMAGED):

@@ -84,13 +84,8 @@ def describe_method(solver: Solver, likelihood: Likelihood) -> dict[str, Any]:
 
 def not_stored(fit: xr.Dataset, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a container asks for again, of the ``kernel``, ``likelihood`` and ``method`` that a fit was given."""
-
-    def is_required(stated: Any) -> bool:  # of a classifier for each class the descriptions of all are within one
-        parts = [*stated.get("terms", []), *stated.get("of", [])]
-        return "program" in stated or any(is_required(part) for part in parts)
-
     attributes = {"kernel": "kernel", "likelihood": "likelihood", "method": "solver"}
-    return {name: each for name, each in given.items() if is_required(json.loads(fit.attrs[attributes[name]]))}
+    return {name: each for name, each in given.items() if "program" in json.loads(fit.attrs[attributes[name]])}
 
 
 def names_of(features: NDArray[Any]) -> list[str] | None:

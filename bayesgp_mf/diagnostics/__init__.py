@@ -7,7 +7,7 @@ log scores and calibration. `quality` says it all in a sentence.
 
 from __future__ import annotations
 
-from bayesgp_mf.container.quality import Quality, QualityOfEach
+from bayesgp_mf.container.quality import Quality
 from bayesgp_mf.diagnostics.agreement import Agreement, Compared, agreement
 from bayesgp_mf.diagnostics.class_scores import ClassScores, class_scores
 from bayesgp_mf.diagnostics.compare import ModelComparison
@@ -49,7 +49,6 @@ __all__ = [
     "PitCurve",
     "Predicted",
     "Quality",
-    "QualityOfEach",
     "Relevance",
     "RocCurve",
     "agreement",

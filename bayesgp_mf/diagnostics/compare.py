@@ -15,7 +15,7 @@ from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.loo import has_probabilities, is_of_draws, loo, observed_targets, weights_of_cases
 from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.quality import evidence_of_fit
-from bayesgp_mf.container.read import fit_group, is_one_vs_rest
+from bayesgp_mf.container.read import fit_group
 from bayesgp_mf.inference.solution import Evidence
 
 _SAME = {"ep": "exact"}
@@ -169,13 +169,13 @@ def _check_same_measure(named: Mapping[str, Container]) -> None:
 
 
 def _evidence(idata: Container) -> Evidence | None:
-    """Return the evidence at one setting of the hyperparameters; None for an average, or one class against the rest."""
+    """Return the evidence at one setting of the hyperparameters; None for an average."""
     if is_of_draws(idata):
         return None
     fit = fit_group(idata)
     check_has_cases(fit, "leave-one-out prediction to compare")
     averaged = "node_weight" in fit or "log_evidence" not in fit
-    return None if averaged or is_one_vs_rest(fit) else evidence_of_fit(fit)
+    return None if averaged else evidence_of_fit(fit)
 
 
 def _evidences(found: Mapping[str, Evidence | None]) -> pd.DataFrame:
@@ -219,9 +219,7 @@ def _sentence(table: pd.DataFrame) -> str:
     sentences = []
     if len(known) < len(table):
         missing = ", ".join(table.index[table["evidence_kind"] == "none"])
-        sentences.append(
-            f"There is no evidence of {missing}: an average over hyperparameters, or one class against the rest."
-        )
+        sentences.append(f"There is no evidence of {missing}: an average over hyperparameters.")
     if len(kinds) > 1:
         of = "; ".join(f"{name}: {_WORDS[kind]}" for name, kind in known["evidence_kind"].items())
         sentences.append(f"These log evidences are of kinds that cannot be compared ({of}).")

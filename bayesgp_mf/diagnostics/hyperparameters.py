@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.container.groups import Container, get_group, group_names
 from bayesgp_mf.container.layout import is_parameter
-from bayesgp_mf.container.read import check_joint, fit_group, has_random_kernels
+from bayesgp_mf.container.read import fit_group, has_random_kernels
 from bayesgp_mf.container.stored import not_stored
 from bayesgp_mf.diagnostics.settings import weighted_quantiles
 from bayesgp_mf.kernels import from_dict, leaves
@@ -84,7 +84,6 @@ def hyperparameters(idata: Container) -> Hyperparameters:
     (('lengthscale', 'variance'), array([ 1., nan]))
     """
     fit = fit_group(idata)
-    check_joint(fit, "a picture of hyperparameters")
     random = has_random_kernels(fit) and "posterior" in group_names(idata)
     source = get_group(idata, "posterior") if random else fit
     dims = ("chain", "draw") if random else ("node",) if "node_weight" in fit else ()

@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 
 from bayesgp_mf.container.groups import Container, get_group, group_names
 from bayesgp_mf.container.parts import check_has_cases
-from bayesgp_mf.container.read import check_joint, fit_group, has_random_kernels
+from bayesgp_mf.container.read import fit_group, has_random_kernels
 from bayesgp_mf.diagnostics.monte_carlo import mean_and_error
 from bayesgp_mf.hyper.pareto import FEWEST_WEIGHTS, LARGEST_K, largest_k, smooth
 from bayesgp_mf.types import Array
@@ -150,7 +150,6 @@ def importance(idata: Container) -> Importance:
     """
     fit = fit_group(idata)
     check_has_cases(fit, "draw at a training case to weigh")
-    check_joint(fit, "the posterior that draws are weighed by")
     if "sample_stats" not in group_names(idata):
         raise ValueError(
             f"this fit by method {fit.attrs['method']!r} has no draws to weigh: the group sample_stats is missing."

@@ -10,18 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayesgp_mf.container.classifiers import posterior_of
 from bayesgp_mf.container.groups import Container, get_group, group_names
 from bayesgp_mf.container.layout import LOO_OMITTED
 from bayesgp_mf.container.parts import check_has_cases
-from bayesgp_mf.container.read import fit_group
+from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.solution import ClassLeaveOneOut
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import encode_labels, encode_targets
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.processes.new_cases import with_new_cases
-from bayesgp_mf.processes.one_vs_rest import OneVsRestPosterior
 from bayesgp_mf.processes.process import Process
 from bayesgp_mf.types import Array
 
@@ -141,11 +139,7 @@ def predicted(
             raise UndefinedQuantityError(str(fit.attrs[LOO_OMITTED]))
     elif "predictions" not in group_names(idata):
         raise ValueError("y_new are the targets of predictions, and there are none. First predict(idata, X_new).")
-    process = posterior_of(idata, kernel, likelihood, method)
-    if isinstance(process, OneVsRestPosterior):
-        if y_new is not None:
-            return _of_new_labels(idata, y_new, classes)
-        return Predicted(process.codes, classes, process.loo.probability, None, True)
+    process = from_container(idata, kernel, likelihood, method)
     levels = process.problem.likelihood.of_one_case.n_levels
     if levels is not None and not classes:
         classes = tuple(str(level) for level in range(levels))

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
 
-from bayesgp_mf.container.classifiers import classifiers
 from bayesgp_mf.container.groups import Container, get_group, group_names
 from bayesgp_mf.container.layout import CASES
 from bayesgp_mf.container.parts import is_in_parts
-from bayesgp_mf.container.quality import Quality, QualityOfEach, quality_of_fit
-from bayesgp_mf.container.read import fit_group, has_random_kernels, is_one_vs_rest
+from bayesgp_mf.container.quality import Quality, quality_of_fit
+from bayesgp_mf.container.read import fit_group, has_random_kernels
 from bayesgp_mf.diagnostics.importance import importance
 from bayesgp_mf.hyper.pareto import FEWEST_WEIGHTS
 
@@ -20,7 +18,7 @@ MOST_VALUES = 10**7
 """Drawn latent values up to which they are weighed as well, in less than a second."""
 
 
-def quality(idata: Container) -> Quality | QualityOfEach:
+def quality(idata: Container) -> Quality:
     r"""Say how far the numbers of a fit can be trusted, and what to do if that is not enough.
 
     It uses the second-order correction of TAP's log evidence with the size of what that leaves out [1]_, the Pareto
@@ -40,11 +38,10 @@ def quality(idata: Container) -> Quality | QualityOfEach:
 
     Returns
     -------
-    Quality or QualityOfEach
+    Quality
         The numbers, the ``verdict`` in one word, and a ``sentence``; ``print`` shows them. ``good``: the log evidence
         is within 0.1 nats without its correction, and probabilities within 0.02; ``off``: beyond 0.25 nats or 0.05;
-        ``fair``: between them. ``exact``; ``unsolved``; and ``unknown`` if the method does not estimate its error. For
-        one class against the rest there is one for each classifier, by class, and the verdict is the worst.
+        ``fair``: between them. ``exact``; ``unsolved``; and ``unknown`` if the method does not estimate its error.
 
     Raises
     ------
@@ -76,14 +73,6 @@ def quality(idata: Container) -> Quality | QualityOfEach:
     >>> bgp.diagnostics.quality(step).verdict
     'off'
     """
-    fit = fit_group(idata)
-    if not is_one_vs_rest(fit):
-        return _quality(idata)
-    names = json.loads(fit.attrs["class_names"])
-    return QualityOfEach({name: _quality(one) for name, one in zip(names, classifiers(idata), strict=True)})
-
-
-def _quality(idata: Container) -> Quality:
     fit = fit_group(idata)
     if is_in_parts(fit):
         return quality_of_fit(fit, int(fit.attrs[CASES]), in_parts=True)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
-from bayesgp_mf.container.classifiers import classifiers
 from bayesgp_mf.container.groups import Container, get_group
 from bayesgp_mf.container.loo import pointwise_loo
 from bayesgp_mf.container.parts import check_has_cases
-from bayesgp_mf.container.read import fit_group, is_one_vs_rest
+from bayesgp_mf.container.read import fit_group
 from bayesgp_mf.diagnostics.fitted import fitted
 from bayesgp_mf.diagnostics.relevance import relevance
 from bayesgp_mf.inputs import check_positive_integers
@@ -75,30 +73,19 @@ def worst_cases(idata: Container, number: int = 5, *, inputs: int = 3, **given: 
     """
     check_positive_integers(number=number, inputs=inputs)
     loo_i = log_densities(idata)
-    one, names = with_inputs(idata)
-    fit = fitted(one, **given)
+    fit = fitted(idata, **given)
     columns = np.arange(len(fit.names))
     if columns.size > inputs:
-        columns = np.argsort(-relevance(one, **given).effect, kind="stable")[:inputs]
+        columns = np.argsort(-relevance(idata, **given).effect, kind="stable")[:inputs]
     lowest = np.argsort(loo_i.values, kind="stable")[:number]
     y = get_group(idata, "observed_data")["y"].values
     return WorstCases(
         tuple(label_in_words(label) for label in loo_i["obs_id"].values[lowest]),
         loo_i.values[lowest],
-        tuple(names[int(y[i])] if names else f"{y[i]:.3g}" for i in lowest),
+        tuple(fit.classes[int(y[i])] if fit.classes else f"{y[i]:.3g}" for i in lowest),
         tuple(fit.names[j] for j in columns),
         tuple(tuple(fit.value_in_words(int(j), fit.X[i, j]) for j in columns) for i in lowest),
     )
-
-
-def with_inputs(idata: Container) -> tuple[Container, tuple[str, ...]]:
-    """Return a fit with the inputs of the cases, and the names of their classes, none for real targets.
-
-    Of one class against the rest it is the first classifier: each has the same cases and inputs.
-    """
-    group = fit_group(idata)
-    one = classifiers(idata)[0] if is_one_vs_rest(group) else idata
-    return one, tuple(json.loads(group.attrs["class_names"]))
 
 
 def label_in_words(label: Any) -> str:

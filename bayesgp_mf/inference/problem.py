@@ -13,7 +13,6 @@ from scipy.optimize import linprog
 from bayesgp_mf.errors import InconsistentDataError, NotPositiveDefiniteError, Status
 from bayesgp_mf.likelihoods import Likelihood, Softmax
 from bayesgp_mf.likelihoods.base import ClassLikelihood
-from bayesgp_mf.likelihoods.one_vs_rest import is_of_each_class
 from bayesgp_mf.matrices.dense import DenseGram
 from bayesgp_mf.matrices.factors import is_positive_semidefinite
 from bayesgp_mf.matrices.matrix import Matrix
@@ -217,12 +216,6 @@ def check_likelihood(likelihood: object) -> None:
     """Raise a ValueError if ``likelihood`` is no instance of a likelihood."""
     if isinstance(likelihood, type):
         raise ValueError(f"likelihood must be an instance, got the class {likelihood.__name__}: write it with ().")
-    if is_of_each_class(likelihood):
-        raise ValueError(
-            f"likelihood must be that of one model, got {type(likelihood).__name__}, which has a model for each class: "
-            "bgp.fit takes it, of data that are here. Give the likelihood of one classifier, such as Probit(), with "
-            "labels of one class against the rest, y == label; or MultinomialProbit()."
-        )
     if not isinstance(likelihood, Likelihood):
         raise ValueError(
             f"likelihood must be one such as bayesgp_mf.Probit(), got {type(likelihood).__name__}. Derive your own "

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from bayesgp_mf.inputs.by_case import as_offset, as_trials, as_weights
-from bayesgp_mf.inputs.by_class import kernels_of_classes, mapping_of_class, names_of_class
 from bayesgp_mf.inputs.frames import as_pandas, kind_of, row_labels
 from bayesgp_mf.inputs.groups import as_inputs_of, as_new_inputs, holds_text, levels_of
 from bayesgp_mf.inputs.inducing import as_inducing, warn_of_groups
-from bayesgp_mf.inputs.labels import as_real_targets, check_no_missing, encode_classes, encode_labels, encode_targets
+from bayesgp_mf.inputs.labels import as_real_targets, check_no_missing, encode_labels, encode_targets
 from bayesgp_mf.inputs.options import (
     as_kernel,
     as_likelihood,
@@ -48,16 +47,12 @@ __all__ = [
     "check_positive_integers",
     "check_same_cases",
     "check_same_features",
-    "encode_classes",
     "encode_labels",
     "encode_targets",
     "feature_names",
     "holds_text",
-    "kernels_of_classes",
     "kind_of",
     "levels_of",
-    "mapping_of_class",
-    "names_of_class",
     "row_labels",
     "warn_of_groups",
     "warn_of_scale",

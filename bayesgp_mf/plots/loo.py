@@ -16,7 +16,6 @@ from bayesgp_mf.diagnostics.worst_cases import (
     WorstCases,
     label_in_words,
     log_densities,
-    with_inputs,
     worst_cases,
 )
 from bayesgp_mf.plots._axes import LINE, POINT, as_drawn, at_tick, axes_or_new, legend_above, vector
@@ -105,8 +104,7 @@ def plot_loo(
     if inputs < 0:
         raise ValueError(f"inputs must be the number of inputs to state, 0 or more, got {inputs}.")
     asks = of_fit is not None and (feature is not None or reference is None)
-    one, classes = with_inputs(cast(Any, loo_i)) if asks else (None, ())
-    fit = fitted(one, **given) if one is not None else None
+    fit = fitted(cast(Any, loo_i), **given) if asks else None
     is_new = ax is None
     ax = axes_or_new(ax)
     if reference is None:
@@ -117,7 +115,7 @@ def plot_loo(
             if column in fit.levels:
                 names_of_groups = [at_tick(level) for level in fit.levels[column][: np.unique(x).size]]
                 ax.set_xticks(np.unique(x), names_of_groups)
-        chance = 2 if fit is None else len(classes) * (not fit.likelihood.is_real)
+        chance = 2 if fit is None else len(fit.classes) * (not fit.likelihood.is_real)
         if chance:
             label = f"log(1/{chance}), guessing" if chance > 2 else "log(1/2)"
             ax.axhline(-np.log(chance), color=LINE, linewidth=1, linestyle="--", label=label, zorder=1)

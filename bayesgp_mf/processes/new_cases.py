@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import overload
 
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.processes.one_vs_rest import OneVsRestPosterior
 from bayesgp_mf.processes.process import Process
 from bayesgp_mf.types import Array
 
@@ -17,15 +15,7 @@ _ADVICE = {
 }
 
 
-@overload
-def with_new_cases(process: Process, given: Mapping[str, Array]) -> Process: ...
-
-
-@overload
-def with_new_cases(process: OneVsRestPosterior, given: Mapping[str, Array]) -> OneVsRestPosterior: ...
-
-
-def with_new_cases(process: Process | OneVsRestPosterior, given: Mapping[str, Array]) -> Process | OneVsRestPosterior:
+def with_new_cases(process: Process, given: Mapping[str, Array]) -> Process:
     """Return a process that is to be asked of new cases with these offsets and trials ``(m,)``, by name.
 
     Raises
@@ -34,7 +24,7 @@ def with_new_cases(process: Process | OneVsRestPosterior, given: Mapping[str, Ar
         If the fit has not what is given, or has what is not given and must be.
     """
     check_new_cases(process.parts[0].problem.likelihood, given)
-    if not given or isinstance(process, OneVsRestPosterior):
+    if not given:
         return process
     parts = [replace(part, new_cases=dict(given)) for part in process.parts]
     return Process(tuple(parts), process.weights) if process.averaged else parts[0]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bayesgp_mf.container.groups import Container
-from bayesgp_mf.container.quality import Quality, QualityOfEach
+from bayesgp_mf.container.quality import Quality
 from bayesgp_mf.diagnostics.agreement import Agreement, Compared, agreement
 from bayesgp_mf.plots import plot_agreement, plot_search
 from bayesgp_mf.plots.agreement import as_drawn
@@ -30,24 +29,11 @@ MEANS = {
 }
 
 
-def quality(found: Quality | QualityOfEach) -> Section:
+def quality(found: Quality) -> Section:
     """Return the section with the numbers behind the verdict."""
     text = f"The verdict {found.verdict!r} means: {MEANS[found.verdict]}. These are estimates, and no bounds."
-    if isinstance(found, QualityOfEach):
-        rows = [
-            (name, one.verdict, number_or_none(one.probability_error), number_or_none(one.log_evidence),
-             number_or_none(one.left_out))
-            for name, one in found.each.items()
-        ]  # fmt: skip
-        head = ("Class", "Verdict", "Errors of probabilities", "Log evidence (nats)", "Left out of it (nats)")
-        return Section("How good the approximation is", [text, Table("Each classifier by itself.", head, rows)])
     table = Table("The numbers behind the verdict.", ("Number", "Value", ""), list(found.rows()))
     return Section("How good the approximation is", [text, table])
-
-
-def number_or_none(value: float | None) -> str:
-    """Return a number with four digits, or a dash."""
-    return number(np.nan if value is None else value)
 
 
 def computed(about: Subject) -> Section:
@@ -66,13 +52,12 @@ def computed(about: Subject) -> Section:
     rows += [(f"Version of {name}", str(version)) for name, version in json.loads(attrs["versions"]).items()]
     blocks: list[Block] = [Table("How this fit was computed.", ("", "Value"), rows)]
     if str(attrs.get("hyper", "none")) != "none":
-        blocks += or_words(*(partial(_search, name, model) for name, model in about.models.items()))
+        blocks += or_words(lambda: _search(about.idata))
     return Section("How it was computed", blocks)
 
 
-def _search(name: str, model: Container) -> Block:
-    whose = f"{name}, against the rest: the" if name else "The"
-    return Figures([(plot_search(model), f"{whose} search for hyperparameters.")])
+def _search(idata: Container) -> Block:
+    return Figures([(plot_search(idata), "The search for hyperparameters.")])
 
 
 def reference(about: Subject, other: Container) -> Section:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 
 import numpy as np
 
@@ -38,10 +37,9 @@ def hyperparameters(about: Subject) -> Section:
     """Return the section on the hyperparameters."""
     blocks: list[Block] = []
     names: list[str] = []
-    for name, model in about.models.items():
-        blocks += or_words(partial(_table, model, name, names))
-    if about.is_joint:
-        blocks += or_words(lambda: Figures([(plot_hyperparameters(about.idata), _caption(about))]))
+    blocks += or_words(
+        lambda: _table(about.idata, names), lambda: Figures([(plot_hyperparameters(about.idata), _caption(about))])
+    )
     return Section("Hyperparameters", [*_meanings(names), *blocks])
 
 
@@ -60,18 +58,17 @@ def _meanings(names: list[str]) -> list[Block]:
     return [f"{key}: {meaning}." for key, meaning in MEANINGS.items() if key in found]
 
 
-def _table(model: Container, name: str, names: list[str]) -> list[Block]:
-    found = values_of(model)
+def _table(idata: Container, names: list[str]) -> list[Block]:
+    found = values_of(idata)
     names.extend(found.names)
-    whose = f"{name}, against the rest: " if name else ""
     shown = range(min(MOST, len(found.names)))
     left = len(found.names) - len(shown)
     more = f" {left} more are not listed." if left else ""
     rows: list[tuple[str, ...]]
     if found.kind == "chosen":
         rows = [(found.names[k], number(found.values[0, k]), _how(found, k), _prior(found, k)) for k in shown]
-        caption = f"{whose}values of the hyperparameters.{more}"
-        return [Table(_capital(caption, whose), ("Hyperparameter", "Value", "How", "Prior, 5 to 95 %"), rows)]
+        caption = f"Values of the hyperparameters.{more}"
+        return [Table(caption, ("Hyperparameter", "Value", "How", "Prior, 5 to 95 %"), rows)]
     rows = [
         (
             found.names[k],
@@ -81,9 +78,9 @@ def _table(model: Container, name: str, names: list[str]) -> list[Block]:
         )
         for k in shown
     ]
-    caption = f"{whose}hyperparameters, averaged over {len(found.values)} {found.kind}.{more}"
+    caption = f"Hyperparameters, averaged over {len(found.values)} {found.kind}.{more}"
     head = ("Hyperparameter", "Median", "5 %", "95 %", "How", "Prior, 5 to 95 %")
-    return [Table(_capital(caption, whose), head, rows)]
+    return [Table(caption, head, rows)]
 
 
 def _how(found: Hyperparameters, k: int) -> str:
@@ -98,7 +95,3 @@ def _prior(found: Hyperparameters, k: int) -> str:
     if not np.isfinite(found.prior[2, k]):
         return "none"
     return f"{number(found.prior[0, k])} to {number(found.prior[4, k])}"
-
-
-def _capital(text: str, whose: str) -> str:
-    return text if whose else text[0].upper() + text[1:]

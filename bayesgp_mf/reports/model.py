@@ -33,18 +33,13 @@ def _model(about: Subject) -> list[Block]:
     likelihood = part.problem.likelihood.of_one_case
     by_case = [name for name in part.problem.likelihood.stored_by_case]
     several = likelihood.has_classes
-    function = "a latent function for each class" if several or not about.is_joint else "a latent function"
+    function = "a latent function for each class" if several else "a latent function"
     whole = (
         "A Gaussian process is a prior of functions: the kernel says how alike the values of the function are at two "
         f"cases. Here it is the prior of {function}, f. A target is {about.target}, and the likelihood says how "
         "likely it is given f."
     )
     blocks: list[Block] = [whole]
-    if not about.is_joint:
-        blocks.append(
-            f"There are {len(about.models)} models of two classes side by side, each of one class against the rest. "
-            f"What follows is that of {next(iter(about.models))!r}; others may have other hyperparameters."
-        )
     blocks += [
         Formula(r"t_i \,|\, f \;\sim\; p(t_i \,|\, f(x_i)), \qquad f \;\sim\; \mathrm{GP}(0,\, k)"),
         f"Likelihood: {_short(likelihood)}. {_first_sentence(likelihood)}",

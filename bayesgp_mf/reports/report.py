@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.container.groups import Container, get_group, group_names, make_container
-from bayesgp_mf.container.quality import Quality, QualityOfEach
+from bayesgp_mf.container.quality import Quality
 from bayesgp_mf.diagnostics.quality import quality
 from bayesgp_mf.files import whole
 from bayesgp_mf.fitting import predict
@@ -114,7 +114,7 @@ def _page(about: Subject, X_test: ArrayLike | None, y_test: ArrayLike | None, re
 
 def sections_of(
     about: Subject,
-    found: Quality | QualityOfEach,
+    found: Quality,
     *,
     X_test: ArrayLike | None = None,
     y_test: ArrayLike | None = None,

@@ -1,4 +1,4 @@
-"""What a page is about: a fit, and the models of two classes that it is made of if it is one class against the rest."""
+"""What a page is about: a fit with its cases."""
 
 from __future__ import annotations
 
@@ -11,32 +11,28 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesgp_mf.container.classifiers import classifiers
 from bayesgp_mf.container.groups import Container, get_group, group_names
 from bayesgp_mf.container.parts import is_in_parts
-from bayesgp_mf.container.read import fit_group, is_one_vs_rest
+from bayesgp_mf.container.read import fit_group
 from bayesgp_mf.diagnostics.fitted import Fitted, fitted
 from bayesgp_mf.reports.page import Block, Figures
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A fit with the models that it is made of.
+    """A fit with its cases.
 
     Attributes
     ----------
     idata : InferenceData or DataTree
         The fit.
-    models : dict of str to container
-        What has a latent function: the fit itself, under an empty name, or the classifier of each class.
     held : dict
         ``kernel``, ``likelihood`` and ``method``, as for `predict`.
     first : Fitted
-        The first model with its cases.
+        The model with its cases.
     """
 
     idata: Container
-    models: dict[str, Container]
     given: dict[str, Any]
     first: Fitted
 
@@ -49,11 +45,6 @@ class Subject:
     def classes(self) -> tuple[str, ...]:
         """Names of the labels or the levels; empty of other numbers."""
         return tuple(json.loads(self.fit.attrs["class_names"]))
-
-    @property
-    def is_joint(self) -> bool:
-        """Whether there is one model of all cases and classes."""
-        return "" in self.models
 
     @property
     def y(self) -> NDArray[Any] | None:
@@ -83,12 +74,8 @@ class Subject:
 
 def subject(idata: Container, given: dict[str, Any]) -> Subject:
     """Return what a page about a fit is about, or raise the ValueError of `predict` if it is none."""
-    fit = fit_group(idata)
-    if is_one_vs_rest(fit):
-        models = dict(zip(json.loads(fit.attrs["class_names"]), classifiers(idata), strict=True))
-    else:
-        models = {"": idata}
-    return Subject(idata, models, given, fitted(next(iter(models.values())), **given))
+    fit_group(idata)  # which raises if it is none
+    return Subject(idata, given, fitted(idata, **given))
 
 
 def or_words(*makes: Callable[[], Block | Sequence[Block]]) -> list[Block]:

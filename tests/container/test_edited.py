@@ -287,6 +287,14 @@ def test_an_old_fit_without_a_posterior_is_refused_in_words():
             read(with_group(groups, "fit", machine))
 
 
+def test_an_old_fit_of_one_class_against_the_rest_is_refused_in_words():
+    groups = old("dense")
+    several = groups["fit"].copy().assign_attrs(classifiers='[{"status": "CONVERGED"}]')
+    for read in (bgp.posterior, bgp.loo, bgp.diagnostics.quality, lambda idata: bgp.predict(idata, X_NEW)):
+        with pytest.raises(ValueError, match=r"had OneVsRest wrote it.*OneVsRestClassifier.*install the version"):
+            read(with_group(groups, "fit", several))
+
+
 # what a file asks for
 
 

@@ -165,12 +165,3 @@ def test_a_search_of_ones_own_is_held_against_the_solution():
         quick(hyper=wrong)
     wrong.method = "naive"
     quick(hyper=wrong)  # there is another one to be had by another method
-
-
-def test_one_against_the_rest_takes_what_a_strategy_ends_in():
-    y = np.array(["p", "q", "r"])[np.arange(25) % 3]
-    options = {"likelihood": bgp.OneVsRest(), "draws": 5, "random_seed": 1}
-    idata = bgp.fit(TOY.X, y, bgp.kernels.Gaussian(1.0, 2.0), hyper=Halved(), **options)
-    assert idata["fit"]["lengthscale"].values.tolist() == [0.5, 0.5, 0.5]
-    averaged = bgp.fit(TOY.X, y, bgp.kernels.Gaussian(1.0, 2.0), hyper=Around(), **options)
-    assert [len(one.parts) > 1 for one in bgp.posterior(averaged).classifiers] == [True] * 3

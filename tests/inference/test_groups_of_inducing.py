@@ -79,8 +79,6 @@ def test_groups_without_one_are_named():
         UserWarning, match=r"1 of the 9 groups that columns 0, 1 tell .* with 1 of 200 cases: '7, 1'\. What"
     ):
         fit(KERNELS["crossed"][0], X[WARD == 0])
-    with pytest.warns(UserWarning, match="2 of the 8 groups that column 0 tells"):
-        bgp.fit(X, LABELS, CLINICS + DOSE, bgp.OneVsRest(), inducing=6, **OPTIONS)
 
 
 class TestDoubled:

@@ -23,12 +23,11 @@ HUGE = 10**30
         lambda seed: quick(random_seed=seed),
         lambda seed: bgp.predict(quick(), X, random_seed=seed),
         lambda seed: bgp.predict(quick(), X, draws=False, random_seed=seed),
-        lambda seed: quick(likelihood=bgp.OneVsRest(), random_seed=seed),
         lambda seed: bgp.datasets.make_toy(KERNEL, random_seed=seed),
         lambda seed: sample_orthant(GRAM, T, draws=2, random_seed=seed),
         lambda seed: sample_orthant_chains(GRAM, T, random_seed=seed),
     ],
-    ids=["fit", "predict", "predict without draws", "one vs rest", "toy", "orthant", "chains"],
+    ids=["fit", "predict", "predict without draws", "toy", "orthant", "chains"],
 )
 def test_a_seed_that_is_none_is_named(run, seed):
     with pytest.raises(ValueError, match="random_seed must be a non-negative integer, a numpy"):
@@ -60,7 +59,6 @@ def test_a_control_that_is_none_is_named(control):
     for run in (
         lambda: quick(control=control),
         lambda: quick(control=control, hyper="evidence"),
-        lambda: quick(likelihood=bgp.OneVsRest(), control=control),
         lambda: bgp.solve(GRAM, T, bgp.Probit(), control=control),
     ):
         with pytest.raises(ValueError, match=message):
@@ -99,9 +97,8 @@ def test_predict_draws_or_does_not(draws):
 
 @pytest.mark.parametrize("progress", ["no", None, 1])
 def test_progress_is_shown_or_is_not(progress):
-    for run in (quick, lambda **options: quick(likelihood=bgp.OneVsRest(), **options)):
-        with pytest.raises(ValueError, match=f"progress must be True or False, got {progress!r}"):
-            run(progress=progress)
+    with pytest.raises(ValueError, match=f"progress must be True or False, got {progress!r}"):
+        quick(progress=progress)
 
 
 @pytest.mark.parametrize("fixed", [3, None, [3], [["lengthscale"]], "lengthscale", np.float64(1.0)])

@@ -107,9 +107,9 @@ def test_a_function_that_repeats_is_seen_to():
     assert len(values) == 49
 
 
-def test_one_against_the_rest_is_drawn_as_it_is_left_out():
+def test_several_classes_are_drawn_as_they_are_left_out():
     y = np.array(["a", "b", "c"])[np.argsort(np.argsort(Z)) // 8]
-    idata = bgp.fit(X2, y, bgp.kernels.Gaussian(1.0, 4.0), bgp.OneVsRest(bgp.Probit()), **SMALL)
+    idata = bgp.fit(X2, y, bgp.kernels.Gaussian(1.0, 4.0), bgp.MultinomialProbit(), **SMALL)
     ax = bgp.plots.plot_loo(idata, feature="age", worst=2, inputs=1)
     drawn = {(x, value) for line in ax.lines[1:] for x, value in zip(*line.get_data(), strict=True)}
     assert drawn == set(zip(X2["age"], idata["fit"]["loo_i"].values, strict=True))

@@ -30,7 +30,6 @@ KINDS = {
         X2[["age"]], np.where(LETTERS > "d", "d", LETTERS), ONE, bgp.Softmax(), **SMALL
     ),
     "six classes, probit": lambda: bgp.fit(X2[["age", "weight"]], LETTERS, ONE, bgp.MultinomialProbit(), **SMALL),
-    "six classes, one against the rest": lambda: bgp.fit(X2, LETTERS, ONE, bgp.OneVsRest(bgp.Probit()), **SMALL),
     "sixty inputs": lambda: bgp.fit(
         np.random.default_rng(1).standard_normal((24, 60)), Z > 0, bgp.kernels.Gaussian(8.0, 4.0), **SMALL
     ),
@@ -92,22 +91,22 @@ def test_the_worst_cases_are_listed_with_their_inputs(plain):
     assert set(found.features) == set(X2.columns)
 
 
-def test_the_worst_cases_of_one_against_the_rest_have_their_classes():
-    idata = fitted("six classes, one against the rest")
+def test_the_worst_cases_of_several_classes_have_their_classes():
+    idata = fitted("six classes, probit")
     found = worst_cases(idata, 4)
     assert list(found.targets) == [LETTERS[int(label)] for label in found.labels]
     np.testing.assert_array_equal(found.log_density, np.sort(idata["fit"]["loo_i"].values)[:4])
 
 
-def test_one_against_the_rest_has_its_confusion_and_the_search_of_each_class(tmp_path):
+def test_several_classes_have_their_confusion_and_search(tmp_path):
     options = {**SMALL, "hyper": bgp.hyper.Evidence(starts=1), "fixed": ["variance"]}
     y = np.array(["a", "b", "c"])[np.argsort(np.argsort(Z)) // 8]
-    idata = bgp.predict(bgp.fit(X2[["age"]], y, ONE, bgp.OneVsRest(bgp.Probit()), **options), X2[["age"]], draws=False)
+    idata = bgp.predict(bgp.fit(X2[["age"]], y, ONE, bgp.MultinomialProbit(), **options), X2[["age"]], draws=False)
     _, page = page_of(idata, tmp_path, y_test=y)
     assert "Not shown" not in page.text
     assert page.text.count("Which classes are taken for which.") == 2  # of the cases left out, and of new ones
+    assert "The search for hyperparameters." in page.text
     for name in "abc":
-        assert f"{name}, against the rest: the search for hyperparameters." in page.text
         assert page.text.count(f"{name}: what was observed against what was predicted.") == 2
 
 
@@ -186,7 +185,7 @@ def test_new_numbers_are_scored_by_their_density(tmp_path):
 
 
 def test_predictions_that_were_made_are_in_the_page(tmp_path):
-    six = bgp.predict(KINDS["six classes, one against the rest"](), X2, draws=False)  # of its own: it is added to
+    six = bgp.predict(KINDS["six classes, probit"](), X2[["age", "weight"]], draws=False)  # of its own: it is added to
     _, page = page_of(six, tmp_path, y_test=LETTERS)
     found = bgp.diagnostics.class_scores(LETTERS, six["predictions"]["p"], six["predictions"]["class"])
     assert f"Mean log score{found.log_score:.4f}" in page.text

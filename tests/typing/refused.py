@@ -31,7 +31,6 @@ def of_rooms(X: NDArray[np.float64], y: list[str], kernel: bgp.kernels.Kernel) -
     bgp.sklearn.GPRegressor(kernel, method="ep")  # E: Argument "method"
     bgp.streams.Stream(kernel, hyper="hmc")  # E: Argument "hyper"
     bgp.streams.Stream(kernel).retune("integrate")  # E: Argument 1 to "retune"
-    bgp.fit(X, y, kernel, bgp.OneVsRest("logit"))  # E: Argument 1 to "OneVsRest"
     bgp.pymc.Marginal(kernel, method="ep")  # E: Argument "method"
     bgp.pymc.Nuts(nuts_sampler="numpyro")  # E: Argument "nuts_sampler"
     bgp.diagnostics.sample_orthant_chains(np.eye(2), [1, 1], move="jump")  # E: Argument "move"

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.multiclass import OneVsRestClassifier
 
 import bayesgp_mf as bgp
 from bayesgp_mf.reports.page import Table
@@ -54,7 +55,7 @@ def each(budget: int, order: int, n: int = N) -> dict[str, float]:
     """Return how ten streams did, each of which tells one class from the rest."""
     X, y, X_test, y_test = digits()
     some = np.random.default_rng(order).permutation(N)[:n]
-    model = bgp.sklearn.GPClassifier(KERNEL, hyper=None, budget=budget, random_state=order)
+    model = OneVsRestClassifier(bgp.sklearn.GPClassifier(KERNEL, hyper=None, budget=budget, random_state=order))
     for start in range(0, n, BATCH):
         part = some[start : start + BATCH]
         model.partial_fit(X[part], y[part], classes=CLASSES)
