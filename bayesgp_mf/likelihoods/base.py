@@ -431,6 +431,13 @@ class ClassLikelihood(Likelihood):
         """Return the log densities ``(n,)`` of targets and the probabilities ``(n, C)`` of the classes there."""
         return self.predictions(t, mean, covariance)
 
+    def opposed_at_most(self, mean: Array, covariance: Array) -> Array:
+        """Return what the probability ``(r,)`` that one case has label a, and another one label b, cannot exceed.
+
+        From Gaussians ``(r, 2)`` and ``(r, 2, 2)`` of the differences f_a - f_b at both cases, of labels without flips.
+        """
+        return np.ones(mean.shape[0])
+
 
 def in_added_variance(derivs: Derivs) -> Array:
     """Return the derivative of a log partition function in a variance that adds to the Gaussian's, from those in mean.

@@ -373,7 +373,9 @@ def _of_many(mean: Array, covariance: Array, noise_variance: float, tolerance: f
 def _propagated(mean: Array, covariance: Array, noise_variance: float, tolerance: float) -> Moments:
     """Return what factors Phi(z_j/sqrt(v)) tell of z ``(n, q)``, which has the covariance of d + u.
 
-    By expectation propagation: sites are put right one after the other, which needs no damping.
+    By expectation propagation: sites are put right one after the other, which needs no damping. Each case stops on its
+    own; if all went on until the last one stands still, as one vector under `solvers.driver` would, the sweeps would
+    take 1.2 to 1.6 times as long (measured with 2000 cases of five and of ten classes).
     """
     precision, shift = np.zeros_like(mean), np.zeros_like(mean)
     open_, (m, c) = np.arange(mean.shape[0]), (mean, covariance)

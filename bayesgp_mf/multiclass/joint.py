@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol, cast, runtime_checkable
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,17 +62,6 @@ class _Sites(NamedTuple):
     precision: Array  # P (..., q, q)
     shift: Array  # b (..., q)
     log_factor: Array  # (...), of the integral of the likelihood over that of this site, at the cavity
-
-
-@runtime_checkable
-class OpposedLikelihood(Protocol):
-    """A likelihood that bounds how likely two cases are to have their labels."""
-
-    def opposed_at_most(self, mean: Array, covariance: Array) -> Array:
-        """Return what the probability ``(r,)`` of labels a and b of two cases cannot exceed.
-
-        From Gaussians ``(r, 2)`` and ``(r, 2, 2)`` of the differences f_a - f_b at both.
-        """
 
 
 class _Normal(NamedTuple):
@@ -192,9 +181,7 @@ class JointCases:
         At nearly the same input a class other than that of the case needs the difference of both functions to change
         its sign in between. Where it cannot, sites of both labels would be matched to next to nothing.
         """
-        bounding, (k, q) = self.problem.likelihood, (near.shape[1], self._basis.shape[1])
-        if not isinstance(bounding, OpposedLikelihood):
-            return plain
+        bounding, (k, q) = cast("ClassLikelihood", self.problem.likelihood), (near.shape[1], self._basis.shape[1])
         result = plain.copy()
         for i, which in enumerate(near.T):
             # both cases without the site of the observed one
@@ -218,7 +205,11 @@ class JointCases:
         return result
 
     def _revised(self, plain: Array, c: int, near: NDArray[np.intp], mean: Array, joint: Array) -> Array:
-        """Return the probability ``(b,)`` of class c from that where observed sites stay."""
+        """Return the probability ``(b,)`` of class c from that where observed sites stay.
+
+        These sweeps are no fixed point of `solvers.driver`: sites are put right one after the other, unmixed, and what
+        stands still at their end is the probability, which is stationary in them.
+        """
         (b, k), q = near.shape, self._basis.shape[1]
         old = _Sites(*(each[near] for each in self._sites))
         codes = np.concatenate([self.problem.t[near], np.full((b, 1), float(c))], axis=1)

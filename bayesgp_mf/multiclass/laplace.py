@@ -39,9 +39,8 @@ from bayesgp_mf.multiclass.response import (
     require_known_determinant,
 )
 from bayesgp_mf.solvers.accuracy import assessed
-from bayesgp_mf.solvers.at_mode import NEGLIGIBLE
 from bayesgp_mf.solvers.laplace import Laplace
-from bayesgp_mf.solvers.mode import Hill, ModeState, psi
+from bayesgp_mf.solvers.mode import NEGLIGIBLE, Hill, ModeState, psi
 from bayesgp_mf.solvers.refinement import in_deviations
 from bayesgp_mf.types import Array, Derivs
 

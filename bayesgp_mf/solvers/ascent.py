@@ -18,6 +18,8 @@ from bayesgp_mf.types import Array
 SMALLEST_FRACTION = 2.0**-40
 """Of a step: if the objective does not rise along so little of it, it is at the summit but for rounding."""
 _PATIENCE = 25  # steps without a smaller change before the rest is called rounding
+_SUFFICIENT = 1e-4  # part of the rise promised by the slope that a step must keep
+_ROUNDING = 1e-13  # rises below this part of the terms of the objective cannot be seen
 
 
 class HasWeights(Protocol):
@@ -84,9 +86,6 @@ def largest_change(scale: Array, before: Array, after: Array) -> float:
 
 
 Point = TypeVar("Point")
-
-_SUFFICIENT = 1e-4  # part of the rise promised by the slope that a step must keep
-_ROUNDING = 1e-13  # rises below this part of the terms of the objective cannot be seen
 
 
 def first_that_rises(

@@ -39,10 +39,19 @@ from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.higher import higher_derivatives
 from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.solvers.accuracy import NO_FACTOR, require_accurate, rounding_decides
-from bayesgp_mf.solvers.at_mode import AtMode, assessed_mode, refined_mode
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.solvers.loo_gradient import loo_gradient, pull_back_nothing
-from bayesgp_mf.solvers.mode import Hill, ModeState, find_mode, log_det_change, newton, psi
+from bayesgp_mf.solvers.mode import (
+    AtMode,
+    Hill,
+    ModeState,
+    assessed_mode,
+    find_mode,
+    log_det_change,
+    newton,
+    psi,
+    refined_mode,
+)
 from bayesgp_mf.solvers.refinement import coarseness
 from bayesgp_mf.solvers.response import linear_response, site_form
 from bayesgp_mf.types import Array, Derivs

@@ -22,8 +22,7 @@ from bayesgp_mf.inference.solver import GramGradient
 from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
 from bayesgp_mf.matrices.matrix import Matrix
-from bayesgp_mf.solvers.accuracy import LARGEST_ROUNDING
-from bayesgp_mf.solvers.extended import log_evidence
+from bayesgp_mf.solvers.accuracy import LARGEST_ROUNDING, log_evidence
 from bayesgp_mf.solvers.loo_gradient import PullBack
 from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.types import Array

@@ -32,6 +32,8 @@ ARRAYS = ("points", "root", "precision", "shift", "X", "t", "log_score", "n_case
 """Names of the arrays."""
 IF_ANY = ("by_case",)
 """Names of those that are there only in some files."""
+OPTIONS = ("budget", "hyper", "first", "reservoir", "forget", "batch")
+"""Of those of `Stream`, by name."""
 
 
 class Saved(NamedTuple):
@@ -118,10 +120,6 @@ def _checksum(header: str, arrays: dict[str, NDArray[Any]]) -> str:
         found.update(repr((name, arrays[name].shape, arrays[name].dtype.str)).encode())
         found.update(np.ascontiguousarray(arrays[name]).tobytes())
     return found.hexdigest()
-
-
-OPTIONS = ("budget", "hyper", "first", "reservoir", "forget", "batch")
-"""Of those of `Stream`, by name."""
 
 
 def described(
