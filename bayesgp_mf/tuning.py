@@ -21,7 +21,6 @@ from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Solution
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.matrices.memory import check_memory
 from bayesgp_mf.processes.process import Part, Process
 from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.progress import progress_bar
@@ -120,7 +119,7 @@ def tune(
         ):
             for model, (problem, solution) in zip(models, solved, strict=True):
                 if not parts and inducing is None:
-                    check_memory(target.t.size, len(models), problem.matrix.rank, target.n_classes)
+                    problem.matrix.check_memory(len(models), target.n_classes)
                 parts.append(make_process(model.kernel, target.X, problem, solution, solver))
                 advance(f"{len(parts)} of {len(models)}")
     if len(result.models) == 1:

@@ -154,9 +154,9 @@ class LooScore:
 
     def __call__(self, solver: Solver, problem: Problem, solution: Solution) -> Scored:
         """Return the sum, with its exact gradient where there is one."""
-        cavity_variance = getattr(solution.correction, "cavity_variance", None)
-        if cavity_variance is not None:
-            variance = cavity_variance()
+        sites = solution.correction.sites
+        if sites is not None:
+            variance = sites.cavity_variance()
             if not np.all((variance > 0) | (problem.matrix.diagonal() == 0)):
                 # a negative site of another case can leave no posterior without this one
                 raise NotPositiveDefiniteError("a leave-one-out variance is not positive")

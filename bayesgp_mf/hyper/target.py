@@ -209,7 +209,7 @@ class Target:
             check_memory(self.t.size, settings, classes=self.n_classes)
         except MemoryError:
             # unless the Gram matrix is of low rank: at the start, and so at kernels nearby
-            check_memory(self.t.size, settings, self.problem_at(self.model).matrix.rank, self.n_classes)
+            self.problem_at(self.model).matrix.check_memory(settings, self.n_classes)
 
     def apart(self) -> Target:
         """Return the same target, which remembers the last Gram matrix so far, and on its own from here."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -81,15 +81,15 @@ class Problem:
         matrix = as_matrix(self.gram)
         object.__setattr__(self, "matrix", matrix)
         if matrix.is_whole:
-            object.__setattr__(self, "gram", matrix.entries)
+            object.__setattr__(self, "gram", matrix.dense())
         else:
             _check_low_rank(matrix, self.likelihood)
         if self.likelihood.has_classes:
             _check_codes(self.t, self.likelihood)
         if matrix.is_whole and self.likelihood.has_classes:
-            _check_class_grams(matrix.entries, self.n_classes, covariance)
+            _check_class_grams(matrix.dense(), self.n_classes, covariance)
         elif matrix.is_whole:
-            _check_gram(matrix.entries, covariance)
+            _check_gram(matrix.dense(), covariance)
         _check_targets(self.t, self.gram.shape[-1], self.likelihood)
         if self.likelihood.forbids:
             gram = self.dense_gram
@@ -147,7 +147,7 @@ class Problem:
 
 def as_matrix(gram: ArrayLike | Matrix) -> Matrix:
     """Return a Gram matrix behind the verbs that all of its forms have: as it is, or a dense one of numbers."""
-    return cast("Matrix", gram) if hasattr(gram, "form") else DenseGram(as_float_array("gram", gram))
+    return gram if isinstance(gram, Matrix) else DenseGram(as_float_array("gram", gram))
 
 
 def as_float_array(name: str, value: ArrayLike, *, copy: bool = False) -> Array:
@@ -283,7 +283,7 @@ def _check_codes(t: Array, likelihood: Likelihood) -> None:
 
 
 def _check_low_rank(gram: Matrix, likelihood: Likelihood) -> None:
-    check_finite("gram", gram.entries, "The kernel overflows at these inputs: rescale them, or change its parameters.")
+    check_finite("gram", gram.numbers, "The kernel overflows at these inputs: rescale them, or change its parameters.")
     if gram.shape[0] == 0 and gram.anew() is gram:  # else what cases say that are elsewhere is known beforehand
         raise ValueError("gram is empty: at least one training case is needed.")
     if likelihood.forbids:

@@ -282,7 +282,7 @@ class Solution:
         n, *classes = self.alpha.shape
         info = self.info
         size = f"{n} cases" + "".join(f", {number} classes" for number in classes)
-        if info.rank is not None:
+        if info.rank:
             size += f", rank {info.rank}"
         evidence = str(self.evidence) if self.has_variance else "none: a single function, without variances"
         ended = f"{info.status.name.lower()} after {info.n_iterations} steps, residual {info.residual:.1e}"

@@ -6,10 +6,11 @@ are a solution like any other, but a variance of zero, or an evidence of minus i
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.solution import Evidence, LeaveOneOut
+from bayesgp_mf.matrices.corrections import Correction
 from bayesgp_mf.types import Array
 
 
@@ -65,7 +66,7 @@ class UndefinedEvidence(Evidence):
         return f"no log evidence: method {self.method!r} has none"
 
 
-class UndefinedCorrection:
+class UndefinedCorrection(Correction):
     """The correction R of a method without a posterior covariance.
 
     Parameters
@@ -74,18 +75,8 @@ class UndefinedCorrection:
         Its name, for the error message.
     """
 
-    form: ClassVar[str] = "dense"
-
     def __init__(self, method: str) -> None:
         self.method = method
-
-    def quadratic(self, cross: Array) -> Array:
-        """Raise an UndefinedQuantityError."""
-        raise undefined(self.method, "posterior variance")
-
-    def quadratic_diagonal(self, cross: Array) -> Array:
-        """Raise an UndefinedQuantityError."""
-        raise undefined(self.method, "posterior variance")
 
     def dense(self) -> Array:
         """Raise an UndefinedQuantityError."""

@@ -11,42 +11,68 @@ with :math:`R = (K + \Omega)^{-1}` when each example acts as a measurement with 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgp_mf.matrices.factors import triangular_inverse
-from bayesgp_mf.matrices.posterior_covariance import PosteriorCovariance
+from bayesgp_mf.errors import NotPositiveDefiniteError
+from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
+from bayesgp_mf.matrices.posterior_covariance import PosteriorCovariance, WholeCovariance
 from bayesgp_mf.types import Array
 
 Product: TypeAlias = Callable[[Array], Array]
 """Returns a matrix times a vector ``(n,)``."""
+LOST = 1e-8
+"""One less the precision of a site times its posterior variance: below this the difference is not known."""
 
 
-class Correction(Protocol):
+class Correction(ABC):
     """What the data takes away from the prior covariance: ``R`` of ``k(x,x') - k(x)' R k(x')``.
 
     New cases are known to it by their features phi ``(r, m)``, as `Matrix.features` of its ``form`` of Gram matrix has
-    them: for a dense one they are the covariances k(x) with the n training cases.
+    them: for a dense one they are the covariances k(x) with the n training cases. One of one's own is R as a matrix;
+    what else is asked of it follows.
     """
 
     @property
     def form(self) -> str:
         """Of which form of Gram matrix the features are."""
+        return "dense"
 
-    def quadratic(self, features: Array) -> Array:
-        """Return ``k(x)' R k(x')``, ``(m, m)``, of cases with features ``(r, m)``."""
+    @property
+    def sites(self) -> Sites | None:
+        """The same as R of `Sites`, if it is one."""
+        return None
 
-    def quadratic_diagonal(self, features: Array) -> Array:
-        """Return its diagonal ``(m,)``."""
-
+    @abstractmethod
     def dense(self) -> Array:
         """Return ``R (n, n)``."""
 
+    def multiply(self, vectors: Array) -> Array:
+        """Return R times ``vectors``, ``(n,)`` or ``(n, m)``."""
+        return np.asarray(self.dense() @ vectors)
+
+    def quadratic(self, features: Array) -> Array:
+        """Return ``k(x)' R k(x')``, ``(m, m)``, of cases with features ``(r, m)``."""
+        result = features.T @ self.multiply(features)
+        return np.asarray(0.5 * (result + result.T))
+
+    def quadratic_diagonal(self, features: Array) -> Array:
+        """Return its diagonal ``(m,)``."""
+        return np.asarray(np.einsum("ij,ij->j", features, self.multiply(features)))
+
+    def gradient(self, left: Array, right: Array) -> Any:
+        """Return ``(left right' + right left' - R) / 2`` as `Matrix.pull_back` takes it, for ``(n,)`` arrays."""
+        product = np.outer(left, right)
+        return np.asarray(0.5 * (product + product.T - self.dense()))
+
     def stored(self) -> dict[str, Array]:
         """Return what it can be made from again, by the names that a container has for it."""
+        return {"correction": self.dense()}
 
 
 class Covariance(NamedTuple):
@@ -65,55 +91,130 @@ class Covariance(NamedTuple):
     is_whole: bool
 
 
-class Sites(Correction, Protocol):
+class Sites(Correction):
     """``R = (K + Omega)^{-1}`` of sites on a Gram matrix K.
 
-    Everything of a posterior with sites that a solver asks for. Factors are computed when something first needs them.
+    Everything of a posterior with sites that a solver asks for. A form of its own must have a log determinant and
+    `posterior`, which is the product with the posterior covariance Sigma; all else follows, R = W - W Sigma W. Factors
+    are computed when something first needs them.
+
+    Parameters
+    ----------
+    site_precision : (n,) array
+        W = 1/omega, in latent units to the power -2; finite, of any sign.
     """
 
-    @property
-    def site_precision(self) -> Array:
-        """W = 1/omega ``(n,)``, in latent units to the power -2; finite, of any sign."""
+    def __init__(self, site_precision: Array) -> None:
+        self.site_precision = site_precision
 
     @property
+    @abstractmethod
     def log_det(self) -> float:
         """Log determinant of I + K W, in nats."""
 
+    @abstractmethod
     def posterior(self, shift: Array) -> tuple[Array, Array]:
-        """Return the weights alpha and the means K alpha, ``(n,)`` each, under sites with shifts ``b (n,)``."""
+        """Return the weights alpha and the means K alpha under sites with shifts b, ``(n,)`` each, or ``(n, m)``.
+
+        The means are Sigma b, and alpha = b - W Sigma b.
+        """
+
+    @property
+    def sites(self) -> Sites:
+        """Itself."""
+        return self
 
     def weights(self, shift: Array) -> Array:
-        """Return the weights ``alpha (n,)`` under sites with shifts ``b (n,)``: those of alpha + W K alpha = b."""
+        """Return the weights alpha of `posterior`: those of alpha + W K alpha = b."""
+        return self.posterior(shift)[0]
+
+    def multiply(self, vectors: Array) -> Array:
+        """Return R times ``vectors``, ``(n,)`` or ``(n, m)``."""
+        return self.weights((self.site_precision * vectors.T).T)
 
     def diagonal(self) -> Array:
         """Return ``R_ii (n,)``."""
+        return np.asarray(self.site_precision * (1.0 - self.site_precision * self.covariance_diagonal()))
 
     def rows(self, which: NDArray[np.intp]) -> Array:
         """Return the rows ``(k, n)`` of R with the given numbers ``(k,)``."""
+        return self.multiply(self._columns(which)).T
+
+    def dense(self) -> Array:
+        """Return ``R (n, n)``."""
+        return self.rows(np.arange(self.site_precision.size))
 
     def cavity_variance(self) -> Array:
-        """Return the variance ``(n,)`` of each latent value with its own site taken out (2000, eq. 28)."""
+        r"""Return the variance ``(n,)`` of each latent value with its own site taken out (2000, eq. 28).
+
+        .. math:: \lambda_i = \Sigma_{ii} / (1 - W_i \Sigma_{ii})
+
+        A result that is not positive means that the sites are not those of a valid approximation.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            If some site says so much more than the others that these are lost in rounding.
+        """
+        variance = self.covariance_diagonal()
+        rest = 1.0 - self.site_precision * variance
+        if np.any(np.abs(rest) < LOST):
+            raise NotPositiveDefiniteError(
+                "a site says so much more than the other cases that what they say is lost in rounding; "
+                "Control(gram='dense') keeps it"
+            )
+        return np.asarray(variance / rest)
 
     def covariance_diagonal(self) -> Array:
         """Return the posterior variances ``(n,)`` under all sites, Sigma_ii."""
+        every = np.arange(self.site_precision.size)
+        some = (every[block] for block in blocks(every.size))
+        return np.concatenate([self.posterior(self._columns(which))[1][which].diagonal() for which in some])
 
     def covariance(self, cavity_variance: Array, left_out: Callable[[], float]) -> Covariance | None:
         """Return the products with Sigma, of some columns of a root if the others leave out at most a trace.
 
         None where Newton's step, which asks for them, would take as long as several others.
         """
+        return None
 
     def covariance_with(self, which: NDArray[np.intp]) -> Iterator[tuple[slice, Array]]:
         """Yield posterior covariances ``(k, m)`` of all cases, some at a time, with those of given numbers ``(m,)``."""
+        _, found = self.posterior(self._columns(which))
+        for block in blocks(found.shape[0]):
+            yield block, found[block]
 
     def posterior_covariance(self) -> PosteriorCovariance:
         """Return Sigma, of which a few entries can be asked for."""
+        return WholeCovariance(self.posterior(np.eye(self.site_precision.size))[1], self._with_new)
 
-    def gradient(self, left: Array, right: Array) -> Any:
-        """Return ``(left right' + right left' - R) / 2`` as `Matrix.pull_back` takes it, for ``(n,)`` arrays."""
+    def _with_new(self, features: Array) -> Array:
+        """Return the posterior covariances ``(n, m)`` with new cases, by prior ones: (I - K R) k = k - Sigma W k."""
+        return np.asarray(features - self.posterior(self.site_precision[:, None] * features)[1])
+
+    def weight_factor(self, root: Array) -> Array:
+        """Return the lower triangular C ``(r, r)`` with C C' = (I + A'WA)^-1, given A ``(n, r)`` with K = A A'.
+
+        With f = A u that is the posterior covariance of u, without a difference from that of the prior.
+        """
+        precision = (root.T * self.site_precision) @ root
+        precision.ravel()[:: precision.shape[0] + 1] += 1.0
+        lower = np.asarray(np.linalg.qr(triangular_inverse(cholesky(precision)), mode="r")).T
+        return np.asarray(lower * np.sign(np.diag(lower)))
+
+    def stored(self) -> dict[str, Array]:
+        """Return the site variances; a site that says nothing has an infinite one."""
+        with np.errstate(divide="ignore", over="ignore"):
+            return {"site_variance": np.asarray(1.0 / self.site_precision)}
+
+    def _columns(self, which: NDArray[np.intp]) -> Array:
+        """Return columns ``(n, k)`` of the identity."""
+        result = np.zeros((self.site_precision.size, which.size))
+        result[which, np.arange(which.size)] = 1.0
+        return result
 
 
-class DenseCorrection:
+class DenseCorrection(Correction):
     """A correction given as the matrix R itself.
 
     Parameters
@@ -122,35 +223,15 @@ class DenseCorrection:
         R, symmetric.
     """
 
-    form: ClassVar[str] = "dense"
-
     def __init__(self, matrix: Array) -> None:
         self._matrix = matrix
-
-    def quadratic(self, cross: Array) -> Array:
-        """Return ``cross.T @ R @ cross``, ``(m, m)``."""
-        result = cross.T @ self._matrix @ cross
-        return np.asarray(0.5 * (result + result.T))
-
-    def quadratic_diagonal(self, cross: Array) -> Array:
-        """Return the diagonal ``(m,)`` of ``cross.T @ R @ cross``."""
-        return np.asarray(np.einsum("ij,ij->j", cross, self._matrix @ cross))
 
     def dense(self) -> Array:
         """Return ``R (n, n)``."""
         return self._matrix
 
-    def gradient(self, left: Array, right: Array) -> Array:
-        """Return ``(left right' + right left' - R) / 2``, ``(n, n)``, for ``left`` and ``right (n,)``."""
-        product = np.outer(left, right)
-        return np.asarray(0.5 * (product + product.T - self._matrix))
 
-    def stored(self) -> dict[str, Array]:
-        """Return R."""
-        return {"correction": self._matrix}
-
-
-class InverseCorrection:
+class InverseCorrection(Correction):
     """``R = C^-1`` for a covariance C: what exact knowledge of values with this covariance takes away.
 
     Parameters
@@ -159,35 +240,23 @@ class InverseCorrection:
         Lower Cholesky factor of C.
     """
 
-    form: ClassVar[str] = "dense"
-
     def __init__(self, factor: Array) -> None:
         self._inverse_factor = triangular_inverse(factor)
-
-    def solve(self, columns: Array) -> Array:
-        """Return ``R @ columns (n, m)``."""
-        return np.asarray(self._inverse_factor.T @ (self._inverse_factor @ columns))
-
-    def quadratic(self, cross: Array) -> Array:
-        """Return ``cross.T @ R @ cross``, ``(m, m)``."""
-        projected = self._inverse_factor @ cross
-        return np.asarray(projected.T @ projected)
-
-    def quadratic_diagonal(self, cross: Array) -> Array:
-        """Return the diagonal ``(m,)`` of ``cross.T @ R @ cross``."""
-        projected = self._inverse_factor @ cross
-        return np.asarray(np.einsum("ij,ij->j", projected, projected))
 
     def dense(self) -> Array:
         """Return ``R (n, n)``."""
         return np.asarray(self._inverse_factor.T @ self._inverse_factor)
 
-    def stored(self) -> dict[str, Array]:
-        """Return R."""
-        return {"correction": self.dense()}
+    def multiply(self, vectors: Array) -> Array:
+        """Return R times ``vectors``, ``(n,)`` or ``(n, m)``."""
+        return np.asarray(self._inverse_factor.T @ (self._inverse_factor @ vectors))
 
+    def quadratic(self, features: Array) -> Array:
+        """Return ``k(x)' R k(x')``, ``(m, m)``."""
+        projected = self._inverse_factor @ features
+        return np.asarray(projected.T @ projected)
 
-def site_variance(precision: Array) -> Array:
-    """Return 1/W ``(n,)``; a site that says nothing has infinite variance."""
-    with np.errstate(divide="ignore", over="ignore"):
-        return np.asarray(1.0 / precision)
+    def quadratic_diagonal(self, features: Array) -> Array:
+        """Return its diagonal ``(m,)``."""
+        projected = self._inverse_factor @ features
+        return np.asarray(np.einsum("ij,ij->j", projected, projected))

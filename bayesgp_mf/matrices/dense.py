@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.matrices.corrections import Correction, Sites
+from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.matrices.factors import (
     cholesky,
     psd_root,
@@ -19,8 +18,7 @@ from bayesgp_mf.matrices.factors import (
     triangular_inverse,
 )
 from bayesgp_mf.matrices.inducing import InducingGram, from_columns
-from bayesgp_mf.matrices.matrix import HasPullBack
-from bayesgp_mf.matrices.sampling import RootSampler
+from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.matrices.sites import SiteCorrection
 from bayesgp_mf.types import Array
 
@@ -31,7 +29,7 @@ PART = 20
 
 
 @dataclass(frozen=True, eq=False)
-class DenseGram:
+class DenseGram(Matrix):
     """A Gram matrix ``(n, n)`` with all of its entries; of several classes also ``(C, n, n)``, one for each.
 
     Attributes
@@ -42,28 +40,14 @@ class DenseGram:
 
     entries: Array
 
-    form: ClassVar[str] = "dense"
-    rank: ClassVar[None] = None
-    pivots: ClassVar[None] = None
-    is_whole: ClassVar[bool] = True
-    factor_is_cheap: ClassVar[bool] = False
-    independent_rest: ClassVar[bool] = False
-    description: ClassVar[str] = ""
+    form = "dense"
+    is_whole = True
+    factor_is_cheap = False
 
     @property
     def shape(self) -> tuple[int, ...]:
         """That of the array."""
         return self.entries.shape
-
-    @property
-    def stated(self) -> dict[str, Any]:
-        """Nothing: it is the whole matrix."""
-        return {}
-
-    @property
-    def width(self) -> int:
-        """Features of a case: its covariances with the n training cases."""
-        return int(self.entries.shape[-1])
 
     def diagonal(self) -> Array:
         """Return K_ii ``(n,)``, of several classes ``(C, n)`` where each has its own."""
@@ -93,16 +77,9 @@ class DenseGram:
         """Return such an A that a small variance beside larger ones is not taken for rounding."""
         return scaled_root(self.entries)
 
-    def basis(self, X: Array) -> None:
-        """Return None: the features of a case are its covariances with all training cases."""
-
     def sites(self, precision: Array) -> SiteCorrection:
         """Return the correction of sites ``(n,)``."""
         return SiteCorrection(self.entries, precision)
-
-    def anew(self) -> Self:
-        """Return itself: nothing was known beforehand of what would be computed."""
-        return self
 
     def in_single_precision(self) -> DenseGram:
         """Return the same in single precision."""
@@ -118,30 +95,6 @@ class DenseGram:
         except NotPositiveDefiniteError:  # the matrix is singular up to rounding
             return None
 
-    def features(self, kernel: HasPullBack, X: Array, X_new: Array) -> Array:
-        """Return the covariances ``(n, m)`` of the training cases with new ones."""
-        return kernel.cross(X, X_new)
-
-    def in_features(self, alpha: Array) -> Array:
-        """Return the weights of the features, whose sum is the posterior mean: alpha itself."""
-        return alpha
-
-    def posterior_variance(self, correction: Correction) -> Array:
-        """Return the diagonal ``(n,)`` of K - K R K; from the sites, where there are some, without that difference."""
-        from_sites = getattr(correction, "covariance_diagonal", None)
-        if from_sites is not None:
-            return np.asarray(from_sites())
-        return np.asarray(self.diagonal() - correction.quadratic_diagonal(self.entries))
-
-    def posterior_factor(self, correction: Correction) -> Array:
-        """Return the triangular C with the posterior covariance C C' of u, f = A u for the `root` A."""
-        return _posterior_factor(self.root, correction)
-
-    def sampler(self, alpha: Array, correction: Correction) -> RootSampler:
-        """Return what draws the latent values of the training cases."""
-        root = self.root
-        return RootSampler(root, _posterior_factor(root, correction), alpha)
-
     def field_of_others(self, alpha: Array, variance: Array, sites: Sites) -> Array:
         """Return f_i - lambda_i alpha_i ``(n,)`` at cavity variances lambda, and keep its sign."""
         return field_of_others(self.entries, alpha, shrinkage(self.entries, variance, sites.diagonal(), sites.rows))
@@ -152,33 +105,6 @@ class DenseGram:
         matrix.ravel()[:: right.size + 1] += own
         half_inverse = triangular_inverse(cholesky(matrix))
         return np.asarray(half_inverse.T @ (half_inverse @ right))
-
-    def stored(self, alpha: Array, correction: Correction) -> dict[str, NDArray[Any]]:
-        """Return nothing: kernel and inputs are all."""
-        return {}
-
-    def gradient(self, alpha: Array, weights: Array) -> Array:
-        """Return ``alpha alpha' / 2 + diag(weights)``, a derivative with respect to K ``(n, n)``."""
-        return np.asarray(0.5 * np.outer(alpha, alpha) + np.diag(weights))
-
-    def pull_back(self, gradient: Array, kernel: HasPullBack, X: Array) -> dict[str, Array]:
-        """Return the derivatives in the parameters of the kernel from that in K ``(n, n)``."""
-        return kernel.gram_vjp(X, gradient)
-
-    def rounding(self, gradient: Array) -> float:
-        """Return by how much rounding of K moves a number of which this is the derivative.
-
-        Each entry of K is off by up to eps sqrt(K_ii K_jj), whatever made it; the errors are taken as independent.
-        """
-        sd = np.sqrt(self.diagonal())
-        return float(np.finfo(np.float64).eps * np.linalg.norm(sd[..., :, None] * gradient * sd[..., None, :]))
-
-
-def _posterior_factor(root: Array, correction: Correction) -> Array:
-    from_sites = getattr(correction, "posterior_factor", None)
-    if from_sites is not None:
-        return np.asarray(from_sites(root))
-    return cholesky(np.eye(root.shape[1]) - correction.quadratic(root))
 
 
 def shrinkage(gram: Array, variance: Array, diagonal: Array, rows: Callable[[NDArray[np.intp]], Array]) -> Array:

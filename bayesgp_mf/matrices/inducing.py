@@ -42,7 +42,7 @@ from bayesgp_mf.matrices.factors import cholesky
 from bayesgp_mf.matrices.inducing_gradient import InducingGradient
 from bayesgp_mf.matrices.inducing_sites import InducingCorrection, InducingSampler
 from bayesgp_mf.matrices.low_rank import LowRankGram
-from bayesgp_mf.matrices.matrix import HasPullBack
+from bayesgp_mf.matrices.matrix import HasPullBack, Matrix
 from bayesgp_mf.matrices.root import ComputedRoot, Root, features_of
 from bayesgp_mf.types import Array
 
@@ -58,7 +58,7 @@ LEAST_COARSE = 25
 
 
 @dataclass(frozen=True, eq=False)
-class InducingGram:
+class InducingGram(Matrix):
     """A Gram matrix ``(n, n)`` known by what M inducing cases say of it; see the module.
 
     Attributes
@@ -85,11 +85,9 @@ class InducingGram:
     some_rows: Root | None = None
 
     __array_ufunc__: ClassVar[None] = None  # so that ``vector @ gram`` comes here
-    form: ClassVar[str] = "inducing"
-    is_whole: ClassVar[bool] = False
-    factor_is_cheap: ClassVar[bool] = True
-    pivots: ClassVar[None] = None
-    independent_rest: ClassVar[bool] = True
+    form = "inducing"
+    is_root = True
+    independent_rest = True
 
     @cached_property
     def root(self) -> Root:
@@ -104,11 +102,6 @@ class InducingGram:
             some = self.root[block]
             own[block] -= np.einsum("ij,ij->i", some, some)
         return own_part(own, self.prior, "inducing cases")
-
-    @property
-    def entries(self) -> Array:
-        """The prior variances, which no covariance exceeds."""
-        return self.prior
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -186,9 +179,6 @@ class InducingGram:
             return self.known[1]
         return np.asarray((self.root.T @ alpha.T).T)
 
-    def scaled_root(self) -> None:
-        """Return None: steps on a root are in the form that small eigenvalues do not spoil."""
-
     def anew(self) -> InducingGram:
         """Return the same, with nothing known beforehand of what would be computed."""
         return self if self.known is None else replace(self, known=None)
@@ -205,10 +195,6 @@ class InducingGram:
     def sites(self, precision: Array, inverse_factor: Array | None = None) -> InducingCorrection:
         """Return the correction of sites ``(n,)``, with a factor ``(M, M)`` of it where that is known."""
         return InducingCorrection(self, precision, inverse_factor)
-
-    def posterior_variance(self, correction: Any) -> Array:
-        """Return the posterior variances ``(n,)`` of the training cases under the only correction of this form."""
-        return np.asarray(correction.covariance_diagonal())
 
     def posterior_factor(self, correction: Any) -> Array:
         """Return the triangular C with the posterior covariance C C' of the weights u of the features."""
@@ -254,8 +240,8 @@ class InducingGram:
             result += kernel.inputs_vjp(X[block], self.points, bar)
         return np.asarray(result)
 
-    def rounding(self, gradient: InducingGradient) -> float:
-        """Return 0: a root has lost what rounding could decide."""
+    def rounding(self, gradient: Any) -> float:
+        """Return 0: what rounding of the entries could decide is not in a root; a sum may lose digits all the same."""
         return 0.0
 
     def leading(self, rank: int) -> InducingGram:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from scipy.linalg import blas
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.matrices.corrections import site_variance
+from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.matrices.factors import symmetric
 from bayesgp_mf.matrices.inducing_gradient import InducingGradient, RootAndOwn
 from bayesgp_mf.matrices.low_rank import LowRankCorrection
@@ -21,7 +21,7 @@ from bayesgp_mf.matrices.sampling import Drawn
 from bayesgp_mf.types import Array
 
 
-class InducingCorrection:
+class InducingCorrection(Sites):
     """``R = (K + Omega)^{-1}`` of sites on a Gram matrix on inducing cases; see the module.
 
     Parameters
@@ -39,12 +39,15 @@ class InducingCorrection:
         When the factor is first needed, if the sites leave no positive-definite posterior covariance.
     """
 
-    form: ClassVar[str] = "inducing"
-
     def __init__(self, gram: RootAndOwn, site_precision: Array, inverse_factor: Array | None = None) -> None:
+        super().__init__(site_precision)
         self.gram = gram
-        self.site_precision = site_precision
         self._known_factor = inverse_factor
+
+    @property
+    def form(self) -> str:
+        """That of the Gram matrix."""
+        return "inducing"
 
     @cached_property
     def _share(self) -> Array:
@@ -87,10 +90,6 @@ class InducingCorrection:
     def weights(self, shift: Array) -> Array:
         """Return the weights ``alpha (n,)`` under sites with shifts ``b (n,)``: those of alpha + W K alpha = b."""
         return self._shared.weights(shift / self._share)
-
-    def multiply(self, vector: Array) -> Array:
-        """Return ``R @ vector`` for ``vector (n,)``."""
-        return self.weights(self.site_precision * vector)
 
     def quadratic(self, features: Array) -> Array:
         """Return ``cross' R cross (m, m)`` for cross = L phi, from `InducingGram.features` phi ``(M, m)``."""
@@ -141,9 +140,6 @@ class InducingCorrection:
         factor = np.asarray(self.gram.root @ self.inverse_factor.T, dtype=np.float64) / self._share[:, None]
         return FactorCovariance(factor, self.gram.own / self._share, self.inverse_factor)
 
-    def covariance(self, cavity_variance: Array, left_out: Callable[[], float]) -> None:
-        """Return None: by a part of the inducing cases Newton's step saves 2 of 12 others, and takes as long as 3."""
-
     def gradient(self, left: Array, right: Array) -> InducingGradient:
         """Return the derivative ``(left right' + right left' - R) / 2``."""
         return InducingGradient(self.gram, left, right, self, np.zeros_like(left))
@@ -159,10 +155,6 @@ class InducingCorrection:
     def stored_on_inducing(self, alpha: Array) -> dict[str, Array]:
         """Return the weights of the features and the factor of their covariance: predictions need no more."""
         return {"inducing_weight": self.gram.in_features(alpha), "inducing_factor": np.tril(self.inverse_factor)}
-
-    def stored(self) -> dict[str, Array]:
-        """Return the site variances."""
-        return {"site_variance": site_variance(self.site_precision)}
 
 
 class InducingSampler:

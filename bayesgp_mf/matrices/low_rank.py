@@ -20,9 +20,9 @@ accuracy.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +30,9 @@ from scipy.linalg import blas, lapack
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.matrices.corrections import Covariance, Sites, site_variance
+from bayesgp_mf.matrices.corrections import Covariance, Sites
 from bayesgp_mf.matrices.factors import blas_routine, cholesky, lapack_routine, symmetric, triangular_inverse
-from bayesgp_mf.matrices.matrix import HasPullBack
+from bayesgp_mf.matrices.matrix import HasPullBack, Matrix
 from bayesgp_mf.matrices.posterior_covariance import FactorCovariance
 from bayesgp_mf.matrices.root import Root, features_of
 from bayesgp_mf.matrices.sampling import RootSampler
@@ -47,7 +47,7 @@ LEAST_REST = 1e-26
 
 
 @dataclass(frozen=True, eq=False)
-class LowRankGram:
+class LowRankGram(Matrix):
     """A Gram matrix ``(n, n)`` known by a root: it stands where the dense matrix stands.
 
     Attributes
@@ -60,18 +60,16 @@ class LowRankGram:
         Trace of what was left out of the matrix that the kernel gives, in squared latent units.
     """
 
-    root: Any
-    pivots: NDArray[np.intp]
+    root: Any = field()
+    pivots: NDArray[np.intp] = field()
     left_out: float
 
     __array_ufunc__: ClassVar[None] = None  # so that ``vector @ gram`` comes here
-    form: ClassVar[str] = "low_rank"
-    is_whole: ClassVar[bool] = False
-    factor_is_cheap: ClassVar[bool] = True
-    independent_rest: ClassVar[bool] = False
+    form = "low_rank"
+    is_root = True
 
     @property
-    def entries(self) -> Any:
+    def numbers(self) -> Any:
         """The root, which is all that there is of K."""
         return self.root
 
@@ -144,23 +142,9 @@ class LowRankGram:
         """Return L' alpha ``(..., r)``: the posterior mean is its product with the features."""
         return np.asarray(alpha @ self.root)
 
-    def scaled_root(self) -> None:
-        """Return None: steps on a root are in the form that small eigenvalues do not spoil."""
-
-    def anew(self) -> Self:
-        """Return itself: nothing was known beforehand of what would be computed."""
-        return self
-
-    def in_single_precision(self) -> None:
-        """Return None: the products with the root would gain too little."""
-
     def sites(self, precision: Array) -> LowRankCorrection:
         """Return the correction of sites ``(n,)``."""
         return LowRankCorrection(self, precision)
-
-    def posterior_variance(self, correction: Any) -> Array:
-        """Return the posterior variances ``(n,)`` of the training cases under the only correction of this form."""
-        return np.asarray(correction.covariance_diagonal())
 
     def posterior_factor(self, correction: Any) -> Array:
         """Return the triangular C with the posterior covariance C C' of u, f = L u."""
@@ -169,18 +153,6 @@ class LowRankGram:
     def sampler(self, alpha: Array, correction: Any) -> RootSampler:
         """Return what draws the latent values of the training cases."""
         return RootSampler(self.root, self.posterior_factor(correction), alpha)
-
-    def field_of_others(self, alpha: Array, variance: Array, sites: Sites) -> Array:
-        """Return f_i - lambda_i alpha_i ``(n,)`` at cavity variances lambda."""
-        return np.asarray(self @ alpha - variance * alpha)
-
-    def solve_scaled(self, root: Array, own: Array, right: Array) -> Array:
-        """Return y ``(n,)`` with (diag(own) + S K S) y = right, for S = diag(root)."""
-        # that matrix is S (K + Omega) S for the sites W = S^2/own
-        if not np.all(own > 0):
-            raise NotPositiveDefiniteError("the sites are too strong to be added up")
-        root_times_y = self.sites(root**2 / own).weights(root * right / own)
-        return np.asarray((right - root * (self @ root_times_y)) / own)
 
     def stored(self, alpha: Array, correction: Any) -> dict[str, NDArray[Any]]:
         """Return the pivots."""
@@ -196,7 +168,7 @@ class LowRankGram:
         """Return the derivatives in the parameters of the kernel from that in K."""
         return kernel.cross_vjp(X, X[self.pivots], gradient.columns())
 
-    def rounding(self, gradient: RootGradient) -> float:
+    def rounding(self, gradient: Any) -> float:
         """Return 0: what rounding of the entries could decide is not in a root; a sum may lose digits all the same."""
         return 0.0
 
@@ -310,7 +282,7 @@ def variances(root: Root, inverse_factor: Array) -> Array:
     return result
 
 
-class LowRankCorrection:
+class LowRankCorrection(Sites):
     r"""``R = (K + Omega)^{-1}`` of sites on a Gram matrix K = L L' of low rank.
 
     The prior is that of f = L w with r independent standard normal weights w, whose posterior precision is A,
@@ -333,11 +305,14 @@ class LowRankCorrection:
         When the factor is first needed, if the sites leave no positive-definite posterior covariance.
     """
 
-    form: ClassVar[str] = "low_rank"
-
     def __init__(self, gram: LowRankGram, site_precision: Array) -> None:
+        super().__init__(site_precision)
         self.gram = gram
-        self.site_precision = site_precision
+
+    @property
+    def form(self) -> str:
+        """That of the Gram matrix."""
+        return self.gram.form
 
     @cached_property
     def _factor(self) -> Array:
@@ -408,14 +383,6 @@ class LowRankCorrection:
         # K alpha would magnify the rounding of alpha by the prior variances over those of the posterior
         latent = self.covariance_times(shift)
         return shift - self.site_precision * latent, latent
-
-    def weights(self, shift: Array) -> Array:
-        """Return the weights ``alpha (n,)`` under sites with shifts ``b (n,)``: those of alpha + W K alpha = b."""
-        return self.posterior(shift)[0]
-
-    def multiply(self, vector: Array) -> Array:
-        """Return ``R @ vector`` for ``vector (n,)``."""
-        return self.weights(self.site_precision * vector)
 
     def gradient(self, left: Array, right: Array) -> RootGradient:
         """Return the derivative ``(left right' + right left' - R) / 2``, known by its product with L."""
@@ -494,7 +461,3 @@ class LowRankCorrection:
     def dense(self) -> Array:
         """Return ``R (n, n)``."""
         return self.rows(np.arange(self.site_precision.size))
-
-    def stored(self) -> dict[str, Array]:
-        """Return the site variances."""
-        return {"site_variance": site_variance(self.site_precision)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -40,21 +41,12 @@ class WholeCovariance:
     ----------
     matrix : (n, n) array
         Sigma.
-    gram : (n, n) array
-        K.
-    correction : (n, n) array
-        R.
-    site_precision : (n,) array
-        W.
-    informative : (n,) array of bool
-        Where a site says so much that R k / W does not cancel, which else is the difference k - K R k.
+    with_all : callable
+        Returns the covariances ``(n, m)`` of all training cases with new ones, from their features ``(r, m)``.
     """
 
-    def __init__(
-        self, matrix: Array, gram: Array, correction: Array, site_precision: Array, informative: NDArray[np.bool_]
-    ) -> None:
-        self._matrix, self._gram, self._correction = matrix, gram, correction
-        self._precision, self._informative = site_precision, informative
+    def __init__(self, matrix: Array, with_all: Callable[[Array], Array]) -> None:
+        self._matrix, self._with_all = matrix, with_all
         self.diagonal = matrix.diagonal().copy()
         self.own = np.zeros_like(self.diagonal)
 
@@ -65,13 +57,8 @@ class WholeCovariance:
         return self._matrix[rows][:, columns]
 
     def with_new(self, features: Array, which: Cases) -> Array:
-        """Return the covariances ``(m, k)`` of new cases, whose prior covariances are ``(n, m)``, with k old ones."""
-        weights = self._correction @ features
-        informed, precision = self._informative[which], self._precision[which]
-        found = np.empty((informed.size, features.shape[1]))
-        found[informed] = weights[which][informed] / precision[informed][:, None]
-        found[~informed] = features[which][~informed] - self._gram[which][~informed] @ weights
-        return np.asarray(found.T)
+        """Return the covariances ``(m, k)`` of new cases with k training cases."""
+        return self._with_all(features)[which].T
 
 
 class FactorCovariance:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.matrices.corrections import Covariance, site_variance
+from bayesgp_mf.matrices.corrections import Covariance, Sites
 from bayesgp_mf.matrices.factors import (
     blas_routine,
     cholesky,
@@ -38,7 +37,7 @@ SQUARES_KEPT = 1000
 """Cases up to which the squared entries of the covariance are kept beside it."""
 
 
-class SiteCorrection:
+class SiteCorrection(Sites):
     r"""``R = (K + Omega)^{-1}`` for site variances ``omega``, any of which may be infinite or negative.
 
     With W = 1/omega and S = sqrt(max(W, 0)), R = S B^{-1} S where B = I + S K S has eigenvalues of at
@@ -61,11 +60,9 @@ class SiteCorrection:
         When the factor is first needed, if the sites leave no positive-definite posterior covariance.
     """
 
-    form: ClassVar[str] = "dense"
-
     def __init__(self, gram: Array, site_precision: Array) -> None:
+        super().__init__(site_precision)
         self._gram = gram
-        self.site_precision = site_precision
         self._root_precision = np.sqrt(np.maximum(site_precision, 0.0))
 
     @property
@@ -235,16 +232,6 @@ class SiteCorrection:
         variance[weak] = self._gram.diagonal()[weak] - self.quadratic_diagonal(self._gram[:, weak])
         return variance
 
-    def posterior_factor(self, root: Array) -> Array:
-        """Return the lower triangular C ``(r, r)`` with C C' = (I + A'WA)^-1, given A ``(n, r)`` with K = A A'.
-
-        With f = A u that is the posterior covariance of u, without a difference from that of the prior.
-        """
-        precision = (root.T * self.site_precision) @ root
-        precision.ravel()[:: precision.shape[0] + 1] += 1.0
-        lower = np.asarray(np.linalg.qr(triangular_inverse(cholesky(precision)), mode="r")).T
-        return np.asarray(lower * np.sign(np.diag(lower)))
-
     def rows(self, which: NDArray[np.intp]) -> Array:
         """Return the rows ``(k, n)`` of R with the given numbers ``(k,)``."""
         half = self._half()
@@ -304,7 +291,15 @@ class SiteCorrection:
         """Return Sigma, of which a few entries can be asked for."""
         everything = np.arange(self.site_precision.size)
         matrix = np.concatenate([block for _, block in self.covariance_with(everything)])
-        return WholeCovariance(matrix, self._gram, self.dense(), self.site_precision, self._informative)
+        return WholeCovariance(matrix, partial(self._with_new_by, self.dense()))
+
+    def _with_new_by(self, correction: Array, features: Array) -> Array:
+        """Return R k / W ``(n, m)``, where a site says so much that it does not cancel, and else k - K R k."""
+        found, weak = correction @ features, ~self._informative
+        rest = features[weak] - self._gram[weak] @ found
+        found[self._informative] /= self.site_precision[self._informative, None]
+        found[weak] = rest
+        return np.asarray(found)
 
     def _reduced(self, which: NDArray[np.intp]) -> Array:
         """Return columns ``(n, m)`` of K R K."""
@@ -340,7 +335,3 @@ class SiteCorrection:
             1.0 + self.site_precision * cavity_variance
         )
         return covariance
-
-    def stored(self) -> dict[str, Array]:
-        """Return the site variances."""
-        return {"site_variance": site_variance(self.site_precision)}

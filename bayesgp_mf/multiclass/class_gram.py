@@ -11,7 +11,7 @@ import numpy as np
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.multiclass.correction import ClassCorrection, NoisyCorrection, SoftmaxCorrection
+from bayesgp_mf.multiclass.correction import ClassCorrection, DenseClassCorrection, SoftmaxCorrection, StarCorrection
 from bayesgp_mf.multiclass.draws import ClassSampler, DenseClassSampler, LowRankClassSampler, RootClassSampler
 from bayesgp_mf.multiclass.gram import of_class, prior_variance, times_gram
 from bayesgp_mf.multiclass.low_rank import LowRankClassCorrection, LowRankSites
@@ -59,16 +59,6 @@ class ClassGram(Protocol):
         """
 
 
-class HasClassBlocks(Protocol):
-    """What covariances of the training cases and a gradient in all entries ask of a correction."""
-
-    def own_blocks(self) -> Array:
-        """Return what `ClassCorrection.blocks` does of the training cases, ``(n, C, C)``."""
-
-    def class_block(self, c: int) -> Array:
-        """Return the block R_cc ``(n, n)``."""
-
-
 @dataclass(frozen=True, eq=False)
 class DenseClassGram:
     """All entries of the Gram matrix, ``(n, n)`` or ``(C, n, n)``."""
@@ -93,7 +83,7 @@ class DenseClassGram:
         """Return the correction of sites that are any matrices."""
         return MatrixSiteCorrection(self.entries, precision)
 
-    def covariances(self, correction: HasClassBlocks) -> Array:
+    def covariances(self, correction: DenseClassCorrection) -> Array:
         """Return the posterior covariances ``(n, C, C)``."""
         return _left_of(self.prior, correction.own_blocks())
 
@@ -103,11 +93,11 @@ class DenseClassGram:
 
     def sampler(self, alpha: Array, correction: ClassCorrection) -> ClassSampler:
         """Return what draws latent values."""
-        if isinstance(correction, NoisyCorrection):
+        if isinstance(correction, StarCorrection):
             return DenseClassSampler(self.entries, alpha, correction)
         return RootClassSampler(self.entries, alpha, correction)
 
-    def gradient(self, correction: HasClassBlocks, left: Array, right: Array) -> Array:
+    def gradient(self, correction: DenseClassCorrection, left: Array, right: Array) -> Array:
         """Return the derivative ``(n, n)``, or ``(C, n, n)``, symmetric."""
         result = np.zeros_like(self.entries)
         for c in range(self.n_classes):
@@ -172,12 +162,12 @@ def class_gram(problem: Problem) -> ClassGram:
     One that has their verbs itself says so by ``of_classes``: where the classes are dependent beforehand, as the past
     of a stream has made them.
     """
-    known: ClassGram | None = getattr(problem.matrix, "of_classes", None)
+    known: ClassGram | None = problem.matrix.of_classes
     if known is not None:
         return known
-    if problem.matrix.is_whole:
-        return DenseClassGram(problem.matrix.entries, problem.n_classes)
-    return RootClassGram(problem.matrix, problem.n_classes)
+    if problem.matrix.is_root:
+        return RootClassGram(problem.matrix, problem.n_classes)
+    return DenseClassGram(problem.dense_gram, problem.n_classes)
 
 
 def case_covariances(correction: ClassCorrection, prior: Array, features: Array) -> Array:

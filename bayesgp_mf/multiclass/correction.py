@@ -29,9 +29,10 @@ References
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,69 +48,125 @@ from bayesgp_mf.types import Array
 _OWN = 512  # cases whose blocks are worked out together
 
 
-@runtime_checkable
-class ClassCorrection(Correction, Protocol):
+class ClassCorrection(Correction):
     """What a posterior of several classes asks of its correction R.
 
-    The members it shares with `matrices.dense.Correction` have the class as an axis before that of the cases: what is
-    ``(m, m)`` there is ``(C, m, C, m)``.
+    The members it shares with `matrices.corrections.Correction` have the class as an axis before that of the cases:
+    what is ``(m, m)`` there is ``(C, m, C, m)``.
     """
 
     @property
+    @abstractmethod
     def log_det(self) -> float:
         """Log determinant of I + K W, in nats."""
 
-    def multiply(self, values: Array) -> Array:
-        """Return R times ``values (..., n, C)``."""
+    @abstractmethod
+    def multiply(self, vectors: Array) -> Array:
+        """Return R times ``vectors (..., n, C)``."""
 
+    @abstractmethod
     def weights(self, shift: Array) -> Array:
         """Return ``b - R K b`` for ``b (..., n, C)``."""
 
-    def blocks(self, cross: Array) -> Array:
-        """Return k_c' R_cd k_d ``(m, C, C)`` of each new case, for ``cross (n, m)`` or ``(C, n, m)``."""
+    @abstractmethod
+    def blocks(self, features: Array) -> Array:
+        """Return k_c' R_cd k_d ``(m, C, C)`` of each new case, from covariances ``(n, m)`` or ``(C, n, m)``."""
 
+    @abstractmethod
     def site_precision(self) -> Array:
         """Return W ``(n, C, C)``."""
 
+    @abstractmethod
     def precision_root(self) -> Array:
         """Return F ``(n, C, k)`` with W = F diag(J) F', signs J, and columns that sum to zero."""
 
+    @abstractmethod
     def precision_signs(self) -> Array:
         """Return J ``(n, k)``, each 1 or -1."""
 
+    def quadratic_diagonal(self, features: Array) -> Array:
+        """Return k_c' R_cc k_c ``(C, m)`` of each new case."""
+        return np.array(np.diagonal(self.blocks(features), axis1=1, axis2=2).T)
 
-class PairedCorrection(ClassCorrection, Protocol):
-    """R that tells of pairs of cases, as what is matched anew with a new case asks."""
 
+class DenseClassCorrection(ClassCorrection):
+    """R on all entries of Gram matrices, which tells of pairs of cases, too.
+
+    Parameters
+    ----------
+    gram : (n, n) or (C, n, n) array
+        That of all classes, or of each.
+    """
+
+    def __init__(self, gram: Array) -> None:
+        self._gram = gram
+
+    @abstractmethod
+    def class_block(self, c: int) -> Array:
+        """Return the block R_cc ``(n, n)``."""
+
+    @abstractmethod
+    def quadratic(self, features: Array) -> Array:
+        """Return k_c' R_cd k_d ``(C, m, C, m)``, from covariances ``(n, m)`` or ``(C, n, m)``: for few cases."""
+
+    @abstractmethod
     def blocks_between(self, which: NDArray[np.intp], cross: Array) -> Array:
         """Return k_c' R_cd k_d ``(m, k, C, C)`` of training cases ``which (m, k)`` with each new one.
 
         ``cross (n, m)`` or ``(C, n, m)`` are prior covariances of the new cases.
         """
 
+    @abstractmethod
     def blocks_among(self, which: NDArray[np.intp]) -> Array:
         """Return k_c' R_cd k_d ``(m, k, k, C, C)`` of training cases ``which (m, k)`` with one another."""
 
+    def own_blocks(self) -> Array:
+        """Return what `blocks` does of the training cases, ``(n, C, C)``."""
+        return self.blocks(self._gram)
 
-@runtime_checkable
-class NoisyCorrection(ClassCorrection, Protocol):
-    """R of sites that are measurements with noise, as those that are nowhere negative."""
-
-    def noise(self, scores: Array) -> Array:
-        """Return R e ``(..., n, C)`` for standard normal ``scores``, where e has the covariance of the sites."""
+    def dense(self) -> Array:
+        """Return ``R (C, n, C, n)``, for tests: nothing else makes a matrix of so many rows."""
+        return self.quadratic(np.eye(self._gram.shape[-1]))
 
 
-@runtime_checkable
-class StarCorrection(NoisyCorrection, Protocol):
-    """What a method asks of R for sites diag(w_i) - w_i w_i' / sum(w_i)."""
+class StarCorrection(ClassCorrection):
+    """R for sites diag(w_i) - w_i w_i' / sum(w_i): measurements with noise, nowhere negative.
+
+    Parameters
+    ----------
+    site_weight : (n, C) array
+        w >= 0, in latent units to the power -2; each case has a positive one.
+    """
+
+    site_weight: Array
 
     @property
-    def site_weight(self) -> Array:
-        """The weights w >= 0 ``(n, C)``."""
-
-    @property
+    @abstractmethod
     def rounding(self) -> float:
         """By how much rounding moves `log_det`, in nats."""
+
+    @abstractmethod
+    def noise(self, scores: Array) -> Array:
+        """Return R e ``(..., n, C)`` for standard normal ``scores``, where e has the covariance of the sites.
+
+        That is 1/w for each class: common offsets, which R removes, may have any variance.
+        """
+
+    def site_precision(self) -> Array:
+        """Return W ``(n, C, C)``."""
+        return star_precision(self.site_weight)
+
+    def precision_root(self) -> Array:
+        """Return F ``(n, C, C)`` with W = F F'."""
+        return star_root(self.site_weight)
+
+    def precision_signs(self) -> Array:
+        """Return ones ``(n, C)``: no site is negative."""
+        return np.ones_like(self.site_weight)
+
+    def stored(self) -> dict[str, Array]:
+        """Return the weights of the sites."""
+        return {"site_weight": self.site_weight}
 
 
 class _Blocks(NamedTuple):
@@ -119,17 +176,15 @@ class _Blocks(NamedTuple):
     rounding: float  # of that
 
 
-class SoftmaxCorrection:
+class SoftmaxCorrection(DenseClassCorrection, StarCorrection):
     r"""R for sites diag(w_i) - w_i w_i' / sum(w_i).
 
     The factors are computed when something first needs them: O(C n^3) operations, and C + 1 matrices of n rows. The
     Gram matrix is that of all classes, or of each; of the weights w >= 0 ``(n, C)`` each case has a positive one.
     """
 
-    form: ClassVar[str] = "dense"
-
     def __init__(self, gram: Array, site_weight: Array) -> None:
-        self._gram = gram
+        super().__init__(gram)
         self.site_weight = site_weight
 
     @cached_property
@@ -160,10 +215,10 @@ class SoftmaxCorrection:
         """By how much rounding moves `log_det`, in nats."""
         return self._blocks.rounding
 
-    def multiply(self, values: Array) -> Array:
-        """Return R times ``values (..., n, C)``, which is ``E v - E 1 M^-1 1' E v``."""
+    def multiply(self, vectors: Array) -> Array:
+        """Return R times ``vectors (..., n, C)``, which is ``E v - E 1 M^-1 1' E v``."""
         each, inverse_factor, *_ = self._blocks
-        product = np.array([values[..., c] @ block for c, block in enumerate(each)])
+        product = np.array([vectors[..., c] @ block for c, block in enumerate(each)])
         common = (np.sum(product, axis=0) @ inverse_factor.T) @ inverse_factor
         return np.stack([own - common @ block for own, block in zip(product, each, strict=True)], axis=-1)
 
@@ -180,9 +235,9 @@ class SoftmaxCorrection:
         c = np.where(strong, 0.0, shift) + weight * common
         return np.asarray(c + self.multiply(x - times_gram(c, self._gram)))
 
-    def blocks(self, cross: Array) -> Array:
-        """Return k_c' R_cd k_d ``(m, C, C)`` of each new case, for ``cross (n, m)`` or ``(C, n, m)``."""
-        each = (of_class(cross, c) for c in range(self.site_weight.shape[1]))
+    def blocks(self, features: Array) -> Array:
+        """Return k_c' R_cd k_d ``(m, C, C)`` of each new case, from covariances ``(n, m)`` or ``(C, n, m)``."""
+        each = (of_class(features, c) for c in range(self.site_weight.shape[1]))
         return self._between([(k, block @ k) for k, block in zip(each, self._blocks.each, strict=True)])
 
     def _common(self, product: Array) -> Array:
@@ -251,30 +306,18 @@ class SoftmaxCorrection:
             result[:, c, c] += np.einsum("ij,ij->j", k, product)
         return result
 
-    def quadratic(self, cross: Array) -> Array:
-        """Return k_c' R_cd k_d ``(C, m, C, m)`` for ``cross (n, m)`` or ``(C, n, m)``: for few cases, as in tests."""
+    def quadratic(self, features: Array) -> Array:
+        """Return k_c' R_cd k_d ``(C, m, C, m)`` from covariances ``(n, m)`` or ``(C, n, m)``: for few cases."""
         common, n_classes = [], self.site_weight.shape[1]
-        result = np.zeros((n_classes, cross.shape[-1], n_classes, cross.shape[-1]))
+        result = np.zeros((n_classes, features.shape[-1], n_classes, features.shape[-1]))
         for c, block in enumerate(self._blocks.each):
-            product = block @ of_class(cross, c)
-            result[c, :, c] = of_class(cross, c).T @ product
+            product = block @ of_class(features, c)
+            result[c, :, c] = of_class(features, c).T @ product
             common.append(self._blocks.inverse_factor @ product)
         for c in range(n_classes):
             for d in range(n_classes):
                 result[c, :, d] -= common[c].T @ common[d]
         return result
-
-    def quadratic_diagonal(self, cross: Array) -> Array:
-        """Return k_c' R_cc k_c ``(C, m)`` of each new case, for ``cross (n, m)`` or ``(C, n, m)``."""
-        return np.array(np.diagonal(self.blocks(cross), axis1=1, axis2=2).T)
-
-    def dense(self) -> Array:
-        """Return ``R (C, n, C, n)``, for tests: nothing else makes a matrix of so many rows."""
-        return self.quadratic(np.eye(self.site_weight.shape[0]))
-
-    def stored(self) -> dict[str, Array]:
-        """Return the weights of the sites."""
-        return {"site_weight": self.site_weight}
 
     def class_block(self, c: int) -> Array:
         """Return the block R_cc ``(n, n)``."""
@@ -283,23 +326,8 @@ class SoftmaxCorrection:
         return np.asarray(block - common.T @ common)
 
     def noise(self, scores: Array) -> Array:
-        """Return R e ``(..., n, C)`` for standard normal ``scores``, where e has the covariance of the sites.
-
-        That is 1/w for each class: common offsets, which R removes, may have any variance.
-        """
+        """Return R e ``(..., n, C)`` for standard normal ``scores``."""
         root = np.sqrt(self.site_weight)
         # E / sqrt(w) = sqrt(w) (I + ...)^-1, which is zero where w is
         scaled = np.divide(scores, root, out=np.zeros_like(scores), where=np.broadcast_to(root > 0, scores.shape))
         return self.multiply(scaled)
-
-    def site_precision(self) -> Array:
-        """Return W ``(n, C, C)``."""
-        return star_precision(self.site_weight)
-
-    def precision_root(self) -> Array:
-        """Return F ``(n, C, C)`` with W = F F'."""
-        return star_root(self.site_weight)
-
-    def precision_signs(self) -> Array:
-        """Return ones ``(n, C)``: no site is negative."""
-        return np.ones_like(self.site_weight)

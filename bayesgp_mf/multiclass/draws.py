@@ -25,7 +25,7 @@ from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.factors import cholesky, psd_root, triangular_inverse
 from bayesgp_mf.matrices.sampling import Drawn, RootSampler
-from bayesgp_mf.multiclass.correction import ClassCorrection, NoisyCorrection
+from bayesgp_mf.multiclass.correction import ClassCorrection, StarCorrection
 from bayesgp_mf.multiclass.gram import times_gram
 from bayesgp_mf.multiclass.low_rank import LowRankSites
 from bayesgp_mf.types import Array
@@ -47,7 +47,7 @@ class ClassSampler(Protocol):
 class DenseClassSampler:
     """Draws by roots of the Gram matrix ``(n, n)``, or of that of each class; see the module."""
 
-    def __init__(self, gram: Array, alpha: Array, correction: NoisyCorrection) -> None:
+    def __init__(self, gram: Array, alpha: Array, correction: StarCorrection) -> None:
         self._gram, self._alpha, self._correction = gram, alpha, correction
 
     def draw(self, draws: int, rng: np.random.Generator) -> Drawn:

@@ -38,7 +38,7 @@ from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.multiclass.class_gram import case_covariances, class_gram
-from bayesgp_mf.multiclass.correction import PairedCorrection
+from bayesgp_mf.multiclass.correction import DenseClassCorrection
 from bayesgp_mf.multiclass.gram import of_class, times_gram
 from bayesgp_mf.multiclass.site_form import SiteForm, site_form
 from bayesgp_mf.types import Array
@@ -111,8 +111,8 @@ class JointCases:
         return np.asarray(result / np.sum(result, axis=1, keepdims=True))
 
     @property
-    def _correction(self) -> PairedCorrection:
-        return cast("PairedCorrection", self.solution.correction)
+    def _correction(self) -> DenseClassCorrection:
+        return cast("DenseClassCorrection", self.solution.correction)
 
     @cached_property
     def _form(self) -> SiteForm:

@@ -26,7 +26,7 @@ pair of classes or contrasts each, of some cases at a time.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from functools import cached_property
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -36,13 +36,13 @@ from scipy.linalg import blas
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
-from bayesgp_mf.likelihoods.star import star_precision, star_root
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.factors import cholesky, gram_of_lower, symmetric, triangular_inverse
+from bayesgp_mf.multiclass.correction import ClassCorrection, StarCorrection
 from bayesgp_mf.types import Array
 
 
-class LowRankSites(ABC):
+class LowRankSites(ClassCorrection):
     """What R has on a Gram matrix that all classes share, whatever its sites: all that follows from the weights u.
 
     Parameters
@@ -68,15 +68,6 @@ class LowRankSites(ABC):
     @abstractmethod
     def posterior(self, shift: Array) -> tuple[Array, Array]:
         """Return the weights alpha and the means K alpha, ``(..., n, C)`` each, under sites with shifts b alike."""
-
-    @property
-    @abstractmethod
-    def log_det(self) -> float:
-        """Log determinant of I + K W, in nats."""
-
-    @abstractmethod
-    def multiply(self, values: Array) -> Array:
-        """Return R times ``values (..., n, C)``."""
 
     @abstractmethod
     def diagonal(self) -> Array:
@@ -195,10 +186,6 @@ class LowRankSites(ABC):
             np.einsum("ca,aibj,db->cidj", self._basis, kept.reshape(size, m, size, m), self._basis, optimize=True)
         )
 
-    def quadratic_diagonal(self, features: Array) -> Array:
-        """Return k_c' R_cc k_c ``(C, m)`` of each new case, for features ``(M, m)``."""
-        return np.array(np.diagonal(self.blocks(features), axis1=1, axis2=2).T)
-
     def dense(self) -> Array:
         """Return ``R (C, n, C, n)``, for tests: nothing else makes a matrix of so many rows."""
         every = np.einsum("cd,ij->cijd", np.eye(self._basis.shape[0]), np.eye(self.gram.shape[0]))
@@ -224,7 +211,7 @@ class LowRankSites(ABC):
         return {}
 
 
-class LowRankClassCorrection(LowRankSites):
+class LowRankClassCorrection(LowRankSites, StarCorrection):
     """R for sites diag(w_i) - w_i w_i' / sum(w_i), on a Gram matrix that all classes share; see the module.
 
     Parameters
@@ -329,17 +316,14 @@ class LowRankClassCorrection(LowRankSites):
         square += np.sum(noise[:, uncertain] ** 2 / own[uncertain, None], axis=(1, 2))
         return noise, square
 
-    def multiply(self, values: Array) -> Array:
-        """Return R times ``values (..., n, C)``."""
+    def multiply(self, vectors: Array) -> Array:
+        """Return R times ``vectors (..., n, C)``."""
         weight = self.site_weight
-        mean = np.sum(weight * values, axis=-1, keepdims=True) / np.sum(weight, axis=-1, keepdims=True)
-        return self.weights(weight * (values - mean))
+        mean = np.sum(weight * vectors, axis=-1, keepdims=True) / np.sum(weight, axis=-1, keepdims=True)
+        return self.weights(weight * (vectors - mean))
 
     def noise(self, scores: Array) -> Array:
-        """Return R e ``(..., n, C)`` for standard normal ``scores``, where e has the covariance of the sites.
-
-        That is 1/w for each class: common offsets, which R removes, may have any variance.
-        """
+        """Return R e ``(..., n, C)`` for standard normal ``scores``."""
         weight, root = self.site_weight, np.sqrt(self.site_weight)
         total = np.sum(root * scores, axis=-1, keepdims=True) / np.sum(weight, axis=-1, keepdims=True)
         return self.weights(root * scores - weight * total)  # of W e
@@ -378,22 +362,6 @@ class LowRankClassCorrection(LowRankSites):
         weighted = np.einsum("ca,ic,cb->iab", basis, effective_weight, basis, optimize=True)
         mean = effective_weight @ basis
         return np.asarray(weighted - mean[:, :, None] * (self.part[block] @ basis)[:, None, :])
-
-    def stored(self) -> dict[str, Array]:
-        """Return the weights of the sites."""
-        return {"site_weight": self.site_weight}
-
-    def site_precision(self) -> Array:
-        """Return W ``(n, C, C)``."""
-        return star_precision(self.site_weight)
-
-    def precision_root(self) -> Array:
-        """Return F ``(n, C, C)`` with W = F F'."""
-        return star_root(self.site_weight)
-
-    def precision_signs(self) -> Array:
-        """Return ones ``(n, C)``: no site is negative."""
-        return np.ones_like(self.site_weight)
 
 
 class Factorised(NamedTuple):

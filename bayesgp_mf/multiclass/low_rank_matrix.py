@@ -19,11 +19,11 @@ from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.factors import cholesky
 from bayesgp_mf.multiclass.low_rank import Factorised, LowRankSites, rows_of
-from bayesgp_mf.multiclass.matrix_correction import DirectedSites
+from bayesgp_mf.multiclass.matrix_correction import DirectedCorrection
 from bayesgp_mf.types import Array
 
 
-class LowRankMatrixCorrection(DirectedSites, LowRankSites):
+class LowRankMatrixCorrection(DirectedCorrection, LowRankSites):
     """R for sites W_i that are symmetric matrices, on a Gram matrix that all classes share; see the module.
 
     Parameters
@@ -115,9 +115,9 @@ class LowRankMatrixCorrection(DirectedSites, LowRankSites):
         noise = np.sqrt(own)[:, None] * np.einsum("icd,kid->kic", root, scores)
         return noise, np.sum(scores[:, own > 0] ** 2, axis=(1, 2))
 
-    def multiply(self, values: Array) -> Array:
-        """Return R times ``values (..., n, C)``."""
-        return self.weights(np.einsum("icd,...id->...ic", self._site, values))
+    def multiply(self, vectors: Array) -> Array:
+        """Return R times ``vectors (..., n, C)``."""
+        return self.weights(np.einsum("icd,...id->...ic", self._site, vectors))
 
     def covariances(self) -> Array:
         """Return the posterior covariances ``(n, C, C)`` of the classes of each training case, without a difference."""

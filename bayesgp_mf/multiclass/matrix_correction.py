@@ -13,7 +13,6 @@ Any omega may be zero, or negative. It costs :math:`(C - 1)^3 n^3`, where sites 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +20,15 @@ from numpy.typing import NDArray
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.sites import SiteCorrection
+from bayesgp_mf.multiclass.correction import ClassCorrection, DenseClassCorrection
 from bayesgp_mf.multiclass.gram import of_class, times_gram
 from bayesgp_mf.types import Array
 
 _AT_ONCE = 512  # cases whose blocks are worked out together
 
 
-class DirectedSites:
-    """Sites W_i that are symmetric matrices ``_site (n, C, C)``, and the directions that each of them measures."""
+class DirectedCorrection(ClassCorrection):
+    """R for sites W_i that are symmetric matrices ``_site (n, C, C)``, each of which measures some directions."""
 
     _site: Array
 
@@ -57,7 +57,7 @@ class DirectedSites:
         return np.where(self._directions[0] < 0, -1.0, 1.0)
 
 
-class MatrixSiteCorrection(DirectedSites):
+class MatrixSiteCorrection(DenseClassCorrection, DirectedCorrection):
     """R for sites W_i that are symmetric matrices; see the module.
 
     Parameters
@@ -73,10 +73,8 @@ class MatrixSiteCorrection(DirectedSites):
         When the factor is first needed, if the sites leave no positive-definite posterior covariance.
     """
 
-    form: ClassVar[str] = "dense"
-
     def __init__(self, gram: Array, precision: Array) -> None:
-        self._gram = gram
+        super().__init__(gram)
         self._site = precision
 
     @cached_property
@@ -122,11 +120,11 @@ class MatrixSiteCorrection(DirectedSites):
         weighted = np.einsum("icd,id->ic", self._site, times_gram(common, self._gram))
         return np.asarray(common + self._in_classes(self._sites.weights(self._seen(shift - weighted))))
 
-    def multiply(self, values: Array) -> Array:
-        """Return R times ``values (..., n, C)``."""
-        flat = values.reshape(-1, *values.shape[-2:])
+    def multiply(self, vectors: Array) -> Array:
+        """Return R times ``vectors (..., n, C)``."""
+        flat = vectors.reshape(-1, *vectors.shape[-2:])
         every = [self._in_classes(self._sites.multiply(self._seen(each))) for each in flat]
-        return np.array(every).reshape(values.shape)
+        return np.array(every).reshape(vectors.shape)
 
     def _halves(self, c: int, cross: Array) -> tuple[Array, Array]:
         """Return P and N with P_c' P_d - N_c' N_d = k_c' R_cd k_d, for covariances ``k_c (n, m)`` of a class."""
@@ -134,12 +132,12 @@ class MatrixSiteCorrection(DirectedSites):
         seen = direction[:, c, :].T[:, :, None] * cross
         return self._sites.halves(seen.reshape(-1, cross.shape[1]))
 
-    def blocks(self, cross: Array) -> Array:
-        """Return k_c' R_cd k_d ``(m, C, C)`` of each new case, for ``cross (n, m)`` or ``(C, n, m)``."""
+    def blocks(self, features: Array) -> Array:
+        """Return k_c' R_cd k_d ``(m, C, C)`` of each new case, from covariances ``(n, m)`` or ``(C, n, m)``."""
         n_classes = self._site.shape[1]
-        result = np.empty((cross.shape[-1], n_classes, n_classes))
-        for some in blocks(cross.shape[-1], _AT_ONCE):
-            each = [self._halves(c, of_class(cross, c)[:, some]) for c in range(n_classes)]
+        result = np.empty((features.shape[-1], n_classes, n_classes))
+        for some in blocks(features.shape[-1], _AT_ONCE):
+            each = [self._halves(c, of_class(features, c)[:, some]) for c in range(n_classes)]
             for c, (more, less) in enumerate(each):
                 for d, (more_d, less_d) in enumerate(each[: c + 1]):
                     entry = np.einsum("ij,ij->j", more, more_d) - np.einsum("ij,ij->j", less, less_d)
@@ -171,25 +169,13 @@ class MatrixSiteCorrection(DirectedSites):
                 result[..., c, d] = more[c] @ np.swapaxes(more[d], 1, 2) - less[c] @ np.swapaxes(less[d], 1, 2)
         return result
 
-    def own_blocks(self) -> Array:
-        """Return what `blocks` does of the training cases, ``(n, C, C)``."""
-        return self.blocks(self._gram)
-
     def class_block(self, c: int) -> Array:
         """Return the block R_cc ``(n, n)``."""
         more, less = self._halves(c, np.eye(self._site.shape[0]))
         return np.asarray(more.T @ more - less.T @ less)
 
-    def quadratic(self, cross: Array) -> Array:
-        """Return k_c' R_cd k_d ``(C, m, C, m)`` for ``cross (n, m)`` or ``(C, n, m)``: for few cases, as in tests."""
-        each = [self._halves(c, of_class(cross, c)) for c in range(self._site.shape[1])]
+    def quadratic(self, features: Array) -> Array:
+        """Return k_c' R_cd k_d ``(C, m, C, m)`` from covariances ``(n, m)`` or ``(C, n, m)``: for few cases."""
+        each = [self._halves(c, of_class(features, c)) for c in range(self._site.shape[1])]
         more, less = (np.stack(parts) for parts in zip(*each, strict=True))
         return np.asarray(np.einsum("cki,dkj->cidj", more, more) - np.einsum("cki,dkj->cidj", less, less))
-
-    def quadratic_diagonal(self, cross: Array) -> Array:
-        """Return k_c' R_cc k_c ``(C, m)`` of each new case, for ``cross (n, m)`` or ``(C, n, m)``."""
-        return np.array(np.diagonal(self.blocks(cross), axis1=1, axis2=2).T)
-
-    def dense(self) -> Array:
-        """Return ``R (C, n, C, n)``, for tests."""
-        return self.quadratic(np.eye(self._site.shape[0]))

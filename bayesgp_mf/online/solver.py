@@ -205,7 +205,7 @@ class Online:
         UndefinedQuantityError
             If the solution is that of a stream, which keeps no factors.
         """
-        if not hasattr(solution.correction, "cavity_variance"):
+        if solution.correction.sites is None:
             raise UndefinedQuantityError(
                 "leave-one-out needs each case's own factor, and a stream keeps none. Solve the problem with "
                 "Online() over its Gram matrix, which does."

@@ -252,7 +252,7 @@ class ExactPosterior:
             root = psd_root(problem.dense_gram)  # f = A u with A A' = K; given g, u has mean A' C^-1 g
             rank = root.shape[1]
             factor = cholesky(np.eye(rank) - correction.quadratic(root))
-            u = correction.solve(g.T).T @ root + rng.standard_normal((draws, rank)) @ factor.T
+            u = correction.multiply(g.T).T @ root + rng.standard_normal((draws, rank)) @ factor.T
             f, square = u @ root.T, np.sum(u**2, axis=1)
         return f, -0.5 * square - 0.5 * rank * np.log(2.0 * np.pi)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 
 from bayesgp_mf.errors import UndefinedQuantityError
@@ -54,6 +52,7 @@ def linear_response(problem: Problem, solution: Solution) -> LeaveOneOut:
 
 def site_form(solution: Solution) -> Sites:
     """Return the correction of a solution as sites, or raise a ValueError if it has none."""
-    if not hasattr(solution.correction, "cavity_variance"):
+    sites = solution.correction.sites
+    if sites is None:
         raise ValueError(f"this needs a solution with sites, but this one was made by method {solution.method!r}.")
-    return cast("Sites", solution.correction)
+    return sites

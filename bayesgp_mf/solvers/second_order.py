@@ -109,7 +109,8 @@ def second_order(
     """
     if solution.evidence.kind != "ep" or problem.likelihood.has_classes:
         return None
-    if solution.cavity is None or not hasattr(solution.correction, "covariance_with"):  # a method of one's own
+    sites = solution.correction.sites
+    if solution.cavity is None or sites is None:  # a method of one's own
         return None
     if problem.likelihood.known_sites(problem.t, 0.0) is not None:
         return SecondOrder(0.0, 0.0)  # tilted distributions are Gaussian
@@ -118,7 +119,7 @@ def second_order(
     is_whole = few.size == problem.n
     sums = np.zeros((len(ORDERS), few.size))
     pairs = _LargestPairs(min(PAIRS, MOST_PAIRS / problem.n))
-    rows = solution.correction.covariance_with(few) if covariance is None else _rows(covariance, few, problem.n)
+    rows = sites.covariance_with(few) if covariance is None else _rows(covariance, few, problem.n)
     for block, correlation in rows:
         correlation /= cases.sd[block][:, None]
         correlation /= cases.sd[few]

@@ -29,6 +29,7 @@ from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.likelihoods.star import star_precision
 from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
+from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.multiclass.star_tap import star_tap
 from bayesgp_mf.streams.factor import Factor
 from bayesgp_mf.streams.values import Cases, NaturalParameters, Values
@@ -76,8 +77,7 @@ class ClassValues(Values):
     def natural_parameters(self, factor: Factor, cases: Cases, t: Array, control: Control) -> NaturalParameters:
         """Return what labels tell of the contrasts."""
         batch = _Batch(factor, cases, self.basis)
-        matrix: Any = batch  # of all that a solver may ask, what TAP for several classes does
-        problem = Problem(matrix, t, self.likelihood, covariance=True)
+        problem = Problem(batch, t, self.likelihood, covariance=True)
         sites, shift = star_tap.sites(problem, control, cases.mean @ self.basis.T)
         # of deviations from the mean so far; the factor holds what is told of the functions themselves
         return NaturalParameters(
@@ -93,16 +93,19 @@ class ClassValues(Values):
 
 
 @dataclass(frozen=True, eq=False)
-class _Batch:
+class _Batch(Matrix):
     """The prior of the deviations of a batch from their means so far: what TAP for several classes asks of it."""
 
     factor: Factor
     cases: Cases
-    basis: Array
+    directions: Array  # of the contrasts (C, q)
 
-    form: ClassVar[str] = "stream"
-    is_whole: ClassVar[bool] = False
-    description: ClassVar[str] = " in a batch of a stream"
+    form = "stream"
+
+    @property
+    def description(self) -> str:
+        """What it is, to be said of a failure."""
+        return " in a batch of a stream"
 
     @property
     def of_classes(self) -> _Batch:
@@ -119,30 +122,28 @@ class _Batch:
         """Cases, twice."""
         return self.cases.own.size, self.cases.own.size
 
-    @property
-    def entries(self) -> Array:
-        """The variances, which no covariance exceeds."""
+    def diagonal(self) -> Array:
+        """Return the variances ``(m, C)`` of what the classes do not have in common."""
         return self.prior
 
-    def anew(self) -> _Batch:
-        """Return itself: nothing is known beforehand."""
-        return self
+    def __matmul__(self, vector: Array) -> Array:
+        return self.times(vector)
 
     @cached_property
     def prior(self) -> Array:
         """The variances ``(m, C)`` of what the classes do not have in common."""
         inner = self.cases.covariance + self.own
-        return np.asarray(np.einsum("ca,mab,cb->mc", self.basis, inner, self.basis, optimize=True))
+        return np.asarray(np.einsum("ca,mab,cb->mc", self.directions, inner, self.directions, optimize=True))
 
     @property
     def own(self) -> Array:
         """D ``(m, q, q)``."""
-        return self.cases.own[:, None, None] * np.eye(self.basis.shape[1])
+        return self.cases.own[:, None, None] * np.eye(self.directions.shape[1])
 
     def times(self, values: Array) -> Array:
         """Return K v ``(m, C)``."""
-        contrasts = values @ self.basis
-        return np.asarray((self._before.means(contrasts) + self.cases.own[:, None] * contrasts) @ self.basis.T)
+        contrasts = values @ self.directions
+        return np.asarray((self._before.means(contrasts) + self.cases.own[:, None] * contrasts) @ self.directions.T)
 
     @cached_property
     def _before(self) -> _OnBasis | _OnCases:
@@ -167,20 +168,20 @@ class _Batch:
             projected[:, :, a] = T[:, a::q] @ self.cases.features
         return np.asarray(qr(projected.reshape(-1, m * q), mode="r")[0][: m * q].T)
 
-    def sites(self, weight: Array) -> _Sites:
+    def sites(self, weight: Array) -> _Sites:  # type: ignore[override]
         """Return the sites diag(w) - w w'/sum(w), from ``w (m, C)``."""
         return self.matrix_sites(star_precision(weight))
 
     def matrix_sites(self, precision: Array) -> _Sites:
         """Return the sites ``W (m, C, C)``, whose rows sum to zero."""
-        return _Sites(self, np.asarray(self.basis.T @ precision @ self.basis))
+        return _Sites(self, np.asarray(self.directions.T @ precision @ self.directions))
 
     def covariances(self, sites: _Sites) -> Array:
         """Return the posterior covariances ``(m, C, C)`` under sites."""
         inner = (
             sites.carried @ sites.after.covariances() @ sites.carried + self.cases.own[:, None, None] * sites.carried
         )
-        return np.asarray(self.basis @ inner @ self.basis.T)
+        return np.asarray(self.directions @ inner @ self.directions.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,19 +210,21 @@ class _Sites:
 
     def measured(self, shift: Array) -> Array:
         """Return (I + D W)^-1 b ``(m, q)`` in contrasts, for shifts ``b (m, C)``, which sum to zero."""
-        return np.asarray(np.einsum("mab,mb->ma", self.carried, shift @ self.batch.basis))
+        return np.asarray(np.einsum("mab,mb->ma", self.carried, shift @ self.batch.directions))
 
     def weights(self, shift: Array) -> Array:
         """Return alpha = b - W K alpha ``(m, C)`` under shifts ``b (m, C)``."""
         measured = self.measured(shift)
         mean = self.after.means(measured)
-        return np.asarray((measured - np.einsum("mab,mb->ma", self.effective_precision, mean)) @ self.batch.basis.T)
+        return np.asarray(
+            (measured - np.einsum("mab,mb->ma", self.effective_precision, mean)) @ self.batch.directions.T
+        )
 
     @cached_property
     def _directions(self) -> tuple[Array, Array]:
         """Eigenvalues ``(m, q)`` of the sites, and their directions ``(m, C, q)``."""
         values, vectors = np.linalg.eigh(0.5 * (self.precision + np.swapaxes(self.precision, 1, 2)))
-        return values, self.batch.basis @ vectors
+        return values, self.batch.directions @ vectors
 
     def precision_root(self) -> Array:
         """Return F ``(m, C, q)`` with W = F diag(signs) F'."""

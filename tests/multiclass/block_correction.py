@@ -19,11 +19,12 @@ import numpy as np
 
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
+from bayesgp_mf.multiclass.correction import ClassCorrection
 from bayesgp_mf.multiclass.gram import of_class, times_gram
 from bayesgp_mf.types import Array
 
 
-class BlockCorrection:
+class BlockCorrection(ClassCorrection):
     """R for sites with any root S; a `correction.ClassCorrection`.
 
     O((C - 1)^3 n^3) operations and one matrix of (C - 1) n rows, when something first needs it.
@@ -35,8 +36,6 @@ class BlockCorrection:
     site_root : (n, C - 1, C - 1) array
         S, symmetric, in latent units to the power -1.
     """
-
-    form = "dense"
 
     def __init__(self, gram: Array, site_root: Array) -> None:
         self._gram = gram
