@@ -35,8 +35,7 @@ if TYPE_CHECKING:
         Status,
         UndefinedQuantityError,
     )
-    from bayesgp_mf.fitting import posterior, predict
-    from bayesgp_mf.front import fit
+    from bayesgp_mf.fitting import fit, posterior, predict
     from bayesgp_mf.inference.inducing import Inducing
     from bayesgp_mf.inference.problem import Problem
     from bayesgp_mf.inference.solution import Control, Solution
@@ -128,8 +127,7 @@ _HOMES = {
         "Status",
         "UndefinedQuantityError",
     ),
-    "fitting": ("posterior", "predict"),
-    "front": ("fit",),
+    "fitting": ("fit", "posterior", "predict"),
     "likelihoods": (
         "Binomial",
         "Logit",

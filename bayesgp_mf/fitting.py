@@ -25,6 +25,7 @@ from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.solution import Control, check_control
 from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.inputs import (
+    FORMER,
     as_inducing,
     as_inputs_of,
     as_kernel,
@@ -37,14 +38,15 @@ from bayesgp_mf.inputs import (
     as_weights,
     check_all_same_cases,
     check_flags,
+    check_here,
     check_positive_integers,
     encode_targets,
     feature_names,
     kind_of,
+    naming_absent,
     row_labels,
     warn_of_groups,
     warn_of_scale,
-    with_former_arguments,
 )
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
@@ -73,7 +75,7 @@ SAME_EVIDENCE = 1e-3
 Seed = int | np.random.Generator | None
 
 
-@with_former_arguments
+@naming_absent(FORMER)
 def fit(
     X: Any,
     y: Any,
@@ -95,9 +97,6 @@ def fit(
     inducing: int | ArrayLike | Inducing | None = None,
     offset: ArrayLike | None = None,
     weights: ArrayLike | None = None,
-    client: Any = None,
-    processes: int = 1,
-    refine: int = 0,
 ) -> Container:
     """Fit a Gaussian process to labels, counts or measurements, and return its posterior as an ArviZ container.
 
@@ -105,11 +104,8 @@ def fit(
     ----------
     X : (n, d) array_like
         Inputs, finite. A data frame of pandas, polars, pyarrow or xarray keeps its column names and row labels. `fit`
-        does not scale inputs: scale them to suit the length scales of the kernel. With ``inducing``, a table in parts:
-        a Dask frame, with the name of a column as ``y``; a Dask array, with another one; or a `sharded.Table`, which
-        has its labels. Workers read its parts where they are (``client``, a ``distributed.Client``, by default the
-        current one; or ``processes`` of this machine; ``refine`` as in `sharded.fit`). The container then has nothing
-        about single cases.
+        does not scale inputs: scale them to suit the length scales of the kernel. A Dask collection goes to
+        `sharded.fit`.
     y : (n,) array_like
         Targets. Labels may be any two distinct values. Class 1 is the larger one, or the later one in the alphabet; of
         a pandas Categorical it is the later category, and categories without a case are dropped. With `Softmax` there
@@ -206,6 +202,7 @@ def fit(
     See Also
     --------
     predict : Predictions at new inputs.
+    sharded.fit : The same for a table in parts, on many machines.
     loo : Leave-one-out, to compare models.
     solve : The same for a Gram matrix and targets.
 
@@ -218,12 +215,7 @@ def fit(
     >>> round(float(idata["fit"]["log_evidence"]), 2)
     -104.1
     """
-    _refuse_of_parts(X, client=client, processes=None if processes == 1 else processes, refine=refine or None)
-    if hasattr(X, "to_delayed"):
-        raise ValueError(
-            "X is a Dask collection, whose rows may be on many machines: fit it by bgp.fit(X, y, kernel, likelihood, "
-            "inducing=500), or pass X.compute()."
-        )
+    check_here(X, y)
     kind, table, y = kind_of(X), as_pandas("X", X), as_pandas("y", y)
     features, labels = feature_names("X", table), row_labels("X", table)
     check_all_same_cases(X=table, y=y, offset=offset, weights=weights)
@@ -308,17 +300,6 @@ def fit(
             node_evidence=found.node_evidence,
             log_prior=found.log_prior,
         )
-
-
-def _refuse_of_parts(X: Any, **options: object) -> None:
-    """Raise a ValueError if an option is given that only tables in parts have."""
-    for name, value in options.items():
-        if value is not None:
-            raise ValueError(
-                f"{name} is for tables in parts (a Dask frame, a pair of Dask arrays, sharded.from_parquet(...)), and "
-                f"X is of type {type(X).__name__}. Leave it out, or cut the table: sharded.from_arrays([(X1, y1), "
-                "...])."
-            )
 
 
 def _with_correction(found: Tuned) -> Tuned:

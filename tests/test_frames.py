@@ -222,7 +222,7 @@ def latent(X, y):
 FITS = {
     "fit": lambda X, y, **given: bgp.fit(X, y, PLAIN, **QUICK, **given),
     "Stream.update": lambda X, y, **given: Stream(PLAIN).update(X, y, **given),
-    "sharded": lambda X, y: bgp.sharded.fit(from_arrays([(X, y)]), PLAIN, bgp.Probit(), inducing=3),
+    "sharded": lambda X, y: bgp.sharded.fit(from_arrays([(X, y)]), None, PLAIN, bgp.Probit(), inducing=3),
     "GPClassifier": lambda X, y, weights=None: GPClassifier(PLAIN, hyper=None).fit(X, y, weights),
     "partial_fit": lambda X, y: GPClassifier(PLAIN, hyper=None).partial_fit(X, y, ["ill", "well"]),
     "GPRegressor": lambda X, y: GPRegressor(PLAIN, hyper=None).fit(X, y == "well" if isinstance(y, pd.Series) else y),
@@ -433,7 +433,7 @@ def test_streams_parts_and_models_know_the_order_too(kind):
     y = KINDS[kind](named) if kind != "polars" else pl.Series(LABELS.tolist(), dtype=enum)
     assert Stream(PLAIN).update(X, y).classes == ("well", "ill")
     parts = from_arrays([(X, y), (X, y)])
-    assert bgp.sharded.fit(parts, PLAIN, bgp.Probit(), inducing=3).stream.classes == ("well", "ill")
+    assert bgp.sharded.fit_stream(parts, None, PLAIN, bgp.Probit(), inducing=3).stream.classes == ("well", "ill")
     for model in (latent(X, y), marginal(X, y)[1]):
         np.testing.assert_array_equal(model.rvs_to_values[model["y"]].data, LABELS == "ill")
 

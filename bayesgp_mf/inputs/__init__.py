@@ -8,25 +8,28 @@ from bayesgp_mf.inputs.groups import as_inputs_of, as_new_inputs, holds_text, le
 from bayesgp_mf.inputs.inducing import as_inducing, warn_of_groups
 from bayesgp_mf.inputs.labels import as_real_targets, check_no_missing, encode_labels, encode_targets
 from bayesgp_mf.inputs.options import (
+    FORMER,
     as_kernel,
     as_likelihood,
     as_names,
     as_probabilities,
     check_flags,
     check_positive_integers,
-    with_former_arguments,
+    naming_absent,
 )
 from bayesgp_mf.inputs.scales import warn_of_scale
 from bayesgp_mf.inputs.tables import (
     as_inputs,
     as_values_of_cases,
     check_all_same_cases,
+    check_here,
     check_same_cases,
     check_same_features,
     feature_names,
 )
 
 __all__ = [
+    "FORMER",
     "as_inducing",
     "as_inputs",
     "as_inputs_of",
@@ -43,6 +46,7 @@ __all__ = [
     "as_weights",
     "check_all_same_cases",
     "check_flags",
+    "check_here",
     "check_no_missing",
     "check_positive_integers",
     "check_same_cases",
@@ -53,8 +57,8 @@ __all__ = [
     "holds_text",
     "kind_of",
     "levels_of",
+    "naming_absent",
     "row_labels",
     "warn_of_groups",
     "warn_of_scale",
-    "with_former_arguments",
 ]

@@ -26,6 +26,7 @@ FORMER = {
     "evidence_of": "It is an option of a strategy: hyper=hyper.Evidence(method=...)",
     "multi_class": "Several classes are one model, likelihood=MultinomialProbit() or Softmax(); one class against the "
     "rest is sklearn.multiclass.OneVsRestClassifier(GPClassifier())",
+    **dict.fromkeys(("client", "processes", "refine"), "It goes with a table in parts: sharded.fit(X, y, kernel, ...)"),
 }
 """Arguments that there were before, and what has taken their place."""
 
@@ -33,17 +34,21 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def with_former_arguments(function: Callable[P, T]) -> Callable[P, T]:
-    """Return a function that raises, for one of the `FORMER` arguments that it has no more, a helpful TypeError."""
-    former = FORMER.keys() - inspect.signature(function).parameters.keys()
+def naming_absent(advice: Mapping[str, str]) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Return a decorator: for an argument that a function does not have the TypeError says what to do, if known."""
 
-    @functools.wraps(function)
-    def call(*args: P.args, **options: P.kwargs) -> T:
-        for name in former & options.keys():
-            raise TypeError(f"{function.__qualname__}() has no argument {name!r}. {FORMER[name]}.")
-        return function(*args, **options)
+    def decorated(function: Callable[P, T]) -> Callable[P, T]:
+        absent = advice.keys() - inspect.signature(function).parameters.keys()
 
-    return call
+        @functools.wraps(function)
+        def call(*args: P.args, **options: P.kwargs) -> T:
+            for name in absent & options.keys():
+                raise TypeError(f"{function.__qualname__}() has no argument {name!r}. {advice[name]}.")
+            return function(*args, **options)
+
+        return call
+
+    return decorated
 
 
 def as_kernel(kernel: Any, values: Mapping[str, ArrayLike] | None = None, *, tuned: bool = False) -> Kernel:

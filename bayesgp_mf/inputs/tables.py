@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import partial
 from itertools import combinations
@@ -12,7 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.inference.problem import as_float_array, check_finite
-from bayesgp_mf.inputs.frames import as_pandas, check_names, is_numbered, plain_index
+from bayesgp_mf.inputs.frames import as_pandas, check_names, is_numbered, kind_of, plain_index
 from bayesgp_mf.types import Array
 
 DROP = "Drop or impute those cases."
@@ -21,6 +22,35 @@ LARGEST_WHOLE = 2.0**53
 """From here on double precision holds some whole numbers only."""
 APART = 0.1
 """Part of the rows by which two slices of one table may be apart and are still meant to be the same."""
+
+
+def check_here(X: Any, y: Any) -> None:
+    """Raise a ValueError for a table in parts, and for the name of a folder or of a column, which such tables have."""
+    if getattr(X, "in_parts", False) or _is_dask(X):
+        raise ValueError(
+            "X is a table in parts, whose rows may be on many machines: fit it by bgp.sharded.fit(X, y, kernel, "
+            "likelihood, inducing=500); or pass X.compute() of a Dask collection that fits into memory."
+        )
+    if _is_dask(y):
+        raise ValueError(
+            "y is a Dask collection and X is none: pass y.compute(). Two Dask arrays with the same rows in their "
+            "blocks, or a Dask frame and the name of its column, go to bgp.sharded.fit."
+        )
+    if isinstance(X, str | os.PathLike):
+        raise ValueError(
+            f"X must be inputs (n, d), got the path {str(X)!r}. Parquet files are fitted as a table in parts: "
+            f"sharded.fit(sharded.from_parquet({str(X)!r}, target=...), None, kernel, likelihood, inducing=500)."
+        )
+    if isinstance(y, str):
+        raise ValueError(
+            f"y must be labels (n,), got {y!r}: the name of a column goes with a Dask frame, to sharded.fit. Of a "
+            f"frame that is here pass X.drop(columns={y!r}) and X[{y!r}]."
+        )
+
+
+def _is_dask(value: Any) -> bool:
+    """Return whether rows are in parts; those of xarray, which knows Dask too, are gathered."""
+    return hasattr(value, "__dask_graph__") and kind_of(value) != "xarray"
 
 
 def as_inputs(name: str, X: ArrayLike, *, copy: bool = False) -> Array:

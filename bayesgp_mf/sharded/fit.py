@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import zlib
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import closing
@@ -16,7 +17,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 
-from bayesgp_mf.container.parts import InParts, parts_container
+from bayesgp_mf.container.parts import InParts, check_storable_in_parts, parts_container
 from bayesgp_mf.errors import (
     ConvergenceError,
     ConvergenceWarning,
@@ -31,14 +32,16 @@ from bayesgp_mf.hyper import Strategy
 from bayesgp_mf.hyper.registry import SearchName
 from bayesgp_mf.inference.assembly import assemble_inducing, check_inducing
 from bayesgp_mf.inference.inducing import Inducing
-from bayesgp_mf.inference.problem import status_in_words
+from bayesgp_mf.inference.problem import check_likelihood, status_in_words
 from bayesgp_mf.inference.solution import Control, Info, check_control
 from bayesgp_mf.inputs import (
+    FORMER,
     as_inducing,
     as_kernel,
     check_flags,
     check_positive_integers,
     encode_targets,
+    naming_absent,
     warn_of_groups,
     warn_of_scale,
 )
@@ -52,7 +55,7 @@ from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.sharded.shard import Model, real_targets
 from bayesgp_mf.sharded.solve import LOSSES, ShardedSolution, evidence_gradient, shards_lost, solve
-from bayesgp_mf.sharded.sources import Rows, Table
+from bayesgp_mf.sharded.sources import Rows, Table, from_dask
 from bayesgp_mf.solvers.meanfield import tap
 from bayesgp_mf.streams import Stream
 from bayesgp_mf.streams.arguments import check_hyper
@@ -99,10 +102,7 @@ class ShardedFit:
     def to_container(self, draws: int = 1000, chains: int = 4, random_seed: Any = None) -> Container:
         """Return the fit as an ArviZ container, from which `bgp.predict` and `bgp.posterior` go on.
 
-        It has the groups ``posterior`` (draws of f at the inducing inputs), ``constant_data`` (these, X) and ``fit``
-        (what predictions need, ``log_evidence`` and its gradient ``hyper_gradient_<parameter>``, parameters of the
-        kernel, quality of the numbers; method, kernel, likelihood, status and ``n_cases`` as attributes). What there is
-        of each case in the container of `bgp.fit` on a whole table is not there.
+        It is what `sharded.fit` returns.
 
         Raises
         ------
@@ -128,6 +128,17 @@ class ShardedFit:
                 features=stream.features,
             )
         )
+
+
+HERE = "A part of the table that is here has it, bgp.fit(X, y, ...)"
+ABSENT = {
+    **FORMER,
+    "method": "A table in parts is fitted by TAP",
+    "marginals": "A table in parts has no draws at its cases",
+    **dict.fromkeys(("priors", "bounds", "fixed"), f"{HERE}, to choose hyperparameters beforehand"),
+    **dict.fromkeys(("offset", "weights"), f"{HERE}; or a stream, whose every batch may have it"),
+}
+"""Arguments of `bgp.fit` that a table in parts does not have, and what to do."""
 
 
 class _Asked(NamedTuple):
@@ -186,55 +197,70 @@ def look(rows: Rows, query: _Asked) -> dict[str, Any]:
     return {"n": y.size, "known": _Known(labels, orders, rng.random(y.size), rows.X, y, query.size)}
 
 
+@naming_absent(ABSENT)
 def fit(
-    table: Table,
+    X: Any,
+    y: Any,
     kernel: Any,
     likelihood: Likelihood = Probit(),
     *,
-    inducing: int | ArrayLike | Inducing = 500,
+    positive: Any = None,
     hyper: SearchName | Strategy | None = None,
     refine: int = 0,
-    positive: Any = None,
+    draws: int = 1000,
+    chains: int = 4,
+    random_seed: Any = None,
+    control: Control = Control(),
+    progress: bool = True,
+    inducing: int | ArrayLike | Inducing = 500,
     client: Any = None,
     processes: int = 1,
-    control: Control = Control(),
-    random_seed: Any = None,
-    progress: bool = True,
-) -> ShardedFit:
-    """Fit TAP on inducing cases to a table in parts, on this machine or on a Dask cluster.
+) -> Container:
+    """Fit TAP on inducing cases to a table in parts, on this machine or on a Dask cluster, and return a container.
+
+    Workers read the parts where they are; only numbers of the inducing cases travel.
 
     Parameters
     ----------
-    table : Table
-        From `from_parquet`, `from_dask` or `from_arrays`.
+    X : Table, dask.dataframe.DataFrame or (n, d) dask.array.Array
+        From `from_parquet` or `from_arrays`; or a Dask frame, all of whose other columns are inputs; or a Dask array.
+    y : None, str or (n,) dask.array.Array
+        None of a `Table`, which has its labels; of a Dask frame the name of their column; of a Dask array another one,
+        in blocks of the same rows.
     kernel : Kernel or pymc.gp.cov.BaseCovariance
         Prior covariance; with ``hyper``, where the search starts.
     likelihood : Likelihood
         Of two classes or real targets, with latent noise.
-    inducing : int, (M, d) array_like or Inducing
-        Number of inducing cases, drawn at random from all; or inputs; or options, which apply to the random part.
+    positive : label, optional
+        The label that is class 1; by default the later one.
     hyper : None, str or Strategy
-        How the parameters of the kernel are chosen, on a random part of 20,000 cases (`fit` with ``inducing``).
+        How the parameters of the kernel are chosen, on a random part of 20,000 cases (`bgp.fit` with ``inducing``).
     refine : int
         Number of steps uphill after that, on the log evidence of all cases with its gradient. Each takes some ten
         passes.
-    positive : label, optional
-        The label that is class 1; by default the later one.
-    client : distributed.Client, optional
-        A Dask cluster whose workers hold the parts. If a worker is lost, others do its work.
-    processes : int
-        Without a client, the number of processes of this machine.
+    draws, chains : int
+        Draws of f at the inducing inputs for each chain.
+    random_seed : int, numpy.random.Generator or None
+        Which cases are drawn, and source of the draws of f.
     control : Control
         Tolerance and largest number of rounds.
-    random_seed : int, numpy.random.Generator or None
-        Which cases are drawn.
     progress : bool
         Show a progress bar if it takes longer than a second.
+    inducing : int, (M, d) array_like or Inducing
+        Number of inducing cases, drawn at random from all; or inputs; or options, which apply to the random part.
+    client : distributed.Client, optional
+        A Dask cluster whose workers hold the parts, by default the current one. If a worker is lost, others do its
+        work.
+    processes : int
+        In place of a client, the number of processes of this machine.
 
     Returns
     -------
-    ShardedFit
-        With the posterior as a `streams.Stream`.
+    InferenceData or DataTree
+        As of `bgp.fit`, from which `bgp.predict`, `sharded.predict` and `bgp.posterior` go on, with the groups
+        ``posterior`` (draws of f at the inducing inputs), ``constant_data`` (these, X) and ``fit`` (what predictions
+        need, ``log_evidence`` and its gradient ``hyper_gradient_<parameter>``, parameters of the kernel, quality of the
+        numbers; method, kernel, likelihood, status and ``n_cases`` as attributes). It has nothing about single cases.
 
     Raises
     ------
@@ -245,6 +271,10 @@ def fit(
     RuntimeError
         If processes or workers end again and again or stay paused, as for want of memory, or the client is closed.
 
+    See Also
+    --------
+    fit_stream : The same as a stream, which can learn from more cases.
+
     Examples
     --------
     >>> import numpy as np
@@ -253,18 +283,86 @@ def fit(
     >>> X = rng.normal(size=(600, 2))
     >>> y = np.where(X[:, 0] + 0.5 * rng.normal(size=600) > 0, "late", "on time")
     >>> table = bgp.sharded.from_arrays([(X[:200], y[:200]), (X[200:], y[200:])])
-    >>> found = bgp.sharded.fit(table, bgp.kernels.Gaussian(2.0), inducing=20, positive="late", random_seed=1)
+    >>> idata = bgp.sharded.fit(table, None, bgp.kernels.Gaussian(2.0), inducing=20, positive="late", random_seed=1)
+    >>> idata["fit"].attrs["n_cases"]
+    600
+    >>> idata = bgp.predict(idata, [[1.0, 0.0], [-1.0, 0.0]], draws=False)
+    >>> idata["predictions"]["p"].values.round(2)
+    array([0.96, 0.05])
+    """
+    check_likelihood(likelihood)
+    check_storable_in_parts(as_kernel(kernel, tuned=hyper is not None), likelihood)
+    check_positive_integers(draws=draws, chains=chains)
+    rng = as_generator(random_seed)
+    found = fit_stream(
+        X,
+        y,
+        kernel,
+        likelihood,
+        positive=positive,
+        hyper=hyper,
+        refine=refine,
+        random_seed=rng,
+        control=control,
+        progress=progress,
+        inducing=inducing,
+        client=client,
+        processes=processes,
+    )
+    return found.to_container(draws, chains, rng)
+
+
+@naming_absent(ABSENT)
+def fit_stream(
+    X: Any,
+    y: Any,
+    kernel: Any,
+    likelihood: Likelihood = Probit(),
+    *,
+    positive: Any = None,
+    hyper: SearchName | Strategy | None = None,
+    refine: int = 0,
+    random_seed: Any = None,
+    control: Control = Control(),
+    progress: bool = True,
+    inducing: int | ArrayLike | Inducing = 500,
+    client: Any = None,
+    processes: int = 1,
+) -> ShardedFit:
+    """Fit a table in parts as `fit` does, and return the posterior as a stream, which can learn from more cases.
+
+    Parameters
+    ----------
+    X, y, kernel, likelihood, positive, hyper, refine, random_seed, control, progress, inducing, client, processes
+        As for `fit`.
+
+    Returns
+    -------
+    ShardedFit
+        With the posterior as a `streams.Stream`.
+
+    Raises
+    ------
+    ValueError, ConvergenceError, RuntimeError
+        As `fit`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> rng = np.random.default_rng(1)
+    >>> X = rng.normal(size=(600, 2))
+    >>> y = np.where(X[:, 0] + 0.5 * rng.normal(size=600) > 0, "late", "on time")
+    >>> table = bgp.sharded.from_arrays([(X[:200], y[:200]), (X[200:], y[200:])])
+    >>> kernel = bgp.kernels.Gaussian(2.0)
+    >>> found = bgp.sharded.fit_stream(table, None, kernel, inducing=20, positive="late", random_seed=1)
     >>> found.stream.n_seen, found.stream.classes
     (600, ('on time', 'late'))
     >>> found.stream.predict_proba([[1.0, 0.0], [-1.0, 0.0]]).round(2)
     array([0.96, 0.05])
     """
-    if not isinstance(table, Table):
-        raise ValueError(
-            f"table must come from sharded.from_parquet, from_dask or from_arrays, got {type(table).__name__}."
-        )
-    if not table.parts:
-        raise ValueError("the table has no parts.")
+    table = _table(X, y)
+    check_likelihood(likelihood)
     if likelihood.has_classes:
         raise ValueError(
             f"a table in parts has two classes or real targets, and {type(likelihood).__name__} several classes. Use "
@@ -279,6 +377,10 @@ def fit(
         raise ValueError(f"refine must be a number of steps, 0 or more, got {refine!r}.")
     if hyper is not None:
         check_hyper(hyper)
+    if client is not None and processes != 1:
+        raise ValueError("client and processes are two places to work at. Give one of them.")
+    if client is None and processes == 1:
+        client = _default_client()
     rng = as_generator(random_seed)
     kernel = as_kernel(kernel, tuned=hyper is not None).with_column_names(table.columns)
     with closing(place(int(processes) if len(table.parts) > 1 else 1, client, table.parts)) as backend:
@@ -328,6 +430,39 @@ def fit(
         factor, model.kernel, likelihood, n_seen=int(seen["n"]), classes=classes, features=features, X=known.X, t=t
     )
     return ShardedFit(stream, solution.log_evidence, gradient, int(seen["n"]), solution.info)
+
+
+def _table(X: Any, y: Any) -> Table:
+    """Return a table in parts, or raise a ValueError."""
+    if not isinstance(X, Table):
+        if not hasattr(X, "to_delayed"):
+            raise ValueError(
+                "X must be a Dask frame or array, or come from sharded.from_parquet or from_arrays, got "
+                f"{type(X).__name__}. Inputs that are here are fitted by bgp.fit(X, y, kernel, likelihood)."
+            )
+        if hasattr(X, "columns") and not isinstance(y, str):
+            raise ValueError(
+                f"y must be the name of a column of the Dask frame X, got {type(y).__name__}. Put the labels into the "
+                "frame, X.assign(label=y), and give 'label'."
+            )
+        X = from_dask(X, y)
+    elif y is not None and not (isinstance(y, str) and y == X.target):
+        raise ValueError(f"the table has its labels, {X.target or 'one of each row'!r}: y must be None, got {y!r}.")
+    if not X.parts:
+        raise ValueError("the table has no parts.")
+    table: Table = X
+    return table
+
+
+def _default_client() -> Any:
+    """Return the Dask client that is there, or None; who has made one has imported Dask."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return None
+    try:
+        return distributed.default_client()
+    except ValueError:  # there is none
+        return None
 
 
 def _targets(known: _Known, likelihood: Likelihood, positive: Any) -> tuple[tuple[Any, Any] | None, Array]:

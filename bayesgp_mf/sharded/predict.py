@@ -26,8 +26,8 @@ def predict(stream: Stream | ShardedFit | Process | Container, frame: Any) -> An
     Parameters
     ----------
     stream : Stream, ShardedFit, Process, InferenceData or DataTree
-        A posterior: a stream, what `sharded.fit` or `bgp.fit` returned, or `bgp.posterior` of that; of two classes or
-        real targets.
+        A posterior: a stream, what `sharded.fit_stream`, `sharded.fit` or `bgp.fit` returned, or `bgp.posterior` of
+        that; of two classes or real targets.
     frame : dask.dataframe.DataFrame
         New cases; columns that are not inputs are ignored.
 
@@ -52,7 +52,7 @@ def predict(stream: Stream | ShardedFit | Process | Container, frame: Any) -> An
     >>> frame["label"] = np.where(frame["wind"] > 0, "late", "on time")
     >>> import dask.dataframe as dd
     >>> ddf = dd.from_pandas(frame, npartitions=3)
-    >>> idata = bgp.fit(ddf, "label", bgp.kernels.Gaussian(2.0), inducing=20, positive="late", random_seed=1)
+    >>> idata = bgp.sharded.fit(ddf, "label", bgp.kernels.Gaussian(2.0), inducing=20, positive="late", random_seed=1)
     >>> bgp.sharded.predict(idata, ddf[["distance", "wind"]]).head(2).columns.tolist()
     ['latent_mean', 'latent_sd', 'p']
     """

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import unquote
 
 import numpy as np
@@ -136,6 +136,7 @@ class Table:
         Name of the column of labels or targets.
     """
 
+    in_parts: ClassVar[bool] = True
     parts: tuple[Any, ...]
     columns: tuple[str, ...] | None = None
     target: str | None = None

@@ -18,7 +18,7 @@ from sklearn.utils.validation import validate_data
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.container.stored import not_stored
 from bayesgp_mf.fitting import posterior
-from bayesgp_mf.front import fit
+from bayesgp_mf.fitting import fit
 from bayesgp_mf.hyper import Prior, Strategy, get_strategy
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.registry import SEARCHES, HyperName
@@ -26,6 +26,7 @@ from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import (
+    FORMER,
     as_inputs,
     as_inputs_of,
     as_kernel,
@@ -36,7 +37,7 @@ from bayesgp_mf.inputs import (
     feature_names,
     holds_text,
     levels_of,
-    with_former_arguments,
+    naming_absent,
 )
 from bayesgp_mf.kernels import Gaussian, Kernel
 from bayesgp_mf.likelihoods import Likelihood
@@ -60,7 +61,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
     _fitted: Fitted
     _idata: Container | None
 
-    @with_former_arguments
+    @naming_absent(FORMER)
     def __init__(
         self,
         kernel: Any = None,

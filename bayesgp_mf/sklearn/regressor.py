@@ -17,7 +17,7 @@ from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.problem import check_likelihood, check_scale
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs import as_real_targets, with_former_arguments
+from bayesgp_mf.inputs import FORMER, as_real_targets, naming_absent
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Gaussian, Likelihood
 from bayesgp_mf.methods import MethodName
@@ -83,7 +83,7 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
     array([10. , 10.9])
     """
 
-    @with_former_arguments
+    @naming_absent(FORMER)
     def __init__(
         self,
         kernel: Any = None,

@@ -25,6 +25,7 @@ from bayesgp_mf.hyper.registry import SEARCHES, SearchName
 from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import Control, check_control
 from bayesgp_mf.inputs import (
+    FORMER,
     as_inputs,
     as_kernel,
     as_new_inputs,
@@ -34,8 +35,8 @@ from bayesgp_mf.inputs import (
     check_flags,
     check_positive_integers,
     feature_names,
+    naming_absent,
     warn_of_scale,
-    with_former_arguments,
 )
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
@@ -472,7 +473,7 @@ class Stream:
         return self.likelihood.predict_proba(mean if given is None else mean + given, variance)
 
     @_alone
-    @with_former_arguments
+    @naming_absent(FORMER)
     def retune(
         self,
         hyper: SearchName | Strategy = "evidence",

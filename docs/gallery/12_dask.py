@@ -23,13 +23,13 @@ inputs = table[["x", "y"]].to_numpy()[:60]  # the same inducing inputs for all f
 kernel = bgp.kernels.Matern32(lengthscale=[1.0, 1.5], variance=3.0)
 
 # %%
-# Three cuts of the table, and ``fit`` on the whole.
+# Three cuts of the table by ``sharded.fit``, and ``fit`` on the whole.
 
 evidence = {}
 with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=":0") as client:
     for parts in (2, 5, 10):
         frame = dd.from_pandas(table, npartitions=parts)
-        idata = bgp.fit(frame, "label", kernel, inducing=inputs, positive="late", client=client, random_seed=1)
+        idata = bgp.sharded.fit(frame, "label", kernel, inducing=inputs, positive="late", client=client, random_seed=1)
         evidence[f"{parts} partitions"] = float(idata["fit"]["log_evidence"])
 late = (table["label"] == "late").to_numpy()
 whole = bgp.fit(table[["x", "y"]], late, kernel, inducing=inputs, draws=10, random_seed=1)

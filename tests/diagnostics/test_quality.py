@@ -123,7 +123,7 @@ def test_draws_that_contradict_every_label_have_no_tail_to_weigh():
 
 def test_a_table_in_parts_says_that_its_correction_was_not_computed():
     table = bgp.sharded.from_arrays([(X[:10], Y[:10]), (X[10:], Y[10:])])
-    idata = bgp.fit(table, kernel=KERNEL, likelihood=bgp.Probit(), inducing=6, draws=4, random_seed=1)
+    idata = bgp.sharded.fit(table, None, KERNEL, bgp.Probit(), inducing=6, draws=4, random_seed=1)
     found = quality(idata)
     assert (found.verdict, found.n) == ("unknown", 20)
     assert "of a table in parts" in found.sentence

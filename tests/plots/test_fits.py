@@ -266,7 +266,7 @@ def test_agreement_takes_two_fits():
 def test_a_fit_to_a_table_in_parts_is_drawn_at_its_inducing_inputs():
     X = RNG.standard_normal((60, 2))
     table = bgp.sharded.from_arrays([(X[:30], X[:30, 0] > 0), (X[30:], X[30:, 0] > 0)])
-    fit = bgp.fit(table, None, ONE, inducing=8, draws=5, random_seed=1)
+    fit = bgp.sharded.fit(table, None, ONE, inducing=8, draws=5, random_seed=1)
     ax = plots.plot_surface(fit, points=5)
     np.testing.assert_array_equal(line(ax, "inducing input"), fit["fit"]["inducing_input"].values.T)
     assert not [each for each in plots.plot_latent(fit, feature=0).lines if "case" in each.get_label()]

@@ -1,4 +1,4 @@
-"""`bgp.fit` takes a table in parts, and its container predicts as that of the whole table does."""
+"""`sharded.fit` takes a table in parts, and its container predicts as that of the whole table does."""
 
 from __future__ import annotations
 
@@ -38,29 +38,29 @@ def same(in_parts, whole, tolerance=1e-8):
 
 @pytest.fixture(scope="module")
 def in_parts():
-    return bgp.fit(table(), None, KERNEL, **OPTIONS)
+    return sharded.fit(table(), None, KERNEL, **OPTIONS)
 
 
 @pytest.mark.parametrize("likelihood", [bgp.Probit(), bgp.Logit(), bgp.likelihoods.Gaussian(0.1)], ids=repr)
 def test_a_table_has_the_container_of_the_whole(likelihood):
     y = REAL if likelihood.targets == "real" else LABELS
     whole = bgp.fit(X, y, KERNEL, likelihood, **OPTIONS)
-    found = bgp.fit(table(y), None, KERNEL, likelihood, **OPTIONS)
+    found = sharded.fit(table(y), None, KERNEL, likelihood, **OPTIONS)
     same(found, whole)
     assert found["fit"].attrs["n_cases"] == N
     for name in ("status", "evidence_kind", "class_names", "kernel", "likelihood", "method"):
         assert found["fit"].attrs[name] == whole["fit"].attrs[name]
     assert float(found["fit"]["mean_error"]) < 1e-5
     assert float(found["fit"]["rounding"]) < 1e-5
-    direct = sharded.fit(
-        table(y), KERNEL, likelihood, inducing=OPTIONS["inducing"], control=OPTIONS["control"], random_seed=1
+    direct = sharded.fit_stream(
+        table(y), None, KERNEL, likelihood, inducing=OPTIONS["inducing"], control=OPTIONS["control"], random_seed=1
     )
     for name, value in direct.gradient.items():
         np.testing.assert_allclose(found["fit"][f"hyper_gradient_{name}"], value, atol=1e-9)
 
 
 def test_draws_at_the_inducing_inputs_are_those_of_the_posterior():
-    many = bgp.fit(table(), None, KERNEL, **{**OPTIONS, "draws": 4000})
+    many = sharded.fit(table(), None, KERNEL, **{**OPTIONS, "draws": 4000})
     f = many["posterior"]["f"].values.reshape(8000, -1)
     mean, variance = bgp.posterior(many).latent(many["constant_data"]["X"].values)
     np.testing.assert_allclose(f.mean(axis=0), mean, atol=5.0 * np.sqrt(variance.max() / 8000))
@@ -110,7 +110,7 @@ def test_a_container_that_was_edited_is_refused(in_parts, tmp_path):
 def test_names_of_columns_are_kept_and_held():
     frame = pd.DataFrame(X, columns=NAMES)
     pairs = [(frame[:300], LABELS[:300]), (frame[300:], LABELS[300:])]
-    found = bgp.fit(sharded.from_arrays(pairs), None, KERNEL, **OPTIONS)
+    found = sharded.fit(sharded.from_arrays(pairs), None, KERNEL, **OPTIONS)
     assert found["constant_data"]["feature"].values.tolist() == NAMES
     with pytest.raises(ValueError, match=r"X_new\['a', 'b', 'c'\]|has columns"):
         bgp.predict(found, pd.DataFrame(X_NEW, columns=["b", "a", "c"]))
@@ -120,16 +120,19 @@ def test_a_kernel_of_your_own_is_asked_for_again():
     class Mine(kernels.Gaussian):
         """A kernel that is not built in."""
 
-    found = bgp.fit(table(), None, Mine(1.0), **OPTIONS)
+    found = sharded.fit(table(), None, Mine(1.0), **OPTIONS)
     with pytest.raises(ValueError, match="kernel="):
         bgp.posterior(found)
-    known, expected = bgp.posterior(found, kernel=Mine(1.0)), bgp.fit(table(), None, kernels.Gaussian(1.0), **OPTIONS)
+    known, expected = (
+        bgp.posterior(found, kernel=Mine(1.0)),
+        sharded.fit(table(), None, kernels.Gaussian(1.0), **OPTIONS),
+    )
     np.testing.assert_allclose(known.latent_mean(X_NEW), bgp.posterior(expected).latent_mean(X_NEW), atol=1e-12)
 
 
 def test_inducing_cases_with_options_and_a_search():
     kernel = kernels.Matern32([1.0, 1.0, 1.0], 1.0) + kernels.Bias()
-    found = bgp.fit(
+    found = sharded.fit(
         table(), None, kernel, **{**OPTIONS, "inducing": bgp.Inducing(30, choose="kmeans")}, hyper="evidence"
     )
     assert found["fit"].sizes["inducing"] == 30
@@ -140,32 +143,37 @@ def test_inducing_cases_with_options_and_a_search():
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"inducing": None}, "inducing=500"),
+        ({"inducing": None}, "inducing must be a positive integer"),
         ({"inducing": bgp.Inducing(20, move=True)}, "move"),
-        ({"method": "laplace"}, "method 'tap', got 'laplace'"),
-        ({"marginals": "tilted"}, "marginals is not there"),
-        ({"priors": {"lengthscale": bgp.hyper.LogNormal(0.0, 1.0)}}, "priors is not there"),
-        ({"bounds": {"lengthscale": (1.0, 2.0)}}, "bounds is not there"),
-        ({"fixed": ["lengthscale"]}, "fixed is not there"),
         ({"draws": 0}, "draws"),
-        ({"y": "soon"}, "leave y out"),
-        ({"kernel": None}, "kernel is missing"),
+        ({"y": "soon"}, "y must be None"),
+        ({"kernel": None}, "kernel must be one of"),
         ({"client": object(), "processes": 2}, "Give one of them"),
         ({"likelihood": bgp.Softmax()}, "several classes"),
     ],
 )
 def test_a_slip_at_the_door_is_named(given, says):
     with pytest.raises(ValueError, match=says):
-        bgp.fit(**{"X": table(), "kernel": KERNEL, **OPTIONS, **given})
+        sharded.fit(**{"X": table(), "y": None, "kernel": KERNEL, **OPTIONS, **given})
+
+
+def test_what_a_table_in_parts_does_not_have_is_named():
+    asked = ("method", "marginals", "priors", "bounds", "fixed", "offset", "weights", "starts", "evidence_of")
+    for name in asked:
+        with pytest.raises(TypeError, match=rf"fit\(\) has no argument '{name}'\. .{{20}}"):
+            sharded.fit(table(), None, KERNEL, **OPTIONS, **{name: None})
 
 
 def test_inducing_inputs_with_names_are_in_the_order_of_the_table():
     frame = pd.DataFrame(X, columns=NAMES)
     parts = sharded.from_arrays([(frame[:200], LABELS[:200]), (frame[200:], LABELS[200:])])
-    same(bgp.fit(parts, None, KERNEL, **{**OPTIONS, "inducing": frame[:40]}), bgp.fit(frame, LABELS, KERNEL, **OPTIONS))
+    same(
+        sharded.fit(parts, None, KERNEL, **{**OPTIONS, "inducing": frame[:40]}),
+        bgp.fit(frame, LABELS, KERNEL, **OPTIONS),
+    )
     for given in (frame[["c", "b", "a"]][:40], bgp.Inducing(inputs=frame[["c", "b", "a"]][:40])):
         with pytest.raises(ValueError, match=r"inducing has columns \['c', 'b', 'a'\]"):
-            bgp.fit(parts, None, KERNEL, **{**OPTIONS, "inducing": given})
+            sharded.fit(parts, None, KERNEL, **{**OPTIONS, "inducing": given})
 
 
 @pytest.mark.parametrize(
@@ -185,8 +193,8 @@ def test_a_dask_frame_is_predicted_by_whatever_a_fit_returns(in_parts):
     dd = pytest.importorskip("dask.dataframe")
     frame = pd.DataFrame(X_NEW, index=pd.Index(np.arange(25)[::-1], name="flight"))
     lazy = dd.from_pandas(frame, npartitions=3, sort=False)
-    direct = sharded.fit(
-        table(), KERNEL, inducing=OPTIONS["inducing"], control=OPTIONS["control"], random_seed=1, progress=False
+    direct = sharded.fit_stream(
+        table(), None, KERNEL, inducing=OPTIONS["inducing"], control=OPTIONS["control"], random_seed=1, progress=False
     )
     beliefs = {name: bgp.hyper.LogNormal(0.5, 0.5) for name in ("lengthscale", "variance")}
     averaged = bgp.fit(
@@ -205,7 +213,7 @@ def test_a_dask_frame_is_predicted_by_whatever_a_fit_returns(in_parts):
         assert list(found) == ["latent_mean", "latent_sd", "p"]
         for name in found:
             np.testing.assert_allclose(found[name], expected[name], atol=1e-8)
-    real = bgp.fit(table(REAL), None, KERNEL, bgp.likelihoods.Gaussian(0.1), **OPTIONS)
+    real = sharded.fit(table(REAL), None, KERNEL, bgp.likelihoods.Gaussian(0.1), **OPTIONS)
     assert list(sharded.predict(real, lazy).compute()) == ["latent_mean", "latent_sd"]
     assert bgp.diagnostics.quality(real).verdict == "good"  # under Gaussian noise there is nothing to leave out
     assert bgp.diagnostics.quality(in_parts).verdict == "unknown"
@@ -222,7 +230,7 @@ def test_options_of_parts_are_refused_for_data_that_are_here():
         with pytest.raises(ValueError, match=f"{name} is for tables in parts"):
             bgp.fit(X, LABELS, KERNEL, **{**OPTIONS, name: value})
     with pytest.raises(TypeError, match="procesess"):
-        bgp.fit(table(), None, KERNEL, **OPTIONS, procesess=2)
+        sharded.fit(table(), None, KERNEL, **OPTIONS, procesess=2)
 
 
 def test_dask_collections_here_and_on_the_cluster_that_there_is(in_parts, tmp_path):
@@ -232,15 +240,18 @@ def test_dask_collections_here_and_on_the_cluster_that_there_is(in_parts, tmp_pa
 
     frame = dd.from_pandas(pd.DataFrame(X, columns=NAMES).assign(late=LABELS), npartitions=3)
     arrays = da.from_array(X, chunks=(300, 3)), da.from_array(LABELS, chunks=300)
-    same(bgp.fit(frame, "late", KERNEL, bgp.Probit(), **OPTIONS), in_parts)
+    same(sharded.fit(frame, "late", KERNEL, bgp.Probit(), **OPTIONS), in_parts)
     with Client(processes=False, dashboard_address=":0", n_workers=1, threads_per_worker=1) as client:
         before = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.transition_counter)
-        same(bgp.fit(*arrays, KERNEL, bgp.Probit(), **OPTIONS), in_parts)
+        same(sharded.fit(*arrays, KERNEL, bgp.Probit(), **OPTIONS), in_parts)
         after = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.transition_counter)
         assert after > before  # it was there that the work was done
-        real = bgp.fit(arrays[0], da.from_array(REAL, chunks=300), KERNEL, bgp.likelihoods.Gaussian(0.1), **OPTIONS)
+        real = sharded.fit(arrays[0], da.from_array(REAL, chunks=300), KERNEL, bgp.likelihoods.Gaussian(0.1), **OPTIONS)
         same(real, bgp.fit(X, REAL, KERNEL, bgp.likelihoods.Gaussian(0.1), **OPTIONS))
     with pytest.raises(ValueError, match="name of a column"):
-        bgp.fit(frame[NAMES], frame["late"], KERNEL, **OPTIONS)
+        sharded.fit(frame[NAMES], frame["late"], KERNEL, **OPTIONS)
     with pytest.raises(ValueError, match="y is a Dask collection"):
         bgp.fit(X, arrays[1], KERNEL, **OPTIONS)
+    for given in (frame, "late"), arrays:
+        with pytest.raises(ValueError, match=r"fit it by bgp\.sharded\.fit\(X, y, kernel"):
+            bgp.fit(*given, KERNEL, **OPTIONS)
