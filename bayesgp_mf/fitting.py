@@ -15,9 +15,8 @@ from bayesgp_mf.container.read import from_container
 from bayesgp_mf.container.stored import describe_likelihood
 from bayesgp_mf.container.write import to_container
 from bayesgp_mf.errors import BoundWarning, ConvergenceWarning, UndefinedQuantityError, warn
-from bayesgp_mf.hyper import Prior, Strategy, Target, get_strategy
+from bayesgp_mf.hyper import HyperName, Prior, Strategy, Target, get_strategy
 from bayesgp_mf.hyper.model import Model
-from bayesgp_mf.hyper.registry import HyperName
 from bayesgp_mf.hyper.rounds import RECORDS, check_moves
 from bayesgp_mf.hyper.scores import CorrectedScore
 from bayesgp_mf.inference.assembly import assemble, assemble_inducing, check_inducing, check_shared_kernel

@@ -12,6 +12,9 @@ import numpy as np
 
 from bayesgp_mf.types import Array
 
+DEFAULT_SD = 1.5
+"""Of the logarithm of a parameter that has neither prior nor bounds, around where it starts."""
+
 
 @runtime_checkable
 class Prior(Protocol):
@@ -73,6 +76,23 @@ class LogNormal:
         z = (self.power * log_value - self.mean) / self.sd
         constant = math.log(abs(self.power) / self.sd) - 0.5 * math.log(2.0 * math.pi)
         return np.asarray(constant - 0.5 * z**2), np.asarray(-z * self.power / self.sd)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Around:
+    """The prior of a parameter for which none is given: log-normal, each entry around where it starts.
+
+    Parameters
+    ----------
+    centre : (k,) array
+        Logarithms of the entries at the start.
+    """
+
+    centre: Array
+
+    def log_density(self, log_value: Array) -> tuple[Array, Array]:
+        """Return the log density with respect to log theta and its derivative in log theta; elementwise."""
+        return LogNormal(0.0, DEFAULT_SD).log_density(log_value - self.centre)
 
 
 def _is_finite(value: object) -> bool:

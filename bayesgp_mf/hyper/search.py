@@ -7,9 +7,8 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from bayesgp_mf.hyper.bounds import outward_of
 from bayesgp_mf.hyper.objective import Objective
-from bayesgp_mf.hyper.optimise import Run, maximise, usual_solutions
+from bayesgp_mf.hyper.optimise import Run, maximise, outward_of, usual_solutions
 from bayesgp_mf.hyper.result import Advance, HyperResult, Record
 from bayesgp_mf.hyper.scores import KNOWN_IN_SEARCH, LooScore, Score, score_of_evidence
 from bayesgp_mf.hyper.strategy import Strategy

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.hyper.model import Model, public_names
-from bayesgp_mf.hyper.priors import Prior, as_prior
+from bayesgp_mf.hyper.priors import Around, Prior, as_prior
 from bayesgp_mf.inference.assembly import assemble, assemble_inducing
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control
@@ -190,6 +190,14 @@ class Target:
     def allows(self, log_free: Array) -> bool:
         """Tell whether the likelihood takes parameters of these logarithms ``(p,)``, be they likely or not."""
         return bool(np.all(log_free < self._most))
+
+    def with_default_priors(self) -> tuple[Target, NDArray[np.bool_]]:
+        """Return the target with a prior for each parameter that has neither prior nor bounds, and which those are."""
+        by_default = ~np.isin(self.owners, [*self.priors, *self.bounds])
+        added: dict[str, Prior] = {
+            name: Around(self.start[self.owners == name]) for name in np.unique(self.owners[by_default]).tolist()
+        }
+        return replace(self, priors={**self.priors, **added}), by_default
 
     def check_bounds(self, values: Mapping[str, Array]) -> None:
         """Raise a ValueError if values of parameters, by name, are outside their bounds."""

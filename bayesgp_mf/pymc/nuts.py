@@ -14,7 +14,6 @@ from joblib import cpu_count
 
 from bayesgp_mf.errors import ConvergenceWarning
 from bayesgp_mf.hyper import EvidenceScore, HyperResult, Objective, Strategy, Target
-from bayesgp_mf.hyper.default_priors import with_default_priors
 from bayesgp_mf.hyper.optimise import no_solution
 from bayesgp_mf.hyper.result import Advance
 from bayesgp_mf.inference.solver import Solver
@@ -128,7 +127,7 @@ class Nuts(Strategy):
             If trajectories diverged.
         """
         target.check_memory(self.chains * self.draws)  # all are kept, and sampling takes long
-        target, by_default = with_default_priors(target)
+        target, by_default = target.with_default_priors()
         objective = Objective(target, EvidenceScore(), from_prior=True)
         start = inside(target)
         if objective.value(start) is None:

@@ -28,8 +28,7 @@ from bayesgp_mf.errors import (
 )
 from bayesgp_mf.fitting import fit as fit_here
 from bayesgp_mf.fitting import posterior
-from bayesgp_mf.hyper import Strategy
-from bayesgp_mf.hyper.registry import SearchName
+from bayesgp_mf.hyper import SearchName, Strategy
 from bayesgp_mf.inference.assembly import assemble_inducing, check_inducing
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.problem import check_likelihood, status_in_words
@@ -294,6 +293,8 @@ def fit(
     check_storable_in_parts(as_kernel(kernel, tuned=hyper is not None), likelihood)
     check_positive_integers(draws=draws, chains=chains)
     rng = as_generator(random_seed)
+    if client is None and processes == 1:
+        client = _default_client()
     found = fit_stream(
         X,
         y,
@@ -334,7 +335,7 @@ def fit_stream(
     Parameters
     ----------
     X, y, kernel, likelihood, positive, hyper, refine, random_seed, control, progress, inducing, client, processes
-        As for `fit`.
+        As for `fit`; without ``client`` it works on this machine.
 
     Returns
     -------
@@ -379,8 +380,6 @@ def fit_stream(
         check_hyper(hyper)
     if client is not None and processes != 1:
         raise ValueError("client and processes are two places to work at. Give one of them.")
-    if client is None and processes == 1:
-        client = _default_client()
     rng = as_generator(random_seed)
     kernel = as_kernel(kernel, tuned=hyper is not None).with_column_names(table.columns)
     with closing(place(int(processes) if len(table.parts) > 1 else 1, client, table.parts)) as backend:

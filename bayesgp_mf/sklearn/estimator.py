@@ -17,11 +17,9 @@ from sklearn.utils.validation import validate_data
 
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.container.stored import not_stored
-from bayesgp_mf.fitting import posterior
-from bayesgp_mf.fitting import fit
-from bayesgp_mf.hyper import Prior, Strategy, get_strategy
+from bayesgp_mf.fitting import fit, posterior
+from bayesgp_mf.hyper import SEARCHES, HyperName, Prior, Strategy, get_strategy
 from bayesgp_mf.hyper.model import Model
-from bayesgp_mf.hyper.registry import SEARCHES, HyperName
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver

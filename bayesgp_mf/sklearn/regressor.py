@@ -11,8 +11,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.hyper import Prior, Strategy
-from bayesgp_mf.hyper.registry import HyperName
+from bayesgp_mf.hyper import HyperName, Prior, Strategy
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.problem import check_likelihood, check_scale
 from bayesgp_mf.inference.solution import Control

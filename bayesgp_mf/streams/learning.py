@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from bayesgp_mf.fitting import fit, posterior
-from bayesgp_mf.hyper import Strategy
+from bayesgp_mf.hyper import SearchName, Strategy
 from bayesgp_mf.hyper.model import public_names
-from bayesgp_mf.hyper.registry import SearchName
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inputs import as_kernel, as_names
 from bayesgp_mf.kernels import Kernel

@@ -20,8 +20,7 @@ from numpy.typing import ArrayLike
 from bayesgp_mf.container.groups import Container, make_container
 from bayesgp_mf.container.layout import SAMPLE_DIMS, common_attrs
 from bayesgp_mf.errors import NotPositiveDefiniteError, UndefinedQuantityError
-from bayesgp_mf.hyper import Strategy
-from bayesgp_mf.hyper.registry import SEARCHES, SearchName
+from bayesgp_mf.hyper import SEARCHES, SearchName, Strategy
 from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import Control, check_control
 from bayesgp_mf.inputs import (

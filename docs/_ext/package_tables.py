@@ -28,7 +28,7 @@ from bayesgp_mf import (
     kernels,
     likelihoods,
 )
-from bayesgp_mf.hyper.registry import strategy_names
+from bayesgp_mf.hyper import strategy_names
 from bayesgp_mf.methods import METHODS, Solver
 
 _MADE = [

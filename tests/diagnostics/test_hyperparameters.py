@@ -10,8 +10,8 @@ import bayesgp_mf as bgp
 from bayesgp_mf.diagnostics import hyperparameters
 from bayesgp_mf.diagnostics.hyperparameters import LEVELS
 from bayesgp_mf.hyper import Target
-from bayesgp_mf.hyper.prior_quantiles import record_of_priors
 from bayesgp_mf.methods import METHODS
+from bayesgp_mf.tuning import record_of_priors
 from tests.plots.fits import X2, Z, made
 
 SCORES = ndtri(LEVELS)[:, None]

@@ -10,7 +10,7 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.hyper import EvidenceScore, Integrate, LogNormal, Objective, Target
-from bayesgp_mf.hyper.designs import central_composite, central_composite_size, factorial, product_rule
+from bayesgp_mf.hyper.integrate import central_composite, central_composite_size, factorial, product_rule
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.solvers.second_order import second_order
 from tests.hyper.known import MEAN, PRECISION, Quadratic, ignore, known_target, pima_test_errors, published_pima

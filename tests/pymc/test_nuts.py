@@ -17,7 +17,7 @@ from joblib import cpu_count
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.hyper import EvidenceScore, LogNormal, Objective, Strategy, Target, get_strategy
-from bayesgp_mf.hyper.default_priors import DEFAULT_SD, with_default_priors
+from bayesgp_mf.hyper.priors import DEFAULT_SD
 from bayesgp_mf.hyper.scores import KNOWN
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.pymc import Nuts, nuts
@@ -244,7 +244,7 @@ def test_copies_count_together(data):
 
 
 def test_what_has_no_prior_gets_one_around_its_start(data):
-    target, by_default = with_default_priors(target_of(data, bounds={"variance": (0.1, 10.0)}))
+    target, by_default = target_of(data, bounds={"variance": (0.1, 10.0)}).with_default_priors()
     np.testing.assert_array_equal(by_default, [True, False])
     density, slope = target.priors["lengthscale"].log_density(np.array([0.0, 1.5]))
     np.testing.assert_allclose(density[0], -np.log(DEFAULT_SD) - 0.5 * np.log(2.0 * np.pi))

@@ -225,12 +225,16 @@ def test_a_dask_frame_is_predicted_by_whatever_a_fit_returns(in_parts):
         sharded.predict(in_parts, frame)
 
 
-def test_options_of_parts_are_refused_for_data_that_are_here():
+def test_each_door_names_the_other():
     for name, value in (("client", object()), ("processes", 2), ("refine", 1)):
-        with pytest.raises(ValueError, match=f"{name} is for tables in parts"):
+        with pytest.raises(TypeError, match=f"no argument '{name}'. It goes with a table in parts: sharded.fit"):
             bgp.fit(X, LABELS, KERNEL, **{**OPTIONS, name: value})
     with pytest.raises(TypeError, match="procesess"):
         sharded.fit(table(), None, KERNEL, **OPTIONS, procesess=2)
+    with pytest.raises(ValueError, match=r"fit it by bgp\.sharded\.fit\(X, y, kernel"):
+        bgp.fit(table(), None, KERNEL, **OPTIONS)
+    with pytest.raises(ValueError, match=r"are fitted by bgp\.fit\(X, y, kernel, likelihood\)"):
+        sharded.fit(X, LABELS, KERNEL, **OPTIONS)
 
 
 def test_dask_collections_here_and_on_the_cluster_that_there_is(in_parts, tmp_path):

@@ -15,7 +15,7 @@ from mypy import api
 import bayesgp_mf as bgp
 from bayesgp_mf import likelihoods
 from bayesgp_mf.diagnostics.orthant_moves import MOVES, MoveName
-from bayesgp_mf.hyper.registry import HYPER, SEARCHES, HyperName, strategy_names
+from bayesgp_mf.hyper import HYPER, SEARCHES, HyperName, strategy_names
 from bayesgp_mf.methods import METHODS, MethodName
 
 HERE = Path(__file__).parent

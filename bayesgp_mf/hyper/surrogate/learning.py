@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from bayesgp_mf.hyper.leapfrog import reflect
+from bayesgp_mf.hyper.leapfrog import Dynamics, LogDensities, reflect
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import descend, no_solution
 from bayesgp_mf.hyper.result import Advance
 from bayesgp_mf.hyper.scores import KNOWN, EvidenceScore, Score
 from bayesgp_mf.hyper.surrogate.process import fit_process
-from bayesgp_mf.hyper.surrogate.walk import SurrogateWalk
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.parallel import Backend, Serial
 from bayesgp_mf.types import Array
@@ -29,6 +29,8 @@ ROUNDS, TRAJECTORIES = 4, 5
 """Of the walkers on each surrogate: rounds, after which the step size is mended, and trajectories in each."""
 ACCEPTED = 0.8
 """Share of the trajectories that the step size aims at."""
+LEAPFROG_STEPS = (5, 15)
+"""Fewest and most of a trajectory, drawn for each: of one length it might come back to where it began."""
 FURTHER_TO_LEARN, FURTHER_TO_SAMPLE = 0.7, 1.0 / 3.0
 """Standard deviations by which draws are further out than those of the density. A place where the surrogate is far too
 low has a large weight; so it learns beyond where the density is, and nodes are drawn a little beyond."""
@@ -37,6 +39,44 @@ low has a large weight; so it learns beyond where the density is, and nodes are 
 def power(further: float, p: int) -> float:
     """Return the power of a normal density in p dimensions whose draws are by so much further out than sqrt(p)."""
     return float((1.0 + further / np.sqrt(p)) ** -2)
+
+
+class Walked(NamedTuple):
+    """Where chains came, ``(c, p)``, the log densities there ``(c,)``, and the share of trajectories accepted."""
+
+    x: Array
+    value: Array
+    acceptance: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SurrogateWalk:
+    """How chains go on under a density raised to a power, below one of which it is wider; else as `Dynamics`."""
+
+    surrogate: LogDensities
+    power: float
+    step_size: Array
+    lower: Array
+    upper: Array
+
+    def log_density(self, x: Array) -> tuple[Array, Array]:
+        """Return log densities ``(c,)`` and gradients ``(c, p)`` at points ``(c, p)``, with the power."""
+        value, gradient = self.surrogate(x)
+        return self.power * value, self.power * gradient
+
+    def __call__(self, x: Array, trajectories: int, rng: np.random.Generator) -> Walked:
+        """Return where chains at x ``(c, p)`` are after so many trajectories each, accepted or not.
+
+        Each is reversible under the density, and so are several, of lengths that do not depend on where the chain is.
+        """
+        dynamics, acceptance = Dynamics(self.log_density, self.step_size, self.lower, self.upper), 0.0
+        here = dynamics.points(x)
+        with np.errstate(over="ignore", invalid="ignore"):  # of a trajectory that runs away
+            for _ in range(trajectories):
+                steps = int(rng.integers(LEAPFROG_STEPS[0], LEAPFROG_STEPS[1] + 1))
+                moved = dynamics.move(here, steps, rng)
+                here, acceptance = moved.points, acceptance + float(np.mean(moved.acceptance_rate))
+        return Walked(here.x, here.value, acceptance / trajectories)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

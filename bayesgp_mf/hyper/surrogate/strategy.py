@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from bayesgp_mf.errors import ConvergenceWarning, warn
-from bayesgp_mf.hyper.default_priors import with_default_priors
 from bayesgp_mf.hyper.integrate import warn_dropped
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import no_solution, usual_solutions
@@ -158,7 +157,7 @@ class Surrogate(Strategy):
         """
         training = self._training(target.start.size)
         target.check_memory(self.nodes)
-        target, by_default = with_default_priors(target)
+        target, by_default = target.with_default_priors()
         with closing(self.workers()) as pool:
             learned = learn(target, training, rng, advance, pool, self._score(KNOWN))
             nodes, log_density, times = draw(learned, self.nodes, rng)

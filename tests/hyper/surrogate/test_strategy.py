@@ -16,9 +16,16 @@ import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.hyper import EvidenceScore, Integrate, LogNormal, Objective, Surrogate, Target, get_strategy
 from bayesgp_mf.hyper.pareto import largest_k
-from bayesgp_mf.hyper.surrogate.learning import FURTHER_TO_LEARN, FURTHER_TO_SAMPLE, WALKERS, learn, power
+from bayesgp_mf.hyper.surrogate.learning import (
+    FURTHER_TO_LEARN,
+    FURTHER_TO_SAMPLE,
+    WALKERS,
+    SurrogateWalk,
+    Walked,
+    learn,
+    power,
+)
 from bayesgp_mf.hyper.surrogate.strategy import draw
-from bayesgp_mf.hyper.surrogate.walk import SurrogateWalk, Walked
 from bayesgp_mf.methods import METHODS
 from tests.hyper.known import MEAN, PRECISION, Quadratic, StartsOfTap, ignore, known_target, published_pima
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, truncnorm
 
-from bayesgp_mf.hyper.surrogate.walk import SurrogateWalk
+from bayesgp_mf.hyper.surrogate.learning import SurrogateWalk
 
 SD = np.array([0.5, 2.0])
 FREE = np.full(2, -np.inf), np.full(2, np.inf)
