@@ -43,7 +43,8 @@ def naming_absent(advice: Mapping[str, str]) -> Callable[[Callable[P, T]], Calla
         @functools.wraps(function)
         def call(*args: P.args, **options: P.kwargs) -> T:
             for name in absent & options.keys():
-                raise TypeError(f"{function.__qualname__}() has no argument {name!r}. {advice[name]}.")
+                made = type(args[0]).__name__ if function.__name__ == "__init__" else function.__qualname__
+                raise TypeError(f"{made}() has no argument {name!r}. {advice[name]}.")
             return function(*args, **options)
 
         return call

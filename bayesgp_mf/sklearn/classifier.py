@@ -11,13 +11,10 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inputs import check_no_missing
-from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import MultinomialProbit, Probit, Softmax
 from bayesgp_mf.methods import get_method
-from bayesgp_mf.sklearn.defaults import VARIANCE, default_kernel
-from bayesgp_mf.sklearn.estimator import GPEstimator, rows, where_streamed
+from bayesgp_mf.sklearn.estimator import VARIANCE, GPEstimator, where_streamed
 from bayesgp_mf.types import Array
 
 
@@ -78,6 +75,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
     """
 
     classes_: NDArray[Any]
+    _variance = VARIANCE
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to labelled cases.
@@ -96,11 +94,8 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         ValueError
             If an argument or a parameter is invalid, or there are fewer than two classes.
         """
-        self._check_likelihood()
-        X, y = self._checked(X, y, sample_weight)
+        X, y, weights = self._cases(X, y, sample_weight)
         check_classification_targets(y)
-        some, weights = self._begin(X, sample_weight)
-        X, y = rows(X, some), y[some]
         self.classes_ = _all_classes(y, None if self.likelihood is None else self.likelihood.classes)
         if self.classes_.size < 2:
             raise ValueError(
@@ -127,11 +122,9 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         classes : (C,) array_like, optional
             All labels there will be; the first call needs them.
         """
-        self._check_likelihood()
         known = vars(self).get("_fitted")
-        X, y = self._checked(X, y, sample_weight, reset=known is None)
+        X, y, weights = self._cases(X, y, sample_weight, reset=known is None)
         check_classification_targets(y)
-        some, weights = self._begin(X, sample_weight)
         if known is None:
             if classes is None:
                 raise ValueError("classes must be given at the first call of partial_fit: all labels there will be.")
@@ -141,7 +134,6 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes must be those of the first call, {self.classes_.tolist()}, got {list(classes)}.")
         _check_known(y, self.classes_.tolist())
-        X, y = rows(X, some), y[some]
         likelihood = self._likelihood()
         labels = y == self.classes_[1] if likelihood.is_binary else y
         self._keep(self._streamed(known, X, labels, weights, likelihood))
@@ -170,13 +162,6 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
 
     def _check_targets(self, y: Any) -> None:
         check_no_missing(y)
-
-    def _check_likelihood(self) -> None:
-        if self.likelihood is not None:
-            check_likelihood(self.likelihood)
-
-    def _default_kernel(self) -> Kernel:
-        return default_kernel(self.n_features_in_, self.bounds, VARIANCE)
 
     def _likelihood(self, *, weighted: bool = False) -> Any:
         """Return the likelihood, of several classes with their names in order."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -18,9 +19,10 @@ from sklearn.utils.validation import validate_data
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.container.stored import not_stored
 from bayesgp_mf.fitting import fit, posterior
-from bayesgp_mf.hyper import SEARCHES, HyperName, Prior, Strategy, get_strategy
+from bayesgp_mf.hyper import SEARCHES, HyperName, LogNormal, Prior, Strategy, get_strategy
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.inference.inducing import Inducing
+from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import (
@@ -40,7 +42,6 @@ from bayesgp_mf.inputs import (
 from bayesgp_mf.kernels import Gaussian, Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.methods import MethodName, get_method
-from bayesgp_mf.sklearn.defaults import default_priors
 from bayesgp_mf.sklearn.fitted import CHAINS, Fitted, Learned, Streamed, Whole
 from bayesgp_mf.streams import Stream
 from bayesgp_mf.types import Array
@@ -49,6 +50,20 @@ if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container, LooEstimate
 
 LARGEST_SEED = 2**31 - 1
+REACH = 3.0
+"""Length scales at the start, in sqrt(d): the distance of two cases of standardised inputs is sqrt(2 d) or so."""
+SPREAD = 0.5
+"""Standard deviation of the logarithm of a length scale. Without a prior, 30 or 60 of them are fitted to noise: a
+search takes ten times as long, and predicts worse than with a single one (`make bench ARGS=sklearn`)."""
+VARIANCE = 10.0
+"""Of the latent function of a classifier, where labels have noise variance 1."""
+SIGNAL = 1.0
+"""Of that of a regressor, whose targets have variance 1."""
+VARIANCE_SPREAD = 1.5
+NOISE = 0.1
+"""Noise variance of a target of variance 1, at the start."""
+_SPREADS = {"lengthscale": SPREAD, "noise_variance": 1.0}
+"""A wider prior of the noise lets it go, in a few cases without any, to where rounding decides."""
 
 M = TypeVar("M", bound=Callable[..., Any])
 
@@ -58,6 +73,8 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
 
     _fitted: Fitted
     _idata: Container | None
+    _variance: ClassVar[float]
+    """Of the latent function of a default kernel, at the start."""
 
     @naming_absent(FORMER)
     def __init__(
@@ -170,9 +187,17 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         scikit-learn compares and converts some of them before it looks, and says what Python says of that.
         """
 
-    @abc.abstractmethod
-    def _default_kernel(self) -> Kernel:
-        """Return the kernel where none is given."""
+    @property
+    def _start(self) -> Kernel:
+        """The kernel that is given, or one with a length scale for each standardised input.
+
+        Its parameters start within their bounds, if they have bounds.
+        """
+        if self.kernel is not None:
+            return cast("Kernel", self.kernel)
+        d = self.n_features_in_
+        kernel, bounds = Gaussian(np.full(d, REACH * math.sqrt(d)), self._variance), self.bounds or {}
+        return kernel.replace(**{k: np.clip(value, *bounds[k]) for k, value in kernel.params.items() if k in bounds})
 
     def _learned(self, name: str) -> Fitted:
         if "_fitted" not in vars(self):
@@ -194,9 +219,22 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
             return self._fitted.new_inputs(validate_data(self, table, reset=False, dtype=np.float64))
         return np.asarray(validate_data(self, table, reset=False, dtype=np.float64))
 
-    def _checked(
-        self, X: Any, y: Any, sample_weight: Any = None, *, reset: bool = True, **options: Any
-    ) -> tuple[Any, Any]:
+    def _cases(
+        self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True, **options: Any
+    ) -> tuple[Any, Any, Array | None]:
+        """Return inputs, targets and weights of the cases that count at all; as weights None if all are 1."""
+        if self.likelihood is not None:
+            check_likelihood(self.likelihood)
+        X, y = self._checked(X, y, sample_weight, reset=reset, **options)
+        self._seed = _seed(self.random_state)
+        if sample_weight is None:
+            return X, y, None
+        weights = _as_weights(sample_weight, len(X))
+        some = weights > 0
+        X = X.iloc[some] if isinstance(X, pd.DataFrame) else X[some]
+        return X, y[some], None if np.all(weights[some] == 1.0) else weights[some]
+
+    def _checked(self, X: Any, y: Any, sample_weight: Any, *, reset: bool, **options: Any) -> tuple[Any, Any]:
         """Return inputs and targets as scikit-learn wants them, the inputs as a data frame if their columns have names.
 
         One that holds text stays as it is, for the kernels that tell groups; a stream refuses it, since a group that
@@ -225,27 +263,9 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         kernel = Gaussian() if self.kernel is None else as_kernel(self.kernel, tuned=self.hyper is not None)
         return as_inputs_of(kernel.with_column_names(feature_names("X", table)), table)[0]
 
-    def _begin(self, X: Any, sample_weight: Any) -> tuple[Any, Array | None]:
-        """Return which cases count at all, and the weights ``(n,)`` of those, or None if all are 1."""
-        self._seed = _seed(self.random_state)
-        if sample_weight is None:
-            return slice(None), None
-        n, sample_weight = len(X), as_pandas("sample_weight", sample_weight)
-        weights = np.asarray(sample_weight, dtype=np.float64)
-        if weights.shape == ():
-            weights = np.full(n, float(weights))
-        if weights.shape != (n,):
-            raise ValueError(f"sample_weight must have shape ({n},), one for each case, got {weights.shape}.")
-        if not np.all(np.isfinite(weights)) or np.any(weights < 0):
-            raise ValueError("sample_weight must be finite and not negative. Leave those cases out, or weigh them 0.")
-        some = weights > 0
-        if not some.any():
-            raise ValueError("sample_weight is zero for all cases, which leaves none to learn from.")
-        return some, None if np.all(weights[some] == 1.0) else weights[some]
-
     def _solved(self, X: Any, y: Any, likelihood: Likelihood, weights: Array | None, **options: Any) -> Whole:
         """Return what all cases say, at the hyperparameters that they speak for."""
-        kernel = self._default_kernel() if self.kernel is None else self.kernel
+        kernel = self._start
         strategy = None if self.hyper is None else get_strategy(self.hyper)
         if strategy is not None and isinstance(self.hyper, str):
             strategy = strategy.with_starts(1)
@@ -286,7 +306,10 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         model = Model.of(kernel, likelihood)
         own = () if self.likelihood is None else model.named  # a likelihood that is given has no priors but those given
         without = {*given, *(self.bounds or {}), *as_names("fixed", self.fixed), *own}
-        return {**default_priors(model.params, without), **given}
+        for name, value in model.params.items():
+            if name not in without:
+                given[name] = LogNormal(float(np.log(np.ravel(value)[0])), _SPREADS.get(name, VARIANCE_SPREAD))
+        return given
 
     def _streamed(
         self, known: Fitted | None, X: Any, y: Any, weights: Array | None, likelihood: Likelihood
@@ -311,7 +334,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
                 t = self._labels_of(problem.t, likelihood)
                 stream = _updated(stream, self._named(known.posterior.parts[0].X), t, known.weights)
             else:
-                kernel = self._default_kernel() if self.kernel is None else self.kernel
+                kernel = self._start
                 hyper: Any = self.hyper  # `is_streamed` has refused all that a stream does not have
                 stream = Stream(kernel, likelihood, self.budget, hyper=hyper, **options)
         return Streamed(_updated(stream, X, y, weights))
@@ -347,9 +370,18 @@ def where_streamed(method: M) -> M:
     return cast(M, available_if(is_streamed)(method))
 
 
-def rows(X: Any, some: Any) -> Any:
-    """Return some cases of an array or a data frame."""
-    return X.iloc[some] if isinstance(X, pd.DataFrame) else X[some]
+def _as_weights(sample_weight: Any, n: int) -> Array:
+    """Return the weights ``(n,)`` of cases, or raise a ValueError."""
+    weights = np.asarray(as_pandas("sample_weight", sample_weight), dtype=np.float64)
+    if weights.shape == ():
+        weights = np.full(n, float(weights))
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight must have shape ({n},), one for each case, got {weights.shape}.")
+    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
+        raise ValueError("sample_weight must be finite and not negative. Leave those cases out, or weigh them 0.")
+    if not weights.any():
+        raise ValueError("sample_weight is zero for all cases, which leaves none to learn from.")
+    return weights
 
 
 def _updated(stream: Stream, X: Any, y: Any, weights: Array | None) -> Stream:

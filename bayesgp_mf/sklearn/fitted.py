@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,43 +33,6 @@ Learned: TypeAlias = Process | Stream
 
 class NotThereError(UndefinedQuantityError, AttributeError):
     """An attribute that a fit of this kind does not have; to ``hasattr``, and so to scikit-learn, it is not there."""
-
-
-class Fitted(Protocol):
-    """What has been learned."""
-
-    @property
-    def posterior(self) -> Learned:
-        """What users hold: a posterior process, or a stream."""
-
-    @property
-    def kernel(self) -> Kernel:
-        """With the parameters that were chosen."""
-
-    @property
-    def log_evidence(self) -> float:
-        """In nats."""
-
-    def loo(self) -> LooEstimate:
-        """Return ArviZ's leave-one-out estimate."""
-
-    def new_inputs(self, X: Any) -> Array:
-        """Return new inputs ``(m, d)`` as numbers, columns of text as codes of groups."""
-
-    def container(self, draws: int, seed: int) -> Container:
-        """Return what ArviZ takes, with so many draws for each of its chains."""
-
-    def predict_proba(self, X: Array) -> Array:
-        """Return probabilities ``(m,)`` of the second of two classes, or ``(m, C)`` of several."""
-
-    def moments(self, X: Array) -> tuple[Array, Array]:
-        """Return mean and variance ``(m,)`` of real targets."""
-
-    def covariance(self, X: Array) -> Array:
-        """Return the covariances ``(m, m)`` of real targets with Gaussian noise."""
-
-    def sample(self, X: Array, draws: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Return targets ``(draws, m)``, drawn jointly: real ones, or the numbers of classes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +100,7 @@ class Whole:
 
     def covariance(self, X: Array) -> Array:
         """Return the covariances of targets, over the settings of the hyperparameters too."""
-        parts, weights = self.posterior.parts, self._weights
+        parts, weights = self.posterior.parts, self.posterior.weights
         with one_thread_if_small(self.posterior.problem.n):
             means = np.array([part.latent_mean_at(X) for part in parts])
             means = means - weights @ means
@@ -147,16 +110,12 @@ class Whole:
 
     def sample(self, X: Array, draws: int, rng: np.random.Generator) -> NDArray[Any]:
         """Return targets, each draw at a setting of the hyperparameters."""
-        node = np.sort(rng.choice(self._weights.size, size=(1, draws), p=self._weights))
+        weights = self.posterior.weights
+        node = np.sort(rng.choice(weights.size, size=(1, draws), p=weights))
         with one_thread_if_small(self.posterior.problem.n):
             f = draw_latent(self.posterior, X, node, rng)
             drawn = targets_of_nodes(self.posterior, f, node, rng, lambda part: part.new_likelihood)
         return _numbered(self.posterior.problem.likelihood, drawn[0])
-
-    @property
-    def _weights(self) -> Array:
-        """Those of the settings of the hyperparameters, which sum to one."""
-        return self.posterior.weights
 
     def _averages(self, name: str, instead: str) -> NotThereError:
         return NotThereError(
@@ -213,6 +172,10 @@ class Streamed:
         factor, kernel, likelihood = self.posterior.factor, self.posterior.kernel, self.posterior.likelihood
         f = values_of(likelihood).draw_at(factor, factor.features(kernel, X), kernel.gram(X), draws, rng)
         return _numbered(likelihood, draw_targets(likelihood, f[None], rng)[0])
+
+
+Fitted: TypeAlias = Whole | Streamed
+"""What has been learned."""
 
 
 def target_moments(likelihood: Likelihood, mean: Array, variance: Array) -> tuple[Array, Array]:

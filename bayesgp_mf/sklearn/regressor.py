@@ -13,15 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.hyper import HyperName, Prior, Strategy
 from bayesgp_mf.inference.inducing import Inducing
-from bayesgp_mf.inference.problem import check_likelihood, check_scale
+from bayesgp_mf.inference.problem import check_scale
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import FORMER, as_real_targets, naming_absent
-from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Gaussian, Likelihood
 from bayesgp_mf.methods import MethodName
-from bayesgp_mf.sklearn.defaults import NOISE, SIGNAL, default_kernel
-from bayesgp_mf.sklearn.estimator import GPEstimator, rows, where_streamed
+from bayesgp_mf.sklearn.estimator import NOISE, SIGNAL, GPEstimator, where_streamed
 
 LARGEST_TARGET = 1e150
 """In absolute value, of targets that are normalised: their squares are numbers."""
@@ -82,6 +80,8 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
     array([10. , 10.9])
     """
 
+    _variance = SIGNAL
+
     @naming_absent(FORMER)
     def __init__(
         self,
@@ -133,9 +133,8 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         ValueError
             If an argument or a parameter is invalid.
         """
-        X, y = self._checked(X, y, sample_weight, y_numeric=True)
-        some, weights = self._begin(X, sample_weight)
-        X, y = rows(X, some), y[some].astype(np.float64)
+        X, y, weights = self._cases(X, y, sample_weight, y_numeric=True)
+        y = y.astype(np.float64)
         self._set_units(y, weights)
         self._keep(self._solved(X, (y - self._centre) / self._unit, self._likelihood(), weights))
         return self
@@ -154,9 +153,8 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
             As for `fit`.
         """
         known = vars(self).get("_fitted")
-        X, y = self._checked(X, y, sample_weight, y_numeric=True, reset=known is None)
-        some, weights = self._begin(X, sample_weight)
-        X, y = rows(X, some), y[some].astype(np.float64)
+        X, y, weights = self._cases(X, y, sample_weight, y_numeric=True, reset=known is None)
+        y = y.astype(np.float64)
         if known is None:
             self._set_units(y, weights)
         self._keep(self._streamed(known, X, (y - self._centre) / self._unit, weights, self._likelihood()))
@@ -225,12 +223,8 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         if np.asarray(y).dtype.kind != "c":  # of which scikit-learn has its own words
             as_real_targets(y)
 
-    def _default_kernel(self) -> Kernel:
-        return default_kernel(self.n_features_in_, self.bounds, SIGNAL)
-
     def _likelihood(self) -> Any:
         likelihood: Any = Gaussian(NOISE) if self.likelihood is None else self.likelihood
-        check_likelihood(likelihood)
         if not likelihood.is_real:
             raise ValueError(f"GPRegressor is for real targets, and {likelihood!r} has classes. Use GPClassifier.")
         return likelihood

@@ -63,7 +63,7 @@ def test_a_likelihood_of_two_classes_is_refused_of_three_with_the_ways_there_are
     for learn in (model.fit, lambda X, y: model.partial_fit(X, y, classes=["a", "b", "c"])):
         with pytest.raises(ValueError, match=r"has 3 classes.*MultinomialProbit.*OneVsRestClassifier\(GPClassifier"):
             learn(X, Y)
-    with pytest.raises(TypeError, match=r"no argument 'multi_class'.*OneVsRestClassifier\(GPClassifier"):
+    with pytest.raises(TypeError, match=r"GPClassifier\(\) has no argument 'multi_class'.*OneVsRestClassifier\(GP"):
         GPClassifier(multi_class="one_vs_rest")
     alone = [GPClassifier(KERNEL, bgp.Logit(), hyper=None).fit(X, c == Y).predict_proba(X)[:, 1] for c in "abc"]
     together = OneVsRestClassifier(model).fit(X, Y)
