@@ -31,7 +31,8 @@ class InducingCorrection(Sites):
     site_precision : (n,) array
         W = 1/omega, in latent units to the power -2; finite, of any sign.
     inverse_factor : (M, M) array, optional
-        T of `inverse_factor`, where it is known already: predictions then need no root.
+        T of `inverse_factor`, where it is known already: predictions then need no root, and these cases may be some
+        of all.
 
     Raises
     ------
@@ -65,7 +66,7 @@ class InducingCorrection(Sites):
     @cached_property
     def _shared(self) -> LowRankCorrection:
         """The correction of those sites on the shared part."""
-        return LowRankCorrection(self.gram.shared, self.effective_precision)
+        return LowRankCorrection(self.gram.shared, self.effective_precision, self._known_factor)
 
     @property
     def inverse_factor(self) -> Array:

@@ -298,6 +298,8 @@ class LowRankCorrection(Sites):
         Gram matrix K.
     site_precision : (n,) array
         W = 1/omega, in latent units to the power -2; finite, of any sign.
+    inverse_factor : (r, r) array, optional
+        T of `inverse_factor`, where it is known already, as where these cases are a part of all.
 
     Raises
     ------
@@ -305,9 +307,9 @@ class LowRankCorrection(Sites):
         When the factor is first needed, if the sites leave no positive-definite posterior covariance.
     """
 
-    def __init__(self, gram: LowRankGram, site_precision: Array) -> None:
+    def __init__(self, gram: LowRankGram, site_precision: Array, inverse_factor: Array | None = None) -> None:
         super().__init__(site_precision)
-        self.gram = gram
+        self.gram, self._known_factor = gram, inverse_factor
 
     @property
     def form(self) -> str:
@@ -326,7 +328,7 @@ class LowRankCorrection(Sites):
     @cached_property
     def inverse_factor(self) -> Array:
         """Lower triangular T ``(r, r)`` with T'T = A^-1, the posterior covariance of the weights w."""
-        return triangular_inverse(self._factor)
+        return triangular_inverse(self._factor) if self._known_factor is None else self._known_factor
 
     @property
     def log_det(self) -> float:

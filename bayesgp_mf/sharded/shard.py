@@ -15,7 +15,6 @@ them, and no cavity is asked for, whose variance small noise would leave to roun
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -28,6 +27,7 @@ from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.inducing import InducingGram, inducing_gram
 from bayesgp_mf.matrices.inducing_gradient import InducingGradient
+from bayesgp_mf.matrices.inducing_sites import InducingCorrection
 from bayesgp_mf.matrices.low_rank import variances, weighted_square
 from bayesgp_mf.matrices.root import Root
 from bayesgp_mf.sharded.sources import Rows
@@ -370,36 +370,13 @@ def posterior_of(shard: Shard, message: Measure) -> Moments:
     return Moments(np.asarray(root @ message.mean), how(root, message.inverse_factor))
 
 
-@dataclass(frozen=True)
-class ShardSites:
-    """What the gradient asks of the correction of all cases, for these."""
-
-    effective_precision: Array
-    weight_covariance: Array
-    own_diagonal: Array
-
-    def diagonal(self) -> Array:
-        """R_ii."""
-        return self.own_diagonal
-
-    def times_root(self, block: slice, some: Array) -> Array:
-        """Return rows of R L, which is W' L A^-1, given those of L."""
-        return np.asarray(self.effective_precision[block, None] * (some @ self.weight_covariance))
-
-    def of_weights(self) -> Array:
-        """Return L' R L, of all cases, which is I - A^-1."""
-        return np.asarray(np.eye(self.weight_covariance.shape[0]) - self.weight_covariance)
-
-
 def gradient(rows: Rows, message: Measure) -> dict[str, Any]:
     """Return the part of these cases in the gradient of the log evidence, and in the sum that K_mm needs."""
     shard = shard_of(rows, message.model)
     lost = shard.next - 1 != message.number  # these are not the sites of that posterior
-    _, _, precision, shift = shard.natural_parameters()
-    moments = posterior_of(shard, message)
-    alpha = shift - precision * moments.mean
-    diagonal = precision * (1.0 - precision * moments.variance)
-    correction = ShardSites(precision, message.inverse_factor.T @ message.inverse_factor, diagonal)
+    sites, _, precision, shift = shard.natural_parameters()
+    alpha = shift - precision * (shard.gram.root @ message.mean)
+    correction = InducingCorrection(shard.gram, sites.precision, message.inverse_factor)
     seen = 0.5 * message.mean, message.mean  # L' alpha is the mean of the weights
     bar = InducingGradient(shard.gram, 0.5 * alpha, alpha, correction, np.zeros_like(alpha), seen)
     found: dict[str, Any] = {f"d {name}": value for name, value in bar.of_diagonal(shard.kernel, shard.X).items()}

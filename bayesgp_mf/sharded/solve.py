@@ -15,8 +15,9 @@ from bayesgp_mf.inference.solution import Control, Info
 from bayesgp_mf.matrices.factors import cholesky, symmetric, triangular_inverse
 from bayesgp_mf.matrices.inducing import InducingGram
 from bayesgp_mf.matrices.inducing_gradient import InducingGradient
+from bayesgp_mf.matrices.inducing_sites import InducingCorrection
 from bayesgp_mf.parallel import Answer, Backend
-from bayesgp_mf.sharded.shard import Begin, Form, Measure, Model, ShardSites, begin, form, gradient, measure
+from bayesgp_mf.sharded.shard import Begin, Form, Measure, Model, begin, form, gradient, measure
 from bayesgp_mf.solvers.accuracy import rounding_decides, unknown
 from bayesgp_mf.solvers.driver import iterate
 from bayesgp_mf.solvers.meanfield import MOST_SINGLE, NEAR_BY_STEPS
@@ -194,7 +195,7 @@ def solve(
     control : Control
         Tolerance and largest number of rounds, and whether to raise if they were not enough.
     advance : callable
-        ShardSites of each round.
+        Takes a note of each round.
     after : int
         Number of the last message to the same shards, so that they start from their sites.
     known : (Array, Array), optional
@@ -274,7 +275,7 @@ def evidence_gradient(backend: Backend, solution: ShardedSolution) -> dict[str, 
     mean, inverse = solution.posterior.mean, solution.posterior.inverse_factor
     nothing = np.empty(0)  # no case is here
     gram = InducingGram(lambda: np.empty((0, len(points))), nothing, points, factor)
-    correction = ShardSites(nothing, inverse.T @ inverse, nothing)
+    correction = InducingCorrection(gram, nothing, inverse)
     bar = InducingGradient(gram, nothing, nothing, correction, nothing, (0.5 * mean, mean))
     result = {name[2:]: value for name, value in found.items() if name != "square"}
     for name, value in kernel.cross_vjp(points, points, bar.of_inducing(found["square"])).items():

@@ -113,11 +113,6 @@ class _Batch(Matrix):
         return self
 
     @property
-    def rank(self) -> int:
-        """Features of a case."""
-        return self.factor.size
-
-    @property
     def shape(self) -> tuple[int, int]:
         """Cases, twice."""
         return self.cases.own.size, self.cases.own.size
