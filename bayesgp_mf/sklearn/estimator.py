@@ -269,12 +269,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         strategy = None if self.hyper is None else get_strategy(self.hyper)
         if strategy is not None and isinstance(self.hyper, str):
             strategy = strategy.with_starts(1)
-        if strategy is not None and strategy.averages:
-            options |= {"draws": self.draws, "chains": CHAINS}
-        else:
-            options |= {"draws": 1, "chains": 1}
-        if weights is not None:
-            options["weights"] = weights
+        many = strategy is not None and strategy.averages
         weighted_classes = likelihood.has_classes and weights is not None
         method = ("laplace" if weighted_classes else "tap") if self.method is None else self.method
         idata = fit(
@@ -290,6 +285,9 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
             random_seed=self._seed,
             inducing=self.inducing,
             control=Control() if self.control is None else self.control,
+            draws=self.draws if many else 1,
+            chains=CHAINS if many else 1,
+            weights=weights,
             progress=False,
             **options,
         )
@@ -315,29 +313,27 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         self, known: Fitted | None, X: Any, y: Any, weights: Array | None, likelihood: Likelihood
     ) -> Streamed:
         """Return what a batch adds to what is known: nothing, a stream, or all cases of ``fit``, under its kernel."""
+        options: dict[str, Any] = {
+            "classes": (False, True) if likelihood.is_binary else None,
+            "random_seed": self._seed,
+        }
         if isinstance(known, Streamed):
             stream = known.posterior
+        elif known is None:
+            hyper: Any = self.hyper  # `is_streamed` has refused all that a stream does not have
+            stream = Stream(self._start, likelihood, self.budget, hyper=hyper, **options)
         else:
-            options: dict[str, Any] = {
-                "classes": (False, True) if likelihood.is_binary else None,
-                "random_seed": self._seed,
-            }
-            if isinstance(known, Whole):
-                if levels := levels_of(known.posterior.parts[0].kernel):
-                    raise ValueError(
-                        f"partial_fit takes numbers, and at the fit text such as {next(iter(levels.values()))[0]!r} "
-                        "told groups, of which a later one has no code. Fit to numbers for groups from the first, or "
-                        "fit again to all cases."
-                    )
-                problem, one = known.posterior.problem, known.posterior.parts[0].new_likelihood
-                stream = Stream(known.kernel, one, self.budget, **options)
-                t = self._labels_of(problem.t, likelihood)
-                stream = _updated(stream, self._named(known.posterior.parts[0].X), t, known.weights)
-            else:
-                kernel = self._start
-                hyper: Any = self.hyper  # `is_streamed` has refused all that a stream does not have
-                stream = Stream(kernel, likelihood, self.budget, hyper=hyper, **options)
-        return Streamed(_updated(stream, X, y, weights))
+            one = known.posterior.parts[0]
+            if levels := levels_of(one.kernel):
+                raise ValueError(
+                    f"partial_fit takes numbers, and at the fit text such as {next(iter(levels.values()))[0]!r} told "
+                    "groups, of which a later one has no code. Fit to numbers for groups from the first, or fit again "
+                    "to all cases."
+                )
+            stream = Stream(known.kernel, one.new_likelihood, self.budget, **options)
+            t = self._labels_of(one.problem.t, likelihood)
+            stream.update(self._named(one.X), t, weights=known.weights, progress=False)
+        return Streamed(stream.update(X, y, weights=weights, progress=False))
 
     def _labels_of(self, t: Array, likelihood: Likelihood) -> NDArray[Any]:
         """Return the targets of a fit as a stream takes them: labels of several classes, True for the second of two."""
@@ -382,11 +378,6 @@ def _as_weights(sample_weight: Any, n: int) -> Array:
     if not weights.any():
         raise ValueError("sample_weight is zero for all cases, which leaves none to learn from.")
     return weights
-
-
-def _updated(stream: Stream, X: Any, y: Any, weights: Array | None) -> Stream:
-    options: dict[str, Any] = {} if weights is None else {"weights": weights}
-    return stream.update(X, y, progress=False, **options)
 
 
 def _seed(random_state: Any) -> int:
