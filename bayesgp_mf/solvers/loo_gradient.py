@@ -81,7 +81,7 @@ def loo_gradient(
     log_z = problem.likelihood.log_partition(*at)
     # what L says of the predictions
     bars = CavityBars(log_z.d1, 0.5 * (log_z.d2 + log_z.d1**2))
-    back = fixed_point.pull_back(bars) if pull_back is None else fixed_point.pull_back_with(bars, pull_back)
+    back = fixed_point.pull_back(bars, of_variance=pull_back)
     explicit = {name: problem.likelihood.parameter_derivative(name, *at).value for name in names}
     return back.gram, {
         name: float(np.sum(value)) + fixed_point.moved_by(name, back) for name, value in explicit.items()
@@ -139,8 +139,12 @@ class FixedPoint:
         _, d1, d2 = self._problem.likelihood.parameter_derivative(name, self._problem.t, own.mean, own.variance)
         return float(back.alpha @ (own.g * d1) - back.site @ (own.g**2 * d2))
 
-    def pull_back(self, bars: CavityBars, covariance_bar: Array | None = None) -> Pulled:
-        """Return what a number of TAP's cavities, and of Sigma ``(n, n)``, says of K and of the equations.
+    def pull_back(
+        self, bars: CavityBars, covariance_bar: Array | None = None, of_variance: PullBack | None = None
+    ) -> Pulled:
+        """Return what a number of cavities, and of Sigma ``(n, n)``, says of K and of the equations.
+
+        Those of TAP react to all else; of other methods ``of_variance`` says how their cavity variances follow from K.
 
         Raises
         ------
@@ -148,43 +152,31 @@ class FixedPoint:
             If the linearised equations are singular.
         """
         own, posterior = self._own, self._posterior
-        f_bar, alpha_bar, nu_bar = self._of_posterior(bars)
+        # mu = f - nu alpha
+        f_bar, alpha_bar = bars.mean, -self._variance * bars.mean
+        nu_bar = bars.variance - self._alpha * bars.mean
         direct = np.zeros(self._problem.n)
         if covariance_bar is not None:  # d Sigma = P dK P' - Sigma dW Sigma
             inner = posterior.covariance @ covariance_bar
             direct = -np.einsum("ij,ji->i", inner, posterior.covariance)
-        # lambda is nu: what the sites say of lambda comes back to nu
-        response = _site_response(own, posterior, self._alpha)
-        lambda_bar = _through_lambda(own, posterior, f_bar, alpha_bar) + response @ direct
-        try:
-            closed = np.linalg.solve(np.eye(self._problem.n) + response @ posterior.reaction.T, nu_bar + lambda_bar)
-        except np.linalg.LinAlgError as error:
-            raise NotPositiveDefiniteError("the mean-field equations are singular here") from error
-        nu_bar = np.asarray(closed, dtype=np.float64)
+        if of_variance is None:
+            # lambda is nu: what the sites say of lambda comes back to nu
+            response = _site_response(own, posterior, self._alpha)
+            lambda_bar = _through_lambda(own, posterior, f_bar, alpha_bar) + response @ direct
+            try:
+                closed = np.linalg.solve(np.eye(self._problem.n) + response @ posterior.reaction.T, nu_bar + lambda_bar)
+            except np.linalg.LinAlgError as error:
+                raise NotPositiveDefiniteError("the mean-field equations are singular here") from error
+            nu_bar = np.asarray(closed, dtype=np.float64)
         site_bar = direct - posterior.reaction.T @ nu_bar
-        gradient, f_bar, alpha_bar, _ = self._of_sites(f_bar, alpha_bar, nu_bar, site_bar)
+        gradient, f_bar, alpha_bar, m_bar = self._of_sites(f_bar, alpha_bar, nu_bar, site_bar)
+        if of_variance is not None:
+            lambda_bar = own.g**2 * own.d2_by_variance_less_square * -site_bar - self._alpha * m_bar
+            lambda_bar = lambda_bar + _through_lambda(own, posterior, f_bar, alpha_bar)
+            gradient = gradient + of_variance(self._problem.dense_gram, own.variance, lambda_bar)
         if covariance_bar is not None:
             gradient += posterior.projection.T @ covariance_bar @ posterior.projection
-        return self._pull_back(gradient, f_bar, alpha_bar, site_bar)
-
-    def pull_back_with(self, bars: CavityBars, pull_back: PullBack) -> Pulled:
-        """Return what leave-one-out predictions say, where a method's cavity variances follow from K alone."""
-        own, posterior = self._own, self._posterior
-        f_bar, alpha_bar, nu_bar = self._of_posterior(bars)
-        site_bar = -posterior.reaction.T @ nu_bar
-        gradient, f_bar, alpha_bar, m_bar = self._of_sites(f_bar, alpha_bar, nu_bar, site_bar)
-        lambda_bar = own.g**2 * own.d2_by_variance_less_square * -site_bar - self._alpha * m_bar
-        lambda_bar = lambda_bar + _through_lambda(own, posterior, f_bar, alpha_bar)
-        gradient = gradient + pull_back(self._problem.dense_gram, own.variance, lambda_bar)
-        return self._pull_back(gradient, f_bar, alpha_bar, site_bar)
-
-    def _pull_back(self, gradient: Array, f_bar: Array, alpha_bar: Array, site_bar: Array) -> Pulled:
-        posterior = self._posterior
         return Pulled(gradient, posterior.covariance @ f_bar + posterior.projection @ alpha_bar, site_bar)
-
-    def _of_posterior(self, bars: CavityBars) -> tuple[Array, Array, Array]:
-        """Return what is said of f, alpha and nu: mu = f - nu alpha."""
-        return bars.mean, -self._variance * bars.mean, bars.variance - self._alpha * bars.mean
 
     def _of_sites(
         self, f_bar: Array, alpha_bar: Array, nu_bar: Array, site_bar: Array

@@ -88,6 +88,10 @@ def log_site(precision: Array, shift: Array, mean: Array, variance: Array) -> Ar
     )
 
 
+BY_CASE = ("covariance", "mean", "variance", "itself", "label", "value", "offset")
+"""Of the attributes of a query, those with a row or an entry for each case."""
+
+
 class Query(NamedTuple):
     """B cases, new or left out, and what is to be known of each.
 
@@ -123,17 +127,11 @@ class Query(NamedTuple):
 
     def only(self, rows: NDArray[np.intp]) -> Query:
         """Return what is asked of some of them."""
-        return Query(
-            None if self.features is None else self.features[:, rows],
-            self.covariance[rows],
-            self.mean[rows],
-            self.variance[rows],
-            None if self.itself is None else self.itself[rows],
-            None if self.label is None else self.label[rows],
-            None if self.value is None else self.value[rows],
-            lambda some: self.likelihood(rows[some]),
-            self.offset[rows],
-        )
+        known = {name: getattr(self, name) for name in BY_CASE}
+        of_cases = {name: value[rows] for name, value in known.items() if value is not None}
+        if self.features is not None:
+            of_cases["features"] = self.features[:, rows]
+        return self._replace(**of_cases, likelihood=lambda some: self.likelihood(rows[some]))
 
     def ask(self, some: NDArray[np.intp], mean: Array, variance: Array, question: Question) -> Array:
         """Ask the likelihood of some of them, of cavities ``(b,)``."""

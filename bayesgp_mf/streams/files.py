@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesgp_mf import likelihoods
 from bayesgp_mf.files import whole
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.kernels import Kernel, is_built_in
@@ -80,14 +81,9 @@ def check_writable(path: Path, kernel: Kernel, likelihood: Likelihood) -> None:
         raise ValueError(
             f"a file holds kernels of this package only, and {kernel!r} is, or has in it, one that is not."
         )
-    try:
-        known = likelihood_from_dict(likelihood.to_dict())
-    except ValueError as error:
-        raise ValueError(
-            f"a file holds likelihoods of this package only, and {likelihood!r} is none. {error}"
-        ) from error
-    if type(known) is not type(likelihood):
-        raise ValueError(f"a file holds likelihoods of this package only, and {likelihood!r} is none.")
+    if not likelihoods.is_built_in(likelihood):
+        why = "" if likelihood.unsaved is None else f" {likelihood.unsaved}"
+        raise ValueError(f"a file holds likelihoods of this package only, and {likelihood!r} is none.{why}")
 
 
 def read(path: Path) -> Saved:
