@@ -162,7 +162,8 @@ def fit(
         Added to the latent value in the likelihood, p(y | f + offset), such as the log of an exposure. Results named
         ``f`` and ``latent`` do not include it. `predict` needs that of new cases.
     weights : (n,) array_like, optional
-        How often each case counts, p(y | f)^weight: >= 0, and not all 0. New cases count once.
+        How often each case counts, p(y | f)^weight: >= 0, and not all 0. New cases count once. Of several classes under
+        `Softmax` by "laplace".
 
     Returns
     -------
