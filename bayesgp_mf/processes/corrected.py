@@ -164,7 +164,7 @@ class Corrected:
 
     def left_out(self, uncorrected: Array) -> Array:
         """Return the log probability ``(n,)`` of each label given the others, where TAP's own is ``uncorrected``."""
-        cases, result = self._more.cases, uncorrected.copy()
+        cases, result = self._more.base.cases, uncorrected.copy()
         odds, _, settled = _in_blocks(self._more.left_out, np.arange(cases.size), cases.size, cases.size)
         _say_unsettled(settled, "probabilities of", "training cases")
         result[cases] = np.where(settled, log_expit(self._problem.t[cases] * odds), uncorrected[cases])

@@ -85,6 +85,11 @@ class OneMore:
     covariance : PosteriorCovariance, optional
         That of the solution, where it is there already.
 
+    Attributes
+    ----------
+    base : Base
+        What is known of the solution.
+
     Notes
     -----
     O(n^3) once for a dense Gram matrix, O(n r^2) for a root of rank r; then for each case O(n r^2) where all n cases
@@ -98,23 +103,13 @@ class OneMore:
         few: int | None = None,
         covariance: PosteriorCovariance | None = None,
     ) -> None:
-        self._base, self._few = Base(problem, solution, covariance), few
-
-    @property
-    def base(self) -> Base:
-        """What is known of the solution."""
-        return self._base
-
-    @property
-    def cases(self) -> NDArray[np.intp]:
-        """The training cases whose latent values are not known without a label."""
-        return self._base.cases
+        self.base, self._few = Base(problem, solution, covariance), few
 
     @cached_property
     def _compressed(self) -> Compressed | None:
-        if self._few is not None or self._base.n <= ANSWERING[0]:
+        if self._few is not None or self.base.n <= ANSWERING[0]:
             return None
-        return Compressed.of(self._base)
+        return Compressed.of(self.base)
 
     def new_cases(self, features: Array, mean: Array, variance: Array, offset: Array) -> Ratios:
         """Return what is said of the labels of new cases.
@@ -128,14 +123,14 @@ class OneMore:
         offset : (m,) array
             Prior means and offsets, which are not in ``mean``.
         """
-        cross = self._base.covariance.with_new(features, slice(None))
-        likelihood = self._base.likelihood.of_one_case
+        cross = self.base.covariance.with_new(features, slice(None))
+        likelihood = self.base.likelihood.of_one_case
         plus = Query(features, cross, mean, variance, None, None, None, lambda _: likelihood, offset)
         return self._ratios(plus, lambda odds: expit(odds) * expit(-odds))
 
     def left_out(self, which: NDArray[np.intp]) -> Ratios:
-        """Return what the others say of training cases, each in turn without its label: numbers ``(m,)`` in `cases`."""
-        base, likelihood = self._base, self._base.likelihood
+        """Return what the others say of training cases (numbers ``(m,)`` in `Base.cases`), each without its label."""
+        base, likelihood = self.base, self.base.likelihood
         everything = np.arange(base.n)
         cross = base.covariance.entries(which, everything)
         cross[np.arange(which.size), which] = base.variance[which]
@@ -157,8 +152,8 @@ class OneMore:
         values : (m,) array
             One value for each case, less the prior mean.
         """
-        cross = self._base.covariance.with_new(features, slice(None))
-        likelihood = self._base.likelihood.of_one_case  # of which nothing is asked
+        cross = self.base.covariance.with_new(features, slice(None))
+        likelihood = self.base.likelihood.of_one_case  # of which nothing is asked
         query = Query(features, cross, mean, variance, None, None, values, lambda _: likelihood, np.zeros(mean.size))
         sd = np.sqrt(variance)
 
@@ -189,7 +184,7 @@ class OneMore:
         self, questions: Sequence[Query], neglected: Callable[[Sequence[Answers], NDArray[np.intp]], Array]
     ) -> tuple[list[Answers], NDArray[np.bool_]]:
         """Answer some questions of the same cases, where each is settled, and what was neglected in them is small."""
-        base, m, first = self._base, questions[0].mean.size, questions[0]
+        base, m, first = self.base, questions[0].mean.size, questions[0]
         found = [Answers(np.full(m, np.nan), np.zeros(m), np.zeros(m, dtype=bool)) for _ in questions]
         settled, left = np.zeros(m, dtype=bool), np.arange(m)
         answering, least = (ANSWERING, REST) if self._few is None else ((self._few,), ROUGH * REST)
