@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,13 +37,11 @@ from scipy.linalg import blas, lapack
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.matrices.factors import cholesky
-from bayesgp_mf.matrices.inducing_gradient import InducingGradient
-from bayesgp_mf.matrices.inducing_sites import InducingCorrection, InducingSampler
-from bayesgp_mf.matrices.low_rank import LowRankGram
-from bayesgp_mf.matrices.matrix import HasPullBack, Matrix
-from bayesgp_mf.matrices.root import ComputedRoot, Root, features_of
+from bayesgp_mf.matrices.matrix import HasPullBack
+from bayesgp_mf.matrices.root import ComputedRoot, Root
+from bayesgp_mf.matrices.root_gradient import RootGradient
+from bayesgp_mf.matrices.root_gram import RootGram
 from bayesgp_mf.types import Array
 
 LEAST_OWN = 1e-10
@@ -58,7 +56,7 @@ LEAST_COARSE = 25
 
 
 @dataclass(frozen=True, eq=False)
-class InducingGram(Matrix):
+class InducingGram(RootGram):
     """A Gram matrix ``(n, n)`` known by what M inducing cases say of it; see the module.
 
     Attributes
@@ -84,9 +82,7 @@ class InducingGram(Matrix):
     known: tuple[Array, Array] | None = None
     some_rows: Root | None = None
 
-    __array_ufunc__: ClassVar[None] = None  # so that ``vector @ gram`` comes here
     form = "inducing"
-    is_root = True
     independent_rest = True
 
     @cached_property
@@ -114,11 +110,6 @@ class InducingGram(Matrix):
         return int(self.factor.shape[0])
 
     @property
-    def width(self) -> int:
-        """Features of a case, M."""
-        return self.rank
-
-    @property
     def description(self) -> str:
         """What it is, to be said where a solution is."""
         return f" on {self.rank} inducing cases"
@@ -129,20 +120,9 @@ class InducingGram(Matrix):
         share = np.divide(self.own, self.prior, out=np.zeros_like(self.own), where=self.prior > 0)
         return {"rank": self.rank, "independent": float(np.mean(share))}
 
-    @cached_property
-    def shared(self) -> LowRankGram:
-        """The part of the covariances that the inducing cases explain, L L'."""
-        return LowRankGram(self.root, np.empty(0, dtype=np.intp), 0.0)
-
     def diagonal(self) -> Array:
         """Return K_ii ``(n,)``."""
         return self.prior
-
-    def __matmul__(self, vector: Array) -> Array:
-        return np.asarray(self.shared @ vector + (self.own.T * vector.T).T)
-
-    def __rmatmul__(self, vector: Array) -> Array:
-        return np.asarray(vector @ self.shared + vector * self.own)
 
     def some_of_product(self, which: NDArray[np.intp], vector: Array) -> Array:
         """Return the entries with the given numbers ``(k,)`` of K v, without the root where L' v is known."""
@@ -150,34 +130,15 @@ class InducingGram(Matrix):
         own = np.maximum(self.prior[which] - np.einsum("ij,ij->i", some, some), 0.0)
         return np.asarray(some @ self.in_features(vector) + own * vector[which])
 
-    def rows(self, which: NDArray[np.intp]) -> Array:
-        """Return the rows ``(k, n)`` of K with the given numbers ``(k,)``."""
-        result = np.empty((which.size, self.prior.size))
-        some = self.root[which]
-        for block in blocks(self.prior.size):
-            result[:, block] = some @ self.root[block].T
-        result[np.arange(which.size), which] += self.own[which]
-        return result
-
-    def dense(self) -> Array:
-        """Return K ``(n, n)``, exactly symmetric."""
-        result = self.shared.dense()
-        result.ravel()[:: self.prior.size + 1] += self.own
-        return result
-
     def basis(self, X: Array) -> tuple[Array, Array]:
         """Return Z and L_m: the features of a case are L_m^-1 k(Z, x)."""
         return self.points, self.factor
-
-    def features(self, kernel: HasPullBack, X: Array, X_new: Array) -> Array:
-        """Return phi ``(M, m)`` of new cases, so that their covariances with the old ones are ``root @ phi``."""
-        return features_of(kernel, self.points, self.factor, X_new)
 
     def in_features(self, alpha: Array) -> Array:
         """Return L' alpha ``(..., M)``: the posterior mean is its product with the features."""
         if self.known is not None and alpha is self.known[0]:
             return self.known[1]
-        return np.asarray((self.root.T @ alpha.T).T)
+        return super().in_features(alpha)
 
     def anew(self) -> InducingGram:
         """Return the same, with nothing known beforehand of what would be computed."""
@@ -192,26 +153,6 @@ class InducingGram(Matrix):
         vars(single)["own"] = self.own  # of which single precision would leave a few digits
         return single
 
-    def sites(self, precision: Array, inverse_factor: Array | None = None) -> InducingCorrection:
-        """Return the correction of sites ``(n,)``, with a factor ``(M, M)`` of it where that is known."""
-        return InducingCorrection(self, precision, inverse_factor)
-
-    def posterior_factor(self, correction: Any) -> Array:
-        """Return the triangular C with the posterior covariance C C' of the weights u of the features."""
-        return np.asarray(correction.inverse_factor.T)
-
-    def sampler(self, alpha: Array, correction: Any) -> InducingSampler:
-        """Return what draws the latent values of the training cases."""
-        return InducingSampler(self, alpha, correction)
-
-    def field_of_others(self, alpha: Array, variance: Array, sites: Sites) -> Array:
-        """Return f_i - lambda_i alpha_i ``(n,)`` at cavity variances lambda."""
-        return np.asarray(self.shared @ alpha - (variance - self.own) * alpha)
-
-    def solve_scaled(self, root: Array, own: Array, right: Array) -> Array:
-        """Return y ``(n,)`` with (diag(own) + S K S) y = right, for S = diag(root)."""
-        return self.shared.solve_scaled(root, own + root**2 * self.own, right)
-
     def stored(self, alpha: Array, correction: Any) -> dict[str, NDArray[Any]]:
         """Return Z, the weights of the features and the factor of their covariance: predictions need no more."""
         return {
@@ -220,11 +161,7 @@ class InducingGram(Matrix):
             **correction.stored_on_inducing(alpha),
         }
 
-    def gradient(self, alpha: Array, weights: Array) -> InducingGradient:
-        """Return the derivative G = alpha alpha' / 2 + diag(weights)."""
-        return InducingGradient(self, 0.5 * alpha, alpha, None, weights)
-
-    def pull_back(self, gradient: InducingGradient, kernel: HasPullBack, X: Array) -> dict[str, Array]:
+    def pull_back(self, gradient: RootGradient, kernel: HasPullBack, X: Array) -> dict[str, Array]:
         """Return the derivatives in the parameters of the kernel from that in K, at inducing inputs that stay."""
         result = gradient.of_diagonal(kernel, X)
         for block, bar in gradient.of_cross():
@@ -232,17 +169,13 @@ class InducingGram(Matrix):
         _add(result, kernel.cross_vjp(self.points, self.points, gradient.of_inducing()))
         return result
 
-    def pull_back_inputs(self, gradient: InducingGradient, kernel: Any, X: Array) -> Array:
+    def pull_back_inputs(self, gradient: RootGradient, kernel: Any, X: Array) -> Array:
         """Return the derivatives ``(M, k)`` in the inducing inputs from that in K."""
         # K_mm is symmetric: each inputs stand on both of its sides
         result = 2.0 * kernel.inputs_vjp(self.points, self.points, gradient.of_inducing())
         for block, bar in gradient.of_cross():
             result += kernel.inputs_vjp(X[block], self.points, bar)
         return np.asarray(result)
-
-    def rounding(self, gradient: Any) -> float:
-        """Return 0: what rounding of the entries could decide is not in a root; a sum may lose digits all the same."""
-        return 0.0
 
     def leading(self, rank: int) -> InducingGram:
         """Return the Gram matrix on the first inducing cases."""

@@ -184,7 +184,7 @@ class Matrix(ABC):
     def sampler(self, alpha: Array, correction: Any) -> Sampler:
         """Return what draws the latent values of the training cases from the posterior with weights ``alpha (n,)``."""
         root = np.asarray(self.root)
-        return RootSampler(root, _posterior_factor(root, correction), alpha)
+        return RootSampler(root, _posterior_factor(root, correction), root.T @ alpha)
 
     def field_of_others(self, alpha: Array, variance: Array, sites: Sites) -> Array:
         """Return f_i - lambda_i alpha_i ``(n,)`` at cavity variances lambda."""

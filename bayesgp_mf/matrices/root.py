@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import blas
 
 from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.factors import blas_routine
 from bayesgp_mf.types import Array
 
 
@@ -42,6 +43,29 @@ def features_of(kernel: Any, points: Array, factor: Array, X: Array) -> Array:
     # the transpose of k(x, P) has the order of memory in which equations are solved in place
     cross = np.asarray(kernel.cross(X, points), dtype=np.float64)
     return np.asarray(blas.dtrsm(1.0, factor, cross.T, lower=1, overwrite_b=1))
+
+
+def weighted_square(root: Root, weights: Array) -> Array:
+    """Return the lower triangle of L' D L ``(r, r)`` for a root ``(n, r)`` and weights ``(n,)`` of any sign."""
+    result = np.zeros((root.shape[1], root.shape[1]), dtype=root.dtype, order="F")
+    scale, syrk = np.sqrt(np.abs(weights)).astype(root.dtype), blas_routine("syrk", result)
+    for block in blocks(scale.size):
+        scaled = root[block] * scale[block, None]
+        for sign in (1.0, -1.0):
+            these = sign * weights[block] > 0
+            if these.any():
+                some = scaled if these.all() else scaled[these]
+                result = syrk(sign, some.T, beta=1.0, c=result, lower=1, overwrite_c=1)
+    return result
+
+
+def variances(root: Root, inverse_factor: Array) -> Array:
+    """Return the diagonal ``(n,)`` of L T'T L' for a root ``(n, r)`` and a lower triangular T ``(r, r)``."""
+    result, multiply = np.empty(root.shape[0]), blas_routine("trmm", inverse_factor)
+    for block in blocks(result.size):
+        projected = multiply(1.0, inverse_factor, root[block].T, lower=1)
+        result[block] = np.einsum("ij,ij->j", projected, projected)
+    return result
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,11 +11,11 @@ import numpy as np
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.root_gradient import RootGradient
 from bayesgp_mf.multiclass.correction import ClassCorrection, DenseClassCorrection, SoftmaxCorrection, StarCorrection
 from bayesgp_mf.multiclass.draws import ClassSampler, DenseClassSampler, LowRankClassSampler, RootClassSampler
 from bayesgp_mf.multiclass.gram import of_class, prior_variance, times_gram
 from bayesgp_mf.multiclass.low_rank import LowRankClassCorrection, LowRankSites
-from bayesgp_mf.multiclass.low_rank_gradient import LowRankClassGradient
 from bayesgp_mf.multiclass.low_rank_matrix import LowRankMatrixCorrection
 from bayesgp_mf.multiclass.matrix_correction import MatrixSiteCorrection
 from bayesgp_mf.types import Array
@@ -151,9 +151,9 @@ class RootClassGram:
         """Return what draws latent values."""
         return LowRankClassSampler(self.matrix, alpha, self.in_features(alpha), correction)
 
-    def gradient(self, correction: LowRankSites, left: Array, right: Array) -> LowRankClassGradient:
+    def gradient(self, correction: LowRankSites, left: Array, right: Array) -> RootGradient:
         """Return the derivative, known by its product with the root."""
-        return LowRankClassGradient(self.matrix, left, right, correction)
+        return RootGradient(self.matrix, left, right, correction, np.zeros(left.shape[0]))
 
 
 def class_gram(problem: Problem) -> ClassGram:

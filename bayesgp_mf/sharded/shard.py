@@ -26,10 +26,9 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.inducing import InducingGram, inducing_gram
-from bayesgp_mf.matrices.inducing_gradient import InducingGradient
-from bayesgp_mf.matrices.inducing_sites import InducingCorrection
-from bayesgp_mf.matrices.low_rank import variances, weighted_square
-from bayesgp_mf.matrices.root import Root
+from bayesgp_mf.matrices.root import Root, variances, weighted_square
+from bayesgp_mf.matrices.root_gradient import RootGradient
+from bayesgp_mf.matrices.root_sites import RootCorrection
 from bayesgp_mf.sharded.sources import Rows
 from bayesgp_mf.solvers.driver import MEMORY, Memory
 from bayesgp_mf.solvers.refinement import in_deviations
@@ -376,9 +375,9 @@ def gradient(rows: Rows, message: Measure) -> dict[str, Any]:
     lost = shard.next - 1 != message.number  # these are not the sites of that posterior
     sites, _, precision, shift = shard.natural_parameters()
     alpha = shift - precision * (shard.gram.root @ message.mean)
-    correction = InducingCorrection(shard.gram, sites.precision, message.inverse_factor)
+    correction = RootCorrection(shard.gram, sites.precision, message.inverse_factor)
     seen = 0.5 * message.mean, message.mean  # L' alpha is the mean of the weights
-    bar = InducingGradient(shard.gram, 0.5 * alpha, alpha, correction, np.zeros_like(alpha), seen)
+    bar = RootGradient(shard.gram, 0.5 * alpha, alpha, correction, np.zeros_like(alpha), seen)
     found: dict[str, Any] = {f"d {name}": value for name, value in bar.of_diagonal(shard.kernel, shard.X).items()}
     for block, of_block in bar.of_cross():
         for name, value in shard.kernel.cross_vjp(shard.X[block], shard.gram.points, of_block).items():

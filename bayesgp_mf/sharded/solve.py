@@ -14,8 +14,8 @@ from bayesgp_mf.inference.problem import status_in_words
 from bayesgp_mf.inference.solution import Control, Info
 from bayesgp_mf.matrices.factors import cholesky, symmetric, triangular_inverse
 from bayesgp_mf.matrices.inducing import InducingGram
-from bayesgp_mf.matrices.inducing_gradient import InducingGradient
-from bayesgp_mf.matrices.inducing_sites import InducingCorrection
+from bayesgp_mf.matrices.root_gradient import RootGradient
+from bayesgp_mf.matrices.root_sites import RootCorrection
 from bayesgp_mf.parallel import Answer, Backend
 from bayesgp_mf.sharded.shard import Begin, Form, Measure, Model, begin, form, gradient, measure
 from bayesgp_mf.solvers.accuracy import rounding_decides, unknown
@@ -275,8 +275,8 @@ def evidence_gradient(backend: Backend, solution: ShardedSolution) -> dict[str, 
     mean, inverse = solution.posterior.mean, solution.posterior.inverse_factor
     nothing = np.empty(0)  # no case is here
     gram = InducingGram(lambda: np.empty((0, len(points))), nothing, points, factor)
-    correction = InducingCorrection(gram, nothing, inverse)
-    bar = InducingGradient(gram, nothing, nothing, correction, nothing, (0.5 * mean, mean))
+    correction = RootCorrection(gram, nothing, inverse)
+    bar = RootGradient(gram, nothing, nothing, correction, nothing, (0.5 * mean, mean))
     result = {name[2:]: value for name, value in found.items() if name != "square"}
     for name, value in kernel.cross_vjp(points, points, bar.of_inducing(found["square"])).items():
         result[name] = result[name] + value

@@ -8,6 +8,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf import kernels
 from bayesgp_mf.errors import LowRankError
 from bayesgp_mf.inference.assembly import assemble_inducing, kernel_entries
+from bayesgp_mf.matrices.low_rank import LowRankGram
 from bayesgp_mf.matrices.pivoting import at_pivots
 from bayesgp_mf.methods import METHODS, get_method
 from bayesgp_mf.multiclass.class_gram import class_gram
@@ -174,7 +175,8 @@ def test_draws_have_the_moments_of_the_posterior(case):
 def test_densities_of_draws_are_those_of_prior_times_sites(case, own):
     solver, likelihood, t = case
     matrix = assemble_inducing(KERNEL, X, t, likelihood, inducing=Z).matrix
-    posterior = process(solver, bgp.Problem(matrix if own else matrix.shared, t, likelihood))
+    gram = matrix if own else LowRankGram(matrix.root, np.empty(0, dtype=int), 0.0)
+    posterior = process(solver, bgp.Problem(gram, t, likelihood))
     alpha, correction = posterior.solution.alpha, posterior.solution.correction
     drawn = class_gram(posterior.problem).sampler(alpha, correction).draw(50, np.random.default_rng(1))
     sites = correction.site_precision()

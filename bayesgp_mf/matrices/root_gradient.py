@@ -1,4 +1,4 @@
-"""Derivatives with respect to a Gram matrix on inducing cases, as the kernel that made it takes them."""
+"""The derivative with respect to a Gram matrix L L' + diag(d), as the kernel that made it takes it."""
 
 from __future__ import annotations
 
@@ -12,40 +12,8 @@ from scipy.linalg import blas
 
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.factors import symmetric, triangular_inverse
-from bayesgp_mf.matrices.low_rank import LowRankGram, weighted_square
-from bayesgp_mf.matrices.root import Root
+from bayesgp_mf.matrices.root import weighted_square
 from bayesgp_mf.types import Array
-
-
-class RootAndOwn(Protocol):
-    """What is asked here of a Gram matrix L L' + diag(d)."""
-
-    @property
-    def root(self) -> Root:
-        """L ``(n, M)``."""
-
-    @property
-    def own(self) -> Array:
-        """D ``(n,)``."""
-
-    @property
-    def prior(self) -> Array:
-        """The variances ``(n,)``."""
-
-    @property
-    def factor(self) -> Array:
-        """Lower Cholesky factor ``(M, M)`` of the covariances of the inducing inputs."""
-
-    @property
-    def rank(self) -> int:
-        """Columns of L, M."""
-
-    @property
-    def shared(self) -> LowRankGram:
-        """L L'."""
-
-    def in_features(self, alpha: Array) -> Array:
-        """Return L' alpha."""
 
 
 class WeightedSites(Protocol):
@@ -62,17 +30,24 @@ class WeightedSites(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class InducingGradient:
+class RootGradient:
     r"""The derivative G of a number with respect to K, :math:`G = (l r^T + r l^T - R)/2 + \operatorname{diag}(w)`.
 
-    With :math:`B = K_{mm}^{-1} K_{mn}` and :math:`G' = G - \operatorname{diag} G`, since variances are exact,
+    For fixed inducing cases m, :math:`Q = L L^T = K_{nm} K_{mm}^{-1} K_{mn}` changes with
+    :math:`B = K_{mm}^{-1} K_{mn}` by
 
-    .. math:: \operatorname{tr}(G\, dK) = \sum_i G_{ii}\, dk_{ii} + \operatorname{tr}(G'\, dQ), \qquad
-              dQ = dK_{nm} B + B^T dK_{mn} - B^T dK_{mm} B .
+    .. math:: dQ = dK_{nm} B + B^T dK_{mn} - B^T dK_{mm} B .
+
+    Where the rest of the variances is noise of the cases' own, these are exact, and with
+    :math:`G' = G - \operatorname{diag} G`
+
+    .. math:: \operatorname{tr}(G\, dK) = \sum_i G_{ii}\, dk_{ii} + \operatorname{tr}(G'\, dQ) .
+
+    Where it is left out, K = Q and G' = G.
 
     Attributes
     ----------
-    gram : RootAndOwn
+    gram : RootGram
         K.
     left, right : (n,) or (n, k) array
         l and r; a sum over the columns where there are several.
@@ -84,7 +59,7 @@ class InducingGradient:
         L' l and L' r, ``(M,)`` or ``(M, k)``, where they are known, or where these cases are a part of all.
     """
 
-    gram: RootAndOwn
+    gram: Any
     left: Array
     right: Array
     correction: WeightedSites | None
@@ -101,6 +76,11 @@ class InducingGradient:
         product = np.asarray(np.einsum("ik,ik->i", _columns(self.left), _columns(self.right)))
         return product if self.correction is None else product - 0.5 * self.correction.diagonal()
 
+    @property
+    def _taken(self) -> Array:
+        """What G' has less on its diagonal ``(n,)`` than (l r' + r l' - R)/2."""
+        return self._without_weights if self.gram.independent_rest else -self.weights
+
     @cached_property
     def _seen(self) -> tuple[Array, Array]:
         """L' l and L' r ``(M, k)``."""
@@ -109,24 +89,24 @@ class InducingGradient:
         return self.gram.root.T @ _columns(self.left), self.gram.root.T @ _columns(self.right)
 
     def _times_root(self, block: slice) -> Array:
-        """Return rows of G' L, to which w adds nothing."""
+        """Return rows of G' L."""
         some, (left, right) = self.gram.root[block], self._seen
         result = 0.5 * _columns(self.left)[block] @ right.T
         result += 0.5 * _columns(self.right)[block] @ left.T
         if self.correction is not None:
             result -= 0.5 * self.correction.times_root(block, some)
-        result -= self._without_weights[block, None] * some
+        result -= self._taken[block, None] * some
         return np.asarray(result)
 
     def of_cross(self) -> Iterator[tuple[slice, Array]]:
         """Return the derivatives in rows of K_nm, 2 G' B', block by block, as pairs of a slice and ``(k, M)``."""
-        for block in blocks(self.gram.prior.size):
+        for block in blocks(self.left.shape[0]):
             rows = self._times_root(block)  # B' = L L_m^-1
             yield block, blas.dtrmm(2.0, self._inverse, rows.T, lower=1, trans_a=1, overwrite_b=1).T
 
     def square(self) -> Array:
-        """Return L' diag(G - w) L ``(M, M)``, the sum over cases that `of_inducing` takes."""
-        return symmetric(weighted_square(self.gram.root, self._without_weights))
+        """Return L' diag(G - G') L ``(M, M)`` without w, the sum over cases that `of_inducing` takes."""
+        return symmetric(weighted_square(self.gram.root, self._taken))
 
     def of_inducing(self, square: Array | None = None) -> Array:
         """Return the derivative in K_mm, -B G' B' ``(M, M)``; with the sum of `square` over more cases, that of all."""
@@ -141,6 +121,12 @@ class InducingGradient:
     def of_diagonal(self, kernel: Any, X: Array) -> dict[str, Array]:
         """Return the derivatives in the parameters of the kernel by way of k_ii."""
         return dict(kernel.diag_vjp(X, self._without_weights + self.weights))
+
+    def columns(self) -> Array:
+        """Return the derivative ``(n, r)`` in the columns of pivots, which are cases, their own rows among them."""
+        result = np.concatenate([rows for _, rows in self.of_cross()])
+        result[self.gram.pivots] += self.of_inducing()
+        return result
 
 
 def _columns(values: Array) -> Array:
