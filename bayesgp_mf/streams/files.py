@@ -6,7 +6,7 @@ A stream as the numbers and the plain words of a file, and back.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,21 +49,42 @@ class Saved(NamedTuple):
 
 def write(
     path: Path,
-    arrays: dict[str, NDArray[Any]],
-    settings: dict[str, Any],
-    kernel: Kernel,
-    likelihood: Likelihood,
-    control: Control,
+    state: StreamState,
+    learner: Learner,
+    score: LogScore,
+    features: list[str] | None,
+    classes: tuple[Any, ...] | None,
 ) -> None:
     """Write a stream, as a whole or not at all."""
-    check_writable(path, kernel, likelihood)
+    check_writable(path, state.kernel, learner.likelihood)
+    factor = state.factor
+    arrays = {
+        "points": factor.points,
+        "root": factor.root,
+        "precision": factor.precision,
+        "shift": factor.shift,
+        "X": state.X,
+        "t": state.t,
+        "log_score": score.batches,
+        "n_cases": score.cases,
+        **({"by_case": state.by_case} if len(state.by_case) else {}),
+    }
+    settings = {
+        **{name: getattr(learner, name) for name in (*OPTIONS, "entropy")},
+        "classes": None if classes is None else [plain(label) for label in classes],
+        "features": features,
+        "n_seen": state.n_seen,
+        "is_tuned": state.is_tuned,
+        "independent": state.independent,
+        **({"has_offset": True} if state.has_offset else {}),
+    }
     header = json.dumps(
         {
             "format": FORMAT,
             "settings": settings,
-            "kernel": kernel.to_dict(),
-            "likelihood": likelihood.to_dict(),
-            "control": asdict(control),
+            "kernel": state.kernel.to_dict(),
+            "likelihood": learner.likelihood.to_dict(),
+            "control": asdict(learner.control),
         },
         default=lambda number: number.item(),  # of NumPy
     )
@@ -118,34 +139,6 @@ def _checksum(header: str, arrays: dict[str, NDArray[Any]]) -> str:
     return found.hexdigest()
 
 
-def described(
-    state: StreamState, learner: Learner, score: LogScore, features: list[str] | None, classes: tuple[Any, ...] | None
-) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return the arrays and the settings of a stream."""
-    factor = state.factor
-    arrays = {
-        "points": factor.points,
-        "root": factor.root,
-        "precision": factor.precision,
-        "shift": factor.shift,
-        "X": state.X,
-        "t": state.t,
-        "log_score": score.batches,
-        "n_cases": score.cases,
-        **({"by_case": state.by_case} if len(state.by_case) else {}),
-    }
-    settings = {
-        **{name: getattr(learner, name) for name in (*OPTIONS, "entropy")},
-        "classes": None if classes is None else [plain(label) for label in classes],
-        "features": features,
-        "n_seen": state.n_seen,
-        "is_tuned": state.is_tuned,
-        "independent": state.independent,
-        **({"has_offset": True} if state.has_offset else {}),
-    }
-    return arrays, settings
-
-
 def state_of(saved: Saved) -> StreamState:
     """Return the state that a file holds, or raise a ValueError that names what could not have been saved."""
     settings, arrays = saved.settings, saved.arrays
@@ -157,13 +150,8 @@ def state_of(saved: Saved) -> StreamState:
         values_of(saved.likelihood).outputs if settings["n_seen"] else 1,
     )
     n_seen, n_batches, is_tuned = settings["n_seen"], len(arrays["n_cases"]), settings["is_tuned"]
-    state = StreamState(
-        saved.kernel, factor, n_seen, n_batches, is_tuned, arrays["X"], arrays["t"], settings["independent"]
-    )
-    state = replace(
-        state,
-        by_case=arrays.get("by_case", state.by_case),
-        has_offset=bool(settings.get("has_offset", False)),
-    )
+    cases = arrays["X"], arrays["t"], settings["independent"], arrays.get("by_case", np.empty((0, 2)))
+    has_offset = bool(settings.get("has_offset", False))
+    state = StreamState(saved.kernel, factor, n_seen, n_batches, is_tuned, *cases, has_offset)
     check_state(state, settings, arrays, saved.likelihood)
     return state

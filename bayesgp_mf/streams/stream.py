@@ -60,7 +60,7 @@ from bayesgp_mf.streams.arguments import (
     with_classes,
 )
 from bayesgp_mf.streams.factor import Factor, nothing
-from bayesgp_mf.streams.files import OPTIONS, check_writable, described, read, state_of, write
+from bayesgp_mf.streams.files import OPTIONS, check_writable, read, state_of, write
 from bayesgp_mf.streams.learning import Learner, values_of
 from bayesgp_mf.streams.state import LogScore, StreamState, plain_cases
 from bayesgp_mf.streams.values import Cases, predictive
@@ -545,8 +545,7 @@ class Stream:
             If the kernel or the likelihood is not one of this package, and so cannot be written.
         """
         state = self._state
-        arrays, settings = described(state, self._learner, self._score_at(state), self._features, self._classes)
-        write(Path(path), arrays, settings, state.kernel, self.likelihood, self._learner.control)
+        write(Path(path), state, self._learner, self._score_at(state), self._features, self._classes)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Stream:
