@@ -8,39 +8,34 @@ how well the solution is known, too.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
-from bayesgp_mf.container.checksums import check_unchanged, with_checksums
-from bayesgp_mf.container.groups import get_group, group_names, make_container
-from bayesgp_mf.container.layout import (
-    CASES,
-    FORMAT,
-    SAMPLE_DIMS,
-    Layout,
-    check_parameter_names,
-    common_attrs,
-    variable_dims,
-    versions,
-)
-from bayesgp_mf.container.quality import evidence_of_fit, quality_of_fit
+from bayesgp_mf.container.checksums import check_unchanged
+from bayesgp_mf.container.groups import get_group, group_names
+from bayesgp_mf.container.layout import CASES, SAMPLE_DIMS, Layout, check_parameter_names, variable_dims
+from bayesgp_mf.container.quality import quality_of_fit
 from bayesgp_mf.container.stored import (
     DAMAGED,
-    describe_kernel,
     describe_likelihood,
+    evidence_of_fit,
+    info_of,
     kernel_of,
     likelihood_of,
     method_of,
+    model_attrs,
     names_of,
     refused_as,
+    stored_evidence,
+    stored_info,
 )
+from bayesgp_mf.container.write import sealed_container
 from bayesgp_mf.errors import Status
-from bayesgp_mf.inference.problem import Problem, status_in_words
-from bayesgp_mf.inference.solution import Info, Solution
+from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.solution import Evidence, Info, Solution
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inference.undefined import without_cases
 from bayesgp_mf.kernels import Kernel
@@ -54,49 +49,7 @@ if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container
 
 _READ = ("fit", "constant_data")
-
-
-class InParts(NamedTuple):
-    """What is known of a fit to a table in parts.
-
-    Attributes
-    ----------
-    n_cases : int
-        Cases of all parts.
-    kernel, likelihood : Kernel, Likelihood
-        Prior covariance, and p(t | f).
-    points : (M, d) array
-        Inducing inputs.
-    weights : (M,) array
-        Posterior mean of the weights of their features.
-    inverse_factor : (M, M) array
-        Lower triangular T, with T'T the posterior covariance of the weights.
-    f : (chains, draws, M) array
-        Draws of the latent values at the inducing inputs.
-    log_evidence : float
-        In nats.
-    gradient : dict of str to array
-        Derivatives of the log evidence in the parameters of the kernel.
-    info : Info
-        How the iteration went, and how well the numbers are known.
-    class_names : tuple of str
-        Of the two classes, the positive one last; empty for real targets.
-    features : sequence of str or None
-        Names of the inputs.
-    """
-
-    n_cases: int
-    kernel: Kernel
-    likelihood: Likelihood
-    points: Array
-    weights: Array
-    inverse_factor: Array
-    f: Array
-    log_evidence: float
-    gradient: dict[str, Array]
-    info: Info
-    class_names: tuple[str, ...]
-    features: Sequence[str] | None
+_ON_INDUCING = ("inducing_input", "inducing_weight", "inducing_factor")
 
 
 def gradient_name(name: str) -> str:
@@ -110,52 +63,66 @@ def check_storable_in_parts(kernel: Kernel, likelihood: Likelihood) -> None:
     check_parameter_names(kernel.params)
 
 
-def parts_container(found: InParts) -> Container:
-    """Return the container of a fit to a table in parts."""
-    features = found.features or np.arange(found.points.shape[1])
-    layout = Layout(0, features, found.class_names, found.f.shape[:2])
-    posterior = layout.along((*SAMPLE_DIMS, "inducing"), found.f)
-    info = found.info
-    values = {
-        "inducing_input": found.points,
-        "inducing_weight": found.weights,
-        "inducing_factor": np.tril(found.inverse_factor),
-        "log_evidence": np.array(found.log_evidence),
-        "log_evidence_se": np.array(0.0),
-        "n_iterations": np.array(info.n_iterations),
-        "residual": np.array(info.residual),
-    }
-    if found.likelihood.known_sites(np.zeros(1), 0.0) is not None:  # of Gaussian noise nothing is approximated
-        values |= {"log_evidence_correction": np.array(0.0), "log_evidence_remaining": np.array(0.0)}
-    stated = {"independent": info.independent, "mean_error": info.mean_error, "rounding": info.rounding}
-    values |= {name: np.array(value) for name, value in stated.items() if value is not None}
+def posterior_in_parts(
+    kernel: Kernel,
+    likelihood: Likelihood,
+    on_inducing: Sequence[Array],
+    evidence: Evidence,
+    info: Info,
+    features: Sequence[str] | None,
+    solver: Solver = tap,
+) -> Posterior:
+    """Return a posterior of no cases, of which what all cases say is known.
+
+    ``on_inducing`` are the inducing inputs ``(M, d)``, the posterior mean ``(M,)`` of the weights of their features,
+    and T ``(M, M)``, lower triangular, with T'T the posterior covariance of the weights.
+    """
+    points, weights, inverse_factor = map(np.ascontiguousarray, on_inducing)
+    X, nothing = np.empty((0, points.shape[1])), np.empty(0)
+    gram = inducing_gram(kernel, X, points, known=(nothing, weights))
+    correction = gram.sites(nothing, np.asfortranarray(inverse_factor))
+    solution = Solution(tap.name, nothing, correction, evidence, None, info)
+    return Posterior(kernel, X, Problem(gram, nothing, likelihood), solution, solver, features)
+
+
+def parts_container(
+    posterior: Posterior, n_cases: int, f: Array, gradient: Mapping[str, Array], class_names: tuple[str, ...]
+) -> Container:
+    """Return the container of a fit to a table in parts, of which the posterior is known.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        As `posterior_in_parts` makes it.
+    n_cases : int
+        Cases of all parts.
+    f : (chains, draws, M) array
+        Draws of the latent values at the inducing inputs.
+    gradient : dict of str to array
+        Derivatives of the log evidence in the parameters of the kernel.
+    class_names : tuple of str
+        Of the two classes, the positive one last; empty for real targets.
+    """
+    kernel, likelihood, solution = posterior.kernel, posterior.problem.likelihood, posterior.solution
+    values = posterior.problem.matrix.stored(solution.alpha, solution.correction)
+    values |= stored_info(solution.info) | stored_evidence(solution.evidence)
+    points = values["inducing_input"]
+    layout = Layout(0, posterior.feature_names or np.arange(points.shape[1]), class_names, f.shape[:2])
     variables = {name: layout.variable(name, value) for name, value in values.items()}
-    variables |= {name: layout.parameter(name, value) for name, value in found.kernel.params.items()}
-    for name, value in found.gradient.items():
+    variables |= {name: layout.parameter(name, value) for name, value in kernel.params.items()}
+    for name, value in gradient.items():
         variables[gradient_name(name)] = layout.parameter(name, np.asarray(value)).rename(gradient_name(name))
-    attrs = {
-        "bayesgp_mf_format": FORMAT,
-        "method": tap.name,
-        "solver": json.dumps({"options": {}}),
-        "status": info.status.name,
-        "status_message": status_in_words(info.status, found.likelihood, tap.name),
-        "evidence_kind": tap.rule.kind,
-        "evidence_bound": tap.rule.bound or "none",
-        "kernel": json.dumps(describe_kernel(found.kernel)),
-        "likelihood": json.dumps(describe_likelihood(found.likelihood)),
-        "versions": json.dumps(versions()),
-        "class_names": json.dumps(found.class_names),
-        CASES: found.n_cases,
-    }
-    groups = {
-        "posterior": xr.Dataset({"f": posterior}),
-        "constant_data": xr.Dataset({"X": layout.along(("inducing", "feature"), found.points)}),
-        "fit": xr.Dataset(variables, attrs=attrs),
-    }
-    quality = quality_of_fit(groups["fit"], found.n_cases, in_parts=True).sentence
-    groups["fit"] = groups["fit"].assign_attrs(quality=quality)
-    groups = with_checksums(groups)
-    return make_container({name: dataset.assign_attrs(common_attrs()) for name, dataset in groups.items()})
+    attrs = model_attrs(kernel, likelihood, posterior.method, solution.evidence, solution.info.status)
+    attrs |= {"class_names": json.dumps(class_names), CASES: n_cases}
+    fit = xr.Dataset(variables, attrs=attrs)
+    fit = fit.assign_attrs(quality=quality_of_fit(fit, n_cases, in_parts=True).sentence)
+    return sealed_container(
+        {
+            "posterior": xr.Dataset({"f": layout.along((*SAMPLE_DIMS, "inducing"), f)}),
+            "constant_data": xr.Dataset({"X": layout.along(("inducing", "feature"), points)}),
+            "fit": fit,
+        }
+    )
 
 
 def is_in_parts(fit: xr.Dataset) -> bool:
@@ -179,20 +146,23 @@ def read_parts(idata: Container, fit: xr.Dataset, kernel: Any, likelihood: Likel
             raise ValueError("it has no checksums")
         _check_shapes(groups["fit"])
     fit = groups["fit"]
-    found = kernel_of(fit, kernel, names_of(groups["constant_data"]["feature"].values))
+    names = names_of(groups["constant_data"]["feature"].values)
+    found = kernel_of(fit, kernel, names)
     known = likelihood_of(fit, likelihood, found)
     solver = method_of(fit, known, method)
     with refused_as(DAMAGED if kernel is None else "kernel is not the one that was fitted: {}. Pass that one."):
         for name, value in found.params.items():
             if not np.array_equal(fit[name].values, value):
                 raise ValueError(f"{name} is {fit[name].values.tolist()}, and of the kernel {value.tolist()}")
-        return _posterior(fit, groups["constant_data"]["feature"].values, found, known, solver)
+        on_inducing = [fit[name].values for name in _ON_INDUCING]
+        info = info_of(fit, fit.attrs, fit.sizes["inducing"])
+        return posterior_in_parts(found, known, on_inducing, evidence_of_fit(fit), info, names, solver)
 
 
 def _check_shapes(fit: xr.Dataset) -> None:
     """Raise a ValueError if what predictions need has another shape than it must have, or is not finite."""
     rank = fit.sizes["inducing"]
-    for name in ("inducing_input", "inducing_weight", "inducing_factor"):
+    for name in _ON_INDUCING:
         values = fit[name]
         if values.dims != variable_dims(name, several_classes=False) or set(values.shape[:2]) - {
             rank,
@@ -205,20 +175,3 @@ def _check_shapes(fit: xr.Dataset) -> None:
         raise ValueError("inducing_factor must be square, and on its diagonal positive")
     if fit.attrs["status"] not in [status.name for status in Status]:
         raise ValueError(f"status is {fit.attrs['status']!r}")
-
-
-def _posterior(
-    fit: xr.Dataset, features: NDArray[Any], kernel: Kernel, likelihood: Likelihood, solver: Solver
-) -> Posterior:
-    """Return a posterior of no cases, of which what all cases say is known."""
-    points = np.ascontiguousarray(fit["inducing_input"].values)
-    X, nothing = np.empty((0, points.shape[1])), np.empty(0)
-    gram = inducing_gram(kernel, X, points, known=(nothing, fit["inducing_weight"].values))
-    correction = gram.sites(nothing, np.asfortranarray(fit["inducing_factor"].values))
-    stated = {name: float(fit[name]) if name in fit else None for name in ("independent", "mean_error", "rounding")}
-    status, steps, residual = Status[fit.attrs["status"]], int(fit["n_iterations"]), float(fit["residual"])
-    info = Info(status, steps, residual, rank=points.shape[0], **stated)
-    solution = Solution(tap.name, nothing, correction, evidence_of_fit(fit), None, info)
-    names = names_of(features)
-    problem = Problem(gram, nothing, likelihood)
-    return Posterior(kernel, X, problem, solution, solver, feature_names=names)

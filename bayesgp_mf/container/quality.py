@@ -19,14 +19,14 @@ validate`` has others.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from math import hypot, inf, isfinite, sqrt
 from typing import Any, Literal
 
 import xarray as xr
 
-from bayesgp_mf.inference.solution import Evidence, EvidenceKind
+from bayesgp_mf.inference.solution import EvidenceKind
 
 Verdict = Literal["good", "fair", "off", "exact", "unsolved", "unknown"]
 
@@ -283,26 +283,6 @@ def quality_of_fit(fit: xr.Dataset, n: int, in_parts: bool = False) -> Quality:
         labels=bool(json.loads(fit.attrs["class_names"])),
         joint_classes="class" in fit.dims,
     )
-
-
-def evidence_of_fit(fit: xr.Dataset, attrs: Mapping[str, Any] | None = None) -> Evidence:
-    """Return the log evidence of the group ``fit`` at one setting of the hyperparameters, with what is known of it.
-
-    ``attrs`` are those of the whole group, where ``fit`` is one setting of several, and has none.
-
-    Raises
-    ------
-    ValueError
-        If its correction and the size of what is left do not belong together.
-    """
-    names = ("log_evidence_correction", "log_evidence_remaining")
-    correction, remaining = (float(fit[name]) if name in fit else None for name in names)
-    if (correction is None) != (remaining is None) or not 0.0 <= (remaining or 0.0) < inf:
-        raise ValueError(f"log_evidence_correction and log_evidence_remaining are {correction} and {remaining}")
-    attrs = fit.attrs if attrs is None else attrs
-    kind, bound = attrs["evidence_kind"], attrs["evidence_bound"]
-    error = float(fit["log_evidence_se"]) if "log_evidence_se" in fit else 0.0
-    return Evidence(float(fit["log_evidence"]), kind, None if bound == "none" else bound, error, correction, remaining)
 
 
 def _shown(value: float | None, form: str) -> str:

@@ -15,13 +15,20 @@ from bayesgp_mf.container.checksums import GROUPS, check_unchanged
 from bayesgp_mf.container.groups import get_group, group_names
 from bayesgp_mf.container.layout import BY_CASE, FORMAT, LOO_OMITTED, stored_parameters
 from bayesgp_mf.container.parts import is_in_parts, read_parts
-from bayesgp_mf.container.quality import evidence_of_fit
-from bayesgp_mf.container.stored import DAMAGED, kernel_of, likelihood_of, method_of, names_of, refused_as
-from bayesgp_mf.errors import Status
+from bayesgp_mf.container.stored import (
+    DAMAGED,
+    evidence_of_fit,
+    info_of,
+    kernel_of,
+    likelihood_of,
+    method_of,
+    names_of,
+    refused_as,
+)
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.inference.assembly import kernel_entries
 from bayesgp_mf.inference.problem import Problem
-from bayesgp_mf.inference.solution import Cavity, Info, Solution
+from bayesgp_mf.inference.solution import Cavity, Solution
 from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
@@ -171,23 +178,7 @@ def _unpadded(values: Array, name: str) -> Array:
 
 
 def _read_solution(node: xr.Dataset, problem: Problem, alpha: Array, attrs: dict[str, Any], solver: Solver) -> Solution:
-    method = solver.name
-    iterations, residual = int(node["n_iterations"]), float(node["residual"])
-    mean_error, rounding, shift = (
-        float(node[name]) if name in node else None for name in ("mean_error", "rounding", "probability_shift")
-    )
-    if shift is not None and not 0.0 <= shift <= 1.0:  # also true if it is NaN
-        raise ValueError(f"probability_shift must be between 0 and 1, and is {shift}")
-    info = Info(
-        Status[attrs["status"]],
-        iterations,
-        residual,
-        mean_error=mean_error,
-        rounding=rounding,
-        rank=problem.matrix.rank,
-        independent=float(node["independent"]) if "independent" in node else None,
-        probability_shift=shift,
-    )
+    method, info = solver.name, info_of(node, attrs, problem.matrix.rank)
     evidence = evidence_of_fit(node, attrs)
     return Solution(method, alpha, _read_correction(node, problem), evidence, _read_cavity(node, attrs, solver), info)
 

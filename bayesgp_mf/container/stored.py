@@ -1,4 +1,4 @@
-"""What a container holds of kernel, likelihood and method.
+"""What a container holds of kernel, likelihood, method, evidence, and of how the equations were solved.
 
 What is built in it holds as JSON, options and all. Of anything else it holds what it is called and its parameters, and
 asks for it by name.
@@ -10,14 +10,18 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, TypeVar
+from math import inf
+from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from bayesgp_mf import kernels, likelihoods
-from bayesgp_mf.container.layout import stored_parameters
-from bayesgp_mf.inference.problem import check_likelihood
+from bayesgp_mf.container.layout import FORMAT, stored_parameters, versions
+from bayesgp_mf.errors import Status
+from bayesgp_mf.inference.problem import check_likelihood, status_in_words
+from bayesgp_mf.inference.solution import Evidence, Info
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import as_kernel, levels_of
 from bayesgp_mf.kernels import Kernel
@@ -25,7 +29,10 @@ from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.methods import get_method
 
 T = TypeVar("T")
+Attrs: TypeAlias = dict[str, Any]
 DAMAGED = "this container is damaged or was edited: {}. Load a fresh copy of the file, or fit again."
+STATED = ("mean_error", "rounding", "independent", "probability_shift")
+"""What some solutions know of how well they are known."""
 NO_JSON = (AttributeError, TypeError, ValueError)  # what `_as_json` raises where there is none
 
 
@@ -80,6 +87,68 @@ def describe_method(solver: Solver, likelihood: Likelihood) -> dict[str, Any]:
         if type(named) is type(solver) and all(name in plain for name in changed):
             return {"options": {name: plain[name] for name in changed}}
     return _not_stored(solver, plain)
+
+
+def model_attrs(kernel: Kernel, likelihood: Likelihood, solver: Solver, evidence: Evidence, status: Status) -> Attrs:
+    """Return the attributes of the group ``fit``: what was fitted, by which method, and how that went."""
+    return {
+        "bayesgp_mf_format": FORMAT,
+        "method": solver.name,
+        "solver": json.dumps(describe_method(solver, likelihood)),
+        "status": status.name,
+        "status_message": status_in_words(status, likelihood, solver.name),
+        "evidence_kind": evidence.kind,
+        "evidence_bound": evidence.bound or "none",
+        "kernel": json.dumps(describe_kernel(kernel)),
+        "likelihood": json.dumps(describe_likelihood(likelihood.of_one_case)),
+        "versions": json.dumps(versions()),
+    }
+
+
+def stored_info(info: Info) -> dict[str, NDArray[Any]]:
+    """Return how the equations were solved as arrays by name; status and rank stand elsewhere."""
+    known = {name: getattr(info, name) for name in ("n_iterations", "residual", *STATED)}
+    return {name: np.array(value) for name, value in known.items() if value is not None}
+
+
+def info_of(fit: xr.Dataset, attrs: Mapping[str, Any], rank: int | None) -> Info:
+    """Return how the equations were solved; ``attrs`` are those of the whole group ``fit``."""
+    stated = {name: float(fit[name]) if name in fit else None for name in STATED}
+    shift = stated["probability_shift"]
+    if shift is not None and not 0.0 <= shift <= 1.0:  # also true if it is NaN
+        raise ValueError(f"probability_shift must be between 0 and 1, and is {shift}")
+    return Info(Status[attrs["status"]], int(fit["n_iterations"]), float(fit["residual"]), rank=rank, **stated)
+
+
+def stored_evidence(evidence: Evidence) -> dict[str, NDArray[Any]]:
+    """Return the log evidence as arrays by name, with what is known of it."""
+    known = {
+        "log_evidence": evidence.value,
+        "log_evidence_se": evidence.standard_error,
+        "log_evidence_correction": evidence.correction,
+        "log_evidence_remaining": evidence.remaining,
+    }
+    return {name: np.array(value) for name, value in known.items() if value is not None}
+
+
+def evidence_of_fit(fit: xr.Dataset, attrs: Mapping[str, Any] | None = None) -> Evidence:
+    """Return the log evidence of the group ``fit`` at one setting of the hyperparameters, with what is known of it.
+
+    ``attrs`` are those of the whole group, where ``fit`` is one setting of several, and has none.
+
+    Raises
+    ------
+    ValueError
+        If its correction and the size of what is left do not belong together.
+    """
+    names = ("log_evidence_correction", "log_evidence_remaining")
+    correction, remaining = (float(fit[name]) if name in fit else None for name in names)
+    if (correction is None) != (remaining is None) or not 0.0 <= (remaining or 0.0) < inf:
+        raise ValueError(f"log_evidence_correction and log_evidence_remaining are {correction} and {remaining}")
+    attrs = fit.attrs if attrs is None else attrs
+    kind, bound = attrs["evidence_kind"], attrs["evidence_bound"]
+    error = float(fit["log_evidence_se"]) if "log_evidence_se" in fit else 0.0
+    return Evidence(float(fit["log_evidence"]), kind, None if bound == "none" else bound, error, correction, remaining)
 
 
 def not_stored(fit: xr.Dataset, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 from bayesgp_mf.container.checksums import sealed, with_checksums
 from bayesgp_mf.container.draws import draw_training
 from bayesgp_mf.container.groups import make_container
-from bayesgp_mf.container.layout import FORMAT, LOO_OMITTED, SAMPLE_DIMS, Layout, common_attrs, versions
+from bayesgp_mf.container.layout import LOO_OMITTED, SAMPLE_DIMS, Layout, common_attrs
 from bayesgp_mf.container.quality import quality_of_fit
-from bayesgp_mf.container.stored import describe_kernel, describe_likelihood, describe_method
+from bayesgp_mf.container.stored import model_attrs, stored_evidence, stored_info
 from bayesgp_mf.errors import Status, UndefinedQuantityError
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.result import Record
-from bayesgp_mf.inference.problem import status_in_words
 from bayesgp_mf.inference.solution import LeaveOneOut
 from bayesgp_mf.processes.process import Marginals, Part, Process
 from bayesgp_mf.types import Array
@@ -86,12 +85,19 @@ def to_container(
         name: xr.DataArray(values, dims=dims, coords={"hyper": list(hyper_names)} if "hyper" in dims else None)
         for name, (dims, values) in fit_extras.items()
     }
+    statuses = [part.solution.info.status for part in posterior.parts]
+    status = next((status for status in statuses if status is not Status.CONVERGED), Status.CONVERGED)
     groups["fit"] = xr.Dataset(
         {**_summary(posterior, loo, layout), **_settings(posterior, layout, params), **recorded},
-        attrs=_fit_attrs(first, [part.solution.info.status for part in posterior.parts])
+        attrs=model_attrs(first.kernel, problem.likelihood, first.method, first.solution.evidence, status)
         | {"marginals": marginals, "class_names": json.dumps(class_names), **attrs},
     )
     groups["fit"] = groups["fit"].assign_attrs(quality=quality_of_fit(groups["fit"], problem.n).sentence)
+    return sealed_container(groups)
+
+
+def sealed_container(groups: dict[str, xr.Dataset]) -> Container:
+    """Return the container of groups, with checksums and with the attributes of every group."""
     groups = with_checksums(groups)
     return make_container({name: dataset.assign_attrs(common_attrs()) for name, dataset in groups.items()})
 
@@ -191,36 +197,7 @@ def _padded(settings: list[dict[str, NDArray[Any]]]) -> list[dict[str, NDArray[A
 def _setting(part: Part) -> dict[str, NDArray[Any]]:
     """Return the arrays of one setting."""
     solution = part.solution
-    arrays = {
-        "alpha": solution.alpha,
-        "n_iterations": np.array(solution.info.n_iterations),
-        "residual": np.array(solution.info.residual),
-    }
-    known = {name: getattr(solution.info, name) for name in ("mean_error", "rounding", "probability_shift")}
-    arrays |= {name: np.array(value) for name, value in known.items() if value is not None}
+    arrays = {"alpha": solution.alpha, **stored_info(solution.info)}
     arrays |= part.problem.matrix.stored(solution.alpha, solution.correction)
-    arrays |= solution.correction.stored()
-    arrays["log_evidence"] = np.array(solution.evidence.value)
-    arrays["log_evidence_se"] = np.array(solution.evidence.standard_error)
-    if solution.evidence.correction is not None:
-        arrays["log_evidence_correction"] = np.array(solution.evidence.correction)
-        arrays["log_evidence_remaining"] = np.array(solution.evidence.remaining)
+    arrays |= solution.correction.stored() | stored_evidence(solution.evidence)
     return arrays
-
-
-def _fit_attrs(first: Part, statuses: list[Status]) -> dict[str, Any]:
-    """Return the attributes of the group ``fit``: what was fitted, by which method, and how that went."""
-    solution, likelihood, solver = first.solution, first.problem.likelihood, first.method
-    status = next((status for status in statuses if status is not Status.CONVERGED), Status.CONVERGED)
-    return {
-        "bayesgp_mf_format": FORMAT,
-        "method": solver.name,
-        "solver": json.dumps(describe_method(solver, likelihood)),
-        "status": status.name,
-        "status_message": status_in_words(status, likelihood, solver.name),
-        "evidence_kind": solution.evidence.kind,
-        "evidence_bound": solution.evidence.bound or "none",
-        "kernel": json.dumps(describe_kernel(first.kernel)),
-        "likelihood": json.dumps(describe_likelihood(likelihood.of_one_case)),
-        "versions": json.dumps(versions()),
-    }

@@ -155,11 +155,7 @@ class InducingGram(RootGram):
 
     def stored(self, alpha: Array, correction: Any) -> dict[str, NDArray[Any]]:
         """Return Z, the weights of the features and the factor of their covariance: predictions need no more."""
-        return {
-            "inducing_input": self.points,
-            "independent": np.array(self.stated["independent"]),
-            **correction.stored_on_inducing(alpha),
-        }
+        return {"inducing_input": self.points, **correction.stored_on_inducing(alpha)}
 
     def pull_back(self, gradient: RootGradient, kernel: HasPullBack, X: Array) -> dict[str, Array]:
         """Return the derivatives in the parameters of the kernel from that in K, at inducing inputs that stay."""

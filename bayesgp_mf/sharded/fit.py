@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 
-from bayesgp_mf.container.parts import InParts, check_storable_in_parts, parts_container
+from bayesgp_mf.container.parts import check_storable_in_parts, parts_container, posterior_in_parts
 from bayesgp_mf.errors import (
     ConvergenceError,
     ConvergenceWarning,
@@ -32,7 +32,7 @@ from bayesgp_mf.hyper import SearchName, Strategy
 from bayesgp_mf.inference.assembly import assemble_inducing, check_inducing
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.problem import check_likelihood, status_in_words
-from bayesgp_mf.inference.solution import Control, Info, check_control
+from bayesgp_mf.inference.solution import Control, Evidence, Info, check_control
 from bayesgp_mf.inputs import (
     FORMER,
     as_inducing,
@@ -111,22 +111,16 @@ class ShardedFit:
         check_positive_integers(draws=draws, chains=chains)
         stream = self.stream
         factor = stream.factor
-        return parts_container(
-            InParts(
-                n_cases=self.n,
-                kernel=stream.kernel,
-                likelihood=stream.likelihood,
-                points=factor.points,
-                weights=factor.mean,
-                inverse_factor=factor.inverse_factor,
-                f=factor.draw((int(chains), int(draws)), as_generator(random_seed))[..., 0],
-                log_evidence=self.log_evidence,
-                gradient=self.gradient,
-                info=self.info,
-                class_names=() if stream.classes is None else tuple(str(label) for label in stream.classes),
-                features=stream.features,
-            )
+        f = factor.draw((int(chains), int(draws)), as_generator(random_seed))[..., 0]
+        class_names = () if stream.classes is None else tuple(str(label) for label in stream.classes)
+        on_inducing = factor.points, factor.mean, factor.inverse_factor
+        # of Gaussian noise nothing is approximated
+        known = {} if stream.likelihood.known_sites(np.zeros(1), 0.0) is None else {"correction": 0.0, "remaining": 0.0}
+        evidence = Evidence(self.log_evidence, tap.rule.kind, tap.rule.bound, **known)
+        posterior = posterior_in_parts(
+            stream.kernel, stream.likelihood, on_inducing, evidence, self.info, stream.features
         )
+        return parts_container(posterior, self.n, f, self.gradient, class_names)
 
 
 HERE = "A part of the table that is here has it, bgp.fit(X, y, ...)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayesgp_mf.container.groups import get_group
-from bayesgp_mf.container.quality import evidence_of_fit
+from bayesgp_mf.container.stored import evidence_of_fit
 from bayesgp_mf.diagnostics import error_count, mean_log_score, quality
 from bayesgp_mf.plots import plot_agreement, plot_loo
 from bayesgp_mf.reports.page import Figures, Section, Table, render
