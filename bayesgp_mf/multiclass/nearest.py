@@ -67,44 +67,38 @@ class NearestCases:
         own = np.take_along_axis(self.solution.alpha, self.problem.t.astype(np.intp)[:, None], axis=1)[:, 0]
         return np.asarray(np.log1p(-own))
 
-    def probabilities(self, cross: Array, prior: Array) -> Array:
-        """Return those of the classes ``(m, C)`` at new cases."""
-        return nearest_case_probabilities(self.problem, self.solution, cross, prior)
+    def probabilities(self, cross: Array, prior: Array, points: int | None = None) -> Array:
+        """Return the probabilities ``(m, C)`` of the classes at new cases.
 
+        ``cross (n, m)`` or ``(C, n, m)`` are prior covariances of observed with new cases, ``prior (m, C)`` the
+        variances of these. ``points`` are the nodes of the averages over Gaussians (`likelihoods.softmax_tilted`).
 
-def nearest_case_probabilities(
-    problem: Problem, solution: Solution, cross: Array, prior: Array, points: int | None = None
-) -> Array:
-    """Return the probabilities ``(m, C)`` of the classes at new cases.
-
-    ``cross (n, m)`` or ``(C, n, m)`` are prior covariances of observed with new cases, ``prior (m, C)`` the variances
-    of these. ``points`` are the nodes of the averages over Gaussians (`likelihoods.softmax_tilted`).
-
-    Softmax averages over the Gaussian posterior, plus the difference that the tilted distribution makes, by
-    Sobol's points in 2 (C - 1) dimensions. The nearest case is that with the largest correlation in the posterior;
-    where it changes from one to another, probabilities may jump a little. A case without variance, such as that at the
-    origin under a linear kernel, has the softmax of its latent mean.
-    """
-    if solution.cavity is None:
-        raise ValueError(f"this needs the cavities of method 'tap', got a solution of method {solution.method!r}.")
-    correction, basis = class_correction(solution), contrast_basis(problem.n_classes)
-    gram = problem.dense_gram
-    cavity = _in_contrasts(*solution.cavity, basis)
-    own = _in_contrasts(times_gram(solution.alpha, gram), class_gram(problem).covariances(correction), basis)
-    mean, covariance = times_gram(solution.alpha, cross), case_covariances(correction, prior, cross)
-    new = _in_contrasts(mean, covariance, basis)
-    # without variance there is nothing to tell of, and no inverse
-    certain = np.linalg.eigvalsh(new.covariance)[:, 0] <= _CERTAIN * np.max(prior, axis=1)
-    result = np.empty_like(mean)
-    if np.any(certain):
-        result[certain] = class_probabilities(mean[certain], covariance[certain])
-    result[~certain] = tilted_probabilities(mean[~certain], covariance[~certain], points)
-    for j in np.flatnonzero(~certain):
-        shared = basis.T @ _between(problem, correction, cross[..., j]) @ basis
-        i = _most_correlated(shared, own.covariance, new.covariance[j])
-        result[j] += _difference(int(problem.t[i]), cavity.at(i), own.at(i), new.at(j), shared[i])
-    result = np.maximum(result, 0.0)  # what is nearly zero may come out below it, by the error of the averages
-    return np.asarray(result / np.sum(result, axis=1, keepdims=True))
+        Softmax averages over the Gaussian posterior, plus the difference that the tilted distribution makes, by
+        Sobol's points in 2 (C - 1) dimensions. The nearest case is that with the largest correlation in the posterior;
+        where it changes from one to another, probabilities may jump a little. A case without variance, such as that at
+        the origin under a linear kernel, has the softmax of its latent mean.
+        """
+        problem, solution = self.problem, self.solution
+        if solution.cavity is None:
+            raise ValueError(f"this needs the cavities of method 'tap', got a solution of method {solution.method!r}.")
+        correction, basis = class_correction(solution), contrast_basis(problem.n_classes)
+        gram = problem.dense_gram
+        cavity = _in_contrasts(*solution.cavity, basis)
+        own = _in_contrasts(times_gram(solution.alpha, gram), class_gram(problem).covariances(correction), basis)
+        mean, covariance = times_gram(solution.alpha, cross), case_covariances(correction, prior, cross)
+        new = _in_contrasts(mean, covariance, basis)
+        # without variance there is nothing to tell of, and no inverse
+        certain = np.linalg.eigvalsh(new.covariance)[:, 0] <= _CERTAIN * np.max(prior, axis=1)
+        result = np.empty_like(mean)
+        if np.any(certain):
+            result[certain] = class_probabilities(mean[certain], covariance[certain])
+        result[~certain] = tilted_probabilities(mean[~certain], covariance[~certain], points)
+        for j in np.flatnonzero(~certain):
+            shared = basis.T @ _between(problem, correction, cross[..., j]) @ basis
+            i = _most_correlated(shared, own.covariance, new.covariance[j])
+            result[j] += _difference(int(problem.t[i]), cavity.at(i), own.at(i), new.at(j), shared[i])
+        result = np.maximum(result, 0.0)  # what is nearly zero may come out below it, by the error of the averages
+        return np.asarray(result / np.sum(result, axis=1, keepdims=True))
 
 
 def _in_contrasts(mean: Array, covariance: Array, basis: Array) -> _Normal:

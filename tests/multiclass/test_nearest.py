@@ -9,7 +9,7 @@ from scipy.stats import qmc
 import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods.softmax_tilted import tilted_probabilities
 from bayesgp_mf.multiclass.laplace import multiclass_laplace
-from bayesgp_mf.multiclass.nearest import nearest_case_probabilities
+from bayesgp_mf.multiclass.nearest import NearestCases
 from bayesgp_mf.multiclass.star_tap import star_tap
 
 X = np.array([[0.0], [0.7], [2.5], [3.0]])
@@ -35,7 +35,7 @@ def at(problem, solution, new):
     mean = np.stack([(cross if cross.ndim == 2 else cross[c]).T @ solution.alpha[:, c] for c in range(3)], axis=1)
     covariance = prior[:, :, None] * np.eye(3) - solution.correction.blocks(cross)
     plain = tilted_probabilities(mean, covariance)
-    return nearest_case_probabilities(problem, solution, cross, prior), plain
+    return NearestCases(problem, solution).probabilities(cross, prior), plain
 
 
 @pytest.mark.parametrize("per_class", [False, True])
@@ -86,7 +86,7 @@ def test_predict_goes_this_way_also_from_a_file(tmp_path):
     codes = posterior.problem.t.astype(int)
     cross, prior = kernel.cross(X, X_new), np.full((7, 3), 40.0)
     solution = bgp.solve(kernel.gram(X), codes, bgp.Softmax())
-    expected = nearest_case_probabilities(posterior.problem, solution, cross, prior)
+    expected = NearestCases(posterior.problem, solution).probabilities(cross, prior)
     found = bgp.predict(idata, X_new, random_seed=1)["predictions"]["p"].values
     np.testing.assert_allclose(found, expected, atol=1e-6)
     # of an observed case the answer is known without an integral, and the Gaussian's is another
@@ -103,7 +103,7 @@ def test_predict_goes_this_way_also_from_a_file(tmp_path):
 def test_where_nothing_is_told_nothing_is_changed():
     kernel = bgp.kernels.Gaussian(1.0, 95.0)
     problem = bgp.Problem(kernel.gram(X), CODES.astype(float), bgp.Softmax(("a", "b", "c")))
-    far = nearest_case_probabilities(problem, star_tap.solve(problem), kernel.cross(X, [[1e6]]), np.full((1, 3), 95.0))
+    far = NearestCases(problem, star_tap.solve(problem)).probabilities(kernel.cross(X, [[1e6]]), np.full((1, 3), 95.0))
     np.testing.assert_allclose(far, 1.0 / 3.0, atol=1e-10)
 
 
@@ -112,8 +112,8 @@ def test_a_new_case_without_variance_is_certain():
     problem = bgp.Problem(linear.gram(X + 1.0), CODES.astype(float), bgp.Softmax(("a", "b", "c")))
     solution, new = star_tap.solve(problem), np.array([[0.0], [1.5], [1e-3]])
     cross, prior = linear.cross(X + 1.0, new), np.repeat(linear.diag(new)[:, None], 3, axis=1)
-    found = nearest_case_probabilities(problem, solution, cross, prior)
+    found = NearestCases(problem, solution).probabilities(cross, prior)
     np.testing.assert_allclose(found[0], 1.0 / 3.0, atol=1e-12)
     np.testing.assert_allclose(found[2], 1.0 / 3.0, atol=1e-3)  # and it is the limit
-    np.testing.assert_allclose(found[1:], nearest_case_probabilities(problem, solution, cross[:, 1:], prior[1:]))
+    np.testing.assert_allclose(found[1:], NearestCases(problem, solution).probabilities(cross[:, 1:], prior[1:]))
     assert np.abs(found[1] - 1.0 / 3.0).max() > 0.03

@@ -12,7 +12,7 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.likelihoods.softmax_tilted import tilted_probabilities
 from bayesgp_mf.methods import Solver
-from bayesgp_mf.multiclass.nearest import nearest_case_probabilities
+from bayesgp_mf.multiclass.nearest import NearestCases
 from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.types import Array
 from validation.glass.setting import KERNEL, Setting
@@ -63,7 +63,7 @@ def compare(
     if solver.name == "tap":
         observed = np.eye(problem.n_classes)[codes] - solution.alpha
         prior = np.full((X_new.shape[0], problem.n_classes), KERNEL.params["variance"])
-        predicted = nearest_case_probabilities(problem, solution, KERNEL.cross(X, X_new), prior, points)
+        predicted = NearestCases(problem, solution).probabilities(KERNEL.cross(X, X_new), prior, points)
     else:
         observed = tilted_probabilities(*posterior.latent_covariance(X), points)
     seconds = time.process_time() - started
