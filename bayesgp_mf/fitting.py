@@ -54,8 +54,7 @@ from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.methods import MethodName, check_marginals, get_method
-from bayesgp_mf.processes.new_cases import with_new_cases
-from bayesgp_mf.processes.process import Marginals, Part, Process
+from bayesgp_mf.processes.process import Marginals, Part, Process, with_new_cases
 from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.tuning import Tuned, tune

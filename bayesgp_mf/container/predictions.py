@@ -17,7 +17,7 @@ from bayesgp_mf.container.layout import SAMPLE_DIMS, TABLE, Layout, common_attrs
 from bayesgp_mf.container.stored import DAMAGED, refused_as
 from bayesgp_mf.errors import UndefinedQuantityError, warn
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.quantiles import quantiles as quantiles_of
+from bayesgp_mf.likelihoods.below import quantiles as quantiles_of
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.processes.process import LARGEST_JOINT, Part, Process

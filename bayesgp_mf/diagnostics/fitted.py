@@ -18,8 +18,7 @@ from bayesgp_mf.inputs import levels_of
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.base import ClassLikelihood
-from bayesgp_mf.processes.new_cases import with_new_cases
-from bayesgp_mf.processes.process import Part, Process
+from bayesgp_mf.processes.process import Part, Process, with_new_cases
 from bayesgp_mf.types import Array
 
 NEUTRAL = {"offset": 0.0, "trials": 1.0}

@@ -14,7 +14,7 @@ from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import as_offset, as_pandas, as_trials, check_all_same_cases, encode_targets
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.processes.new_cases import with_new_cases
+from bayesgp_mf.processes.process import with_new_cases
 from bayesgp_mf.types import Array
 
 

@@ -19,8 +19,7 @@ from bayesgp_mf.inference.solution import ClassLeaveOneOut
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs import encode_labels, encode_targets
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.processes.new_cases import with_new_cases
-from bayesgp_mf.processes.process import Process
+from bayesgp_mf.processes.process import Process, with_new_cases
 from bayesgp_mf.types import Array
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods.star import MatrixSites, StarSites
+from bayesgp_mf.notebook import as_html, in_words
 from bayesgp_mf.types import Array, Derivs
 
 Targets: TypeAlias = Literal["binary", "real", "classes"]
@@ -278,6 +279,12 @@ class Likelihood(ABC):
         """The parameters > 0 by name: those that may be tuned, or random in a model of PyMC."""
         return {}
 
+    def _repr_html_(self) -> str:
+        """Return the kind of targets and the parameters as HTML, which a notebook shows."""
+        rows = [("targets", _TARGETS[self.targets])]
+        rows += [(name.replace("_", " "), in_words(value)) for name, value in self.parameters.items()]
+        return as_html(f"{type(self).__name__} likelihood", [*rows, ("as code", repr(self))])
+
     @property
     def tunable(self) -> Mapping[str, Tunable]:
         """How `parameters` may be tuned; one that is not here is tuned only if it has a prior or bounds."""
@@ -498,3 +505,14 @@ def refuse_probabilities(what: str) -> UndefinedQuantityError:
     return UndefinedQuantityError(
         f"{what} and so no class probabilities. Use posterior.latent(X_new) for the predictive mean and variance."
     )
+
+
+_TARGETS = {"binary": "labels of two classes", "real": "numbers", "classes": "labels of several classes"}
+
+
+def each_in_words(values: Any) -> str:
+    """Return one number as it is, and one for each case as their range: the repr of a likelihood stays short."""
+    if np.ndim(values) == 0:
+        return repr(values)
+    array = np.asarray(values, dtype=np.float64)
+    return f"<{array.size} values, {array.min():.4g} to {array.max():.4g}>"

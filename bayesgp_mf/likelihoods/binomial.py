@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from bayesgp_mf.likelihoods.base import refuse_probabilities
+from bayesgp_mf.likelihoods.base import each_in_words, refuse_probabilities
 from bayesgp_mf.likelihoods.below import count_below
 from bayesgp_mf.likelihoods.centred import Bracket, Centred, Curve
 from bayesgp_mf.likelihoods.count_forms import check_counts, higher_of_odds, log_choose, of_odds
 from bayesgp_mf.likelihoods.each_case import as_each, of_each, some_of
 from bayesgp_mf.likelihoods.logit import Logit
-from bayesgp_mf.likelihoods.shown import each_in_words, likelihood_html
 from bayesgp_mf.types import Array, Derivs
 
 LARGEST_TRIALS = 1e8
@@ -61,7 +60,6 @@ class Binomial(Centred):
     log_concave: ClassVar[bool] = True
     whole_targets: ClassVar[bool] = True
     new_case_facts: ClassVar[tuple[str, ...]] = ("trials",)
-    _repr_html_ = likelihood_html
 
     def __repr__(self) -> str:
         return f"Binomial(trials={each_in_words(self.trials)})"

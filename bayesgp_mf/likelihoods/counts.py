@@ -25,7 +25,6 @@ from bayesgp_mf.likelihoods.count_forms import (
     odds_beyond_log,
     of_odds,
 )
-from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.types import Array, Derivs
 
 _LARGE = 1e4  # counts up to which a rounding of log p(t|f) is felt by no average
@@ -54,7 +53,6 @@ class Poisson(Centred):
     log_concave: ClassVar[bool] = True
     largest_offset: ClassVar[float] = LARGEST_LOG_RATE
     whole_targets: ClassVar[bool] = True
-    _repr_html_ = likelihood_html
 
     def check_targets(self, name: str, t: Array) -> None:
         """Raise a ValueError if the targets are not counts."""
@@ -164,7 +162,6 @@ class NegativeBinomial(Centred):
             at_upper="the counts vary no more than under Poisson(), which does as well",
         )
     }
-    _repr_html_ = likelihood_html
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dispersion", check_positive("dispersion", self.dispersion))

@@ -16,11 +16,11 @@ from bayesgp_mf.likelihoods.base import (
     Powers,
     Tunable,
     check_gaussian_variance,
+    each_in_words,
     of_added_variance,
     refuse_probabilities,
 )
 from bayesgp_mf.likelihoods.each_case import as_each, of_each, some_of
-from bayesgp_mf.likelihoods.shown import each_in_words, likelihood_html
 from bayesgp_mf.types import Array, Derivs
 
 
@@ -61,7 +61,6 @@ class Gaussian(Likelihood):
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
     tunable: ClassVar[dict[str, Tunable]] = {"noise_variance": NOISE}
-    _repr_html_ = likelihood_html
 
     def __repr__(self) -> str:
         return f"Gaussian(noise_variance={each_in_words(self.noise_variance)})"

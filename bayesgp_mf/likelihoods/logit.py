@@ -11,7 +11,6 @@ from scipy.special import expit, log_expit
 from bayesgp_mf.likelihoods.base import Likelihood
 from bayesgp_mf.likelihoods.logistic_normal import FINE, Rule, by_rule, discretise, rules
 from bayesgp_mf.likelihoods.moments import from_moments
-from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
 
@@ -60,7 +59,6 @@ class Logit(Likelihood):
     targets: ClassVar[Literal["binary"]] = "binary"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
-    _repr_html_ = likelihood_html
 
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log sigma(t f) in nats, and its derivatives in f; ``t`` and ``f`` broadcast."""

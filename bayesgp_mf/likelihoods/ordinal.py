@@ -19,7 +19,6 @@ from bayesgp_mf.likelihoods.base import (
     refuse_probabilities,
 )
 from bayesgp_mf.likelihoods.moments import from_moments
-from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
 
@@ -78,7 +77,6 @@ class Ordinal(Likelihood):
     targets: ClassVar[Literal["real"]] = "real"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
-    _repr_html_ = likelihood_html
 
     def __post_init__(self) -> None:
         expected = "cuts must be rising finite numbers, one fewer than there are levels"

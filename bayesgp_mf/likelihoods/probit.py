@@ -24,7 +24,6 @@ from bayesgp_mf.likelihoods.base import (
     of_added_variance,
 )
 from bayesgp_mf.likelihoods.moments import from_moments
-from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.types import Array, Derivs
 
 _FRACTION_FROM = 5.0  # for z below minus this, the continued fraction beats the closed form ...
@@ -92,7 +91,6 @@ class Probit(Likelihood):
     targets: ClassVar[Literal["binary"]] = "binary"
     # beside the variance of the kernel that of the noise is no more than a unit
     tunable: ClassVar[dict[str, Tunable]] = {"noise_variance": NOISE._replace(by_default=False), "flip": FLIP}
-    _repr_html_ = likelihood_html
 
     def __post_init__(self) -> None:
         noise_variance = check_variance("noise_variance", self.noise_variance, zero_allowed=True)

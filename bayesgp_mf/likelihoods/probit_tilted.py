@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, logsumexp, ndtr, owens_t
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.likelihoods.class_flips import flipped
+from bayesgp_mf.likelihoods.class_names import flipped
 from bayesgp_mf.likelihoods.one_factor import each_rule, log_all_positive
 from bayesgp_mf.likelihoods.probit import hazard
 from bayesgp_mf.likelihoods.star import MatrixSites, StarSites

@@ -12,7 +12,6 @@ from scipy.special import log_softmax, softmax
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods.base import check_largest
 from bayesgp_mf.likelihoods.class_names import NamedClasses, described_classes
-from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.likelihoods.softmax_integral import (
     class_predictions,
     class_probabilities,
@@ -83,7 +82,6 @@ class Softmax(NamedClasses):
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
     site_shape: ClassVar[Literal["star"]] = "star"
-    _repr_html_ = likelihood_html
 
     def weighted(self, weights: Array) -> WeightedSoftmax:
         """Return the likelihood of cases that count more than once, or less."""

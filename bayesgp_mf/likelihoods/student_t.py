@@ -19,7 +19,6 @@ from bayesgp_mf.likelihoods.base import (
 from bayesgp_mf.likelihoods.below import student_t_below
 from bayesgp_mf.likelihoods.count_forms import check_positive, log_rising, log_rising_slope, odds_beyond_log
 from bayesgp_mf.likelihoods.moments import from_moments
-from bayesgp_mf.likelihoods.shown import likelihood_html
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
 
@@ -95,7 +94,6 @@ class StudentT(Likelihood):
             at_upper="no target is an outlier, and likelihoods.Gaussian does as well",
         ),
     }
-    _repr_html_ = likelihood_html
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", check_positive("scale", self.scale))

@@ -12,9 +12,16 @@ from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.root_gradient import RootGradient
-from bayesgp_mf.multiclass.correction import ClassCorrection, DenseClassCorrection, SoftmaxCorrection, StarCorrection
+from bayesgp_mf.multiclass.correction import (
+    ClassCorrection,
+    DenseClassCorrection,
+    SoftmaxCorrection,
+    StarCorrection,
+    of_class,
+    prior_variance,
+    times_gram,
+)
 from bayesgp_mf.multiclass.draws import ClassSampler, DenseClassSampler, LowRankClassSampler, RootClassSampler
-from bayesgp_mf.multiclass.gram import of_class, prior_variance, times_gram
 from bayesgp_mf.multiclass.low_rank import LowRankClassCorrection, LowRankSites
 from bayesgp_mf.multiclass.low_rank_matrix import LowRankMatrixCorrection
 from bayesgp_mf.multiclass.matrix_correction import MatrixSiteCorrection

@@ -25,8 +25,7 @@ from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.factors import cholesky, psd_root, triangular_inverse
 from bayesgp_mf.matrices.sampling import Drawn, RootSampler
-from bayesgp_mf.multiclass.correction import ClassCorrection, StarCorrection
-from bayesgp_mf.multiclass.gram import times_gram
+from bayesgp_mf.multiclass.correction import ClassCorrection, StarCorrection, times_gram
 from bayesgp_mf.multiclass.low_rank import LowRankSites
 from bayesgp_mf.types import Array
 

@@ -38,8 +38,7 @@ from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.multiclass.class_gram import case_covariances, class_gram
-from bayesgp_mf.multiclass.correction import DenseClassCorrection
-from bayesgp_mf.multiclass.gram import of_class, times_gram
+from bayesgp_mf.multiclass.correction import DenseClassCorrection, of_class, times_gram
 from bayesgp_mf.multiclass.site_form import SiteForm, site_form
 from bayesgp_mf.types import Array
 

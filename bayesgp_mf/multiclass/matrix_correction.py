@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.sites import SiteCorrection
-from bayesgp_mf.multiclass.correction import ClassCorrection, DenseClassCorrection
-from bayesgp_mf.multiclass.gram import of_class, times_gram
+from bayesgp_mf.multiclass.correction import ClassCorrection, DenseClassCorrection, of_class, times_gram
 from bayesgp_mf.types import Array
 
 _AT_ONCE = 512  # cases whose blocks are worked out together

@@ -31,8 +31,7 @@ from bayesgp_mf.likelihoods.cube import scrambled_points
 from bayesgp_mf.likelihoods.softmax_integral import class_probabilities, contrast_basis
 from bayesgp_mf.likelihoods.softmax_tilted import tilted_probabilities
 from bayesgp_mf.multiclass.class_gram import case_covariances, class_gram
-from bayesgp_mf.multiclass.correction import ClassCorrection
-from bayesgp_mf.multiclass.gram import times_gram
+from bayesgp_mf.multiclass.correction import ClassCorrection, times_gram
 from bayesgp_mf.multiclass.response import class_correction
 from bayesgp_mf.types import Array
 

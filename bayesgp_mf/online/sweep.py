@@ -49,7 +49,7 @@ import numpy as np
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity
-from bayesgp_mf.likelihoods.higher import higher_derivatives
+from bayesgp_mf.likelihoods.cumulants import higher_derivatives
 from bayesgp_mf.matrices.factors import scaled_root
 from bayesgp_mf.solvers.accuracy import Extended
 from bayesgp_mf.solvers.sites import SiteState, match, posterior_root

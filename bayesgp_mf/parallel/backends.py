@@ -13,8 +13,7 @@ from typing import Any, Protocol
 
 from bayesgp_mf.parallel.cluster import Dask
 from bayesgp_mf.parallel.processes import Processes
-from bayesgp_mf.parallel.states import Make, ask, release
-from bayesgp_mf.parallel.sums import Answer, tree_sum
+from bayesgp_mf.parallel.worker import Answer, Make, ask, release, tree_sum
 
 _JOBS = itertools.count()
 

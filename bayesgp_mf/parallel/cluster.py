@@ -11,11 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from bayesgp_mf.parallel.pulling import in_order
-from bayesgp_mf.parallel.sending import refused_as_unsent, uncomputed
-from bayesgp_mf.parallel.states import Make, ask, has_state, release
-from bayesgp_mf.parallel.sums import Answer, added, tree_sum
-from bayesgp_mf.parallel.worker import alone
+from bayesgp_mf.parallel.pulling import in_order, refused_as_unsent, uncomputed
+from bayesgp_mf.parallel.worker import Answer, Make, added, alone, ask, has_state, release, tree_sum
 
 IN_FLIGHT = 2
 """Tasks for each thread of a worker, so that none waits for the next one to come."""

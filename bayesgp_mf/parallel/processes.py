@@ -21,11 +21,8 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
-from bayesgp_mf.parallel.pulling import in_order
-from bayesgp_mf.parallel.sending import pickled
-from bayesgp_mf.parallel.states import Make, ask
-from bayesgp_mf.parallel.sums import Answer, tree_sum
-from bayesgp_mf.parallel.worker import receive, send, share, task
+from bayesgp_mf.parallel.pulling import in_order, pickled
+from bayesgp_mf.parallel.worker import Answer, Make, ask, receive, send, share, task, tree_sum
 
 TRIES = 3
 """A call whose process ends so often is given up."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from operator import methodcaller
 from queue import SimpleQueue
 from typing import Any
+
+import cloudpickle
 
 AHEAD = 8
 """Results for each hand that may wait for one before them; then no further task is begun."""
@@ -66,3 +69,29 @@ def in_order(
     finally:
         if running:
             cancel([*running.values()])
+
+
+def pickled(what: Any) -> bytes:
+    """Return what is sent as bytes, or raise a ValueError if it cannot be."""
+    with refused_as_unsent():
+        message: bytes = cloudpickle.dumps(what)
+    return message
+
+
+@contextmanager
+def refused_as_unsent() -> Generator[None, None, None]:
+    """Raise a ValueError for what pickling raises, which may be anything that a class of the user raises."""
+    try:
+        yield
+    except Exception as error:
+        cause = error.__cause__ or error  # Dask says no more than that it could not
+        raise ValueError(
+            "a kernel, a likelihood or data cannot be sent to another process, since pickling it failed: "
+            f"{type(cause).__name__}: {cause}. Let its class be pickled (__reduce__, __getstate__), or compute in this "
+            "process: processes=1 and no client."
+        ) from error
+
+
+def uncomputed(name: str, error: BaseException) -> ValueError:
+    """Return the error of a partition that Dask could not compute."""
+    return ValueError(f"{name} of the Dask collection cannot be computed: {type(error).__name__}: {error}")

@@ -11,9 +11,9 @@ import pickle
 import struct
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import cloudpickle
 
@@ -91,3 +91,53 @@ def _answer(call: bytes) -> bytes:
 def _pickled(*answer: Any) -> bytes:
     message: bytes = cloudpickle.dumps(answer)
     return message
+
+
+Answer: TypeAlias = dict[str, Any]
+"""Numbers and arrays by name, which are added up name by name."""
+
+
+def added(one: Answer, other: Answer) -> Answer:
+    """Return the sum of two answers, name by name."""
+    return {name: one[name] + other[name] for name in one}
+
+
+def tree_sum(answers: Sequence[Any], add: Callable[[Any, Any], Any] = added) -> Any:
+    """Return the sum of answers, in pairs and in order, so that it is the same whoever adds."""
+    level = list(answers)
+    while len(level) > 1:
+        level = [add(*level[k : k + 2]) if k + 1 < len(level) else level[k] for k in range(0, len(level), 2)]
+    return level[0]
+
+
+Make: TypeAlias = Callable[[], Any]
+"""Makes the state of a shard, where it will live."""
+
+_STATES: dict[tuple[str, int], Any] = {}  # of this process
+_CLOSED: set[str] = set()
+
+
+def ask(
+    job: str, number: int, make: Any, function: Callable[[Any, Any], Answer], message: Any, data: Any = None
+) -> Answer:
+    """Return what a shard answers to a message; its state is made if it is not here."""
+    with one_thread_if_small(0):  # a core for each worker
+        key = job, number
+        state = _STATES.get(key)
+        if state is None:
+            state = make() if data is None else make(data)
+            if job not in _CLOSED:  # as it may be when a slow first reading ends
+                _STATES[key] = state
+        return function(state, message)
+
+
+def has_state(job: str, number: int) -> bool:
+    """Return whether the state of a shard is here."""
+    return (job, number) in _STATES
+
+
+def release(job: str) -> None:
+    """Let the states of a job go."""
+    _CLOSED.add(job)
+    for key in [key for key in _STATES if key[0] == job]:
+        del _STATES[key]

@@ -15,7 +15,7 @@ from bayesgp_mf.container.predictions import NewCases, drop_variable, set_draws,
 from bayesgp_mf.errors import ConvergenceError, Status, UndefinedQuantityError
 from bayesgp_mf.inputs import as_inputs, as_offset, as_pandas, as_trials, check_same_features, kind_of, row_labels
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.processes.new_cases import check_new_cases
+from bayesgp_mf.processes.process import check_new_cases
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.pymc.marginal import Marginal

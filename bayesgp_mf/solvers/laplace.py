@@ -36,7 +36,7 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import GramGradient, LooGradient, Traits
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.higher import higher_derivatives
+from bayesgp_mf.likelihoods.cumulants import higher_derivatives
 from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.solvers.accuracy import NO_FACTOR, require_accurate, rounding_decides
 from bayesgp_mf.solvers.driver import require_solved
@@ -241,7 +241,7 @@ class Laplace:
             \quad u = (I - R K)\, s, \quad s_i = \tfrac12 \Sigma_{ii} l'''_i.
 
         l''' has a closed form, or is a central difference of the likelihood's own second derivative
-        (`likelihoods.higher`).
+        (`likelihoods.cumulants`).
         """
         return site_form(solution).gradient(0.5 * solution.alpha + response_to_mean(problem, solution), solution.alpha)
 

@@ -35,7 +35,7 @@ import numpy as np
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import LeaveOneOut, Solution
-from bayesgp_mf.likelihoods.higher import higher_derivatives
+from bayesgp_mf.likelihoods.cumulants import higher_derivatives
 from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.types import Array
 

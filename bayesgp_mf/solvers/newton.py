@@ -34,7 +34,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from bayesgp_mf.inference.problem import Problem
-from bayesgp_mf.likelihoods.higher import rough_higher_derivatives
+from bayesgp_mf.likelihoods.cumulants import rough_higher_derivatives
 from bayesgp_mf.solvers.sites import SitePosterior, SiteState
 from bayesgp_mf.types import Array
 

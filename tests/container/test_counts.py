@@ -13,7 +13,7 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.likelihoods import Gaussian, Quadrature, from_dict
-from bayesgp_mf.likelihoods.import_paths import function_at, path_of
+from bayesgp_mf.likelihoods.quadrature import function_at, path_of
 from tests.container import own_functions
 from tests.container.own_functions import draw_poisson, log_poisson
 

@@ -7,9 +7,8 @@ import pytest
 from scipy.special import betainc, expit, ndtr, ndtri
 
 from bayesgp_mf.likelihoods import Binomial, Gaussian, NegativeBinomial, Ordinal, Poisson, StudentT
-from bayesgp_mf.likelihoods.below import count_below
+from bayesgp_mf.likelihoods.below import count_below, quantiles
 from bayesgp_mf.likelihoods.by_case import by_case
-from bayesgp_mf.likelihoods.quantiles import quantiles
 
 MEAN, VARIANCE = (grid.ravel() for grid in np.meshgrid([-2.0, 0.4, 3.0], [0.0, 1e-3, 0.3, 2.0, 30.0]))
 WHOLE = {

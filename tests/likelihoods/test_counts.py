@@ -22,8 +22,7 @@ from bayesgp_mf.likelihoods import (
 )
 from bayesgp_mf.likelihoods.centred import log_partition
 from bayesgp_mf.likelihoods.count_forms import bracket_of_rates
-from bayesgp_mf.likelihoods.cumulants import tilted_cumulants
-from bayesgp_mf.likelihoods.higher import higher_derivatives
+from bayesgp_mf.likelihoods.cumulants import higher_derivatives, tilted_cumulants
 from tests.integrals import over_gaussian
 
 N = 60

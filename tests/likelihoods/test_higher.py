@@ -9,7 +9,7 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods.base import Likelihood
 from bayesgp_mf.likelihoods.by_case import by_case
-from bayesgp_mf.likelihoods.higher import higher_derivatives, rough_higher_derivatives
+from bayesgp_mf.likelihoods.cumulants import higher_derivatives, rough_higher_derivatives
 
 MEAN, VARIANCE = np.array([-6.0, -1.0, 0.0, 0.3, 4.0]), np.array([0.1, 2.0, 1.0, 30.0, 1e-3])
 T = np.array([1.0, 1.0, -1.0, 1.0, 1.0])

@@ -9,8 +9,7 @@ from scipy.integrate import quad
 import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods import Binomial, Gaussian, NegativeBinomial, Poisson, Quadrature, StudentT
 from bayesgp_mf.likelihoods.by_case import by_case
-from bayesgp_mf.likelihoods.cumulants import tilted_cumulants
-from bayesgp_mf.likelihoods.higher import higher_derivatives
+from bayesgp_mf.likelihoods.cumulants import higher_derivatives, tilted_cumulants
 
 LABELS, COUNTS = np.array([1.0, -1.0, -1.0, 1.0, -1.0]), np.array([3.0, 0.0, 1.0, 2.0, 4.0])
 CASES = {

@@ -19,8 +19,7 @@ import numpy as np
 
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
-from bayesgp_mf.multiclass.correction import ClassCorrection
-from bayesgp_mf.multiclass.gram import of_class, times_gram
+from bayesgp_mf.multiclass.correction import ClassCorrection, of_class, times_gram
 from bayesgp_mf.types import Array
 
 

@@ -37,7 +37,7 @@ from bayesgp_mf.likelihoods.softmax_tilted import (
 )
 from bayesgp_mf.matrices.memory import available_bytes
 from bayesgp_mf.multiclass.class_gram import case_covariances, class_gram
-from bayesgp_mf.multiclass.gram import prior_variance, times_gram
+from bayesgp_mf.multiclass.correction import prior_variance, times_gram
 from bayesgp_mf.multiclass.response import without_own_site
 from bayesgp_mf.multiclass.star_tap import (
     cavity_predictions,

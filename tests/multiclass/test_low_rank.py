@@ -8,8 +8,7 @@ from bayesgp_mf.likelihoods.star import star_precision, star_root
 from bayesgp_mf.matrices.inducing import inducing_gram
 from bayesgp_mf.matrices.low_rank import LowRankGram
 from bayesgp_mf.multiclass.class_gram import case_covariances
-from bayesgp_mf.multiclass.correction import SoftmaxCorrection
-from bayesgp_mf.multiclass.gram import prior_variance
+from bayesgp_mf.multiclass.correction import SoftmaxCorrection, prior_variance
 from bayesgp_mf.multiclass.low_rank import LowRankClassCorrection
 
 N, RANK, NEW = 40, 7, 5

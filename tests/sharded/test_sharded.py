@@ -190,7 +190,7 @@ def test_a_sum_is_the_same_tree_whoever_adds():
 
 def test_a_part_that_is_lost_starts_from_nothing_and_the_answer_is_the_same(monkeypatch):
     """What a lost worker does, without a worker: the states of two parts vanish in the middle, twice."""
-    from bayesgp_mf.parallel import states
+    from bayesgp_mf.parallel import worker
 
     calls = iter(range(10**6))
     ask = Serial.map_reduce
@@ -198,7 +198,7 @@ def test_a_part_that_is_lost_starts_from_nothing_and_the_answer_is_the_same(monk
     def loses(self, function, message):
         if next(calls) in (5, 8):
             for number in (2, 4):
-                states._STATES.pop((self._job, number))  # noqa: SLF001
+                worker._STATES.pop((self._job, number))  # noqa: SLF001
         return ask(self, function, message)
 
     whole = fitted(parts())
@@ -240,14 +240,14 @@ def test_a_cluster_has_the_same_answer_and_makes_up_for_a_lost_worker(client, fi
 
 
 def test_a_part_that_is_lost_before_the_gradient_is_noticed(monkeypatch):
-    from bayesgp_mf.parallel import states
+    from bayesgp_mf.parallel import worker
     from bayesgp_mf.sharded.shard import gradient
 
     ask, lost = Serial.map_reduce, []
 
     def loses(self, function, message):
         if function is gradient and not lost:
-            lost.append(states._STATES.pop((self._job, 2)))  # noqa: SLF001
+            lost.append(worker._STATES.pop((self._job, 2)))  # noqa: SLF001
         return ask(self, function, message)
 
     whole = fitted(parts())
