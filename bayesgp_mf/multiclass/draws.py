@@ -93,7 +93,7 @@ class RootClassSampler:
         """Return some draws."""
         n, n_classes = self._alpha.shape
         roots = _stacked(_roots(self._gram), n_classes)
-        found = RootSampler(roots, self._factor(roots), self._alpha.T.ravel()).draw(draws, rng)
+        found = RootSampler(roots, self._factor(roots), roots.T @ self._alpha.T.ravel()).draw(draws, rng)
         return found._replace(f=np.moveaxis(found.f.reshape(draws, n_classes, n), 1, 2))
 
     def at_new(self, features: Array, new: Array) -> NewDraws:
