@@ -147,7 +147,7 @@ class Fitted:
         found = values["p"] if not self.likelihood.is_real else values.get("y_mean")
         if found is None or not np.all(np.isfinite(found)):
             raise ValueError(
-                f"{type(self.likelihood).__name__} has no finite mean of a new target: its tails are too heavy. Use "
+                f"{self.likelihood.display_name} has no finite mean of a new target: its tails are too heavy. Use "
                 "scale='latent'."
             )
         return np.asarray(found)
@@ -167,7 +167,7 @@ def expected_given(part: Part, f: Array) -> Array:
         return np.asarray(likelihood.predict_proba(f, np.zeros_like(f)))
     moments = likelihood.predictive_moments(f, np.zeros_like(f))
     if moments is None:
-        raise ValueError(f"{type(likelihood).__name__} does not state the mean of a target. Use scale='latent'.")
+        raise ValueError(f"{likelihood.display_name} does not state the mean of a target. Use scale='latent'.")
     return np.asarray(moments[0])
 
 

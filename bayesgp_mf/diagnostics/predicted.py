@@ -74,7 +74,7 @@ class Predicted:
             each = likelihood.predictive_below(t, mean, variance)
             if each is None:
                 raise UndefinedQuantityError(
-                    f"{type(likelihood).__name__} does not say how likely a target is to be below a number "
+                    f"{likelihood.display_name} does not say how likely a target is to be below a number "
                     "(predictive_below)."
                 )
             found += weight * each

@@ -112,7 +112,7 @@ class CorrectedScore:
         if target.likelihood.has_classes:
             raise ValueError(
                 "corrected=True needs two classes or real targets: the correction is not known of several classes, of "
-                f"which {type(target.likelihood).__name__} is a likelihood. Leave it out."
+                f"which {target.likelihood.display_name} is a likelihood. Leave it out."
             )
         if target.inducing is not None or n > WHOLE:
             raise ValueError(

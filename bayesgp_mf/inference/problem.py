@@ -277,7 +277,7 @@ def _check_codes(t: Array, likelihood: Likelihood) -> None:
         values = np.unique(t)[:5].tolist()
         highest = "C - 1" if known is None else str(known - 1)
         raise ValueError(
-            f"t must hold codes 0 to {highest} of classes for {type(likelihood).__name__}, got values such as "
+            f"t must hold codes 0 to {highest} of classes for {likelihood.display_name}, got values such as "
             f"{values}. bayesgp_mf.fit(X, y, ...) takes any labels and encodes them."
         )
 
@@ -301,7 +301,7 @@ def _check_targets(t: Array, n: int, likelihood: Likelihood) -> None:
     if likelihood.is_binary and not (np.abs(t) == 1.0).all():
         values = np.unique(t)[:5].tolist()
         raise ValueError(
-            f"t must hold labels -1 and +1 for {type(likelihood).__name__}, got values such as {values}. "
+            f"t must hold labels -1 and +1 for {likelihood.display_name}, got values such as {values}. "
             "bayesgp_mf.fit(X, y, ...) takes any two labels and encodes them."
         )
     likelihood.check_targets("t", t)

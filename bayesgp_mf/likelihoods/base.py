@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -90,7 +90,7 @@ class Powers(NamedTuple):
 class Likelihood(ABC):
     """A likelihood p(t | f) of one target given one latent value: what yours derives from.
 
-    `targets`, `forbids`, `log_concave` (class variables will do) and four methods are required. The rest has defaults,
+    `targets`, `forbids`, `log_concave` (class variables will do) and three methods are required. The rest has defaults,
     which hold for any likelihood; override what yours knows better.
 
     Attributes
@@ -126,9 +126,23 @@ class Likelihood(ABC):
     def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
         """Return log of the integral of p(t|f) N(f | mean, variance) df, and its derivatives in mean."""
 
-    @abstractmethod
     def predict_proba(self, mean: Array, variance: Array) -> Array:
-        """Return the integral of p(t=+1|f) N(f | mean, variance) df, elementwise."""
+        """Return the integral of p(t=+1|f) N(f | mean, variance) df, elementwise.
+
+        Raises
+        ------
+        UndefinedQuantityError
+            If the targets are no labels -1/+1.
+        """
+        if self.is_binary:
+            return np.asarray(np.exp(self.log_partition(np.asarray(1.0), mean, variance).value))
+        what = "counts as targets" if self.whole_targets else f"{self.targets} targets"
+        if self.n_levels is not None:
+            what = "levels, of which level_probabilities says more,"
+        raise UndefinedQuantityError(
+            f"the {type(self).__name__} likelihood has {what} and so no class probabilities. Use "
+            "posterior.latent(X_new) for the predictive mean and variance."
+        )
 
     @abstractmethod
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
@@ -137,12 +151,13 @@ class Likelihood(ABC):
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers and strings, of which `likelihoods.from_dict` makes a likelihood of this package again.
 
-        By default the name and, of a dataclass, the fields that are plain. Raise an UndefinedQuantityError where the
-        likelihood cannot be saved at all.
+        By default the name and, of a dataclass, the fields that are plain, or tuples. Raise an UndefinedQuantityError
+        where the likelihood cannot be saved at all.
         """
         each: Any = self
         given = {field.name: getattr(each, field.name) for field in (fields(each) if is_dataclass(each) else ())}
-        return {"likelihood": type(self).__name__} | {k: v for k, v in given.items() if isinstance(v, PLAIN)}
+        plain = {k: list(v) if isinstance(v, tuple) else v for k, v in given.items() if isinstance(v, (*PLAIN, tuple))}
+        return {"likelihood": type(self).__name__} | plain
 
     @property
     def unsaved(self) -> str | None:
@@ -276,14 +291,14 @@ class Likelihood(ABC):
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        """The parameters > 0 by name: those that may be tuned, or random in a model of PyMC."""
-        return {}
+        """The parameters > 0 by name, to be tuned, or random in a model of PyMC; by default those of `tunable`."""
+        return {name: getattr(self, name) for name in self.tunable}
 
     def _repr_html_(self) -> str:
         """Return the kind of targets and the parameters as HTML, which a notebook shows."""
         rows = [("targets", _TARGETS[self.targets])]
         rows += [(name.replace("_", " "), in_words(value)) for name, value in self.parameters.items()]
-        return as_html(f"{type(self).__name__} likelihood", [*rows, ("as code", repr(self))])
+        return as_html(f"{self.display_name} likelihood", [*rows, ("as code", repr(self))])
 
     @property
     def tunable(self) -> Mapping[str, Tunable]:
@@ -298,9 +313,10 @@ class Likelihood(ABC):
 
     def with_parameters(self, **values: Any) -> Self:
         """Return the likelihood with some of its `parameters` replaced; ValueError if it refuses a value."""
-        if values:
-            raise ValueError(f"{type(self).__name__} has no parameters, got {sorted(values)}.")
-        return self
+        each: Any = self
+        if unknown := sorted(values.keys() - self.tunable.keys()):
+            raise ValueError(f"{type(self).__name__} has no parameters {unknown}.")
+        return replace(each, **values) if values else self
 
     def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
         """Return the derivative of `log_partition` in one of the `parameters`: of its value and both derivatives."""
@@ -410,6 +426,10 @@ class ClassLikelihood(Likelihood):
         )
 
     @abstractmethod
+    def predict_proba(self, mean: Array, covariance: Array) -> Array:
+        """Return E p(t=c|f) ``(m, C)`` for f ~ N(mean, covariance), ``mean (m, C)``, ``covariance (m, C, C)``."""
+
+    @abstractmethod
     def log_density(self, t: Array, f: Array) -> Array:
         """Return the value of `log_prob` without its derivatives."""
 
@@ -498,13 +518,6 @@ def check_gaussian_variance(variance: Array) -> None:
     """Raise a ValueError if the variance of a Gaussian to integrate against is negative or NaN."""
     if not (np.asarray(variance) >= 0).all():
         raise ValueError(f"variance must be >= 0, got {float(np.min(variance)):.3g}.")
-
-
-def refuse_probabilities(what: str) -> UndefinedQuantityError:
-    """Return the error of a likelihood that has no labels, ``what``, and is asked for probabilities of classes."""
-    return UndefinedQuantityError(
-        f"{what} and so no class probabilities. Use posterior.latent(X_new) for the predictive mean and variance."
-    )
 
 
 _TARGETS = {"binary": "labels of two classes", "real": "numbers", "classes": "labels of several classes"}

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from bayesgp_mf.likelihoods.base import each_in_words, refuse_probabilities
+from bayesgp_mf.likelihoods.base import each_in_words
 from bayesgp_mf.likelihoods.below import count_below
 from bayesgp_mf.likelihoods.centred import Bracket, Centred, Curve
 from bayesgp_mf.likelihoods.count_forms import check_counts, higher_of_odds, log_choose, of_odds
@@ -125,10 +125,6 @@ class Binomial(Centred):
         found = count_below(some + 1.0, trials - some, np.asarray(0.0), mean, variance)
         return np.where(certain, 1.0, np.where(whole < 0, 0.0, found))
 
-    def predict_proba(self, mean: Array, variance: Array) -> Array:
-        """Raise: a number of successes has no class probability."""
-        raise refuse_probabilities("the Binomial likelihood has numbers of successes as targets")
-
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a number of successes for each latent value."""
         return np.asarray(rng.binomial(self._trials(f).astype(np.int64), expit(f)), dtype=np.float64)
@@ -138,10 +134,6 @@ class Binomial(Centred):
         n = np.asarray(self.trials, dtype=np.float64)
         choose = functions.gammaln(n + 1.0) - functions.gammaln(t + 1.0) - functions.gammaln(n - t + 1.0)
         return choose + t * f - n * functions.softplus(f)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the trials as plain numbers."""
-        return {"likelihood": "Binomial", "trials": self.trials if isinstance(self.trials, float) else [*self._known()]}
 
     def _of_targets(self, t: Array) -> tuple[Curve, Bracket]:
         flat, trials = t.ravel(), self._trials(t).ravel()

@@ -141,6 +141,9 @@ class _OfCases(Likelihood):
     predictive_moments = _of_target("predictive_moments", 0)
     level_probabilities = _of_target("level_probabilities", 0)
 
+    def __repr__(self) -> str:
+        return f"{self.likelihood!r} with {' and '.join(self.stored_by_case) or 'a prior mean'}"
+
     def __post_init__(self) -> None:
         _check(self.likelihood, self.prior_mean, self.offset, self.weights)
         whole = (_Part(slice(None), self.likelihood, 0.0, self.likelihood),)

@@ -28,11 +28,6 @@ def checked_classes(classes: Any) -> tuple[Any, ...]:
     return tuple(given)
 
 
-def described_classes(classes: tuple[Any, ...] | None) -> dict[str, Any]:
-    """Return the names of the classes as a file holds them, where they are known."""
-    return {} if classes is None else {"classes": [str(label) for label in classes]}
-
-
 @dataclass(frozen=True, slots=True)
 class NamedClasses(ClassLikelihood):
     """What a likelihood with a latent value for each class knows of its classes.
@@ -57,6 +52,12 @@ class NamedClasses(ClassLikelihood):
     def with_classes(self, classes: tuple[str, ...]) -> Self:
         """Return the likelihood with its classes named."""
         return replace(self, classes=classes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the name, the numbers, and the names of the classes where they are known."""
+        given = ClassLikelihood.to_dict(self)  # super() does not know a class that was made anew for its slots
+        del given["classes"]
+        return given | ({} if self.classes is None else {"classes": [str(label) for label in self.classes]})
 
 
 def log_parts(flip: float, n_classes: int) -> tuple[float, float]:

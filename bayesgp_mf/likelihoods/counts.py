@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import expit, gammaln
 
-from bayesgp_mf.likelihoods.base import Tunable, refuse_probabilities
+from bayesgp_mf.likelihoods.base import Tunable
 from bayesgp_mf.likelihoods.below import count_below
 from bayesgp_mf.likelihoods.centred import Bracket, Centred, Curve, parameter_derivative
 from bayesgp_mf.likelihoods.count_forms import (
@@ -76,10 +76,6 @@ class Poisson(Centred):
         """Return the probability that a count is at most t when f ~ N(mean, variance)."""
         return _counts_below(t, np.asarray(np.inf), np.asarray(0.0), mean, variance)
 
-    def predict_proba(self, mean: Array, variance: Array) -> Array:
-        """Raise: a count has no class probability."""
-        raise refuse_probabilities("the Poisson likelihood has counts as targets")
-
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a count for each latent value."""
         with np.errstate(over="ignore"):
@@ -88,10 +84,6 @@ class Poisson(Centred):
     def log_prob_graph(self, functions: Any, t: Any, f: Any) -> Any:
         """Return log p(t|f), written with the functions of ``functions``."""
         return t * f - functions.exp(f) - functions.gammaln(t + 1.0)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the name; there are no parameters."""
-        return {"likelihood": "Poisson"}
 
     def _of_targets(self, t: Array) -> tuple[Curve, Bracket]:
         flat = t.ravel()
@@ -166,15 +158,6 @@ class NegativeBinomial(Centred):
     def __post_init__(self) -> None:
         object.__setattr__(self, "dispersion", check_positive("dispersion", self.dispersion))
 
-    @property
-    def parameters(self) -> dict[str, float]:
-        """The dispersion."""
-        return {"dispersion": self.dispersion}
-
-    def with_parameters(self, **values: float) -> NegativeBinomial:
-        """Return the likelihood with another dispersion."""
-        return replace(self, **values)
-
     def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
         r"""Return the derivative of `log_partition` in the dispersion, and its two derivatives in mean.
 
@@ -222,10 +205,6 @@ class NegativeBinomial(Centred):
         """Return the probability that a count is at most t when f ~ N(mean, variance)."""
         return _counts_below(t, np.asarray(self.dispersion), np.log(self.dispersion), mean, variance)
 
-    def predict_proba(self, mean: Array, variance: Array) -> Array:
-        """Raise: a count has no class probability."""
-        raise refuse_probabilities("the NegativeBinomial likelihood has counts as targets")
-
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a count for each latent value."""
         with np.errstate(over="ignore"):
@@ -237,10 +216,6 @@ class NegativeBinomial(Centred):
         x = f - functions.log(r)
         choose = functions.gammaln(t + r) - functions.gammaln(r) - functions.gammaln(t + 1.0)
         return choose + t * x - (t + r) * functions.softplus(x)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the parameter as a plain number."""
-        return {"likelihood": "NegativeBinomial", "dispersion": self.dispersion}
 
     def _of_targets(self, t: Array) -> tuple[Curve, Bracket]:
         flat = t.ravel()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -18,7 +18,6 @@ from bayesgp_mf.likelihoods.base import (
     check_gaussian_variance,
     each_in_words,
     of_added_variance,
-    refuse_probabilities,
 )
 from bayesgp_mf.likelihoods.each_case import as_each, of_each, some_of
 from bayesgp_mf.types import Array, Derivs
@@ -99,10 +98,6 @@ class Gaussian(Likelihood):
         """The noise variance, if it is one number."""
         return {"noise_variance": self.noise_variance} if isinstance(self.noise_variance, float) else {}
 
-    def with_parameters(self, **values: float) -> Gaussian:
-        """Return the likelihood with another noise variance."""
-        return replace(self, **values)
-
     def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
         """Return the derivative of `log_partition` in the noise variance, which adds to that of the Gaussian."""
         derivs = self.log_partition(t, mean, variance)
@@ -146,10 +141,6 @@ class Gaussian(Likelihood):
         """Return the probability that a target is at most t when f ~ N(mean, variance)."""
         return np.asarray(ndtr((t - mean) / np.sqrt(variance + self._noise(mean))))
 
-    def predict_proba(self, mean: Array, variance: Array) -> Array:
-        """Raise: a real target has no class probability."""
-        raise refuse_probabilities("the Gaussian likelihood has real targets")
-
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a target for each latent value."""
         return np.asarray(f + np.sqrt(self._noise(f)) * rng.standard_normal(f.shape))
@@ -160,11 +151,6 @@ class Gaussian(Likelihood):
         known: Any = own if isinstance(own, float) else self._known()
         variance = known if noise_variance is None else noise_variance
         return -0.5 * (functions.log(2.0 * np.pi * variance) + (t - f) ** 2 / variance)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the parameters as plain numbers."""
-        own = self.noise_variance
-        return {"likelihood": "Gaussian", "noise_variance": list(own) if isinstance(own, tuple) else own}
 
     def _known(self) -> Array:
         return np.asarray(self.noise_variance, dtype=np.float64)

@@ -115,10 +115,6 @@ class Logit(Likelihood):
                 found[:, some] = from_moments(moments)[2:]
         return np.asarray(found * (t ** np.arange(3, order + 1)[:, None]))
 
-    def predict_proba(self, mean: Array, variance: Array) -> Array:
-        """Return P(t = +1) when f ~ N(mean, variance); elementwise."""
-        return np.asarray(np.exp(self.log_partition(np.float64(1.0), mean, variance).value))  # type: ignore[arg-type]
-
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a label -1/+1 for each latent value."""
         return np.where(rng.random(f.shape) < expit(f), 1.0, -1.0)
@@ -126,10 +122,6 @@ class Logit(Likelihood):
     def log_prob_graph(self, functions: Any, t: Any, f: Any) -> Any:
         """Return log sigma(t f), written with the functions of ``functions``."""
         return -functions.softplus(-t * f)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the name; there are no parameters."""
-        return {"likelihood": "Logit"}
 
 
 def _partition(z: Array, variance: Array) -> tuple[Array, Array, Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, log, pi, sqrt
 from typing import Any, ClassVar, Literal
 
@@ -11,7 +11,7 @@ import numpy as np
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods import probit_tilted
 from bayesgp_mf.likelihoods.base import FLIP, Tunable, check_flip, check_variance
-from bayesgp_mf.likelihoods.class_names import NamedClasses, described_classes, flip_derivative, flipped, log_flipped
+from bayesgp_mf.likelihoods.class_names import NamedClasses, flip_derivative, flipped, log_flipped
 from bayesgp_mf.likelihoods.star import MatrixSites, StarSites
 from bayesgp_mf.types import Array, Derivs
 
@@ -109,6 +109,7 @@ class MultinomialProbit(NamedClasses):
     flip: float = 0.0
     allows_noise: ClassVar[str] = "MultinomialProbit(noise_variance=..., flip=...)"
     targets: ClassVar[Literal["classes"]] = "classes"
+    # beside the variance of the kernel that of the noise is no more than a unit
     tunable: ClassVar[dict[str, Tunable]] = {"flip": FLIP}
 
     def __post_init__(self) -> None:
@@ -136,15 +137,6 @@ class MultinomialProbit(NamedClasses):
     def site_shape(self) -> Literal["star", "matrix"]:
         """That of a star, which asks for noise and no flips, or any matrix."""
         return "star" if self.noise_variance > 0.0 and self.flip == 0.0 else "matrix"
-
-    @property
-    def parameters(self) -> dict[str, float]:
-        """Flip probability; beside the variance of the kernel that of the noise is no more than a unit."""
-        return {"flip": self.flip}
-
-    def with_parameters(self, **values: Any) -> MultinomialProbit:
-        """Return the likelihood with other parameters."""
-        return replace(self, **values)
 
     def parameter_derivative(self, name: str, t: Array, mean: Array, covariance: Array) -> Derivs:
         """Return the derivative of `log_partition` in the flip probability, and its two derivatives in mean."""
@@ -238,18 +230,9 @@ class MultinomialProbit(NamedClasses):
         right = log_probability(functions, t, f / np.sqrt(self.noise_variance), self.n_classes)
         if "flip" not in given and self.flip == 0.0:
             return right
-        flip, others = (self.parameters | given)["flip"], self.n_classes - 1.0
+        flip, others = {**self.parameters, **given}["flip"], self.n_classes - 1.0
         log_wrong, log_rest = functions.log(flip / others), functions.log1p(-flip * (self.n_classes / others))
         return functions.logaddexp(log_wrong, log_rest + right)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the name, noise variance, flips, and the names of the classes where they are known."""
-        return {
-            "likelihood": "MultinomialProbit",
-            "noise_variance": self.noise_variance,
-            "flip": self.flip,
-            **described_classes(self.classes),
-        }
 
 
 def _flat(t: Array, f: Array) -> tuple[Array, Array]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
@@ -16,7 +16,6 @@ from bayesgp_mf.likelihoods.base import (
     check_gaussian_variance,
     check_variance,
     of_added_variance,
-    refuse_probabilities,
 )
 from bayesgp_mf.likelihoods.moments import from_moments
 from bayesgp_mf.matrices.blocks import blocks
@@ -179,22 +178,10 @@ class Ordinal(Likelihood):
         cut = self._bounds[np.clip(np.floor(t) + 1.0, 0.0, self.n_levels).astype(np.intp)]
         return np.asarray(ndtr((cut - mean) / np.sqrt(self.noise_variance + variance)))
 
-    def predict_proba(self, mean: Array, variance: Array) -> Array:
-        """Raise: there are more than two levels. `level_probabilities` has them."""
-        raise refuse_probabilities("the Ordinal likelihood has levels, of which level_probabilities says more,")
-
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a level for each latent value."""
         seen = f + math.sqrt(self.noise_variance) * rng.standard_normal(f.shape)
         return np.searchsorted(self._bounds[1:-1], seen).astype(np.float64)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the parameters as plain numbers."""
-        return {
-            "likelihood": "Ordinal",
-            "cuts": self._bounds[1:-1].tolist(),
-            "noise_variance": self.noise_variance,
-        }
 
     @property
     def _bounds(self) -> Array:

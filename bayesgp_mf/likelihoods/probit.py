@@ -3,7 +3,7 @@ r"""Probit and step likelihoods with label noise, exact far into both tails."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -116,15 +116,6 @@ class Probit(Likelihood):
     def latent_noise(self) -> LatentNoise:
         """The label is the sign of the latent value with this noise."""
         return LatentNoise(self.noise_variance, self.flip)
-
-    @property
-    def parameters(self) -> dict[str, float]:
-        """Noise variance and flip probability."""
-        return {"noise_variance": self.noise_variance, "flip": self.flip}
-
-    def with_parameters(self, **values: float) -> Probit:
-        """Return the likelihood with other parameters."""
-        return replace(self, **values)
 
     def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
         r"""Return the derivative of `log_partition` in a parameter, and its two derivatives in mean.
@@ -313,15 +304,11 @@ class Probit(Likelihood):
                 "the step likelihood jumps, and samplers that follow gradients cannot see it. Give it noise: "
                 "Probit(noise_variance=1.0), or a WhiteNoise in the covariance and as much less in the likelihood."
             )
-        values = self.parameters | given
+        values = {**self.parameters, **given}
         right = functions.log_ndtr(t * f / functions.sqrt(values["noise_variance"]))
         if "flip" not in given and self.flip == 0.0:
             return right
         return functions.logaddexp(functions.log(values["flip"]), functions.log1p(-2.0 * values["flip"]) + right)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the parameters as plain numbers."""
-        return {"likelihood": "Probit", "noise_variance": self.noise_variance, "flip": self.flip}
 
 
 def Step(flip: float = 0.0) -> Probit:  # noqa: N802  (it stands among the likelihoods, which are classes)

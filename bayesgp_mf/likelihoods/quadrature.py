@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import expit
 
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.likelihoods.base import Likelihood, refuse_probabilities
+from bayesgp_mf.likelihoods.base import Likelihood
 from bayesgp_mf.likelihoods.moments import from_moments
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
@@ -265,7 +265,7 @@ class Quadrature(Likelihood):
             If the targets are real.
         """
         if self.is_real:
-            raise refuse_probabilities("this likelihood has real targets")
+            return Likelihood.predict_proba(self, mean, variance)
         right, wrong = (self.log_partition(np.asarray(t), mean, variance).value for t in (1.0, -1.0))
         return np.asarray(expit(right - wrong))
 

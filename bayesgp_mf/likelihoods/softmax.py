@@ -11,7 +11,7 @@ from scipy.special import log_softmax, softmax
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods.base import check_largest
-from bayesgp_mf.likelihoods.class_names import NamedClasses, described_classes
+from bayesgp_mf.likelihoods.class_names import NamedClasses
 from bayesgp_mf.likelihoods.softmax_integral import (
     class_predictions,
     class_probabilities,
@@ -146,10 +146,6 @@ class Softmax(NamedClasses):
     def log_prob_graph(self, functions: Any, t: Any, f: Any) -> Any:
         """Return log p(t|f) ``(n,)`` in terms of PyTensor, for codes and latent values ``(n, C)``."""
         return functions.of_class(f, t) - functions.log_sum_exp(f)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the name, and the names of the classes where they are known."""
-        return {"likelihood": "Softmax", **described_classes(self.classes)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,7 +2,7 @@ r"""Measurements with outliers: Student's t distribution about the latent value.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -14,7 +14,6 @@ from bayesgp_mf.likelihoods.base import (
     Powers,
     Tunable,
     check_gaussian_variance,
-    refuse_probabilities,
 )
 from bayesgp_mf.likelihoods.below import student_t_below
 from bayesgp_mf.likelihoods.count_forms import check_positive, log_rising, log_rising_slope, odds_beyond_log
@@ -103,15 +102,6 @@ class StudentT(Likelihood):
                 f"number, got {self.scale!r}. Measure in another unit."
             )
         object.__setattr__(self, "df", check_positive("df", self.df))
-
-    @property
-    def parameters(self) -> dict[str, float]:
-        """Scale and degrees of freedom."""
-        return {"scale": self.scale, "df": self.df}
-
-    def with_parameters(self, **values: float) -> StudentT:
-        """Return the likelihood with other parameters."""
-        return replace(self, **values)
 
     def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
         r"""Return the derivative of `log_partition` in a parameter, and its two derivatives in mean.
@@ -219,24 +209,17 @@ class StudentT(Likelihood):
         """Return the probability that a target is at most t when f ~ N(mean, variance)."""
         return student_t_below(t - mean, variance, self.scale, self.df)
 
-    def predict_proba(self, mean: Array, variance: Array) -> Array:
-        """Raise: a real target has no class probability."""
-        raise refuse_probabilities("the StudentT likelihood has real targets")
-
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a target for each latent value."""
         return np.asarray(f + self.scale * rng.standard_t(self.df, size=np.shape(f)))
 
     def log_prob_graph(self, functions: Any, t: Any, f: Any, **given: Any) -> Any:
         """Return log p(t|f), written with the functions of ``functions``."""
-        scale, df = (self.parameters | given)["scale"], (self.parameters | given)["df"]
+        values = {**self.parameters, **given}
+        scale, df = values["scale"], values["df"]
         half = 0.5 * (df + 1.0)
         constant = functions.gammaln(half) - functions.gammaln(0.5 * df) - 0.5 * functions.log(np.pi * df)
         return constant - functions.log(scale) - half * functions.log1p(((t - f) / scale) ** 2 / df)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the parameters as plain numbers."""
-        return {"likelihood": "StudentT", "scale": self.scale, "df": self.df}
 
     def _constant(self) -> float:
         half = np.asarray(0.5 * self.df)

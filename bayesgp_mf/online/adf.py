@@ -135,7 +135,7 @@ def _check_target(t: float, likelihood: Likelihood) -> Array:
     if target.ndim != 0:
         raise ValueError(f"t must be one number, got shape {target.shape}. Call update for each example.")
     if likelihood.is_binary and abs(float(target)) != 1.0:
-        raise ValueError(f"t must be a label -1 or +1 for {type(likelihood).__name__}, got {float(target):g}.")
+        raise ValueError(f"t must be a label -1 or +1 for {likelihood.display_name}, got {float(target):g}.")
     if not np.isfinite(target):
         raise ValueError(f"t must be a finite number, got {float(target):g}.")
     return target[None]

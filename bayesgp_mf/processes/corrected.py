@@ -186,7 +186,7 @@ def check_corrected(problem: Problem, solution: Solution) -> None:
         )
     if not problem.likelihood.is_binary:
         raise ValueError(
-            f"corrected=True is for two classes, and {type(problem.likelihood).__name__} has "
+            f"corrected=True is for two classes, and {problem.likelihood.display_name} has "
             f"{'several' if problem.likelihood.has_classes else 'real targets'}. Leave it out."
         )
 

@@ -64,7 +64,7 @@ class Inference(Op):  # type: ignore[misc]
             check_mean(self.method, likelihood)
 
     def __str__(self) -> str:
-        return f"{type(self).__name__}{{{self.method}, {type(self.likelihood).__name__}}}"
+        return f"{type(self).__name__}{{{self.method}, {self.likelihood.display_name}}}"
 
     @property
     def gufunc_signature(self) -> str:

@@ -32,7 +32,7 @@ def split_parameters(likelihood: Likelihood, given: Mapping[str, Any]) -> tuple[
     for name, tensor in tensors.items():
         if tensor.type.ndim:
             raise ValueError(
-                f"{name} of {type(likelihood).__name__} must be one number for all cases, got a tensor of "
+                f"{name} of {likelihood.display_name} must be one number for all cases, got a tensor of "
                 f"{tensor.type.ndim} dimensions."
             )
     numbers = {name: value for name, value in given.items() if name not in tensors}
@@ -44,7 +44,7 @@ def check_single_latent(likelihood: Likelihood) -> None:
     check_likelihood(likelihood)
     if likelihood.has_classes:
         raise ValueError(
-            f"Marginal and LogEvidence have one latent value for each case, and {type(likelihood).__name__} has one "
+            f"Marginal and LogEvidence have one latent value for each case, and {likelihood.display_name} has one "
             "for each class. Use bayesgp_mf.fit(..., hyper='nuts'), which samples the hyperparameters with PyMC, or "
             "pymc.latent_model, which samples the latent values too."
         )
@@ -56,7 +56,7 @@ def check_parameters(likelihood: Likelihood, names: tuple[str, ...]) -> None:
     for name in names:
         if name not in known:
             has = f"its parameters are {', '.join(known)}" if known else "it has no parameters that could be given"
-            raise ValueError(f"unknown parameter {name!r} of the likelihood {type(likelihood).__name__}: {has}.")
+            raise ValueError(f"unknown parameter {name!r} of the likelihood {likelihood.display_name}: {has}.")
 
 
 def check_differentiable(method: str, names: tuple[str, ...]) -> None:

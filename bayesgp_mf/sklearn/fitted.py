@@ -222,7 +222,7 @@ def target_moments(likelihood: Likelihood, mean: Array, variance: Array) -> tupl
     found = likelihood.predictive_moments(mean, variance)
     if found is None:
         raise UndefinedQuantityError(
-            f"{type(likelihood).__name__} does not say what the mean of a target is (predictive_moments). Use "
+            f"{likelihood.display_name} does not say what the mean of a target is (predictive_moments). Use "
             "sample_y(X, n_samples) and the mean of the draws."
         )
     return found

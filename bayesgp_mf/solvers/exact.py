@@ -293,7 +293,7 @@ def _noise_of_sign(problem: Problem) -> LatentNoise:
     noise = problem.likelihood.latent_noise
     if noise is None or not problem.likelihood.is_binary:
         raise UndefinedQuantityError(
-            f"only a probit is seen through signs, got {type(problem.likelihood).__name__}. Use the solution's moments."
+            f"only a probit is seen through signs, got {problem.likelihood.display_name}. Use the solution's moments."
         )
     return noise
 

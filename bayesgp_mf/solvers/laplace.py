@@ -176,7 +176,7 @@ class Laplace:
                 raise rounding_decides(self.name, NO_FACTOR) from error
             raise NotPositiveDefiniteError(
                 f"laplace: the posterior precision K^-1 + W is not positive definite where the iteration ended, since "
-                f"{type(problem.likelihood).__name__} is not log-concave there ({upwards} of {problem.n} cases curve "
+                f"{problem.likelihood.display_name} is not log-concave there ({upwards} of {problem.n} cases curve "
                 "upwards). It is no maximum, and no Gaussian fits. Use method='tap', or a log-concave likelihood."
             ) from error
 

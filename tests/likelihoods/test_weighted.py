@@ -189,3 +189,10 @@ def test_noise_of_each_case_is_divided_by_its_weight():
         alone = by_case(Gaussian(noise[i]), weights=weights[i : i + 1])
         expected = alone.log_partition(t[i : i + 1], mean[i : i + 1], variance[i : i + 1] ** 2)
         np.testing.assert_allclose(np.array(got)[:, i], np.ravel(expected), rtol=1e-13)
+
+
+def test_a_message_names_the_likelihood_and_what_the_cases_have():
+    likelihood = by_case(bgp.Probit(0.7), offset=np.zeros(2), weights=np.ones(2))
+    assert repr(likelihood) == "Probit(noise_variance=0.7, flip=0.0) with weights and offset"
+    with pytest.raises(ValueError, match=r"labels -1 and \+1 for Probit with weights and offset, got"):
+        bgp.Problem(np.eye(2), [1.0, 2.0], likelihood)
