@@ -53,6 +53,14 @@ def get_group(idata: Container, name: str) -> xr.Dataset:
     return group if isinstance(group, xr.Dataset) else group.to_dataset()
 
 
+def is_stream(idata: object) -> bool:
+    """Tell whether something is the container of a stream."""
+    either: Any = idata
+    if not hasattr(either, "groups") or "fit" not in group_names(either):
+        return False
+    return bool(get_group(either, "fit").attrs.get("method") == "stream")
+
+
 def set_group(idata: Container, name: str, dataset: xr.Dataset) -> None:
     """Put a group into a container, in place of one of that name."""
     either: Any = idata

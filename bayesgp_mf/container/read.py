@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.container.checks import check_mean, check_shapes, check_values
 from bayesgp_mf.container.checksums import GROUPS, check_unchanged
-from bayesgp_mf.container.groups import get_group, group_names
+from bayesgp_mf.container.groups import get_group, group_names, is_stream
 from bayesgp_mf.container.layout import BY_CASE, FORMAT, LOO_OMITTED, stored_parameters
 from bayesgp_mf.container.parts import is_in_parts, read_parts
 from bayesgp_mf.container.stored import (
@@ -55,7 +55,7 @@ def fit_group(idata: Container) -> xr.Dataset:
         raise ValueError(f"expected an ArviZ container, got {type(idata).__name__}. {advice}")
     names = group_names(idata)
     if "fit" not in names or "bayesgp_mf_format" not in get_group(idata, "fit").attrs:
-        if "fit" in names and get_group(idata, "fit").attrs.get("method") == "stream":
+        if is_stream(idata):
             raise ValueError(
                 "this is the container of a stream, which has draws at its basis inputs and no more. Predict with the "
                 "stream itself, stream.predict_proba(X_new), and keep it by stream.save(path)."

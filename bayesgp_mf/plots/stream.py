@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesgp_mf.container.groups import get_group, group_names
+from bayesgp_mf.container.groups import get_group, is_stream
 from bayesgp_mf.plots._axes import ACCENT, LINE, POINT, axes_or_new, legend_above
 from bayesgp_mf.streams.state import LogScore
 
@@ -78,10 +78,10 @@ def _score(stream: Any) -> tuple[LogScore, int]:
     """Return the scores of a stream, and how many classes its labels have: none where targets are real."""
     if isinstance(getattr(stream, "log_score", None), LogScore):
         return stream.log_score, len(stream.classes or ())
-    fit = get_group(stream, "fit") if hasattr(stream, "groups") and "fit" in group_names(stream) else None
-    if fit is None or fit.attrs.get("method") != "stream":
+    if not is_stream(stream):
         raise ValueError(
             "stream must be a streams.Stream, or what its to_container returned. The search of a fit has plot_search."
         )
+    fit = get_group(stream, "fit")
     n_classes = len(json.loads(fit.attrs.get("class_names", "[]")))
     return LogScore.of(fit["log_score"].values.tolist(), fit["n_cases"].values.tolist()), n_classes

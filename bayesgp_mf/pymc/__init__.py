@@ -9,8 +9,6 @@ this package to PyMC; `Nuts` is a strategy for `fit`.
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 from bayesgp_mf.pymc.covariance import KernelCovariance, kernel_to_pymc
 from bayesgp_mf.pymc.draws import sample_latent
 from bayesgp_mf.pymc.kernel import PymcKernel, kernel_from_pymc
@@ -19,9 +17,6 @@ from bayesgp_mf.pymc.marginal import Marginal
 from bayesgp_mf.pymc.nuts import Nuts
 from bayesgp_mf.pymc.op import LatentPosterior, LogEvidence
 from bayesgp_mf.pymc.orthant_step import LinearEllipticalSlice, OrthantStep
-
-if find_spec("numba") is not None:  # it comes with nutpie and with PyMC 6, not with PyMC 5
-    from bayesgp_mf.pymc import numba_linker as _numba_linker  # noqa: F401  (registers the operations)
 
 __all__ = [
     "KernelCovariance",

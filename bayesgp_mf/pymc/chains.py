@@ -1,15 +1,16 @@
-"""Chains of NUTS on a density of hyperparameters: one after the other, or each in a process of its own."""
+"""Chains of NUTS on evidence times prior of hyperparameters: one after the other, or each in a process of its own."""
 
 from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pymc as pm
@@ -17,13 +18,69 @@ import pytensor
 import pytensor.tensor as pt
 from joblib import Parallel, delayed, parallel_config
 from numpy.typing import NDArray
+from pytensor.gradient import DisconnectedType
+from pytensor.graph.basic import Variable
 
 from bayesgp_mf.container.groups import get_group
-from bayesgp_mf.hyper import Target
+from bayesgp_mf.errors import LowRankError
+from bayesgp_mf.hyper import EvidenceScore, Objective, Target
 from bayesgp_mf.hyper.result import Advance
+from bayesgp_mf.hyper.scores import KNOWN
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.pymc.target import LogTarget
+from bayesgp_mf.pymc.graph import FloatOp
+from bayesgp_mf.pymc.op import FAILURES
 from bayesgp_mf.types import Array
+
+_operations: WeakValueDictionary[int, LogTarget] = WeakValueDictionary()
+
+
+def _operation(number: int) -> LogTarget:
+    return _operations[number]
+
+
+class LogTarget(FloatOp):
+    """Log evidence plus log prior as a PyTensor operation of the free logarithms: ``[value, gradient (p,)]``.
+
+    Where there is no solution the value is -inf and the gradient zero. It has no memory but its counts: each solution
+    starts from the prior. Each operation counts for itself, so that no two are equal, and a copy is the same one.
+    """
+
+    def __init__(self, target: Target, advance: Advance) -> None:
+        self.target, self.advance = target, advance
+        self.n_evaluations = 0
+        self.n_failures = 0
+        self._counting = threading.Lock()  # chains of nutpie are threads
+        _operations[id(self)] = self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # numba pickles what it calls back, in the same process, and what a copy of the operation counts would be lost
+        return _operation, (id(self),)
+
+    def _output_shapes(self, shapes: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        return [(), shapes[0]]
+
+    def _results(self, *inputs: Array) -> Sequence[float | Array]:
+        """Solve, and return the value and the gradient."""
+        (log_free,) = inputs
+        answer = None
+        try:
+            with np.errstate(all="ignore"):  # far out something may overflow; what comes of it is checked
+                answer = Objective(self.target, EvidenceScore(KNOWN))(log_free)
+        except (*FAILURES, MemoryError, LowRankError):  # the last two: a rougher kernel than that of the start
+            pass  # counted below
+        value, gradient = (-np.inf, np.zeros(log_free.shape)) if answer is None else answer
+        with self._counting:
+            self.n_evaluations += 1
+            self.n_failures += answer is None
+            self.advance(f"{self.n_evaluations} solutions, log target {value:.2f}")
+        return value, gradient
+
+    def pullback(self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]) -> Any:
+        """Return the derivative in the free logarithms, given that in the value."""
+        if not isinstance(cotangents[1].type, DisconnectedType):
+            raise NotImplementedError("only the value of LogTarget can be differentiated, and only once.")
+        return [cotangents[0] * outputs[1]]
+
 
 Sampler: TypeAlias = Literal["pymc", "nutpie"]
 """Those that can call the inner solver."""

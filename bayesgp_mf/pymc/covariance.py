@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.op import Op
+from pytensor.graph.basic import Variable
 
 from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.pymc.graph import FloatOp
 from bayesgp_mf.types import Array
 
 Verb = Literal["gram", "cross", "diag"]
@@ -196,7 +196,7 @@ class KernelCovariance(OfAnyInputs):
         return f"KernelCovariance({self.kernel!r}, {', '.join(self._names)})"
 
 
-class AtKernel(Op):  # type: ignore[misc]
+class AtKernel(FloatOp):
     """What operations on a kernel share: some inputs, perhaps a derivative to pull back, and random parameters."""
 
     __props__: tuple[str, ...] = ("kernel", "names", "verb")
@@ -205,27 +205,17 @@ class AtKernel(Op):  # type: ignore[misc]
     def __init__(self, kernel: Kernel, names: tuple[str, ...], verb: Verb) -> None:
         self.kernel, self.names, self.verb = kernel, names, verb
 
-    def make_node(self, *inputs: Any) -> Apply:
-        """Return the application to inputs ``(n, d)``, what is to be pulled back, and the parameters in order."""
-        tensors = [pt.cast(pt.as_tensor_variable(value), "float64") for value in inputs]
+    def _check(self, tensors: list[Variable]) -> None:
+        """Raise a ValueError if inputs ``(n, d)``, or what is to be pulled back, have another number of dimensions."""
         for tensor, ndim in zip(tensors, self.arguments[self.verb], strict=False):
             if tensor.type.ndim != ndim:
                 raise ValueError(
                     f"X must be a matrix with a row for each case, got {tensor.type.ndim} dimensions. If a vector is "
                     "the one input of all cases, pass X[:, None]."
                 )
-        shapes = self._output_shapes([tensor.type.shape for tensor in tensors])
-        return Apply(self, tensors, [pt.tensor(dtype="float64", shape=shape) for shape in shapes])
 
-    def infer_shape(self, *args: Any) -> list[tuple[Any, ...]]:
-        """Return the shapes of the outputs; the last argument holds those of the inputs, in old and new PyTensor."""
-        return self._output_shapes(args[-1])
-
-    def _output_shapes(self, shapes: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        raise NotImplementedError
-
-    def perform(self, node: Apply, inputs: Sequence[Array], output_storage: Sequence[list[Any]]) -> None:
-        """Ask the kernel at these parameters, and store its answer."""
+    def _results(self, *inputs: Array) -> Sequence[Array]:
+        """Return what the kernel says at these parameters."""
         count = len(self.arguments[self.verb])
         arrays, values = inputs[:count], dict(zip(self.names, inputs[count:], strict=True))
         allowed = all(np.all(np.isfinite(value) & (value > 0.0)) for value in values.values())
@@ -236,11 +226,9 @@ class AtKernel(Op):  # type: ignore[misc]
                 raise
             kernel = None
         with np.errstate(all="ignore"):  # far out something may overflow; what comes of it is checked by who asked
-            results = self._outside(arrays, values) if kernel is None else self._results(kernel, arrays)
-        for storage, result in zip(output_storage, results, strict=True):
-            storage[0] = np.array(result, dtype=np.float64, order="C")
+            return self._outside(arrays, values) if kernel is None else self._inside(kernel, arrays)
 
-    def _results(self, kernel: Kernel, arrays: Sequence[Array]) -> list[Array]:
+    def _inside(self, kernel: Kernel, arrays: Sequence[Array]) -> list[Array]:
         raise NotImplementedError
 
     def _outside(self, arrays: Sequence[Array], values: Mapping[str, Array]) -> list[Array]:
@@ -257,7 +245,7 @@ class Covariances(AtKernel):
         cases = [shape[0] for shape in shapes[: len(self.arguments[self.verb])]]
         return [tuple(2 * cases if self.verb == "gram" else cases)]
 
-    def _results(self, kernel: Kernel, arrays: Sequence[Array]) -> list[Array]:
+    def _inside(self, kernel: Kernel, arrays: Sequence[Array]) -> list[Array]:
         return [getattr(kernel, self.verb)(*arrays)]
 
     def _outside(self, arrays: Sequence[Array], values: Mapping[str, Array]) -> list[Array]:
@@ -281,8 +269,6 @@ class Covariances(AtKernel):
         square = bar if self.verb == "gram" else pt.diag(bar)
         return [2.0 * move(X, X, square, *values), *of_values]
 
-    L_op = pullback  # the name in PyTensor 2
-
 
 class PulledBack(AtKernel):
     """The derivatives in the parameters, given that in what ``verb`` returns, which stands behind the inputs."""
@@ -292,7 +278,7 @@ class PulledBack(AtKernel):
     def _output_shapes(self, shapes: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         return list(shapes[len(self.arguments[self.verb]) :])
 
-    def _results(self, kernel: Kernel, arrays: Sequence[Array]) -> list[Array]:
+    def _inside(self, kernel: Kernel, arrays: Sequence[Array]) -> list[Array]:
         gradient = getattr(kernel, f"{self.verb}_vjp")(*arrays)
         return [gradient[name] for name in self.names]
 
@@ -310,7 +296,7 @@ class Moved(AtKernel):
     def _output_shapes(self, shapes: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         return [shapes[1]]
 
-    def _results(self, kernel: Kernel, arrays: Sequence[Array]) -> list[Array]:
+    def _inside(self, kernel: Kernel, arrays: Sequence[Array]) -> list[Array]:
         return [kernel.inputs_vjp(*arrays)]
 
     def _outside(self, arrays: Sequence[Array], values: Mapping[str, Array]) -> list[Array]:

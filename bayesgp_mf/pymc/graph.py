@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -82,7 +85,72 @@ def interpret(inputs: Sequence[Variable], outputs: Sequence[Variable]) -> Callab
     return function  # type: ignore[no-any-return]
 
 
-class Interpreted(Op):  # type: ignore[misc]
+class Function:
+    """A graph as a NumPy function of inputs, and of what else it depends on by name, compiled when first used."""
+
+    def __init__(self, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> None:
+        self._inputs, self._outputs = inputs, outputs
+        found = free_inputs(outputs)
+        self.parameters = {name: variable for name, variable in found.items() if variable not in inputs}
+
+    @cached_property
+    def _compiled(self) -> Callable[..., list[Any]]:
+        return interpret([*self._inputs, *self.parameters.values()], self._outputs)
+
+    def __call__(self, arrays: Sequence[Any], values: Mapping[str, Any]) -> list[Any]:
+        """Return the outputs at arrays, one for each input, and at values of the parameters."""
+        return list(self._compiled(*arrays, *(values[name] for name in self.parameters)))
+
+
+class NumpyOp(Op):  # type: ignore[misc]
+    """An operation whose outputs are made with NumPy, by `_results`."""
+
+    def _results(self, *inputs: Any) -> Sequence[Any]:
+        raise NotImplementedError
+
+    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: Sequence[list[Any]]) -> None:
+        """Store the outputs, in memory of their own: PyTensor may write into it."""
+        for output, storage, result in zip(node.outputs, output_storage, self._results(*inputs), strict=True):
+            storage[0] = np.array(result, dtype=output.type.dtype, order="C")
+
+    def L_op(self, *args: Any) -> Any:  # noqa: N802  (the name of `pullback` in PyTensor 2)
+        """Return the derivatives in the inputs."""
+        return self.pullback(*args)
+
+
+class FloatOp(NumpyOp):
+    """One of float64 tensors, the shapes of whose outputs follow from those of the inputs."""
+
+    def _check(self, tensors: list[Variable]) -> None:
+        """Raise a ValueError if the inputs are none of this operation."""
+
+    def _output_shapes(self, shapes: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        raise NotImplementedError
+
+    def make_node(self, *inputs: Any) -> Apply:
+        """Return the application to the inputs in order."""
+        tensors = [pt.cast(pt.as_tensor_variable(value), "float64") for value in inputs]
+        self._check(tensors)
+        shapes = self._output_shapes([tensor.type.shape for tensor in tensors])
+        return Apply(self, tensors, [pt.tensor(dtype="float64", shape=shape) for shape in shapes])
+
+    def infer_shape(self, *args: Any) -> list[tuple[Any, ...]]:
+        """Return the shapes of the outputs; the last argument holds those of the inputs, in old and new PyTensor."""
+        return self._output_shapes(args[-1])
+
+
+if find_spec("numba") is not None:  # it comes with nutpie and with PyMC 6, not with PyMC 5
+    from pytensor.link.numba.dispatch.basic import generate_fallback_impl, numba_funcify
+
+    @numba_funcify.register(NumpyOp)  # type: ignore[untyped-decorator]
+    def _call_python(op: Any, node: Apply, **kwargs: Any) -> Any:
+        """Return the call back to Python, without PyTensor's warning that it does so: it costs 0.05 ms."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Numba will use object mode")
+            return generate_fallback_impl(op, node, **kwargs)
+
+
+class Interpreted(NumpyOp):
     """A part of a graph as one operation, which runs it with NumPy: a sampler has nothing in it to compile.
 
     Compiled for each call by itself, as PyTensor would, a covariance function takes up to a minute, and some draws with
@@ -104,10 +172,8 @@ class Interpreted(Op):  # type: ignore[misc]
         """Return the application to what stands for the inputs."""
         return Apply(self, list(inputs), [kind() for kind in self._types])
 
-    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: Sequence[list[Any]]) -> None:
-        """Run the part, and store what it returns."""
-        for storage, result in zip(output_storage, self._function(*inputs), strict=True):
-            storage[0] = np.array(result)  # a result of a function may be its own memory
+    def _results(self, *inputs: Any) -> Sequence[Any]:
+        return self._function(*inputs)
 
     def pullback(self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]) -> Any:
         """Raise a NotImplementedError."""
@@ -115,8 +181,6 @@ class Interpreted(Op):  # type: ignore[misc]
             "what is drawn after sampling cannot be differentiated. Sample first, and only then call conditional(...) "
             "and pm.sample_posterior_predictive."
         )
-
-    L_op = pullback  # the name in PyTensor 2
 
 
 def interpreted(outputs: Sequence[Variable], known: Collection[Variable] = ()) -> list[Variable]:

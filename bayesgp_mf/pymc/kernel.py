@@ -79,9 +79,9 @@ class Covariance:
 
     def __init__(self, cov_func: Any) -> None:
         self.cov_func = cov_func = cov_func_of_tensors(cov_func)
-        self._X, self._other = pt.dmatrix("X"), pt.dmatrix("other")
-        self.parameters: dict[str, Variable] = free_inputs([cov_func(self._X)])
+        self.parameters: dict[str, Variable] = free_inputs([cov_func(pt.dmatrix("X"))])
         self.parameters.pop("X")
+        self._functions: dict[str, Callable[..., list[Array]]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:  # compiled functions would take longer to copy than to make
         return type(self), (self.cov_func,)
@@ -116,52 +116,30 @@ class Covariance:
                 raise ValueError(f"{name} must have {self.parameters[name].ndim} dimensions, got shape {array.shape}.")
         return list(arrays.values())
 
-    @cached_property
-    def gram(self) -> Callable[..., list[Array]]:
-        """Function of X and the parameters that returns K and its diagonal."""
-        return self._function([self._X], [self.cov_func(self._X), self.cov_func(self._X, diag=True)])
+    def __call__(self, method: str, *arrays: Array) -> list[Array]:
+        """Return what a method of a kernel says of arrays: inputs, what to contract with, and the parameters.
 
-    @cached_property
-    def cross(self) -> Callable[..., list[Array]]:
-        """Function of two inputs and the parameters."""
-        return self._function([self._X, self._other], [self.cov_func(self._X, self._other)])
+        The covariances of inputs with themselves come, and are contracted, with their diagonal beside them.
+        """
+        if method not in self._functions:
+            self._functions[method] = self._function(method)
+        return self._functions[method](*arrays)
 
-    @cached_property
-    def diag(self) -> Callable[..., list[Array]]:
-        """Function of X and the parameters."""
-        return self._function([self._X], [self.cov_func(self._X, diag=True)])
-
-    @cached_property
-    def gram_vjp(self) -> Callable[..., list[Array]]:
-        """Function of X, what to contract the off-diagonal part and the diagonal with, and the parameters."""
-        off_diagonal, diagonal = pt.dmatrix("off_diagonal"), pt.dvector("diagonal")
-        return self._vjp([self._X], {self.cov_func(self._X): off_diagonal, self.cov_func(self._X, diag=True): diagonal})
-
-    @cached_property
-    def cross_vjp(self) -> Callable[..., list[Array]]:
-        """Function of two inputs, what to contract their covariances with, and the parameters."""
-        return self._vjp([self._X, self._other], {self.cov_func(self._X, self._other): pt.dmatrix("bar")})
-
-    @cached_property
-    def diag_vjp(self) -> Callable[..., list[Array]]:
-        """Function of X, what to contract the diagonal with, and the parameters."""
-        return self._vjp([self._X], {self.cov_func(self._X, diag=True): pt.dvector("bar")})
-
-    @cached_property
-    def inputs_vjp(self) -> Callable[..., list[Array]]:
-        """Function of two inputs, what to contract their covariances with, and the parameters."""
-        bar = pt.dmatrix("bar")
-        known = {self.cov_func(self._X, self._other): bar}
-        gradient = pytensor.grad(None, self._other, known_grads=known, disconnected_inputs="ignore")
-        return self._function([self._X, self._other, bar], [gradient])
-
-    def _vjp(self, arrays: list[Variable], known: dict[Variable, Variable]) -> Callable[..., list[Array]]:
-        parameters = list(self.parameters.values())
-        gradients = pytensor.grad(None, parameters, known_grads=known, disconnected_inputs="ignore")
-        return self._function([*arrays, *known.values()], gradients)
-
-    def _function(self, arrays: list[Variable], outputs: list[Variable]) -> Callable[..., list[Array]]:
-        return interpret([*arrays, *self.parameters.values()], outputs)
+    def _function(self, method: str) -> Callable[..., list[Array]]:
+        verb, _, derivative = method.replace("inputs", "cross").partition("_")
+        X, cov_func, parameters = pt.dmatrix("X"), self.cov_func, list(self.parameters.values())
+        if verb == "cross":
+            arrays = [X, pt.dmatrix("other")]
+            outputs = [cov_func(*arrays)]
+        else:
+            arrays, diagonal = [X], cov_func(X, diag=True)
+            outputs = [cov_func(X), diagonal] if verb == "gram" else [diagonal]
+        if derivative:
+            known = {output: pt.tensor(dtype="float64", shape=(None,) * output.ndim) for output in outputs}
+            variables = arrays[1:] if method == "inputs_vjp" else parameters
+            outputs = pytensor.grad(None, variables, known_grads=known, disconnected_inputs="ignore")
+            arrays += known.values()
+        return interpret([*arrays, *parameters], outputs)
 
 
 class PymcKernel(Kernel):
@@ -194,18 +172,18 @@ class PymcKernel(Kernel):
     def gram(self, X: Array) -> Array:
         """Return the covariances ``(n, n)`` of the process at ``X (n, d)``, exactly symmetric."""
         self._covariance.check_columns(X)
-        gram, diagonal = self._covariance.gram(X, *self._arguments)
+        gram, diagonal = self._covariance("gram", X, *self._arguments)
         gram = 0.5 * (gram + gram.T)
         np.fill_diagonal(gram, diagonal)  # which PyMC has without the rounding of squared distances
         return np.asarray(gram)
 
     def cross(self, A: Array, B: Array) -> Array:
         """Return the covariances ``(a, b)`` between ``A (a, d)`` and other cases ``B (b, d)``."""
-        return np.asarray(self._covariance.cross(A, B, *self._arguments)[0])
+        return np.asarray(self._covariance("cross", A, B, *self._arguments)[0])
 
     def diag(self, X: Array) -> Array:
         """Return the variances ``(n,)`` at ``X (n, d)``: the diagonal of `gram`."""
-        return np.asarray(self._covariance.diag(X, *self._arguments)[0])
+        return np.asarray(self._covariance("diag", X, *self._arguments)[0])
 
     def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
         """Return sum_ij gram_bar_ij dK_ij/dtheta for each parameter, in the shapes of `params`."""
@@ -223,12 +201,12 @@ class PymcKernel(Kernel):
 
     def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
         """Return sum_i cross_bar_ij dk(a_i, b_j)/db_jl for each of the second inputs, ``(b, d)``."""
-        return np.asarray(self._covariance.inputs_vjp(A, B, cross_bar, *self._arguments)[0])
+        return np.asarray(self._covariance("inputs_vjp", A, B, cross_bar, *self._arguments)[0])
 
-    def _pull_back(self, function: str, *arrays: Array) -> dict[str, Array]:
+    def _pull_back(self, method: str, *arrays: Array) -> dict[str, Array]:
         if not self._values:
             return {}
-        gradients = getattr(self._covariance, function)(*arrays, *self._arguments)
+        gradients = self._covariance(method, *arrays, *self._arguments)
         return {name: np.asarray(value) for name, value in zip(self._values, gradients, strict=True)}
 
     def replace(self, **params: ArrayLike) -> Self:

@@ -33,7 +33,7 @@ from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.methods import MethodName
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.pymc.covariance import Combined, as_cov_func
-from bayesgp_mf.pymc.graph import free_inputs, interpret, interpreted
+from bayesgp_mf.pymc.graph import Function, interpreted
 from bayesgp_mf.pymc.kernel import Covariance, PymcKernel
 from bayesgp_mf.pymc.mean import Mean, sum_of_means
 from bayesgp_mf.pymc.op import LatentPosterior, LogEvidence
@@ -375,7 +375,7 @@ class Marginal:
         X, y = (np.asarray(data.get_value() if isinstance(data, SharedVariable) else data) for data in (X, y))
         t = 2.0 * y - 1.0 if self.likelihood.is_binary else y
         kernel, mean = self._at(point)
-        parameters = self._parameters_at(point)
+        parameters = self._of_likelihood([], self._take(point, self._of_likelihood.parameters))
         with one_thread_if_small(len(t)):
             means = [] if mean is None else [mean(X)]
             problem, solution = self._latent.solve(kernel.gram(X), t, *means, *parameters)
@@ -406,19 +406,11 @@ class Marginal:
     def hyperparameters(self) -> tuple[str, ...]:
         """Names of the random variables that the covariance, the mean and the likelihood depend on."""
         of_mean = {} if self.mean_func is None else self.mean_func.parameters
-        return tuple(dict.fromkeys([*self._covariance.parameters, *of_mean, *self._parameter_inputs]))
+        return tuple(dict.fromkeys([*self._covariance.parameters, *of_mean, *self._of_likelihood.parameters]))
 
     @cached_property
-    def _parameter_inputs(self) -> dict[str, Variable]:
-        return free_inputs(list(self.parameters.values()))
-
-    @cached_property
-    def _parameter_function(self) -> Any:
-        return interpret(list(self._parameter_inputs.values()), list(self.parameters.values()))
-
-    def _parameters_at(self, point: Mapping[str, ArrayLike]) -> list[Array]:
-        values = self._take(point, self._parameter_inputs).values()
-        return list(self._parameter_function(*values)) if self.parameters else []
+    def _of_likelihood(self) -> Function:
+        return Function([], list(self.parameters.values()))
 
     def _take(self, point: Mapping[str, ArrayLike], names: Mapping[str, Variable]) -> dict[str, Array]:
         missing = [name for name in names if name not in point]

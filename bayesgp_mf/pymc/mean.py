@@ -17,7 +17,6 @@ f_i (`solvers.laplace`),
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ from bayesgp_mf.inference.solver import traits_of
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.methods import METHODS
-from bayesgp_mf.pymc.graph import free_inputs, interpret
+from bayesgp_mf.pymc.graph import Function
 from bayesgp_mf.types import Array
 
 
@@ -46,10 +45,9 @@ class Mean:
                 "inputs."
             )
         self._mean_func = mean_func
-        self._X = pt.dmatrix("X")
-        self._value = self(self._X)
-        self.parameters: dict[str, Variable] = free_inputs([self._value])
-        self.parameters.pop("X", None)  # a constant mean does not depend on it
+        X = pt.dmatrix("X")
+        self._function = Function([X], [self(X)])
+        self.parameters = self._function.parameters
 
     def __call__(self, X: Any) -> Variable:
         """Return the means ``(n,)`` at inputs ``(n, d)``, as a graph."""
@@ -60,14 +58,9 @@ class Mean:
             )
         return pt.cast(value, "float64")
 
-    @cached_property
-    def _function(self) -> Callable[..., list[Array]]:
-        return interpret([self._X, *self.parameters.values()], [self._value])
-
     def at(self, values: Mapping[str, Array]) -> Callable[[Array], Array]:
         """Return the function of inputs at values of the parameters."""
-        arguments = [values[name] for name in self.parameters]
-        return lambda X: self._function(X, *arguments)[0]
+        return lambda X: self._function([X], values)[0]
 
 
 def sum_of_means(one: Mean | None, other: Mean | None) -> Mean | None:

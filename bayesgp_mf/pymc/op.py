@@ -12,10 +12,8 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-import pytensor.tensor as pt
 from pytensor.gradient import DisconnectedType, grad_undefined
-from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.op import Op
+from pytensor.graph.basic import Variable
 
 from bayesgp_mf.hyper.objective import NO_SOLUTION
 from bayesgp_mf.inference.problem import Problem
@@ -24,6 +22,7 @@ from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.methods import MethodName, get_method
+from bayesgp_mf.pymc.graph import FloatOp
 from bayesgp_mf.pymc.mean import check_mean, mean_gradient
 from bayesgp_mf.pymc.parameters import check_differentiable, check_parameters, check_single_latent, parameter_gradient
 from bayesgp_mf.types import Array
@@ -34,7 +33,7 @@ FAILURES = (*NO_SOLUTION, np.linalg.LinAlgError)
 _log = logging.getLogger(__name__)
 
 
-class Inference(Op):  # type: ignore[misc]
+class Inference(FloatOp):
     """What the operations share: inputs K, t, perhaps a prior mean, random parameters of the likelihood; the solution.
 
     It holds no state: each solution starts from the prior, so that a density is one function of its arguments,
@@ -78,24 +77,17 @@ class Inference(Op):  # type: ignore[misc]
     def _output_dims(self) -> list[str]:
         raise NotImplementedError
 
-    def make_node(self, *inputs: Any) -> Apply:
-        """Return the application to K ``(n, n)``, t ``(n,)``, the prior mean ``(n,)`` and the parameters by order."""
+    def _check(self, tensors: list[Variable]) -> None:
+        """Raise a ValueError unless these are K ``(n, n)``, t ``(n,)``, the prior mean ``(n,)`` and the parameters."""
         expected = self._input_dims()
-        if len(inputs) != len(expected):
-            raise ValueError(f"{self} takes {', '.join(expected)}, got {len(inputs)} inputs.")
-        inputs = tuple(pt.cast(pt.as_tensor_variable(value), "float64") for value in inputs)
-        for (name, dims), found in zip(expected.items(), inputs, strict=True):
+        if len(tensors) != len(expected):
+            raise ValueError(f"{self} takes {', '.join(expected)}, got {len(tensors)} inputs.")
+        for (name, dims), found in zip(expected.items(), tensors, strict=True):
             if found.type.ndim != dims.count("n"):
                 raise ValueError(f"{name} must have {dims.count('n')} dimensions, got {found.type.ndim}.")
-        outputs = [pt.tensor(dtype="float64", shape=shape) for shape in self._output_shapes(inputs[1].type.shape[0])]
-        return Apply(self, list(inputs), outputs)
 
-    def infer_shape(self, *args: Any) -> list[tuple[Any, ...]]:
-        """Return the shapes of the outputs; the last argument holds those of the inputs, in old and new PyTensor."""
-        return self._output_shapes(args[-1][1][0])
-
-    def _output_shapes(self, n: Any) -> list[tuple[Any, ...]]:
-        return [(n,) * dims.count("n") for dims in self._output_dims()]
+    def _output_shapes(self, shapes: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        return [shapes[1] * dims.count("n") for dims in self._output_dims()]
 
     def likelihood_at(self, values: Sequence[Any]) -> Likelihood:
         """Return the likelihood with its random parameters set to numbers.
@@ -112,14 +104,11 @@ class Inference(Op):  # type: ignore[misc]
         except ValueError as error:
             raise ArithmeticError(str(error)) from error
 
-    def perform(self, node: Apply, inputs: Sequence[Array], output_storage: Sequence[list[Any]]) -> None:
-        """Solve, and store the outputs."""
+    def _results(self, *inputs: Array) -> Sequence[float | Array]:
         with one_thread_if_small(inputs[1].shape[0]):
-            results = self._results(*inputs)
-        for storage, result in zip(output_storage, results, strict=True):
-            storage[0] = np.asarray(result, dtype=np.float64, order="C")
+            return self._solved(*inputs)
 
-    def _results(self, gram: Array, t: Array, *others: Array) -> Sequence[float | Array]:
+    def _solved(self, gram: Array, t: Array, *others: Array) -> Sequence[float | Array]:
         raise NotImplementedError
 
     def solve(self, gram: Array, t: Array, *inputs: Any) -> tuple[Problem, Solution]:
@@ -189,13 +178,10 @@ class LogEvidence(Inference):
         self,
         likelihood: Likelihood,
         *,
-        parameters: Sequence[str] = (),
-        with_mean: bool = False,
-        method: MethodName = "tap",
-        control: Control = Control(),
         on_failure: Literal["reject", "raise"] = "reject",
+        **options: Any,
     ) -> None:
-        super().__init__(likelihood, parameters=parameters, with_mean=with_mean, method=method, control=control)
+        super().__init__(likelihood, **options)
         check_differentiable(self.method, self.parameters)
         if on_failure not in ("reject", "raise"):
             raise ValueError(f"on_failure must be 'reject' or 'raise', got {on_failure!r}.")
@@ -204,7 +190,7 @@ class LogEvidence(Inference):
     def _output_dims(self) -> list[str]:
         return ["()", "(n,n)", *list(self._input_dims().values())[2:], "()"]
 
-    def _results(self, gram: Array, t: Array, *others: Array) -> Sequence[float | Array]:
+    def _solved(self, gram: Array, t: Array, *others: Array) -> Sequence[float | Array]:
         try:
             with np.errstate(all="ignore"):  # far out something may overflow; what comes of it is checked
                 problem, solution = self.solve(gram, t, *others)
@@ -234,8 +220,6 @@ class LogEvidence(Inference):
         targets = grad_undefined(self, 1, inputs[1], "the targets are data")
         return [slope * outputs[1], targets, *[slope * output for output in outputs[2:-1]]]
 
-    L_op = pullback  # the name in PyTensor 2
-
 
 class LatentPosterior(Inference):
     """The Gaussian posterior of the latent values as a PyTensor operation, which has no derivative.
@@ -253,9 +237,9 @@ class LatentPosterior(Inference):
     def _output_dims(self) -> list[str]:
         return ["(n)", "(n,n)"]
 
-    def _results(self, gram: Array, t: Array, *others: Array) -> Sequence[float | Array]:
+    def _solved(self, gram: Array, t: Array, *others: Array) -> Sequence[float | Array]:
         _, solution = self.solve(gram, t, *others)
-        return solution.alpha.copy(), solution.correction.dense().copy()  # PyTensor may write into its results
+        return solution.alpha, solution.correction.dense()
 
     def pullback(self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]) -> Any:
         """Raise a NotImplementedError."""
@@ -263,5 +247,3 @@ class LatentPosterior(Inference):
             "the Gaussian posterior cannot be differentiated in its hyperparameters. Sample these first, and only then "
             "call conditional(...) and pm.sample_posterior_predictive."
         )
-
-    L_op = pullback

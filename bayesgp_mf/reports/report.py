@@ -8,16 +8,16 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.container.groups import Container, get_group, group_names, make_container
+from bayesgp_mf.container.groups import Container, get_group, group_names, is_stream, make_container
 from bayesgp_mf.container.quality import Quality
 from bayesgp_mf.diagnostics.quality import quality
 from bayesgp_mf.files import whole
 from bayesgp_mf.fitting import predict
 from bayesgp_mf.inputs import check_same_cases
+from bayesgp_mf.plots import plot_stream
 from bayesgp_mf.reports import computation, hyperparameters, model, predictions
 from bayesgp_mf.reports.effects import effects
-from bayesgp_mf.reports.page import Section, own_style, render
-from bayesgp_mf.reports.stream import is_stream, stream_page
+from bayesgp_mf.reports.page import Figures, Section, Table, own_style, render
 from bayesgp_mf.reports.subject import Subject, subject
 
 
@@ -142,3 +142,30 @@ def _write(path: Path, html: str) -> Path:
     with whole(path) as part:
         part.write_text(html, encoding="utf-8")
     return path
+
+
+def stream_page(idata: Container) -> str:
+    """Return the page."""
+    fit = get_group(idata, "fit")
+    cases, score = int(fit["n_cases"].sum()), float(fit["log_score"].sum())
+    lead = [
+        "unknown: a stream does not say what its approximation leaves out. To know, fit some hundred of its cases by "
+        "bgp.fit, and compare the predictions.",
+        f"It predicted each of {cases} cases before it learned from it. Mean log score: {score / cases:.4f} nats.",
+    ]
+    rows = [
+        ("Cases seen", f"{int(fit.attrs['n_seen'])}"),
+        ("Batches", f"{fit.sizes['batch']}"),
+        ("Likelihood", str(fit.attrs["likelihood"])),
+        ("Kernel", str(fit.attrs["kernel"])),
+    ]
+    caption = "The log score of each batch before the stream learned from it. A fall says that the data have changed."
+    left = (
+        "Effects, calibration and worst cases are not shown: the container of a stream has draws at its basis inputs "
+        "and no cases. Keep the stream itself by stream.save(path), and predict with it."
+    )
+    sections = [
+        Section("Scores along the stream", [Figures([(plot_stream(idata), caption)])]),
+        Section("What is not shown", [left]),
+    ]
+    return render("Report of a stream", lead, Table("At a glance.", ("", "This stream"), rows), sections)

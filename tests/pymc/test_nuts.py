@@ -21,9 +21,9 @@ from bayesgp_mf.hyper.priors import DEFAULT_SD
 from bayesgp_mf.hyper.scores import KNOWN
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.pymc import Nuts, nuts
+from bayesgp_mf.pymc.chains import LogTarget
 from bayesgp_mf.pymc.nuts import inside
 from bayesgp_mf.pymc.priors import from_pymc
-from bayesgp_mf.pymc.target import LogTarget
 from tests.hyper.known import MEAN, PRECISION, Quadratic, ignore, known_target
 from tests.pymc.conftest import INTERPRETED
 
