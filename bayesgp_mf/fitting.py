@@ -49,7 +49,6 @@ from bayesgp_mf.inputs import (
 )
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
-from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
@@ -222,8 +221,7 @@ def fit(
     kernel = as_kernel(kernel, tuned=hyper is not None).with_column_names(features)
     X, kernel = as_inputs_of(kernel, table)
     t, class_names = encode_targets(y, X.shape[0], likelihood, positive)
-    if isinstance(likelihood, ClassLikelihood):
-        likelihood = likelihood.with_classes(class_names)
+    likelihood = likelihood.with_classes(class_names)
     _check_storable(likelihood)
     likelihood = by_case(likelihood, as_offset(offset, table, len(X)), as_weights(weights, table, len(X)))
     strategy = None if hyper is None else get_strategy(hyper)

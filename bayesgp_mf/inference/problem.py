@@ -12,7 +12,6 @@ from scipy.optimize import linprog
 
 from bayesgp_mf.errors import InconsistentDataError, NotPositiveDefiniteError, Status
 from bayesgp_mf.likelihoods import Likelihood, Softmax
-from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.matrices.dense import DenseGram
 from bayesgp_mf.matrices.factors import is_positive_semidefinite
 from bayesgp_mf.matrices.matrix import Matrix
@@ -140,7 +139,7 @@ class Problem:
         """Return the problem without case ``i``; at least one must be left. Classes stay, with or without a case."""
         others = np.delete(np.arange(self.n), i)
         likelihood = self.likelihood.of_cases(others)
-        if isinstance(likelihood, ClassLikelihood) and likelihood.n_classes is None:
+        if likelihood.has_classes and likelihood.n_classes is None:
             likelihood = likelihood.with_classes(tuple(str(c) for c in range(self.n_classes)))
         return Problem(self.dense_gram[..., others[:, None], others], self.t[others], likelihood)
 

@@ -238,6 +238,10 @@ class Likelihood(ABC):
         """All classes there are, in order; None where the labels decide."""
         return None
 
+    def with_classes(self, classes: tuple[Any, ...]) -> Likelihood:
+        """Return the likelihood with its classes named, where it has a latent value for each."""
+        return self
+
     @property
     def site_shape(self) -> Literal["star", "matrix"] | None:
         """Which sites labels of several classes make for TAP: those of `star_sites`, of `matrix_sites`, or none."""

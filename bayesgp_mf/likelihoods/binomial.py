@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -55,10 +55,6 @@ class Binomial(Centred):
     """
 
     trials: float | tuple[float, ...] | ArrayLike
-    targets: ClassVar[Literal["real"]] = "real"
-    forbids: ClassVar[bool] = False
-    log_concave: ClassVar[bool] = True
-    whole_targets: ClassVar[bool] = True
     new_case_facts: ClassVar[tuple[str, ...]] = ("trials",)
 
     def __repr__(self) -> str:

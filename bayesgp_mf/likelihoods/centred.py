@@ -12,7 +12,7 @@ left to `Quadrature`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,9 +68,13 @@ class _Nodes(NamedTuple):
 
 
 class Centred(Likelihood):
-    """A likelihood whose averages are those of this module. It says of its cases what is averaged, in `_of_targets`."""
+    """A likelihood of counts whose averages are those of this module. `_of_targets` says what is averaged."""
 
     __slots__ = ()
+    targets: ClassVar[Literal["real"]] = "real"
+    forbids: ClassVar[bool] = False
+    log_concave: ClassVar[bool] = True
+    whole_targets: ClassVar[bool] = True
 
     def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
         """Return log of the integral of p(t|f) N(f | mean, variance), and its derivatives in mean.

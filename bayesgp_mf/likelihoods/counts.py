@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit, gammaln
@@ -48,11 +48,7 @@ class Poisson(Centred):
     """
 
     allows_noise: ClassVar[str] = "NegativeBinomial(dispersion)"
-    targets: ClassVar[Literal["real"]] = "real"
-    forbids: ClassVar[bool] = False
-    log_concave: ClassVar[bool] = True
     largest_offset: ClassVar[float] = LARGEST_LOG_RATE
-    whole_targets: ClassVar[bool] = True
 
     def check_targets(self, name: str, t: Array) -> None:
         """Raise a ValueError if the targets are not counts."""
@@ -143,11 +139,7 @@ class NegativeBinomial(Centred):
 
     dispersion: float
     allows_noise: ClassVar[str] = "a smaller dispersion of the likelihood"
-    targets: ClassVar[Literal["real"]] = "real"
-    forbids: ClassVar[bool] = False
-    log_concave: ClassVar[bool] = True
     largest_offset: ClassVar[float] = LARGEST_LOG_RATE
-    whole_targets: ClassVar[bool] = True
     tunable: ClassVar[dict[str, Tunable]] = {
         "dispersion": Tunable(
             at_lower="the kernel explains little of the counts",

@@ -15,7 +15,6 @@ from pytensor.graph.basic import Variable
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inputs import as_inputs, as_pandas, check_same_cases, encode_targets, row_labels
 from bayesgp_mf.likelihoods import Likelihood, Probit
-from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.pymc.covariance import as_cov_func
 from bayesgp_mf.pymc.graph import interpreted
 from bayesgp_mf.pymc.marginal import JITTER
@@ -91,7 +90,7 @@ def latent_model(
     labels = row_labels("X", as_pandas("X", X))
     X = as_inputs("X", X, copy=True)
     targets, class_names = encode_targets(y, X.shape[0], likelihood)
-    if isinstance(likelihood, ClassLikelihood) and mean_func is not None:
+    if likelihood.has_classes and mean_func is not None:
         raise ValueError(
             "mean_func must be None with several classes, got one: what is added to the latent values of all classes "
             "cancels. Leave it out."
@@ -101,7 +100,7 @@ def latent_model(
     with model:
         model.add_coord("obs_id", np.arange(X.shape[0]) if labels is None else labels)
         mean = pm.gp.mean.Zero() if mean_func is None else Mean(mean_func)
-        if isinstance(likelihood, ClassLikelihood):
+        if likelihood.has_classes:
             model.add_coord("class", list(class_names))
             root = pt.linalg.cholesky(cov_func(X) + jitter * pt.eye(X.shape[0]))
             white = pm.Normal("f_rotated_", shape=(X.shape[0], len(class_names)))

@@ -116,10 +116,9 @@ def as_classes(classes: Any, likelihood: Likelihood) -> tuple[Any, ...] | None:
     return two[0], two[1]
 
 
-def with_classes(likelihood: Any, classes: tuple[Any, ...] | None) -> Likelihood:
+def with_classes(likelihood: Likelihood, classes: tuple[Any, ...] | None) -> Likelihood:
     """Return a likelihood of several classes with these, where they are known; any other as it is."""
-    named: Likelihood = likelihood
-    return likelihood.with_classes(classes) if classes is not None and named.has_classes else named
+    return likelihood if classes is None else likelihood.with_classes(classes)
 
 
 def check_streamed(kernel: Kernel, likelihood: Likelihood) -> None:
