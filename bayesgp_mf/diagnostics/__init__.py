@@ -9,21 +9,29 @@ from __future__ import annotations
 
 from bayesgp_mf.container.quality import Quality
 from bayesgp_mf.diagnostics.agreement import Agreement, Compared, agreement
-from bayesgp_mf.diagnostics.class_scores import ClassScores, class_scores
 from bayesgp_mf.diagnostics.compare import ModelComparison
-from bayesgp_mf.diagnostics.curves import Curve, partial_dependence
+from bayesgp_mf.diagnostics.curves import Curve, Relevance, partial_dependence, relevance
 from bayesgp_mf.diagnostics.hyperparameters import Hyperparameters, hyperparameters
 from bayesgp_mf.diagnostics.importance import Importance, importance
 from bayesgp_mf.diagnostics.inducing import InducingCheck, inducing
 from bayesgp_mf.diagnostics.loo_predictive import loo_predictive
-from bayesgp_mf.diagnostics.new_targets import log_predictive_density
-from bayesgp_mf.diagnostics.orthant import LogProbability, log_orthant_probability, sample_orthant
-from bayesgp_mf.diagnostics.orthant_chains import sample_orthant_chains
-from bayesgp_mf.diagnostics.predicted import Predicted, predicted
+from bayesgp_mf.diagnostics.orthant import (
+    LogProbability,
+    log_orthant_probability,
+    sample_orthant,
+    sample_orthant_chains,
+)
+from bayesgp_mf.diagnostics.predicted import Predicted, log_predictive_density, predicted
 from bayesgp_mf.diagnostics.quality import quality
 from bayesgp_mf.diagnostics.refits import exact_loo
-from bayesgp_mf.diagnostics.relevance import Relevance, relevance
-from bayesgp_mf.diagnostics.scores import CalibrationTable, calibration_table, error_count, mean_log_score
+from bayesgp_mf.diagnostics.scores import (
+    CalibrationTable,
+    ClassScores,
+    calibration_table,
+    class_scores,
+    error_count,
+    mean_log_score,
+)
 from bayesgp_mf.diagnostics.tables import (
     CountTable,
     PitCurve,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bayesgp_mf.container.groups import Container, get_group, group_names
 from bayesgp_mf.container.layout import SAMPLE_DIMS
 from bayesgp_mf.container.read import has_random_kernels
-from bayesgp_mf.diagnostics.monte_carlo import mean_and_error, quantile_and_error, sd_and_error
+from bayesgp_mf.diagnostics.importance import mean_and_error, quantile_and_error, sd_and_error
 from bayesgp_mf.types import Array
 
 LEVELS = (0.05, 0.5, 0.95)

@@ -14,7 +14,7 @@ from bayesgp_mf.container.groups import Container, get_group, group_names
 from bayesgp_mf.container.layout import is_parameter
 from bayesgp_mf.container.read import fit_group, has_random_kernels
 from bayesgp_mf.container.stored import not_stored
-from bayesgp_mf.diagnostics.settings import weighted_quantiles
+from bayesgp_mf.diagnostics.curves import weighted_quantiles
 from bayesgp_mf.kernels import from_dict, leaves
 from bayesgp_mf.types import Array
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from bayesgp_mf.container.groups import Container, get_group, group_names
+from bayesgp_mf.container.layout import SAMPLE_DIMS
 from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.read import fit_group, has_random_kernels
-from bayesgp_mf.diagnostics.monte_carlo import mean_and_error
 from bayesgp_mf.hyper.pareto import FEWEST_WEIGHTS, LARGEST_K, largest_k, smooth
 from bayesgp_mf.types import Array
 
@@ -221,3 +221,32 @@ def weigh(
     if independent > 0:
         ess *= min(1.0, independent / float(np.sum(mean_error**2)))
     return Importance(k, n_draws, ess, mean, mean_error, sd, sd_error, log_evidence, error)
+
+
+def mean_and_error(draws: xr.DataArray) -> tuple[Array, Array, Array]:
+    """Return mean, Monte-Carlo standard error of the mean, and effective number of draws."""
+    import arviz as az
+
+    dataset = xr.Dataset({"x": draws})
+    mean = draws.mean(dim=SAMPLE_DIMS).values
+    return mean, az.mcse(dataset, method="mean")["x"].values, az.ess(dataset, method="mean")["x"].values
+
+
+def sd_and_error(draws: xr.DataArray) -> tuple[Array, Array]:
+    """Return standard deviation and its Monte-Carlo standard error.
+
+    By the delta method from the mean squared deviation; ``az.mcse(method="sd")`` of ArviZ 0.23 fails with
+    NumPy 2.4.
+    """
+    squared = (draws - draws.mean(dim=SAMPLE_DIMS)) ** 2
+    variance, error, _ = mean_and_error(squared)
+    sd = np.sqrt(variance)
+    return sd, error / (2.0 * sd)
+
+
+def quantile_and_error(draws: xr.DataArray, level: float) -> tuple[Array, Array]:
+    """Return a quantile and its Monte-Carlo standard error."""
+    import arviz as az
+
+    quantile = draws.quantile(level, dim=SAMPLE_DIMS).values
+    return quantile, az.mcse(xr.Dataset({"x": draws}), method="quantile", prob=level)["x"].values

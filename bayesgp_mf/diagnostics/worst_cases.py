@@ -11,8 +11,8 @@ from bayesgp_mf.container.groups import Container, get_group
 from bayesgp_mf.container.loo import pointwise_loo
 from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.read import fit_group
+from bayesgp_mf.diagnostics.curves import relevance
 from bayesgp_mf.diagnostics.fitted import fitted
-from bayesgp_mf.diagnostics.relevance import relevance
 from bayesgp_mf.inputs import check_positive_integers
 from bayesgp_mf.types import Array
 

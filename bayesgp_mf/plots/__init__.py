@@ -12,8 +12,7 @@ from bayesgp_mf.plots.hyperparameters import plot_hyperparameters
 from bayesgp_mf.plots.latent import plot_latent
 from bayesgp_mf.plots.loo import plot_loo
 from bayesgp_mf.plots.predictions import plot_calibration, plot_confusion, plot_counts, plot_roc
-from bayesgp_mf.plots.search import plot_search
-from bayesgp_mf.plots.stream import plot_stream
+from bayesgp_mf.plots.search import plot_search, plot_stream
 from bayesgp_mf.plots.surface import plot_surface
 
 __all__ = [

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesgp_mf.diagnostics.curves import Scale, partial_dependence
+from bayesgp_mf.diagnostics.curves import NOTHING, Scale, partial_dependence, relevance
 from bayesgp_mf.diagnostics.fitted import Fitted, fitted
-from bayesgp_mf.diagnostics.relevance import NOTHING, relevance
 from bayesgp_mf.kernels import leaves
 from bayesgp_mf.plots._axes import LINE, POINT, as_drawn, axes_or_new, legend_above, panels
 from bayesgp_mf.plots._curves import band_levels, draw_curve, name_groups, target_label

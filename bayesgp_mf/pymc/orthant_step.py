@@ -11,7 +11,7 @@ from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
-from bayesgp_mf.diagnostics.orthant_moves import MoveName, get_move
+from bayesgp_mf.diagnostics.orthant import MoveName, get_move
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.matrices.factors import cholesky
 from bayesgp_mf.types import Array
@@ -26,7 +26,7 @@ class OrthantStep(BlockedStep):  # type: ignore[misc]
     r"""Step method for f ~ MvNormal(0, K) with labels as hard constraints, t_i f_i > 0: the step likelihood.
 
     Exact Hamiltonian Monte Carlo [2]_ or linear elliptical slice sampling [1]_, both without rejection;
-    `diagnostics.orthant_moves` has their equations. K is that of the variable's own distribution. It may depend on
+    `diagnostics.orthant` has their equations. K is that of the variable's own distribution. It may depend on
     other variables of the model, which other step methods then sample given f.
 
     Parameters

@@ -6,8 +6,8 @@ from functools import partial
 
 import numpy as np
 
+from bayesgp_mf.diagnostics.curves import relevance
 from bayesgp_mf.diagnostics.fitted import Fitted
-from bayesgp_mf.diagnostics.relevance import relevance
 from bayesgp_mf.plots import plot_latent, plot_partial_dependence, plot_relevance, plot_surface
 from bayesgp_mf.plots.surface import grid_of_classes
 from bayesgp_mf.reports.page import Block, Figures, Section

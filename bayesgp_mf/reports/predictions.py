@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.container.groups import get_group
-from bayesgp_mf.diagnostics.class_scores import class_scores
-from bayesgp_mf.diagnostics.new_targets import log_predictive_density
-from bayesgp_mf.diagnostics.predicted import predicted
+from bayesgp_mf.diagnostics.predicted import log_predictive_density, predicted
+from bayesgp_mf.diagnostics.scores import class_scores
 from bayesgp_mf.diagnostics.worst_cases import log_densities, worst_cases
 from bayesgp_mf.plots import plot_calibration, plot_confusion, plot_counts, plot_loo, plot_roc
 from bayesgp_mf.reports.page import Block, Figures, Section, Table

@@ -10,9 +10,8 @@ from scipy.special import ndtri
 
 import bayesgp_mf as bgp
 from bayesgp_mf.diagnostics import partial_dependence, relevance
-from bayesgp_mf.diagnostics.curves import DRAWS, curve
+from bayesgp_mf.diagnostics.curves import DRAWS, SETTINGS, curve, some_settings, weighted_quantiles
 from bayesgp_mf.diagnostics.fitted import expected_given, fitted
-from bayesgp_mf.diagnostics.settings import SETTINGS, some_settings, weighted_quantiles
 from bayesgp_mf.processes.process import Process
 
 RNG = np.random.default_rng(5)

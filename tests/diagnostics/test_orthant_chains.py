@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import kstest
 
 import bayesgp_mf as bgp
-from bayesgp_mf.diagnostics import orthant_moves as moves
+from bayesgp_mf.diagnostics import orthant as moves
 from bayesgp_mf.diagnostics import sample_orthant, sample_orthant_chains
 from tests.diagnostics.cases import toy
 

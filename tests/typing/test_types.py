@@ -14,7 +14,7 @@ from mypy import api
 
 import bayesgp_mf as bgp
 from bayesgp_mf import likelihoods
-from bayesgp_mf.diagnostics.orthant_moves import MOVES, MoveName
+from bayesgp_mf.diagnostics.orthant import MOVES, MoveName
 from bayesgp_mf.hyper import HYPER, SEARCHES, HyperName, strategy_names
 from bayesgp_mf.methods import METHODS, MethodName
 

@@ -7,7 +7,7 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group
-from bayesgp_mf.diagnostics.monte_carlo import mean_and_error, sd_and_error
+from bayesgp_mf.diagnostics.importance import mean_and_error, sd_and_error
 from bayesgp_mf.matrices.factors import psd_root
 from validation.sampling import latent
 

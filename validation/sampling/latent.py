@@ -27,7 +27,7 @@ import xarray as xr
 
 from bayesgp_mf.container.groups import get_group, group_names, set_group
 from bayesgp_mf.container.layout import SAMPLE_DIMS
-from bayesgp_mf.diagnostics.monte_carlo import mean_and_error
+from bayesgp_mf.diagnostics.importance import mean_and_error
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Probit
 from bayesgp_mf.matrices.factors import psd_root

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from bayesgp_mf.container.layout import SAMPLE_DIMS
-from bayesgp_mf.diagnostics.monte_carlo import mean_and_error, sd_and_error
+from bayesgp_mf.diagnostics.importance import mean_and_error, sd_and_error
 from bayesgp_mf.types import Array
 from validation.sampling.arviz_calls import convergence
 

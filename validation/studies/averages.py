@@ -16,7 +16,7 @@ import xarray as xr
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.container.layout import SAMPLE_DIMS
-from bayesgp_mf.diagnostics.monte_carlo import mean_and_error
+from bayesgp_mf.diagnostics.importance import mean_and_error
 from bayesgp_mf.hyper import HybridMonteCarlo, Integrate, LogNormal, Strategy, Surrogate
 from bayesgp_mf.reports.page import Table
 from bayesgp_mf.types import Array
