@@ -12,7 +12,7 @@ from bayesgp_mf.errors import warn
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.groups import levels_of, with_codes
-from bayesgp_mf.inputs.tables import as_inputs, feature_names
+from bayesgp_mf.inputs.tables import as_inputs, check_same_features
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.types import Array
 
@@ -116,12 +116,7 @@ def warn_of_groups(kernel: Kernel, X: Array, points: Array, features: Sequence[s
 
 def _checked(given: Any, X: Array, features: Sequence[str] | None, kernel: Kernel) -> Array:
     """Return inducing inputs that fit the training inputs."""
-    names = feature_names("inducing", given)
-    if features is not None and names is not None and names != list(features):
-        raise ValueError(
-            f"inducing has columns {names}, but X has {list(features)}. Pass these columns, such as "
-            f"inducing[{list(features)}] of pandas."
-        )
+    check_same_features(features, given, "inducing", "X has")
     inputs = as_inputs("inducing", with_codes("inducing", given, kernel))
     if inputs.shape[1] != X.shape[1]:
         raise ValueError(

@@ -71,31 +71,11 @@ def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood, positive: Any =
         check_scale("y", targets)
         likelihood.check_targets("y", targets)
         return targets, ()
-    named = likelihood.classes
+    classes, codes = _classes(y, labels, likelihood.classes)
     if likelihood.has_classes:
-        return encode_classes(y, n, type(likelihood).__name__, named)
-    classes, codes = _classes(y, labels, named)
-    classes, codes = _two_classes(classes, codes, likelihood, positive)
-    return codes, tuple(str(label) for label in classes)
-
-
-def encode_classes(
-    y: ArrayLike, n: int, likelihood: str, named: Sequence[Any] | None = None
-) -> tuple[Array, tuple[str, ...]]:
-    """Return the codes ``(n,)`` of several classes, 0 to C - 1, and their names, as `encode_targets` does.
-
-    ``likelihood`` is what says that there are several, for error messages, and ``named`` are the classes it names.
-    """
-    y = as_pandas("y", y)
-    classes, codes = _classes(y, _as_sequence(y, n), named)
-    _check_some_classes(classes, likelihood)
-    occurring = np.unique(codes).size
-    if n > FEW and 2 * occurring > n:
-        warn(
-            f"y has {occurring} classes among {n} cases, so that most classes have one case, from which little is "
-            "learnt; and the time grows with their number, faster than its square. If y names the cases and not their "
-            "classes, pass another column; else merge rare classes into one."
-        )
+        _check_some_classes(classes, codes, likelihood)
+    else:
+        classes, codes = _two_classes(classes, codes, likelihood, positive)
     return codes, tuple(str(label) for label in classes)
 
 
@@ -265,7 +245,8 @@ def _check_labels(classes: Sequence[Any]) -> None:
         names[name] = label
 
 
-def _check_some_classes(classes: Sequence[Any], likelihood: str) -> None:
+def _check_some_classes(classes: Sequence[Any], codes: Array, likelihood: Likelihood) -> None:
+    """Raise a ValueError if there are not several classes, and warn if most of them have one case."""
     if len(classes) < 2:
         raise ValueError(
             f"y must hold two or more classes, got only {[str(c) for c in classes]}. There is nothing to tell apart; "
@@ -273,8 +254,15 @@ def _check_some_classes(classes: Sequence[Any], likelihood: str) -> None:
         )
     if len(classes) > 10 and _are_real(classes):
         raise ValueError(
-            f"y must hold classes for {likelihood}, got {len(classes)} distinct real numbers. Bin them into classes, "
-            "or regress on them with likelihood=bgp.likelihoods.Gaussian(noise_variance)."
+            f"y must hold classes for {type(likelihood).__name__}, got {len(classes)} distinct real numbers. Bin them "
+            "into classes, or regress on them with likelihood=bgp.likelihoods.Gaussian(noise_variance)."
+        )
+    occurring = np.unique(codes).size
+    if codes.size > FEW and 2 * occurring > codes.size:
+        warn(
+            f"y has {occurring} classes among {codes.size} cases, so that most classes have one case, from which "
+            "little is learnt; and the time grows with their number, faster than its square. If y names the cases and "
+            "not their classes, pass another column; else merge rare classes into one."
         )
 
 

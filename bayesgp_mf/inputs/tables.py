@@ -106,14 +106,16 @@ def feature_names(name: str, X: Any) -> list[str] | None:
     return None if columns is None else check_names(name, columns)
 
 
-def check_same_features(features: Sequence[str] | None, X_new: Any) -> None:
-    """Raise a ValueError if a data frame of new cases has other columns, or another order, than the training one."""
-    names = None if features is None else feature_names("X_new", X_new)
+def check_same_features(
+    features: Sequence[str] | None, X_new: Any, name: str = "X_new", trained: str = "the model was fitted to"
+) -> None:
+    """Raise a ValueError if a data frame, ``name``, has other columns, or another order, than the training one."""
+    names = None if features is None else feature_names(name, X_new)
     if features is not None and names is not None and names != list(features):
         wanted = list(features)
         raise ValueError(
-            f"X_new has columns {names}, but the model was fitted to {wanted}. Pass these columns, such as "
-            f"X_new[{wanted}] of pandas."
+            f"{name} has columns {names}, but {trained} {wanted}. Pass these columns, such as "
+            f"{name}[{wanted}] of pandas."
         )
 
 
