@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -111,7 +111,7 @@ def _of_target(name: str, place: int) -> Any:
     """Return a method of one target: that of the likelihood, with what is added to the argument at a place."""
 
     def member(self: _OfCases, *args: Any) -> Any:
-        return getattr(self.likelihood, name)(*args[:place], self.added(args[place]), *args[place + 1 :])
+        return methodcaller(name, *args[:place], self.added(args[place]), *args[place + 1 :])(self.likelihood)
 
     return member
 
