@@ -75,7 +75,7 @@ def get_strategy(hyper: str | Strategy) -> Strategy:
     --------
     >>> from bayesgp_mf.hyper import get_strategy
     >>> get_strategy("loo")
-    LeaveOneOut(starts=3)
+    LeaveOneOut(starts=3, method=None)
     """
     if isinstance(hyper, str) and hyper in HYPER:
         return HYPER[hyper]

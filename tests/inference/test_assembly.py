@@ -148,8 +148,7 @@ class TestGradient:
         pivots = problem.gram.pivots
         right = target.pull_back(target.model, problem.matrix, gradient)
         columns = gradient.columns()
-        inverse = np.linalg.inv(np.tril(problem.gram.root[pivots]))
-        columns[pivots] += inverse.T @ (problem.gram.root.T @ gradient.times_root()) @ inverse
+        columns[pivots] -= gradient.of_inducing()
         wrong = kernel.cross_vjp(X, X[pivots], columns)["lengthscale"]
         assert abs(wrong - right[0]) > 0.1 * abs(right[0])
 
