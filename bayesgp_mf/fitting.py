@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.layout import TABLE, check_parameter_names
 from bayesgp_mf.container.predictions import NewCases, add_predictions
 from bayesgp_mf.container.read import from_container
@@ -23,30 +24,23 @@ from bayesgp_mf.inference.assembly import assemble, assemble_inducing, check_ind
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.solution import Control, check_control
 from bayesgp_mf.inference.solver import Solver, traits_of
-from bayesgp_mf.inputs import (
+from bayesgp_mf.inputs.by_case import as_offset, as_trials, as_weights
+from bayesgp_mf.inputs.frames import as_pandas, kind_of, row_labels
+from bayesgp_mf.inputs.groups import as_inputs_of
+from bayesgp_mf.inputs.inducing import as_inducing, warn_of_groups
+from bayesgp_mf.inputs.labels import encode_targets
+from bayesgp_mf.inputs.options import (
     FORMER,
-    as_inducing,
-    as_inputs_of,
     as_kernel,
     as_likelihood,
     as_names,
-    as_offset,
-    as_pandas,
     as_probabilities,
-    as_trials,
-    as_weights,
-    check_all_same_cases,
     check_flags,
-    check_here,
     check_positive_integers,
-    encode_targets,
-    feature_names,
-    kind_of,
     naming_absent,
-    row_labels,
-    warn_of_groups,
-    warn_of_scale,
 )
+from bayesgp_mf.inputs.scales import warn_of_scale
+from bayesgp_mf.inputs.tables import check_all_same_cases, check_here, feature_names
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.likelihoods.by_case import by_case
@@ -58,9 +52,6 @@ from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.tuning import Tuned, tune
 from bayesgp_mf.types import Array
-
-if TYPE_CHECKING:
-    from bayesgp_mf.container.groups import Container
 
 FEWER_DRAWS = "Ask for fewer: fit(..., draws=...)."
 

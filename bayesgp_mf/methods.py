@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 from bayesgp_mf.inference.problem import Problem, as_matrix, as_targets
 from bayesgp_mf.inference.solution import Control, Solution, check_control, check_start
 from bayesgp_mf.inference.solver import Solver, Traits, traits_of
-from bayesgp_mf.inputs import as_pandas, check_same_cases
+from bayesgp_mf.inputs.frames import as_pandas
+from bayesgp_mf.inputs.tables import check_same_cases
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.matrix import Matrix

@@ -11,7 +11,7 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group
-from bayesgp_mf.inputs import as_inputs_of
+from bayesgp_mf.inputs.groups import as_inputs_of
 from bayesgp_mf.kernels import Bias, Categorical, Gaussian, Linear, PerClass, from_dict
 from bayesgp_mf.sklearn import GPClassifier
 from tests.reference import groups

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pandas as pd
 import xarray as xr
 
-from bayesgp_mf.container.groups import get_group, group_names
+from bayesgp_mf.container.groups import Container, get_group, group_names
 from bayesgp_mf.container.layout import TABLE
 from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.read import fit_group
-
-if TYPE_CHECKING:
-    from bayesgp_mf.container.groups import Container
 
 ROWS = "obs_id"
 _SEVERAL = ("class", "quantile")

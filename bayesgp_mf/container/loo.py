@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
 from bayesgp_mf.arviz_version import arviz_major
-from bayesgp_mf.container.groups import get_group, group_names
+from bayesgp_mf.container.groups import Container, LooEstimate, get_group, group_names
 from bayesgp_mf.container.layout import LOO_OMITTED, SAMPLE_DIMS
 from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.container.stored import kernel_of, likelihood_of, names_of
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.hyper.pareto import FEWEST_WEIGHTS, largest_k, smooth
-from bayesgp_mf.inputs import check_flags
+from bayesgp_mf.inference.solver import Solver
+from bayesgp_mf.inputs.options import check_flags
+from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.types import Array
-
-if TYPE_CHECKING:
-    from bayesgp_mf.container.groups import Container, LooEstimate
-    from bayesgp_mf.inference.solver import Solver
-    from bayesgp_mf.likelihoods import Likelihood
 
 LEAVE_ONE_OUT = "leave_one_out"
 """Group of a container of PyMC, not of one of `fit`: at each draw of the hyperparameters, log p(t_i | the others) and

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from bayesgp_mf.container.checksums import check_unchanged
-from bayesgp_mf.container.groups import get_group, group_names
+from bayesgp_mf.container.groups import Container, get_group, group_names
 from bayesgp_mf.container.layout import CASES, SAMPLE_DIMS, Layout, check_parameter_names, variable_dims
 from bayesgp_mf.container.quality import quality_of_fit
 from bayesgp_mf.container.stored import (
@@ -44,9 +44,6 @@ from bayesgp_mf.matrices.inducing import inducing_gram
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.solvers.meanfield import tap
 from bayesgp_mf.types import Array
-
-if TYPE_CHECKING:
-    from bayesgp_mf.container.groups import Container
 
 _READ = ("fit", "constant_data")
 _ON_INDUCING = ("inducing_input", "inducing_weight", "inducing_factor")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.container.checks import nodes_of_draws
 from bayesgp_mf.container.draws import draw_new
-from bayesgp_mf.container.groups import drop_group, get_group, group_names, set_group
+from bayesgp_mf.container.groups import Container, drop_group, get_group, group_names, set_group
 from bayesgp_mf.container.layout import SAMPLE_DIMS, TABLE, Layout, common_attrs
 from bayesgp_mf.container.stored import DAMAGED, refused_as
 from bayesgp_mf.errors import UndefinedQuantityError, warn
@@ -22,9 +22,6 @@ from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.processes.process import LARGEST_JOINT, Part, Process
 from bayesgp_mf.types import Array
-
-if TYPE_CHECKING:
-    from bayesgp_mf.container.groups import Container
 
 FEWER_NEW_DRAWS = "Predict without them, predict(idata, X_new, draws=False), in parts, or from a fit with fewer draws."
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.container.checks import check_mean, check_shapes, check_values
 from bayesgp_mf.container.checksums import GROUPS, check_unchanged
-from bayesgp_mf.container.groups import get_group, group_names, is_stream
+from bayesgp_mf.container.groups import Container, get_group, group_names, is_stream
 from bayesgp_mf.container.layout import BY_CASE, FORMAT, LOO_OMITTED, stored_parameters
 from bayesgp_mf.container.parts import is_in_parts, read_parts
 from bayesgp_mf.container.stored import (
@@ -43,9 +43,6 @@ from bayesgp_mf.multiclass.class_gram import class_gram
 from bayesgp_mf.processes.process import Part, Process
 from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.types import Array
-
-if TYPE_CHECKING:
-    from bayesgp_mf.container.groups import Container
 
 
 def fit_group(idata: Container) -> xr.Dataset:

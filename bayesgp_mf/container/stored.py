@@ -23,7 +23,8 @@ from bayesgp_mf.errors import Status
 from bayesgp_mf.inference.problem import check_likelihood, status_in_words
 from bayesgp_mf.inference.solution import Evidence, Info
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs import as_kernel, levels_of
+from bayesgp_mf.inputs.groups import levels_of
+from bayesgp_mf.inputs.options import as_kernel
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.methods import get_method

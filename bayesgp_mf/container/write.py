@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.container.checksums import sealed, with_checksums
 from bayesgp_mf.container.draws import draw_training
-from bayesgp_mf.container.groups import make_container
+from bayesgp_mf.container.groups import Container, make_container
 from bayesgp_mf.container.layout import LOO_OMITTED, SAMPLE_DIMS, Layout, common_attrs
 from bayesgp_mf.container.quality import quality_of_fit
 from bayesgp_mf.container.stored import model_attrs, stored_evidence, stored_info
@@ -22,9 +22,6 @@ from bayesgp_mf.hyper.result import Record
 from bayesgp_mf.inference.solution import LeaveOneOut
 from bayesgp_mf.processes.process import Marginals, Part, Process
 from bayesgp_mf.types import Array
-
-if TYPE_CHECKING:
-    from bayesgp_mf.container.groups import Container
 
 LOG_LIKELIHOOD_OMITTED = (
     "Under a likelihood that is piecewise constant in f, as a step is, importance weights take two values only, and "

@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.diagnostics.fitted import Fitted, expected_given, fitted
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs import as_probabilities, check_positive_integers
+from bayesgp_mf.inputs.options import as_probabilities, check_positive_integers
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.processes.process import Part, Process
 from bayesgp_mf.types import Array

@@ -14,7 +14,7 @@ from bayesgp_mf.container.parts import is_in_parts
 from bayesgp_mf.container.predictions import moments_at
 from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs import levels_of
+from bayesgp_mf.inputs.groups import levels_of
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.base import ClassLikelihood

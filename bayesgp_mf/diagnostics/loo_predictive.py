@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesgp_mf.container.groups import get_group, make_container
+from bayesgp_mf.container.groups import Container, get_group, make_container
 from bayesgp_mf.container.layout import SAMPLE_DIMS, Layout, common_attrs
 from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.inference.solution import ClassLeaveOneOut
-from bayesgp_mf.inputs import check_positive_integers
+from bayesgp_mf.inference.solver import Solver
+from bayesgp_mf.inputs.options import check_positive_integers
+from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.processes.process import Process
 from bayesgp_mf.seeds import as_generator
-
-if TYPE_CHECKING:
-    from bayesgp_mf.container.groups import Container
-    from bayesgp_mf.inference.solver import Solver
-    from bayesgp_mf.likelihoods import Likelihood
 
 
 def loo_predictive(

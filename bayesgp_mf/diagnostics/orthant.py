@@ -15,7 +15,9 @@ from numpy.typing import ArrayLike
 
 from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.problem import Problem, as_float_array
-from bayesgp_mf.inputs import as_pandas, check_positive_integers, check_same_cases
+from bayesgp_mf.inputs.frames import as_pandas
+from bayesgp_mf.inputs.options import check_positive_integers
+from bayesgp_mf.inputs.tables import check_same_cases
 from bayesgp_mf.likelihoods import Step
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.progress import progress_bar

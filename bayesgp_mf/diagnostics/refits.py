@@ -13,7 +13,7 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inference.undefined import LeaveOneOutFields
-from bayesgp_mf.inputs import check_positive_integers
+from bayesgp_mf.inputs.options import check_positive_integers
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.methods import MethodName, get_method
 from bayesgp_mf.multiclass.class_gram import case_covariances

@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
 from bayesgp_mf.inference.problem import as_float_array, check_finite
-from bayesgp_mf.inputs import as_pandas, check_same_cases, encode_labels
+from bayesgp_mf.inputs.frames import as_pandas
+from bayesgp_mf.inputs.labels import encode_labels
+from bayesgp_mf.inputs.tables import check_same_cases
 from bayesgp_mf.types import Array
 
 

@@ -13,7 +13,7 @@ from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.read import fit_group
 from bayesgp_mf.diagnostics.curves import relevance
 from bayesgp_mf.diagnostics.fitted import fitted
-from bayesgp_mf.inputs import check_positive_integers
+from bayesgp_mf.inputs.options import check_positive_integers
 from bayesgp_mf.types import Array
 
 

@@ -18,7 +18,7 @@ from bayesgp_mf.hyper.scores import EvidenceScore
 from bayesgp_mf.hyper.strategy import Strategy
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs import check_positive_integers
+from bayesgp_mf.inputs.options import check_positive_integers
 from bayesgp_mf.methods import MethodName
 from bayesgp_mf.types import Array
 

@@ -17,7 +17,7 @@ from bayesgp_mf.inference.assembly import assemble, assemble_inducing
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import GramGradient, Solver
-from bayesgp_mf.inputs import as_names
+from bayesgp_mf.inputs.options import as_names
 from bayesgp_mf.kernels import Kernel, log_gradient, log_vector, log_vector_names, with_log_vector
 from bayesgp_mf.kernels.parameters import Parametrised
 from bayesgp_mf.likelihoods import Likelihood

@@ -8,7 +8,7 @@ import numpy as np
 
 from bayesgp_mf.diagnostics.curves import Scale, check_scale
 from bayesgp_mf.diagnostics.fitted import Fitted, fitted
-from bayesgp_mf.inputs import check_positive_integers
+from bayesgp_mf.inputs.options import check_positive_integers
 from bayesgp_mf.plots._axes import DIVERGING, SEQUENTIAL, as_drawn, axes_or_new, colour, in_legend, legend_above, marker
 from bayesgp_mf.plots._curves import other_inputs, target_label
 from bayesgp_mf.types import Array

@@ -15,7 +15,8 @@ from scipy.special import logsumexp
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import ClassLeaveOneOut, LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs import as_new_inputs, as_values_of_cases
+from bayesgp_mf.inputs.groups import as_new_inputs
+from bayesgp_mf.inputs.tables import as_values_of_cases
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.methods import get_method

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.container.groups import get_group, set_group
+from bayesgp_mf.container.groups import Container, get_group, set_group
 from bayesgp_mf.container.layout import SAMPLE_DIMS
 from bayesgp_mf.container.loo import LEAVE_ONE_OUT
 from bayesgp_mf.container.predictions import NewCases, drop_variable, set_draws, set_predictions, set_stats
 from bayesgp_mf.errors import ConvergenceError, Status, UndefinedQuantityError
-from bayesgp_mf.inputs import as_inputs, as_offset, as_pandas, as_trials, check_same_features, kind_of, row_labels
+from bayesgp_mf.inputs.by_case import as_offset, as_trials
+from bayesgp_mf.inputs.frames import as_pandas, kind_of, row_labels
+from bayesgp_mf.inputs.tables import as_inputs, check_same_features
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.processes.process import check_new_cases
 from bayesgp_mf.processes.single import Posterior
@@ -22,9 +24,6 @@ from bayesgp_mf.pymc.marginal import Marginal
 from bayesgp_mf.pymc.op import FAILURES
 from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.types import Array
-
-if TYPE_CHECKING:
-    from bayesgp_mf.container.groups import Container
 
 Pointwise = Literal["leave_one_out", "latent"]
 

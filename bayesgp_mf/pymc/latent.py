@@ -13,7 +13,9 @@ from pytensor.gradient import disconnected_grad
 from pytensor.graph.basic import Variable
 
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.inputs import as_inputs, as_pandas, check_same_cases, encode_targets, row_labels
+from bayesgp_mf.inputs.frames import as_pandas, row_labels
+from bayesgp_mf.inputs.labels import encode_targets
+from bayesgp_mf.inputs.tables import as_inputs, check_same_cases
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.pymc.covariance import as_cov_func
 from bayesgp_mf.pymc.graph import interpreted

@@ -17,7 +17,7 @@ from bayesgp_mf.hyper import EvidenceScore, HyperResult, Objective, Strategy, Ta
 from bayesgp_mf.hyper.optimise import no_solution
 from bayesgp_mf.hyper.result import Advance
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs import check_positive_integers
+from bayesgp_mf.inputs.options import check_positive_integers
 from bayesgp_mf.methods import MethodName
 from bayesgp_mf.pymc.chains import Chains, Sampler, Sampling, run_chains
 from bayesgp_mf.types import Array

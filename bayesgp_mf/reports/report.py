@@ -13,7 +13,7 @@ from bayesgp_mf.container.quality import Quality
 from bayesgp_mf.diagnostics.quality import quality
 from bayesgp_mf.files import whole
 from bayesgp_mf.fitting import predict
-from bayesgp_mf.inputs import check_same_cases
+from bayesgp_mf.inputs.tables import check_same_cases
 from bayesgp_mf.plots import plot_stream
 from bayesgp_mf.reports import computation, hyperparameters, model, predictions
 from bayesgp_mf.reports.effects import effects

@@ -10,13 +10,14 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Number, Real
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 
+from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.parts import check_storable_in_parts, parts_container, posterior_in_parts
 from bayesgp_mf.errors import (
     ConvergenceError,
@@ -33,17 +34,10 @@ from bayesgp_mf.inference.assembly import assemble_inducing, check_inducing
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.problem import check_likelihood, status_in_words
 from bayesgp_mf.inference.solution import Control, Evidence, Info, check_control
-from bayesgp_mf.inputs import (
-    FORMER,
-    as_inducing,
-    as_kernel,
-    check_flags,
-    check_positive_integers,
-    encode_targets,
-    naming_absent,
-    warn_of_groups,
-    warn_of_scale,
-)
+from bayesgp_mf.inputs.inducing import as_inducing, warn_of_groups
+from bayesgp_mf.inputs.labels import encode_targets
+from bayesgp_mf.inputs.options import FORMER, as_kernel, check_flags, check_positive_integers, naming_absent
+from bayesgp_mf.inputs.scales import warn_of_scale
 from bayesgp_mf.kernels import Kernel, log_gradient, log_vector, with_log_vector
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.matrices.factors import cholesky
@@ -60,9 +54,6 @@ from bayesgp_mf.streams import Stream
 from bayesgp_mf.streams.arguments import check_hyper
 from bayesgp_mf.streams.factor import Factor
 from bayesgp_mf.types import Array
-
-if TYPE_CHECKING:
-    from bayesgp_mf.container.groups import Container
 
 START = 5_000
 """Of these, cases on which the client solves beforehand; 20,000 take four times as long, and save a round at most."""

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from bayesgp_mf.container.groups import Container
 from bayesgp_mf.fitting import posterior
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.processes.process import Process
 from bayesgp_mf.sharded.fit import ShardedFit
 from bayesgp_mf.streams import Stream
 from bayesgp_mf.types import Array
-
-if TYPE_CHECKING:
-    from bayesgp_mf.container.groups import Container
 
 
 def predict(stream: Stream | ShardedFit | Process | Container, frame: Any) -> Any:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesgp_mf.inference.solution import Cavity
-from bayesgp_mf.inputs import encode_labels
+from bayesgp_mf.inputs.labels import encode_labels
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blocks import blocks

@@ -11,7 +11,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from bayesgp_mf.inputs import check_no_missing
+from bayesgp_mf.inputs.labels import check_no_missing
 from bayesgp_mf.likelihoods import MultinomialProbit, Probit, Softmax
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.sklearn.estimator import VARIANCE, GPEstimator, where_streamed

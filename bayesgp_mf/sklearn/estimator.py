@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
-from bayesgp_mf.container.groups import get_group
+from bayesgp_mf.container.groups import Container, LooEstimate, get_group
 from bayesgp_mf.container.stored import not_stored
 from bayesgp_mf.fitting import fit, posterior
 from bayesgp_mf.hyper import SEARCHES, HyperName, LogNormal, Prior, Strategy, get_strategy
@@ -25,29 +25,16 @@ from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs import (
-    FORMER,
-    as_inputs,
-    as_inputs_of,
-    as_kernel,
-    as_names,
-    as_pandas,
-    check_all_same_cases,
-    check_positive_integers,
-    feature_names,
-    holds_text,
-    levels_of,
-    naming_absent,
-)
+from bayesgp_mf.inputs.frames import as_pandas
+from bayesgp_mf.inputs.groups import as_inputs_of, holds_text, levels_of
+from bayesgp_mf.inputs.options import FORMER, as_kernel, as_names, check_positive_integers, naming_absent
+from bayesgp_mf.inputs.tables import as_inputs, check_all_same_cases, feature_names
 from bayesgp_mf.kernels import Gaussian, Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.methods import MethodName, get_method
 from bayesgp_mf.sklearn.fitted import CHAINS, Fitted, Learned, Streamed, Whole
 from bayesgp_mf.streams import Stream
 from bayesgp_mf.types import Array
-
-if TYPE_CHECKING:
-    from bayesgp_mf.container.groups import Container, LooEstimate
 
 LARGEST_SEED = 2**31 - 1
 REACH = 3.0

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgp_mf.container.draws import draw_latent, draw_targets, targets_of_nodes
+from bayesgp_mf.container.draws import draw_latent, draw_targets, draw_training, targets_of_nodes
+from bayesgp_mf.container.groups import Container, LooEstimate, get_group, group_names, make_container
+from bayesgp_mf.container.layout import Layout, common_attrs
 from bayesgp_mf.container.loo import loo
+from bayesgp_mf.container.stored import names_of
+from bayesgp_mf.container.write import drawn_groups
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.inputs import as_inputs, levels_of
+from bayesgp_mf.inputs.groups import levels_of
+from bayesgp_mf.inputs.tables import as_inputs
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blas import one_thread_if_small
@@ -20,20 +26,6 @@ from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.streams import Stream
 from bayesgp_mf.streams.learning import values_of
 from bayesgp_mf.types import Array
-
-if TYPE_CHECKING:
-    from bayesgp_mf.container.groups import Container, LooEstimate
-import json
-from typing import TYPE_CHECKING
-
-from bayesgp_mf.container.draws import draw_training
-from bayesgp_mf.container.groups import get_group, group_names, make_container
-from bayesgp_mf.container.layout import Layout, common_attrs
-from bayesgp_mf.container.stored import names_of
-from bayesgp_mf.container.write import drawn_groups
-
-if TYPE_CHECKING:
-    from bayesgp_mf.container.groups import Container
 
 
 def with_draws(idata: Container, posterior: Part, chains: int, draws: int, rng: np.random.Generator) -> Container:

@@ -16,7 +16,8 @@ from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.problem import check_scale
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs import FORMER, as_real_targets, naming_absent
+from bayesgp_mf.inputs.labels import as_real_targets
+from bayesgp_mf.inputs.options import FORMER, naming_absent
 from bayesgp_mf.likelihoods import Gaussian, Likelihood
 from bayesgp_mf.methods import MethodName
 from bayesgp_mf.sklearn.estimator import NOISE, SIGNAL, GPEstimator, where_streamed

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.hyper import Strategy, get_strategy
 from bayesgp_mf.inference.solver import traits_of
-from bayesgp_mf.inputs import as_pandas, check_no_missing, check_positive_integers, encode_labels, encode_targets
+from bayesgp_mf.inputs.frames import as_pandas
+from bayesgp_mf.inputs.labels import check_no_missing, encode_labels, encode_targets
+from bayesgp_mf.inputs.options import check_positive_integers
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.class_names import checked_classes

@@ -11,7 +11,7 @@ from bayesgp_mf.fitting import fit, posterior
 from bayesgp_mf.hyper import SearchName, Strategy
 from bayesgp_mf.hyper.model import public_names
 from bayesgp_mf.inference.solution import Control
-from bayesgp_mf.inputs import as_kernel, as_names
+from bayesgp_mf.inputs.options import as_kernel, as_names
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.by_case import by_case as with_cases

@@ -23,20 +23,11 @@ from bayesgp_mf.errors import NotPositiveDefiniteError, UndefinedQuantityError
 from bayesgp_mf.hyper import SEARCHES, SearchName, Strategy
 from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import Control, check_control
-from bayesgp_mf.inputs import (
-    FORMER,
-    as_inputs,
-    as_kernel,
-    as_new_inputs,
-    as_offset,
-    as_weights,
-    check_all_same_cases,
-    check_flags,
-    check_positive_integers,
-    feature_names,
-    naming_absent,
-    warn_of_scale,
-)
+from bayesgp_mf.inputs.by_case import as_offset, as_weights
+from bayesgp_mf.inputs.groups import as_new_inputs
+from bayesgp_mf.inputs.options import FORMER, as_kernel, check_flags, check_positive_integers, naming_absent
+from bayesgp_mf.inputs.scales import warn_of_scale
+from bayesgp_mf.inputs.tables import as_inputs, check_all_same_cases, feature_names
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.matrices.blas import one_thread_if_small

@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 
 import bayesgp_mf as bgp
-from bayesgp_mf.inputs import encode_targets
+from bayesgp_mf.inputs.labels import encode_targets
 from bayesgp_mf.likelihoods import Gaussian
 from tests.inputs.cases import SOFTMAX, X, Y, class_names, quick
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
-from bayesgp_mf.inputs import warn_of_scale
+from bayesgp_mf.inputs.scales import warn_of_scale
 from bayesgp_mf.kernels import Bias, Gaussian, Linear, Matern32, NeuralNetwork, PerClass, Polynomial, White
 from tests.inputs.cases import SOFTMAX, X, quick
 

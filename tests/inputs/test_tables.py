@@ -9,7 +9,7 @@ from scipy import sparse
 
 import bayesgp_mf as bgp
 from bayesgp_mf.hyper import Integrate, LogNormal
-from bayesgp_mf.inputs import as_inputs
+from bayesgp_mf.inputs.tables import as_inputs
 from bayesgp_mf.processes.several_classes import MulticlassPosterior
 from tests.inputs.cases import FRAME, SOFTMAX, X, Y, quick
 

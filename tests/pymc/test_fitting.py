@@ -157,7 +157,7 @@ def test_mistakes_are_named(data):
 def test_a_file_is_read_without_importing_pymc_where_it_is_not_asked_for():
     code = (
         "import sys, numpy as np, bayesgp_mf as bgp\n"
-        "from bayesgp_mf.inputs import as_kernel\n"
+        "from bayesgp_mf.inputs.options import as_kernel\n"
         "as_kernel(bgp.kernels.Gaussian())\n"
         "try:\n    as_kernel(1.0)\nexcept ValueError:\n    pass\n"
         "print('pymc' in sys.modules)"

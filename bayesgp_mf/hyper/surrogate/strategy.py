@@ -26,7 +26,7 @@ from bayesgp_mf.hyper.surrogate.learning import Learned, learn
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.solution import check_flag
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs import check_positive_integers
+from bayesgp_mf.inputs.options import check_positive_integers
 from bayesgp_mf.methods import MethodName
 from bayesgp_mf.parallel import check_client
 from bayesgp_mf.types import Array
