@@ -279,9 +279,7 @@ def _noise_of(likelihood: Likelihood) -> LatentNoise:
 
 
 def _loo_gradient(problem: Problem, solution: Solution, others: LeaveOneOut) -> LooGradient | None:
-    if not problem.likelihood.is_real or not problem.matrix.is_whole:
-        return None
-    return lambda names: loo_gradient(problem, solution, others, names, pull_back_nothing)
+    return loo_gradient(problem, solution, others, pull_back_nothing) if problem.likelihood.is_real else None
 
 
 def _parameter_gradient(problem: Problem, solution: Solution, name: str) -> float | None:

@@ -34,7 +34,7 @@ import numpy as np
 from bayesgp_mf.errors import NotPositiveDefiniteError, Status, UndefinedQuantityError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, Solution
-from bayesgp_mf.inference.solver import GramGradient, LooGradient, Traits
+from bayesgp_mf.inference.solver import GramGradient, Traits
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.cumulants import higher_derivatives
 from bayesgp_mf.matrices.corrections import Sites
@@ -97,7 +97,7 @@ class Laplace:
         return Traits(
             matrices=frozenset({"dense", "low_rank", "inducing"}),
             mean_gradient=lambda problem, solution: solution.alpha + response_to_mean(problem, solution),
-            loo_gradient=_loo_gradient,
+            loo_gradient=partial(loo_gradient, pull_back=pull_back_nothing),
             parameter_gradient=gradient_at_mode,
             check=_check_curvature,
         )
@@ -256,12 +256,6 @@ class Laplace:
             If the likelihood is not log-concave and without some case the Gaussian would have no maximum.
         """
         return linear_response(problem, solution)
-
-
-def _loo_gradient(problem: Problem, solution: Solution, others: LeaveOneOut) -> LooGradient | None:
-    if not problem.matrix.is_whole:
-        return None
-    return lambda names: loo_gradient(problem, solution, others, names, pull_back_nothing)
 
 
 class _Hill(NamedTuple):

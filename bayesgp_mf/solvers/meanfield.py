@@ -298,9 +298,7 @@ class MeanField:
 
     def loo_gradient(self, problem: Problem, solution: Solution, others: LeaveOneOut) -> LooGradient | None:
         """Return how to compute the derivatives of the leave-one-out log density; there is no formula on a root."""
-        if not problem.matrix.is_whole:
-            return None
-        return lambda names: loo_gradient(problem, solution, others, names, self.rule.pull_back())
+        return loo_gradient(problem, solution, others, self.rule(problem.matrix).pull_back)
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> LeaveOneOut:
         """Return the leave-one-out predictions by linear response; for TAP they are its own cavities."""

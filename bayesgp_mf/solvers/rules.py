@@ -47,9 +47,9 @@ class Rule(abc.ABC):
     def __init__(self, gram: Matrix) -> None:
         self.gram = gram
 
-    @classmethod
-    def pull_back(cls) -> PullBack | None:
-        """Return how cavity variances that follow from the Gram matrix alone pull back to it; None if they react."""
+    @property
+    def pull_back(self) -> PullBack | None:
+        """How cavity variances that follow from the Gram matrix alone pull back to it; None if they react."""
         return None
 
     @property
@@ -124,10 +124,10 @@ class Naive(Rule):
         """Return (alpha alpha' + diag d2)/2."""
         return self.gram.gradient(solution.alpha, 0.5 * _curvature(solution))
 
-    @classmethod
-    def pull_back(cls) -> PullBack:
-        """Return what takes what is said of K_ii to the diagonal matrix of it."""
-        return lambda gram, variance, bar: np.diag(bar)
+    @property
+    def pull_back(self) -> PullBack:
+        """What is said of K_ii, as a diagonal matrix."""
+        return np.diag
 
 
 class Variational(Rule):
@@ -177,16 +177,11 @@ class Variational(Rule):
         weight = 0.5 * (_curvature(solution) + 1.0 / self._variance) * self._variance**2
         return np.asarray(0.5 * np.outer(solution.alpha, solution.alpha) - 0.5 * inverse + (inverse * weight) @ inverse)
 
-    @classmethod
-    def pull_back(cls) -> PullBack:
-        """Return what takes what is said of 1/[K^-1]_ii to K^-1 diag(bar lambda^2) K^-1."""
-
-        def pull_back(gram: Array, variance: Array, bar: Array) -> Array:
-            half_inverse = triangular_inverse(cholesky(gram))
-            inverse = half_inverse.T @ half_inverse
-            return np.asarray((inverse * (bar * variance**2)) @ inverse)
-
-        return pull_back
+    @property
+    def pull_back(self) -> PullBack:
+        """What is said of 1/[K^-1]_ii, as K^-1 diag(bar lambda^2) K^-1."""
+        inverse = self._half_inverse.T @ self._half_inverse
+        return lambda bar: np.asarray((inverse * (bar * self._variance**2)) @ inverse)
 
 
 def _singular(how: str = "") -> NotPositiveDefiniteError:

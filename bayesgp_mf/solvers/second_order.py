@@ -50,7 +50,7 @@ from bayesgp_mf.likelihoods.cumulants import derivatives_of_cumulants, tilted_cu
 from bayesgp_mf.likelihoods.moments import gauss_rule
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.posterior_covariance import PosteriorCovariance
-from bayesgp_mf.solvers.loo_gradient import CavityBars, FixedPoint
+from bayesgp_mf.solvers.loo_gradient import FixedPoint
 from bayesgp_mf.types import Array
 
 ORDERS = (3, 4)
@@ -294,5 +294,5 @@ def correction_with_gradient(problem: Problem, solution: Solution) -> Correction
     variance_bar = response * by_variance + by_v * v_by_variance
     weight = skewness / np.sqrt(v)
     covariance_bar = 0.25 * square * np.multiply.outer(weight, weight)
-    back = fixed_point.pull_back(CavityBars(mean_bar, variance_bar), covariance_bar)
+    back = fixed_point.pull_back(mean_bar, variance_bar, covariance_bar)
     return CorrectionWithGradient(value, back.gram)
