@@ -40,7 +40,7 @@ from bayesgp_mf.multiclass.response import (
 )
 from bayesgp_mf.solvers.accuracy import assessed
 from bayesgp_mf.solvers.laplace import Laplace
-from bayesgp_mf.solvers.mode import NEGLIGIBLE, Hill, ModeState, psi
+from bayesgp_mf.solvers.mode import NEGLIGIBLE, Hill, ModeState, psi, state_at
 from bayesgp_mf.solvers.refinement import in_deviations
 from bayesgp_mf.types import Array, Derivs
 
@@ -79,14 +79,13 @@ class MulticlassLaplace(Laplace):
 
         .. math:: \sum_i \log \pi_{i t_i} - \tfrac12 \sum_c \alpha_c^T K_c \alpha_c - \tfrac12 \log \det(I + K W).
         """
-        f = class_gram(problem).times(state.alpha)
-        derivs = self.hill(problem).log_prob(f)
-        correction = class_gram(problem).sites(-derivs.d2)
-        value = psi(derivs, state.alpha, f) - 0.5 * correction.log_det
+        mode = state_at(self.hill(problem), state.alpha)
+        correction = class_gram(problem).sites(-mode.derivs.d2)
+        value = psi(mode) - 0.5 * correction.log_det
         info = replace(info, **problem.matrix.stated)
         solution = Solution(self.name, state.alpha, correction, Evidence(value, "laplace"), None, info)
         require_known_determinant(solution, correction.rounding)
-        mean_error = self._mean_error(problem, correction, derivs.d1 - state.alpha)
+        mean_error = self._mean_error(problem, correction, mode.derivs.d1 - mode.alpha)
         gradient = partial(self.gram_gradient, problem)
         return assessed(solution, problem.matrix, mean_error, correction.site_weight, gradient)
 

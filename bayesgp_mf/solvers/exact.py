@@ -36,9 +36,9 @@ from bayesgp_mf.likelihoods.base import LatentNoise
 from bayesgp_mf.matrices.corrections import DenseCorrection, InverseCorrection
 from bayesgp_mf.matrices.factors import cholesky, psd_root
 from bayesgp_mf.solvers.accuracy import NO_FACTOR, require_accurate, rounding_decides
-from bayesgp_mf.solvers.laplace import gradient_at_mode
+from bayesgp_mf.solvers.laplace import gradient_at_mode, laplace
 from bayesgp_mf.solvers.loo_gradient import loo_gradient, pull_back_nothing
-from bayesgp_mf.solvers.mode import assessed_mode, at_mode, refined_mode
+from bayesgp_mf.solvers.mode import assessed_mode, refined_mode, state_at
 from bayesgp_mf.solvers.orthant import Estimate, Orthant, tilted
 from bayesgp_mf.solvers.response import linear_response
 from bayesgp_mf.types import Array
@@ -177,11 +177,11 @@ class Exact:
             alpha = correction.weights(problem.t / noise)
         except NotPositiveDefiniteError as error:
             raise rounding_decides(self.name, NO_FACTOR) from error
-        mode, mean_error, _ = refined_mode(problem, at_mode(problem, alpha, correction), info)
+        hill = laplace.hill(problem)  # the posterior is the Gaussian at its mode
+        mode, mean_error, _ = refined_mode(problem, hill, state_at(hill, alpha, correction), info)
         value = -0.5 * (problem.t @ mode.alpha + correction.log_det + np.sum(np.log(2.0 * np.pi * noise)))
         solution = Solution(self.name, mode.alpha, correction, Evidence(float(value), "exact"), None, info)
-        gradient = partial(self.gram_gradient, problem)
-        return require_accurate(assessed_mode(problem, solution, correction, mean_error, gradient))
+        return require_accurate(assessed_mode(problem, solution, mean_error, partial(self.gram_gradient, problem)))
 
     def _classification(self, problem: Problem, control: Control) -> Solution:
         n = problem.n

@@ -42,7 +42,6 @@ from bayesgp_mf.solvers.accuracy import NO_FACTOR, require_accurate, rounding_de
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.solvers.loo_gradient import loo_gradient, pull_back_nothing
 from bayesgp_mf.solvers.mode import (
-    AtMode,
     Hill,
     ModeState,
     assessed_mode,
@@ -51,6 +50,7 @@ from bayesgp_mf.solvers.mode import (
     newton,
     psi,
     refined_mode,
+    state_at,
 )
 from bayesgp_mf.solvers.refinement import coarseness
 from bayesgp_mf.solvers.response import linear_response, site_form
@@ -110,8 +110,7 @@ class Laplace:
         UndefinedQuantityError
             If the likelihood has no curvature, so that there is no Laplace approximation.
         """
-        self.hill(problem)
-        return ModeState(np.zeros(problem.latent_shape))
+        return state_at(self.hill(problem), np.zeros(problem.latent_shape))
 
     def hill(self, problem: Problem) -> Hill:
         """Return the log posterior, to be climbed; UndefinedQuantityError if the likelihood has no curvature."""
@@ -135,20 +134,19 @@ class Laplace:
             If K^-1 + W is not positive definite: the state is no summit of the posterior.
         """
         hill, same = _Hill(problem), SAME_SITES * problem.n
-        latent = hill.times(state.alpha)
-        derivs = hill.log_prob(latent)
-        correction = problem.matrix.sites(hill.precision_at(derivs)) if state.correction is None else state.correction
-        mode = AtMode(state.alpha, latent, derivs, correction)
+        mode = state_at(hill, state.alpha, state.correction)
+        if mode.correction is None:
+            mode = mode._replace(correction=problem.matrix.sites(hill.precision_at(mode.derivs)))
         for _ in range(ROUNDS):  # more than one where better weights have other sites
             precision_at = hill.precision_at(mode.derivs)
             if log_det_change(hill, mode.correction.site_precision, precision_at) > same:
                 mode = mode._replace(correction=problem.matrix.sites(precision_at))
             log_det = self._log_det(problem, mode.correction)
-            mode, mean_error, left = refined_mode(problem, mode, info)
+            mode, mean_error, left = refined_mode(problem, hill, mode, info)
             moved = log_det_change(hill, mode.correction.site_precision, hill.precision_at(mode.derivs))
             if moved <= same:
                 break
-        value = psi(mode.derivs, mode.alpha, mode.latent) - 0.5 * log_det
+        value = psi(mode) - 0.5 * log_det
         info = replace(info, **problem.matrix.stated)
         # a posterior that is Gaussian is the Gaussian at its mode
         is_exact = problem.likelihood.known_sites(problem.t, 0.0) is not None
@@ -156,7 +154,7 @@ class Laplace:
         solution = Solution(self.name, mode.alpha, mode.correction, evidence, None, info)
         if info.status is Status.CONVERGED and (np.any(left) or moved > same):
             self._require_stationary(problem, solution, _left_of_evidence(hill, mode, left, moved))
-        return assessed_mode(problem, solution, mode.correction, mean_error, partial(self.gram_gradient, problem))
+        return assessed_mode(problem, solution, mean_error, partial(self.gram_gradient, problem))
 
     def _require_stationary(self, problem: Problem, solution: Solution, error: float) -> None:
         """Raise if a log evidence has an error in nats that is felt, unless rounding of K does as much to it."""
@@ -298,7 +296,7 @@ def _check_curvature(likelihood: Likelihood) -> None:
         )
 
 
-def _left_of_evidence(hill: _Hill, mode: AtMode, left: Array, moved: float) -> float:
+def _left_of_evidence(hill: _Hill, mode: ModeState, left: Array, moved: float) -> float:
     """Return by how much, in nats, what Newton's step would still change the latent values by is felt in the evidence.
 
     It is not stationary at the mode, but moves with W, whose log determinant changes with the posterior variances.

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.solvers.accuracy import assessed, log_evidence
 from bayesgp_mf.solvers.ascent import SMALLEST_FRACTION, climb, first_that_rises
 from bayesgp_mf.solvers.refinement import EPS, Gap, coarseness, in_deviations, most_rounding_of_weights, refined
+from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.types import Array, Derivs
 
 _SETTLED = 1e-7
@@ -49,19 +50,19 @@ class ModeState(NamedTuple):
     Attributes
     ----------
     alpha : (n,) or (n, C) array
-        Weights, in latent units to the power -1; the latent values are K alpha.
-    latent : array or None
-        K alpha, where it is known already: computed anew in each step, its rounding would shake the last digits.
-    derivs : Derivs or None
-        log p(t|f) there, where it is known already.
+        Weights, in latent units to the power -1.
+    latent : array
+        The latent values K alpha, carried along: computed anew in each step, its rounding would shake the last digits.
+    derivs : Derivs
+        log p(t|f) there.
     correction : Sites or None
-        That of the state before, whose factor led here, where it is kept.
+        R of the sites: during the climb those of the state before, whose factor led here, where it is kept.
     """
 
     alpha: Array
-    latent: Array | None = None
-    derivs: Derivs | None = None
-    correction: Sites | None = None
+    latent: Array
+    derivs: Derivs
+    correction: Any = None
 
 
 class Hill(Protocol):
@@ -92,9 +93,9 @@ def find_mode(hill: Hill, zero: ModeState, control: Control, start: Array | None
     values that were carried along may have drifted from K alpha: then the climb goes on from the weights alone.
     """
     if start is not None:
-        latent = hill.times(start)
-        if np.isfinite(psi(hill.log_prob(latent), start, latent)):
-            state, info = _climb(hill, ModeState(start), control)
+        first = state_at(hill, start)
+        if np.isfinite(psi(first)):
+            state, info = _climb(hill, first, control)
             if info.status is Status.CONVERGED:  # a start far out can be lost in rounding
                 return state, info
     return _climb(hill, zero, control)
@@ -103,21 +104,24 @@ def find_mode(hill: Hill, zero: ModeState, control: Control, start: Array | None
 def _climb(hill: Hill, state: ModeState, control: Control) -> tuple[ModeState, Info]:
     steps, coarser = 0, coarseness(control.tolerance)
     settled, drift = _SETTLED * coarser, _DRIFT * coarser
+
+    def moved(before: Derivs, after: Derivs) -> float:
+        return log_det_change(hill, hill.precision_at(before), hill.precision_at(after))
+
     for _ in range(_ROUNDS):
         state, info = climb(
             lambda at: newton(hill, at),
             state,
             hill.scale,
             control,
-            lambda before, after: log_det_change(hill, _precision(hill, before), _precision(hill, after)) <= settled,
-            lambda at: float(np.max(np.abs((_derivs(hill, at).d1 - at.alpha) * hill.scale))),
+            lambda before, after: moved(before.derivs, after.derivs) <= settled,
+            lambda at: float(np.max(np.abs((at.derivs.d1 - at.alpha) * hill.scale))),
         )
         steps += info.n_iterations
         if info.status is not Status.CONVERGED:
             break
-        carried, latent = _precision(hill, state), hill.times(state.alpha)
-        state = ModeState(state.alpha, latent, hill.log_prob(latent), state.correction)
-        if log_det_change(hill, carried, _precision(hill, state)) <= drift:
+        carried, state = state.derivs, state_at(hill, state.alpha, state.correction)
+        if moved(carried, state.derivs) <= drift:
             break
     return state, replace(info, n_iterations=steps)
 
@@ -132,27 +136,21 @@ def log_det_change(hill: Hill, precision_at: Array, other: Array) -> float:
         return float(np.sum(np.abs(precision_at - other) * np.minimum(hill.scale**2, 1.0 / strongest)))
 
 
-def _precision(hill: Hill, state: ModeState) -> Array:
-    return hill.precision_at(_derivs(hill, state))
+def state_at(hill: Hill, alpha: Array, correction: Sites | None = None) -> ModeState:
+    """Return what follows from weights, with R as it is."""
+    latent = hill.times(alpha)
+    return ModeState(alpha, latent, hill.log_prob(latent), correction)
 
 
-def _derivs(hill: Hill, state: ModeState) -> Derivs:
-    if state.derivs is not None:
-        return state.derivs
-    return hill.log_prob(hill.times(state.alpha) if state.latent is None else state.latent)
-
-
-def psi(derivs: Derivs, alpha: Array, latent: Array) -> float:
+def psi(state: ModeState) -> float:
     """Return Psi = log p(t|f) - alpha' K alpha / 2 in nats."""
-    return float(derivs.value.sum() - 0.5 * np.vdot(alpha, latent))
+    return float(state.derivs.value.sum() - 0.5 * np.vdot(state.alpha, state.latent))
 
 
 def newton(hill: Hill, state: ModeState) -> ModeState | None:
     """Return the state after Newton's step, shortened until Psi rises enough, or None if it cannot."""
-    alpha = state.alpha
-    f = hill.times(alpha) if state.latent is None else state.latent
-    derivs = hill.log_prob(f) if state.derivs is None else state.derivs
-    here = psi(derivs, alpha, f)
+    alpha, f, derivs, _ = state
+    here = psi(state)
     # the step from alpha to (I - R K) b, less (I - R K)(W f + alpha) = alpha, which would only add rounding
     residual = derivs.d1 - alpha
     direction, correction = hill.direction(derivs, residual)
@@ -160,29 +158,14 @@ def newton(hill: Hill, state: ModeState) -> ModeState | None:
     terms = float(np.abs(derivs.value).sum()) + 0.5 * abs(float(np.vdot(alpha, f))) + derivs.value.size
 
     def at(fraction: float) -> tuple[ModeState, float]:
-        trial, there = alpha + fraction * direction, f + fraction * rise
-        known = hill.log_prob(there)
-        return ModeState(trial, there, known, correction), psi(known, trial, there) - here
+        there = f + fraction * rise
+        trial = ModeState(alpha + fraction * direction, there, hill.log_prob(there), correction)
+        return trial, psi(trial) - here
 
     return first_that_rises(at, float(np.vdot(residual, rise)), terms, SMALLEST_FRACTION)
 
 
-class AtMode(NamedTuple):
-    """Weights, the latent values K alpha, what the likelihood says there, and R of the sites W at the mode."""
-
-    alpha: Array
-    latent: Array
-    derivs: Derivs
-    correction: Sites
-
-
-def at_mode(problem: Problem, alpha: Array, correction: Sites) -> AtMode:
-    """Return what follows from weights ``(n,)``, with R as it is."""
-    latent = problem.matrix @ alpha
-    return AtMode(alpha, latent, problem.likelihood.log_prob(problem.t, latent), correction)
-
-
-def refined_mode(problem: Problem, first: AtMode, info: Info) -> tuple[AtMode, float, Array]:
+def refined_mode(problem: Problem, hill: Hill, first: ModeState, info: Info) -> tuple[ModeState, float, Array]:
     """Return weights alpha = grad log p(t|K alpha) that hold as well as they can, and how far the means are off.
 
     Also what Newton's step would still change the latent values by ``(n,)``. There are no cavities here: the equation
@@ -201,12 +184,12 @@ def refined_mode(problem: Problem, first: AtMode, info: Info) -> tuple[AtMode, f
         # ... and what they are; of one that is lost in rounding, no more is known than that
         variance = np.maximum(correction.covariance_diagonal(), EPS * variance)
 
-    def gap(here: AtMode) -> Gap:
+    def gap(here: ModeState) -> Gap:
         residual = here.derivs.d1 - here.alpha
         return Gap(variance * residual, residual)
 
-    def moved(here: AtMode, weights: Array) -> AtMode:
-        return at_mode(problem, weights, here.correction)
+    def moved(here: ModeState, weights: Array) -> ModeState:
+        return state_at(hill, weights, here.correction)
 
     best, error = refined(matrix, first, gap, moved, np.sqrt(variance), info, NEGLIGIBLE)
     residual = best.derivs.d1 - best.alpha
@@ -214,14 +197,10 @@ def refined_mode(problem: Problem, first: AtMode, info: Info) -> tuple[AtMode, f
 
 
 def assessed_mode(
-    problem: Problem,
-    solution: Solution,
-    correction: Sites,
-    mean_error: float,
-    gradient: Callable[[Solution], GramGradient],
+    problem: Problem, solution: Solution, mean_error: float, gradient: Callable[[Solution], GramGradient]
 ) -> Solution:
     """Return a solution at a mode that says how well its numbers are known (`accuracy.assessed`)."""
-    precision = correction.site_precision
+    precision = site_form(solution).site_precision
     return assessed(
         solution,
         problem.matrix,
