@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
-from bayesgp_mf.matrices.posterior_covariance import PosteriorCovariance, WholeCovariance
+from bayesgp_mf.matrices.posterior_covariance import PosteriorCovariance, covariance_of_matrix
 from bayesgp_mf.types import Array
 
 Product: TypeAlias = Callable[[Array], Array]
@@ -186,7 +186,7 @@ class Sites(Correction):
 
     def posterior_covariance(self) -> PosteriorCovariance:
         """Return Sigma, of which a few entries can be asked for."""
-        return WholeCovariance(self.posterior(np.eye(self.site_precision.size))[1], self._with_new)
+        return covariance_of_matrix(self.posterior(np.eye(self.site_precision.size))[1], self._with_new)
 
     def _with_new(self, features: Array) -> Array:
         """Return the posterior covariances ``(n, m)`` with new cases, by prior ones: (I - K R) k = k - Sigma W k."""

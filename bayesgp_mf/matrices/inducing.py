@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,6 @@ from scipy.linalg import blas, lapack
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.factors import cholesky
-from bayesgp_mf.matrices.matrix import HasPullBack
 from bayesgp_mf.matrices.root import ComputedRoot, Root
 from bayesgp_mf.matrices.root_gradient import RootGradient
 from bayesgp_mf.matrices.root_gram import RootGram
@@ -61,8 +60,8 @@ class InducingGram(RootGram):
 
     Attributes
     ----------
-    supply : callable
-        Returns the root, when it is first needed.
+    source : Root
+        L ``(n, M)``, of which some rows can be had without all.
     prior : (n,) array
         k_ii.
     points : (M, k) array
@@ -71,16 +70,16 @@ class InducingGram(RootGram):
         L_m, lower triangular.
     known : pair of arrays, optional
         Weights alpha ``(n,)`` of which L' alpha ``(M,)`` is known, and that: so that predictions need no root.
-    some_rows : Root, optional
-        The same root, of which some rows can be had without all.
+    keep_root : bool
+        Whether a root that is computed a few rows at a time is kept as a whole, from when it is first needed.
     """
 
-    supply: Callable[[], Root]
+    source: Any
     prior: Array
     points: Array
     factor: Array
     known: tuple[Array, Array] | None = None
-    some_rows: Root | None = None
+    keep_root: bool = False
 
     form = "inducing"
     independent_rest = True
@@ -88,7 +87,7 @@ class InducingGram(RootGram):
     @cached_property
     def root(self) -> Root:
         """L ``(n, M)``, kept or computed anew a few rows at a time."""
-        return self.supply()
+        return self.source.kept() if self.keep_root else self.source  # type: ignore[no-any-return]
 
     @cached_property
     def own(self) -> Array:
@@ -126,7 +125,7 @@ class InducingGram(RootGram):
 
     def some_of_product(self, which: NDArray[np.intp], vector: Array) -> Array:
         """Return the entries with the given numbers ``(k,)`` of K v, without the root where L' v is known."""
-        some = (self.root if self.some_rows is None else self.some_rows)[which]
+        some = self.source[which]
         own = np.maximum(self.prior[which] - np.einsum("ij,ij->i", some, some), 0.0)
         return np.asarray(some @ self.in_features(vector) + own * vector[which])
 
@@ -149,7 +148,7 @@ class InducingGram(RootGram):
         shorten = getattr(self.root, "astype", None)
         if shorten is None:
             return None
-        single = InducingGram(partial(shorten, np.float32), self.prior, self.points, self.factor)
+        single = InducingGram(shorten(np.float32), self.prior, self.points, self.factor)
         vars(single)["own"] = self.own  # of which single precision would leave a few digits
         return single
 
@@ -157,7 +156,7 @@ class InducingGram(RootGram):
         """Return Z, the weights of the features and the factor of their covariance: predictions need no more."""
         return {"inducing_input": self.points, **correction.stored_on_inducing(alpha)}
 
-    def pull_back(self, gradient: RootGradient, kernel: HasPullBack, X: Array) -> dict[str, Array]:
+    def pull_back(self, gradient: RootGradient, kernel: Any, X: Array) -> dict[str, Array]:
         """Return the derivatives in the parameters of the kernel from that in K, at inducing inputs that stay."""
         result = gradient.of_diagonal(kernel, X)
         for block, bar in gradient.of_cross():
@@ -176,7 +175,7 @@ class InducingGram(RootGram):
     def leading(self, rank: int) -> InducingGram:
         """Return the Gram matrix on the first inducing cases."""
         factor = np.asfortranarray(self.factor[:rank, :rank])
-        return InducingGram(partial(_first_columns, self, rank), self.prior, self.points[:rank], factor)
+        return InducingGram(self.root[:, :rank], self.prior, self.points[:rank], factor)
 
     def coarser(self, left_out: Callable[[], float], most: float, *, started: bool) -> InducingGram | None:
         """Return the matrix on a quarter of the inducing cases, or None where these are few."""
@@ -198,10 +197,6 @@ def own_part(own: Array, prior: Array, others: str) -> Array:
             "they are those of no process. Check cross and diag of the kernel."
         )
     return np.asarray(np.maximum(own, 0.0))
-
-
-def _first_columns(gram: InducingGram, rank: int) -> Root:
-    return gram.root[:, :rank]  # type: ignore[no-any-return]
 
 
 def inducing_gram(
@@ -229,16 +224,14 @@ def inducing_gram(
     """
     factor = cholesky(np.asfortranarray(kernel.cross(points, points), dtype=np.float64))
     prior = np.array(np.broadcast_to(kernel.diag(X), (X.shape[0],)), dtype=np.float64)
-    computed = ComputedRoot(kernel, X, points, factor)
-    supply = computed.kept if keep_root else computed.itself
-    return InducingGram(supply, prior, points, factor, known, computed)
+    return InducingGram(ComputedRoot(kernel, X, points, factor), prior, points, factor, known, keep_root)
 
 
 def from_columns(entries: Array, which: NDArray[np.intp]) -> InducingGram:
     """Return the Gram matrix on some of its cases, given all of its entries ``(n, n)``."""
     factor = cholesky(np.asfortranarray(entries[np.ix_(which, which)]))
     root = blas.dtrsm(1.0, factor, entries[which], lower=1).T
-    return InducingGram(lambda: root, entries.diagonal().copy(), which[:, None].astype(np.float64), factor)
+    return InducingGram(root, entries.diagonal().copy(), which[:, None].astype(np.float64), factor)
 
 
 def independent_points(kernel: Any, points: Array) -> NDArray[np.intp]:

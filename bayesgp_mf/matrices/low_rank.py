@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgp_mf.matrices.matrix import HasPullBack
 from bayesgp_mf.matrices.root_gradient import RootGradient
 from bayesgp_mf.matrices.root_gram import RootGram
 from bayesgp_mf.types import Array
@@ -88,9 +87,9 @@ class LowRankGram(RootGram):
         """Return the pivots."""
         return {"pivot": self.pivots.astype(np.int64)}
 
-    def pull_back(self, gradient: RootGradient, kernel: HasPullBack, X: Array) -> dict[str, Array]:
+    def pull_back(self, gradient: RootGradient, kernel: Any, X: Array) -> dict[str, Array]:
         """Return the derivatives in the parameters of the kernel from that in K."""
-        return kernel.cross_vjp(X, X[self.pivots], gradient.columns())
+        return dict(kernel.cross_vjp(X, X[self.pivots], gradient.columns()))
 
     @cached_property
     def _left_out_after(self) -> Array:

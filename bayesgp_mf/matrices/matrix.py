@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,22 +17,6 @@ from bayesgp_mf.matrices.memory import check_memory
 from bayesgp_mf.matrices.root import Root
 from bayesgp_mf.matrices.sampling import RootSampler, Sampler
 from bayesgp_mf.types import Array
-
-
-class HasPullBack(Protocol):
-    """What a matrix asks of the kernel that made it."""
-
-    def cross(self, A: Array, B: Array, /) -> Array:
-        """Return the covariances ``(n, m)`` of two sets of inputs."""
-
-    def gram_vjp(self, X: Array, gram_bar: Array, /) -> dict[str, Array]:
-        """Return the derivatives in the parameters from that in the Gram matrix."""
-
-    def cross_vjp(self, A: Array, B: Array, cross_bar: Array, /) -> dict[str, Array]:
-        """Return the derivatives in the parameters from that in `cross`."""
-
-    def diag_vjp(self, X: Array, diag_bar: Array, /) -> dict[str, Array]:
-        """Return the derivatives in the parameters from that in the variances of single cases."""
 
 
 class Matrix(ABC):
@@ -162,9 +146,9 @@ class Matrix(ABC):
         """Raise a MemoryError if so many solutions on such matrices would not fit into this machine together."""
         check_memory(self.shape[-1], settings, self.rank, classes)
 
-    def features(self, kernel: HasPullBack, X: Array, X_new: Array) -> Array:
+    def features(self, kernel: Any, X: Array, X_new: Array) -> Array:
         """Return the features ``(width, m)`` of new cases, linear in their covariances with the training cases."""
-        return kernel.cross(X, X_new)
+        return np.asarray(kernel.cross(X, X_new))
 
     def in_features(self, alpha: Array) -> Array:
         """Return the weights ``(..., width)`` of the features whose sum is the mean, from ``alpha (..., n)``."""
@@ -206,9 +190,9 @@ class Matrix(ABC):
         """Return ``alpha alpha' / 2 + diag(weights)``, a derivative with respect to K, as `pull_back` takes it."""
         return np.asarray(0.5 * np.outer(alpha, alpha) + np.diag(weights))
 
-    def pull_back(self, gradient: Any, kernel: HasPullBack, X: Array) -> dict[str, Array]:
+    def pull_back(self, gradient: Any, kernel: Any, X: Array) -> dict[str, Array]:
         """Return the derivatives in the parameters of the kernel from that in K."""
-        return kernel.gram_vjp(X, gradient)
+        return dict(kernel.gram_vjp(X, gradient))
 
     def rounding(self, gradient: Any) -> float:
         """Return by how much rounding of K moves a number of which this is the derivative.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,100 +13,62 @@ from bayesgp_mf.types import Array
 Cases = NDArray[np.intp] | slice
 
 
-class PosteriorCovariance(Protocol):
-    """The covariance Sigma of the latent values under all sites."""
+class PosteriorCovariance(NamedTuple):
+    """The covariance Sigma of the latent values under all sites.
 
-    @property
-    def diagonal(self) -> Array:
-        """Sigma_ii ``(n,)``."""
-
-    @property
-    def own(self) -> Array:
-        """The part ``(n,)`` of Sigma_ii that is a case's own: noise that no other case has, an old or a new one."""
-
-    def entries(self, rows: Cases, columns: Cases) -> Array:
-        """Return ``Sigma[rows, columns]``, on the diagonal without what is a case's own.
-
-        Rows and columns may be ``(B, k)`` numbers each, for ``(B, k, k)`` of B choices at once.
-        """
-
-    def with_new(self, features: Array, which: Cases) -> Array:
-        """Return the covariances ``(m, k)`` of new cases, by their features ``(r, m)``, with k training cases."""
-
-
-class WholeCovariance:
-    """Sigma as a matrix.
-
-    Parameters
+    Attributes
     ----------
-    matrix : (n, n) array
-        Sigma.
-    with_all : callable
-        Returns the covariances ``(n, m)`` of all training cases with new ones, from their features ``(r, m)``.
-    """
-
-    def __init__(self, matrix: Array, with_all: Callable[[Array], Array]) -> None:
-        self._matrix, self._with_all = matrix, with_all
-        self.diagonal = matrix.diagonal().copy()
-        self.own = np.zeros_like(self.diagonal)
-
-    def entries(self, rows: Cases, columns: Cases) -> Array:
-        """Return ``Sigma[rows, columns]``."""
-        if isinstance(rows, np.ndarray) and rows.ndim == 2 and isinstance(columns, np.ndarray):
-            return self._matrix[rows[:, :, None], columns[:, None, :]]
-        return self._matrix[rows][:, columns]
-
-    def with_new(self, features: Array, which: Cases) -> Array:
-        """Return the covariances ``(m, k)`` of new cases with k training cases."""
-        return self._with_all(features)[which].T
-
-
-class FactorCovariance:
-    """Sigma = F F' and what is each case's own.
-
-    Parameters
-    ----------
-    factor : (n, r) array
-        F.
+    diagonal : (n,) array
+        Sigma_ii.
     own : (n,) array
-        What is added to the diagonal.
-    of_features : (r, r) array
-        T, by which features phi of a new case become its row T phi of F.
+        The part of it that is a case's own: noise that no other case has, an old or a new one.
+    entries : callable
+        Returns ``Sigma[rows, columns]``, on the diagonal without what is a case's own. Rows and columns may be
+        ``(B, k)`` numbers each, for ``(B, k, k)`` of B choices at once.
+    with_new : callable
+        Returns the covariances ``(m, k)`` of new cases, by their features ``(r, m)``, with k training cases.
     """
 
-    def __init__(self, factor: Array, own: Array, of_features: Array) -> None:
-        self._factor, self._of_features = factor, of_features
-        self.own = own
-        self.diagonal = np.einsum("ij,ij->i", factor, factor) + own
+    diagonal: Array
+    own: Array
+    entries: Callable[[Cases, Cases], Array]
+    with_new: Callable[[Array, Cases], Array]
 
-    def entries(self, rows: Cases, columns: Cases) -> Array:
-        """Return ``Sigma[rows, columns]``, on the diagonal without what is a case's own."""
-        return np.asarray(self._factor[rows] @ np.swapaxes(self._factor[columns], -1, -2))
+    def of(self, cases: NDArray[np.intp]) -> PosteriorCovariance:
+        """Return that of some of the cases, given by their numbers ``(k,)``; they are numbered anew."""
+        return PosteriorCovariance(
+            self.diagonal[cases],
+            self.own[cases],
+            lambda rows, columns: self.entries(cases[rows], cases[columns]),
+            lambda features, which: self.with_new(features, cases[which]),
+        )
 
-    def with_new(self, features: Array, which: Cases) -> Array:
-        """Return the covariances ``(m, k)`` of new cases, by their features ``(r, m)``, with k training cases."""
-        return np.asarray((self._of_features @ features).T @ self._factor[which].T)
 
+def covariance_of_matrix(matrix: Array, with_all: Callable[[Array], Array]) -> PosteriorCovariance:
+    """Return Sigma known as a matrix ``(n, n)``.
 
-class SomeCovariance:
-    """That of some of the cases.
-
-    Parameters
-    ----------
-    whole : PosteriorCovariance
-        Of all.
-    cases : (k,) array of int
-        Their numbers; they are numbered anew.
+    ``with_all`` returns the covariances ``(n, m)`` of all training cases with new ones, from their features ``(r, m)``.
     """
 
-    def __init__(self, whole: PosteriorCovariance, cases: NDArray[np.intp]) -> None:
-        self._whole, self._cases = whole, cases
-        self.diagonal, self.own = whole.diagonal[cases], whole.own[cases]
+    def entries(rows: Cases, columns: Cases) -> Array:
+        if isinstance(rows, np.ndarray) and rows.ndim == 2 and isinstance(columns, np.ndarray):
+            return matrix[rows[:, :, None], columns[:, None, :]]
+        return matrix[rows][:, columns]
 
-    def entries(self, rows: Cases, columns: Cases) -> Array:
-        """Return ``Sigma[rows, columns]``, on the diagonal without what is a case's own."""
-        return self._whole.entries(self._cases[rows], self._cases[columns])
+    diagonal = matrix.diagonal().copy()
+    return PosteriorCovariance(
+        diagonal, np.zeros_like(diagonal), entries, lambda features, which: with_all(features)[which].T
+    )
 
-    def with_new(self, features: Array, which: Cases) -> Array:
-        """Return the covariances ``(m, k)`` of new cases with k training cases."""
-        return self._whole.with_new(features, self._cases[which])
+
+def covariance_of_factor(factor: Array, own: Array, of_features: Array) -> PosteriorCovariance:
+    """Return Sigma = F F' and what is each case's own ``(n,)``, given F ``(n, r)``.
+
+    By ``of_features (r, r)``, T, features phi of a new case become its row T phi of F.
+    """
+    return PosteriorCovariance(
+        np.einsum("ij,ij->i", factor, factor) + own,
+        own,
+        lambda rows, columns: np.asarray(factor[rows] @ np.swapaxes(factor[columns], -1, -2)),
+        lambda features, which: np.asarray((of_features @ features).T @ factor[which].T),
+    )

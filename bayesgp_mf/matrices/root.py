@@ -118,10 +118,6 @@ class ComputedRoot:
     def __rmatmul__(self, other: Array) -> Array:
         return np.asarray((self.T @ other.T).T)
 
-    def itself(self) -> ComputedRoot:
-        """Return this root, which is never there as a whole."""
-        return self
-
     def kept(self) -> Array:
         """Return the whole root as an array."""
         root = np.empty(self.shape)

@@ -13,7 +13,7 @@ from scipy.linalg import blas
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.factors import symmetric
-from bayesgp_mf.matrices.matrix import HasPullBack, Matrix
+from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.matrices.root import features_of
 from bayesgp_mf.matrices.root_gradient import RootGradient
 from bayesgp_mf.matrices.root_sites import RootCorrection
@@ -78,7 +78,7 @@ class RootGram(Matrix):
     def basis(self, X: Array) -> tuple[Array, Array]:
         """Return the inputs that span it, and the Cholesky factor ``(r, r)`` of their covariances."""
 
-    def features(self, kernel: HasPullBack, X: Array, X_new: Array) -> Array:
+    def features(self, kernel: Any, X: Array, X_new: Array) -> Array:
         """Return phi ``(r, m)`` of new cases, so that their covariances with the old ones are ``root @ phi``."""
         points, factor = self.basis(X)
         return features_of(kernel, points, factor, X_new)

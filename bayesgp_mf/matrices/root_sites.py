@@ -29,7 +29,7 @@ from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.corrections import Covariance, Sites
 from bayesgp_mf.matrices.factors import cholesky, lapack_routine, symmetric, triangular_inverse
-from bayesgp_mf.matrices.posterior_covariance import FactorCovariance
+from bayesgp_mf.matrices.posterior_covariance import PosteriorCovariance, covariance_of_factor
 from bayesgp_mf.matrices.root import variances, weighted_square
 from bayesgp_mf.matrices.root_gradient import RootGradient
 from bayesgp_mf.types import Array
@@ -240,10 +240,10 @@ class RootCorrection(Sites):
             found[which[here] - block.start, here] += own[here]
             yield block, found
 
-    def posterior_covariance(self) -> FactorCovariance:
+    def posterior_covariance(self) -> PosteriorCovariance:
         """Return Sigma, of which a few entries can be asked for."""
         factor = np.asarray(self.gram.root @ self.inverse_factor.T, dtype=np.float64) / self.share[:, None]
-        return FactorCovariance(factor, self._own / self.share, self.inverse_factor)
+        return covariance_of_factor(factor, self._own / self.share, self.inverse_factor)
 
     def gradient(self, left: Array, right: Array) -> RootGradient:
         """Return the derivative ``(left right' + right left' - R) / 2``."""

@@ -10,7 +10,6 @@ from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import blas
 
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.corrections import Covariance, Sites
@@ -24,7 +23,7 @@ from bayesgp_mf.matrices.factors import (
     times,
     triangular_inverse,
 )
-from bayesgp_mf.matrices.posterior_covariance import WholeCovariance
+from bayesgp_mf.matrices.posterior_covariance import PosteriorCovariance, covariance_of_matrix
 from bayesgp_mf.types import Array
 
 CANCELLATION = 1e-3
@@ -108,10 +107,11 @@ class SiteCorrection(Sites):
         root = np.sqrt(-self.site_precision[negative])
         cross = self._gram[:, negative]
         # U Sigma_P U with Sigma_P the covariance under the positive sites alone
-        covariance = self._gram[np.ix_(negative, negative)] - self._positive_quadratic(cross)
+        projected = self._projected(cross)
+        covariance = self._gram[np.ix_(negative, negative)] - projected.T @ projected
         factor = cholesky(np.eye(negative.size) - root[:, None] * covariance * root)
         # G = (I - R_P K) E C^-T with E = identity columns times root
-        columns = -self._half().T @ (self._half() @ cross)
+        columns = -self._half().T @ projected
         columns[negative, np.arange(negative.size)] += 1.0
         removed = np.asarray((columns * root) @ triangular_inverse(factor).T)
         return removed, 2.0 * float(np.sum(np.log(np.diag(factor))))
@@ -124,9 +124,12 @@ class SiteCorrection(Sites):
         """A with A'A = R of the positive sites."""
         return self._inverse_factor * self._root_precision
 
-    def _positive_quadratic(self, cross: Array) -> Array:
-        projected = self._half() @ cross
-        return projected.T @ projected
+    def _projected(self, cross: Array) -> Array:
+        """Return P ``(n, m)`` with P'P = cross' R cross for R of the positive sites."""
+        inverse = self._inverse_factor
+        scaled = np.multiply(cross, self._root_precision[:, None], order="F", dtype=inverse.dtype)
+        # half the work of a product
+        return np.asarray(blas_routine("trmm", inverse)(1.0, inverse, scaled, lower=1, overwrite_b=1))
 
     def posterior(self, shift: Array) -> tuple[Array, Array]:
         """Return the weights alpha and the means K alpha, ``(n,)`` each, under sites with shifts ``b (n,)``."""
@@ -161,18 +164,13 @@ class SiteCorrection(Sites):
 
     def halves(self, cross: Array) -> tuple[Array, Array]:
         """Return P ``(n, m)`` and N, of as many rows as sites are negative, with P'P - N'N = cross' R cross."""
-        scaled = np.multiply(cross, self._root_precision[:, None], order="F")
-        projected = blas.dtrmm(1.0, self._inverse_factor, scaled, lower=1, overwrite_b=1)  # half the work of a product
         removed = np.empty((0, cross.shape[1])) if self._removed is None else self._removed.T @ cross
-        return projected, removed
+        return self._projected(cross), removed
 
     def quadratic(self, cross: Array) -> Array:
         """Return ``cross.T @ R @ cross``, ``(m, m)``."""
-        result = self._positive_quadratic(cross)
-        if self._removed is not None:
-            projected = self._removed.T @ cross
-            result -= projected.T @ projected
-        return result
+        more, less = self.halves(cross)
+        return np.asarray(more.T @ more - less.T @ less)
 
     def quadratic_diagonal(self, cross: Array) -> Array:
         """Return the diagonal ``(m,)`` of ``cross.T @ R @ cross``."""
@@ -276,7 +274,8 @@ class SiteCorrection(Sites):
         variance, precision = self.covariance_diagonal(), self.site_precision
         by_sites = bool(self._informative.all())
         if not by_sites:
-            found = self._gram[:, which] - self._reduced(which)
+            more, less = self.halves(self._gram)
+            found = self._gram[:, which] - (more.T @ more[:, which] - less.T @ less[:, which])
         elif self._removed is None and np.array_equal(which, np.arange(precision.size)):  # half the work
             found = symmetric(gram_of_lower(self._inverse_factor * (1.0 / self._root_precision)))
             found = found if found.flags.c_contiguous else found.T  # it is the same, and rows are asked for
@@ -287,11 +286,11 @@ class SiteCorrection(Sites):
         for block in blocks(variance.size, max(1, AT_ONCE // which.size)):
             yield block, found[block]
 
-    def posterior_covariance(self) -> WholeCovariance:
+    def posterior_covariance(self) -> PosteriorCovariance:
         """Return Sigma, of which a few entries can be asked for."""
         everything = np.arange(self.site_precision.size)
         matrix = np.concatenate([block for _, block in self.covariance_with(everything)])
-        return WholeCovariance(matrix, partial(self._with_new_by, self.dense()))
+        return covariance_of_matrix(matrix, partial(self._with_new_by, self.dense()))
 
     def _with_new_by(self, correction: Array, features: Array) -> Array:
         """Return R k / W ``(n, m)``, where a site says so much that it does not cancel, and else k - K R k."""
@@ -300,14 +299,6 @@ class SiteCorrection(Sites):
         found[self._informative] /= self.site_precision[self._informative, None]
         found[weak] = rest
         return np.asarray(found)
-
-    def _reduced(self, which: NDArray[np.intp]) -> Array:
-        """Return columns ``(n, m)`` of K R K."""
-        half = self._half()
-        result = (half @ self._gram).T @ (half @ self._gram[:, which])
-        if self._removed is not None:
-            result -= (self._removed.T @ self._gram).T @ (self._removed.T @ self._gram[:, which])
-        return np.asarray(result)
 
     def covariance_lower(self, cavity_variance: Array) -> Array:
         """Return the lower triangle ``(n, n)`` of the posterior covariance; zeros are above it.

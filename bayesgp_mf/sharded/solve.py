@@ -274,7 +274,7 @@ def evidence_gradient(backend: Backend, solution: ShardedSolution) -> dict[str, 
         return None
     mean, inverse = solution.posterior.mean, solution.posterior.inverse_factor
     nothing = np.empty(0)  # no case is here
-    gram = InducingGram(lambda: np.empty((0, len(points))), nothing, points, factor)
+    gram = InducingGram(np.empty((0, len(points))), nothing, points, factor)
     correction = RootCorrection(gram, nothing, inverse)
     bar = RootGradient(gram, nothing, nothing, correction, nothing, (0.5 * mean, mean))
     result = {name[2:]: value for name, value in found.items() if name != "square"}

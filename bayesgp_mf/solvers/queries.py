@@ -12,7 +12,7 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.cumulants import derivatives_of_cumulants, tilted_cumulants
-from bayesgp_mf.matrices.posterior_covariance import Cases, PosteriorCovariance, SomeCovariance
+from bayesgp_mf.matrices.posterior_covariance import Cases, PosteriorCovariance
 from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.solvers.sites import site_of_cavity
 from bayesgp_mf.types import Array
@@ -183,7 +183,7 @@ class Base:
         self.n = self.cases.size
         self.t = problem.t[some]
         self.likelihood = problem.likelihood if is_all else problem.likelihood.of_cases(self.cases)
-        self.covariance = whole if is_all else SomeCovariance(whole, self.cases)
+        self.covariance = whole if is_all else whole.of(self.cases)
         self.mean = (problem.in_form(solution.correction.form) @ solution.alpha)[some]
         self.precision = sites.site_precision[some]
         self.shift = self.precision * self.mean + solution.alpha[some]

@@ -113,7 +113,7 @@ class Values:
         """
         mean, variance = self.gaussian(cases)
         root = np.asfortranarray(cases.features.T @ factor.inverse_factor.T)
-        gram = InducingGram(lambda: root, variance, factor.points, factor.root)
+        gram = InducingGram(root, variance, factor.points, factor.root)
         vars(gram)["own"] = cases.own  # which a difference of the two would know less well
         problem = Problem(gram, t, by_case(self.likelihood, prior_mean=mean), covariance=True)
         precision, shift, _ = sites_of(tap.solve(problem, control), problem)
