@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
 from bayesgp_mf.errors import InconsistentDataError, NotPositiveDefiniteError, Status
@@ -92,13 +91,10 @@ class Problem:
         _check_targets(self.t, self.gram.shape[-1], self.likelihood)
         if self.likelihood.forbids:
             gram = self.dense_gram
-            if self.likelihood.has_classes:
-                gram = gram if gram.ndim == 2 else np.sum(gram, axis=0)
-                _check_variances(gram)
-                _check_class_contradictions(gram, self.t, self.likelihood)
-            else:
-                _check_variances(gram)
-                _check_contradictions(gram, self.t)
+            # of several classes the sum, whose correlation is one or minus one only where that of each class is
+            gram = gram if gram.ndim == 2 else np.sum(gram, axis=0)
+            _check_variances(gram)
+            _check_contradictions(gram, self.t, self.likelihood)
 
     @property
     def n(self) -> int:
@@ -223,20 +219,13 @@ def check_likelihood(likelihood: object) -> None:
 
 
 def _check_gram(gram: Array, covariance: bool) -> None:
-    _check_square(gram)
-    if not covariance:
-        _check_covariance(gram)
-
-
-def _check_square(gram: Array) -> None:
     if gram.ndim != 2 or gram.shape[0] != gram.shape[1]:
         raise ValueError(f"gram must be a square matrix (n, n), got shape {gram.shape}.")
     if gram.shape[0] == 0:
         raise ValueError("gram is empty: at least one training case is needed.")
     check_finite("gram", gram, "The kernel overflows at these inputs: rescale them, or change its parameters.")
-
-
-def _check_covariance(gram: Array) -> None:
+    if covariance:
+        return
     if gram.diagonal().min() < 0:
         where = int(np.argmin(np.diag(gram)))
         raise NotPositiveDefiniteError(
@@ -315,57 +304,27 @@ def _check_variances(gram: Array) -> None:
         )
 
 
-def _correlations(gram: Array) -> Array:
-    """Return the prior correlations of different cases; zero for a case and itself."""
+def _check_contradictions(gram: Array, t: Array, likelihood: Likelihood) -> None:
+    """Raise if two cases share all latent values, up to sign or a scale, with labels that cannot both be."""
     prior_sd = np.sqrt(np.diag(gram))
     correlation = gram / prior_sd[:, None] / prior_sd
     np.fill_diagonal(correlation, 0.0)
-    return np.asarray(correlation)
-
-
-def _check_class_contradictions(gram: Array, t: Array, likelihood: Likelihood) -> None:
-    """Raise if two cases share all latent values, up to a scale, but their labels ask for different largest ones.
-
-    ``gram`` is the sum over the classes, whose correlation is one or minus one only where that of each class is.
-    """
-    correlation, same = _correlations(gram), t[:, None] == t
-    against = np.where(same, -correlation, correlation)
-    names = likelihood.classes or range(int(np.max(t, initial=0.0)) + 1)
-    labels = np.array([repr(name) for name in names], dtype=object)[t.astype(np.intp)]
-    _refuse_contradictions(
-        correlation, against, labels, "classes {} and {}", "likelihood", "MultinomialProbit(noise_variance=1.0)"
+    clash = np.where(t[:, None] == t, -correlation, correlation) >= 1.0 - SAME_INPUT_TOLERANCE
+    if not clash.any():
+        return
+    i, j = (int(k) for k in np.argwhere(clash)[0])
+    if likelihood.has_classes:
+        names = likelihood.classes or range(int(np.max(t, initial=0.0)) + 1)
+        labels = f"classes {names[int(t[i])]!r} and {names[int(t[j])]!r}"
+        what, noise = "likelihood", "MultinomialProbit(noise_variance=1.0)"
+    else:
+        labels = f"labels {t[i]:+.0f} and {t[j]:+.0f}"
+        what, noise = "step likelihood", "Step(flip=0.05), Probit(noise_variance=1.0)"
+    raise InconsistentDataError(
+        f"cases {i} and {j} have the same input (prior correlation {correlation[i, j]:+.0f}) but {labels}, which has "
+        f"probability zero under a noise-free {what} ({int(clash.sum()) // 2} such pairs). Allow noise: {noise}, or "
+        "add kernels.White(...) to the kernel."
     )
-
-
-def _check_contradictions(gram: Array, t: Array) -> None:
-    """Raise if two cases share one latent value up to sign, but their labels ask for different signs."""
-    correlation = _correlations(gram)
-    against = -correlation * np.outer(t, t)
-    _refuse_contradictions(
-        correlation,
-        against,
-        t,
-        "labels {:+.0f} and {:+.0f}",
-        "step likelihood",
-        "Step(flip=0.05), Probit(noise_variance=1.0)",
-    )
-
-
-def _refuse_contradictions(
-    correlation: Array, against: Array, t: NDArray[Any], labels: str, likelihood: str, noise: str
-) -> None:
-    """Raise if two cases have the same input, up to rounding, with labels that cannot both be.
-
-    ``against (n, n)`` is one where they do; the rest is of the message.
-    """
-    clash = against >= 1.0 - SAME_INPUT_TOLERANCE
-    if clash.any():
-        i, j = (int(k) for k in np.argwhere(clash)[0])
-        raise InconsistentDataError(
-            f"cases {i} and {j} have the same input (prior correlation {correlation[i, j]:+.0f}) but "
-            f"{labels.format(t[i], t[j])}, which has probability zero under a noise-free {likelihood} "
-            f"({int(clash.sum()) // 2} such pairs). Allow noise: {noise}, or add kernels.White(...) to the kernel."
-        )
 
 
 def explain_infeasible(problem: Problem) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from scipy.linalg import blas
@@ -11,31 +11,6 @@ from scipy.linalg import blas
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.factors import blas_routine
 from bayesgp_mf.types import Array
-
-
-class Root(Protocol):
-    """What is asked of a root: an array has all of it."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Cases and columns."""
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Of its entries."""
-
-    @property
-    def T(self) -> Any:  # noqa: N802
-        """The transpose, of which only products with arrays are asked."""
-
-    def __getitem__(self, which: Any, /) -> Any:
-        """Return some rows, or, for ``[:, :r]``, a root of the first columns."""
-
-    def __matmul__(self, other: Array, /) -> Any:
-        """Return the product with an array ``(M, ...)``."""
-
-    def __rmatmul__(self, other: Array, /) -> Any:
-        """Return the product of an array ``(..., n)`` with it."""
 
 
 def features_of(kernel: Any, points: Array, factor: Array, X: Array) -> Array:
@@ -137,3 +112,7 @@ class _Transposed:
 
     def __rmatmul__(self, other: Array) -> Array:
         return np.asarray((self.root @ other.T).T)
+
+
+Root: TypeAlias = Array | ComputedRoot
+"""Of an array that stands for a root, rows, products and, as ``[:, :r]``, the first columns are asked."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy.linalg import blas
@@ -14,19 +14,6 @@ from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.factors import symmetric, triangular_inverse
 from bayesgp_mf.matrices.root import weighted_square
 from bayesgp_mf.types import Array
-
-
-class WeightedSites(Protocol):
-    """What is asked here of a correction R, or of a sum of such."""
-
-    def diagonal(self) -> Array:
-        """Return R_ii ``(n,)``."""
-
-    def times_root(self, block: slice, some: Array) -> Array:
-        """Return rows of R L, given those of L."""
-
-    def of_weights(self) -> Array:
-        """Return L' R L ``(M, M)``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +38,8 @@ class RootGradient:
         K.
     left, right : (n,) or (n, k) array
         l and r; a sum over the columns where there are several.
-    correction : WeightedSites or None
-        R; zero if None.
+    correction : RootCorrection or None
+        R, or a sum of such, of which `diagonal`, `times_root` and `of_weights` are asked; zero if None.
     weights : (n,) array
         w.
     seen : pair of arrays, optional
@@ -62,7 +49,7 @@ class RootGradient:
     gram: Any
     left: Array
     right: Array
-    correction: WeightedSites | None
+    correction: Any
     weights: Array
     seen: tuple[Array, Array] | None = None
 

@@ -118,7 +118,7 @@ def second_order(
     few, chance = _some_cases(cases.cumulants[0], problem.matrix.width)
     is_whole = few.size == problem.n
     sums = np.zeros((len(ORDERS), few.size))
-    pairs = _LargestPairs(min(PAIRS, MOST_PAIRS / problem.n))
+    pairs, each = [], min(PAIRS, MOST_PAIRS / problem.n)
     rows = sites.covariance_with(few) if covariance is None else _rows(covariance, few, problem.n)
     for block, correlation in rows:
         correlation /= cases.sd[block][:, None]
@@ -134,9 +134,9 @@ def second_order(
             if k == 0:
                 term = power * weight
                 term *= cases.cumulants[k, block][:, None]
-                pairs.look(numbers, few, chance, correlation, term, each_once=is_whole)
+                pairs.append(_largest_pairs(each, numbers, few, chance, correlation, term, each_once=is_whole))
     correction, fourth = np.sum(sums / chance, axis=1)
-    one, other, c, term, weight = pairs.found()
+    one, other, c, term, weight = (np.concatenate(part) for part in zip(*pairs, strict=True))
     left_of_pairs = float(weight @ (cases.log_pair_average(one, other, c) - term))
     higher = [
         float(weight @ (cases.cumulants[k, one] * cases.cumulants[k, other] * c ** (k + 3))) / factorial(k + 3)
@@ -198,41 +198,33 @@ class _Cases:
         return np.asarray(np.logaddexp.reduce(terms, axis=0) - 0.5 * np.log(both))
 
 
-class _LargestPairs:
-    """The pairs with the largest terms, so many for each case, found in rows that come some at a time."""
+def _largest_pairs(
+    each: float,
+    numbers: NDArray[np.intp],
+    few: NDArray[np.intp],
+    chance: Array,
+    correlation: Array,
+    term: Array,
+    *,
+    each_once: bool,
+) -> tuple[NDArray[np.intp], NDArray[np.intp], Array, Array, Array]:
+    """Return the pairs of some cases with few that have the largest terms, so many for each case.
 
-    def __init__(self, each: float) -> None:
-        self._each = each
-        self._found: list[tuple[NDArray[np.intp], NDArray[np.intp], Array, Array, Array]] = []
-
-    def look(
-        self,
-        numbers: NDArray[np.intp],
-        few: NDArray[np.intp],
-        chance: Array,
-        correlation: Array,
-        term: Array,
-        *,
-        each_once: bool,
-    ) -> None:
-        """Take the largest of the pairs of some cases with few, whose chance of being there is given."""
-        flat = np.abs(term).ravel()
-        step = max(flat.size // LOOKED_AT, 1)
-        some = flat[::step]  # what the largest are is judged by some: it need not be known to the last pair
-        most = max(int((2 if each_once else 1) * self._each * numbers.size) // step, 1)
-        least = np.partition(some, -most)[-most] if most < some.size else 0.0
-        (first,) = np.nonzero(flat > least)
-        other, one = np.divmod(first, few.size)
-        if each_once:
-            before = few[one] < numbers[other]
-            first, other, one = first[before], other[before], one[before]
-        weight = (1.0 if each_once else 0.5) / chance[one]
-        self._found.append((few[one], numbers[other], correlation.ravel()[first], term.ravel()[first], weight))
-
-    def found(self) -> tuple[NDArray[np.intp], NDArray[np.intp], Array, Array, Array]:
-        """Return of each pair the two cases, their correlation, the term, and how many pairs it stands for."""
-        one, other, correlation, term, weight = (np.concatenate(part) for part in zip(*self._found, strict=True))
-        return one, other, correlation, term, weight
+    Of each pair the two cases, their correlation, the term, and how many pairs it stands for, given the ``chance`` of
+    those few of being there.
+    """
+    flat = np.abs(term).ravel()
+    step = max(flat.size // LOOKED_AT, 1)
+    some = flat[::step]  # what the largest are is judged by some: it need not be known to the last pair
+    most = max(int((2 if each_once else 1) * each * numbers.size) // step, 1)
+    least = np.partition(some, -most)[-most] if most < some.size else 0.0
+    (first,) = np.nonzero(flat > least)
+    other, one = np.divmod(first, few.size)
+    if each_once:
+        before = few[one] < numbers[other]
+        first, other, one = first[before], other[before], one[before]
+    weight = (1.0 if each_once else 0.5) / chance[one]
+    return few[one], numbers[other], correlation.ravel()[first], term.ravel()[first], weight
 
 
 def _some_cases(skewness: Array, width: int) -> tuple[NDArray[np.intp], Array]:
