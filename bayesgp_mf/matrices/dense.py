@@ -12,12 +12,13 @@ from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.matrices.factors import (
     cholesky,
+    pivoted_root,
     psd_root,
-    scaled_root,
     times,
     triangular_inverse,
 )
 from bayesgp_mf.matrices.inducing import InducingGram, from_columns
+from bayesgp_mf.matrices.low_rank import LowRankGram
 from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.matrices.sites import SiteCorrection
 from bayesgp_mf.types import Array
@@ -73,9 +74,12 @@ class DenseGram(Matrix):
         """A ``(n, r)`` with K = A A'."""
         return psd_root(self.entries)
 
-    def scaled_root(self) -> Array:
-        """Return such an A that a small variance beside larger ones is not taken for rounding."""
-        return scaled_root(self.entries)
+    def in_root_form(self) -> LowRankGram:
+        """Return the same on a root, of correlations: no small variance beside larger ones is taken for rounding."""
+        sd = np.sqrt(self.diagonal())
+        unit = np.where(sd > 0, sd, 1.0)
+        root, pivots = pivoted_root(self.entries / unit[:, None] / unit, -1.0)
+        return LowRankGram(root * sd[:, None], pivots, 0.0)
 
     def sites(self, precision: Array) -> SiteCorrection:
         """Return the correction of sites ``(n,)``."""

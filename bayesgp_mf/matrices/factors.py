@@ -142,13 +142,6 @@ def psd_root(matrix: Array) -> Array:
     return pivoted_root(matrix, -1.0)[0]
 
 
-def scaled_root(matrix: Array) -> Array:
-    """Return such a root that a small variance beside larger ones is not taken for rounding."""
-    sd = np.sqrt(matrix.diagonal())
-    unit = np.where(sd > 0, sd, 1.0)
-    return np.asarray(psd_root(matrix / unit[:, None] / unit) * sd[:, None])
-
-
 def pivoted_root(matrix: Array, threshold: float) -> tuple[Array, NDArray[np.intp]]:
     """Return ``A (n, r)`` with ``A @ A.T`` near a positive semi-definite matrix, and the r rows it took in turn.
 

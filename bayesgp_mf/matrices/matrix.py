@@ -118,8 +118,12 @@ class Matrix(ABC):
         """Return K ``(n, n)`` as an array."""
         return self.rows(np.arange(self.shape[-1]))
 
-    def scaled_root(self) -> Array | None:
-        """Return an A for steps that small eigenvalues do not spoil, or None where all steps are so already."""
+    def in_root_form(self) -> Matrix | None:
+        """Return the same on a root, for steps that small eigenvalues do not spoil, or None where all are so already.
+
+        The steps of `solvers.meanfield` take differences of large numbers where K is nearly singular, or huge beside
+        the noise. On a root there is no such difference; but a step costs two to three times as much at full rank.
+        """
         return None
 
     def basis(self, X: Array) -> tuple[Array, Array] | None:

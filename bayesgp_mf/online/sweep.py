@@ -50,9 +50,9 @@ from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity
 from bayesgp_mf.likelihoods.cumulants import higher_derivatives
-from bayesgp_mf.matrices.factors import scaled_root
+from bayesgp_mf.matrices.dense import DenseGram
 from bayesgp_mf.solvers.accuracy import Extended
-from bayesgp_mf.solvers.sites import SiteState, match, posterior_root
+from bayesgp_mf.solvers.sites import SiteState, match
 from bayesgp_mf.types import Array, Derivs
 
 Reuse = Literal["replace", "as_new"]
@@ -104,7 +104,9 @@ def sweep(problem: Problem, order: tuple[int, ...], start: SiteState, reuse: Reu
     """
     n, t, prior = problem.n, problem.t, problem.matrix.diagonal()
     precision, shift = start.precision.copy(), start.shift.copy()
-    mu, root = posterior_root(scaled_root(problem.dense_gram), start)
+    gram = DenseGram(problem.dense_gram).in_root_form()
+    correction = gram.sites(start.precision)
+    mu, root = correction.posterior(start.shift)[1], np.asarray(gram.root @ correction.inverse_factor.T)
     mean, variance, value, d1, d2 = np.full((5, n), np.nan)
     columns = np.empty((n, n))
     for i in order:

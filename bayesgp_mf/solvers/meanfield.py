@@ -55,9 +55,7 @@ from bayesgp_mf.solvers.sites import (
     iterate_sites,
     lost_digits,
     match,
-    posterior_root,
     sites_of,
-    step_in_root_form,
 )
 from bayesgp_mf.types import Array
 
@@ -228,18 +226,17 @@ class MeanField:
         Rounding may be all that was wrong before; and where the noisier models led nowhere, the straight way may not.
         """
         rule, problem = equations.rule, equations.problem
-        root = problem.matrix.scaled_root() if control.scheme == "fast" else None
-        if root is None:
+        matrix = problem.matrix.in_root_form() if control.scheme == "fast" else None
+        if matrix is None:
             return None
-        in_root_form = _EquationsInRootForm(rule, problem, root)
+        in_root_form = _Equations(rule, problem, matrix, knows_newton=False)  # for which all columns cost too much
         found, info = self._from_prior(in_root_form, control)
         if info.status is not Status.CONVERGED and not problem.likelihood.log_concave:
             found, info = in_root_form.iterate(self.init(problem), control)
         if info.status is not Status.CONVERGED:
             return None
-        latent, _ = posterior_root(root, found)
-        found = found._replace(alpha=found.shift - found.precision * latent)
         try:
+            found = found._replace(alpha=in_root_form.posterior(found).alpha)
             return _finish(self.name, equations, found, replace(info, n_iterations=steps + info.n_iterations))
         except NotPositiveDefiniteError:  # sites so strong that only rounding tells them apart
             return None
@@ -308,8 +305,11 @@ class MeanField:
 class _Equations:
     """The equations of a problem under a rule, and what follows from the state that was asked for last."""
 
-    def __init__(self, rule: Rule, problem: Problem, matrix: Matrix | None = None) -> None:
+    def __init__(
+        self, rule: Rule, problem: Problem, matrix: Matrix | None = None, *, knows_newton: bool = True
+    ) -> None:
         self.rule, self.problem, self.matrix = rule, problem, problem.matrix if matrix is None else matrix
+        self._knows_newton = knows_newton and rule.fixed_variance is None
         self._last: tuple[SiteState, float, SitePosterior] | None = None
         self._error: float | None = None  # of the log evidence, where Newton's step was asked for last ...
         self._square = 0.0  # ... and the change there, squared
@@ -318,7 +318,7 @@ class _Equations:
         """Return the same equations in single precision, where that saves time."""
         if self.problem.n < SINGLE_FROM or self.rule.fixed_variance is not None:
             return None
-        matrix = self.problem.matrix.in_single_precision()
+        matrix = self.matrix.in_single_precision()
         return None if matrix is None else _Equations(self.rule, self.problem, matrix)
 
     def iterate(
@@ -373,7 +373,7 @@ class _Equations:
         self, state: SiteState, residual: SiteState, accuracy: float, extra_noise: float = 0.0
     ) -> SiteState | None:
         """Return by how much Newton's step would change a state, or None where it is not known."""
-        if self.rule.fixed_variance is not None:
+        if not self._knows_newton:
             return None
         posterior = self.posterior(state, extra_noise)
         found = newton_step(self.problem, state, posterior, residual, accuracy, extra_noise)
@@ -407,24 +407,6 @@ class _Equations:
     def know_as(self, other: _Equations) -> None:
         """Take over how far off the log evidence was in the last state of others."""
         self._error, self._square = other._error, other._square
-
-
-class _EquationsInRootForm(_Equations):
-    """The same, whose steps small eigenvalues of the Gram matrix do not spoil; Newton's are not known."""
-
-    def __init__(self, rule: Rule, problem: Problem, root: Array) -> None:
-        super().__init__(rule, problem)
-        self._root = root
-
-    def in_single_precision(self) -> None:
-        """Return None."""
-
-    def step(self, state: SiteState, extra_noise: float = 0.0) -> SiteState:
-        """Return the sites that match the likelihood at the cavities of a state."""
-        return step_in_root_form(self.rule, self.problem, self._root, state, extra_noise)
-
-    def newton_step(self, *args: object, **options: object) -> None:
-        """Return None."""
 
 
 def _finish(method: str, equations: _Equations, state: SiteState, info: Info) -> Solution:
