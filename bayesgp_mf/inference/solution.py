@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from bayesgp_mf.errors import Status
-from bayesgp_mf.matrices.corrections import Correction
+from bayesgp_mf.matrices.corrections import Correction, Sites
 from bayesgp_mf.notebook import as_html
 from bayesgp_mf.types import Array
 
@@ -293,6 +293,14 @@ class Solution:
         if self.alpha.shape != (n, *classes):
             given, wanted = (" and ".join(_count(shape)) for shape in (self.alpha.shape, (n, *classes)))
             raise ValueError(f"start has {given}, but the problem has {wanted}.")
+
+    @property
+    def sites(self) -> Sites:
+        """The correction as sites; a ValueError if it has none."""
+        sites = self.correction.sites
+        if sites is None:
+            raise ValueError(f"this needs a solution with sites, but this one was made by method {self.method!r}.")
+        return sites
 
     @property
     def has_variance(self) -> bool:

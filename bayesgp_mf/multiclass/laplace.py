@@ -38,10 +38,9 @@ from bayesgp_mf.multiclass.response import (
     class_linear_response,
     require_known_determinant,
 )
-from bayesgp_mf.solvers.accuracy import assessed
+from bayesgp_mf.solvers.accuracy import assessed, in_deviations
 from bayesgp_mf.solvers.laplace import Laplace
 from bayesgp_mf.solvers.mode import NEGLIGIBLE, Hill, ModeState, psi, state_at
-from bayesgp_mf.solvers.refinement import in_deviations
 from bayesgp_mf.types import Array, Derivs
 
 

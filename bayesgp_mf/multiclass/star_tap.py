@@ -49,9 +49,8 @@ from bayesgp_mf.multiclass.response import (
     without_own_site,
 )
 from bayesgp_mf.multiclass.site_form import CaseSites, SiteForm, site_form
-from bayesgp_mf.solvers.accuracy import assessed, require_accurate
+from bayesgp_mf.solvers.accuracy import assessed, in_deviations, require_accurate
 from bayesgp_mf.solvers.driver import fixed_point, require_solved
-from bayesgp_mf.solvers.refinement import in_deviations
 from bayesgp_mf.types import Array
 
 MEAN_STEPS, MEAN_GAIN = 6, 0.1

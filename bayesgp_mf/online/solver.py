@@ -32,12 +32,10 @@ from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, 
 from bayesgp_mf.inference.solver import GramGradient, Traits, gradient_at_cavities
 from bayesgp_mf.matrices.sites import SiteCorrection
 from bayesgp_mf.online.sweep import Reuse, Sweep, evidence_gradient, parameter_gradient, running_evidence, sweep
-from bayesgp_mf.solvers.accuracy import assessed, latent_and_log_det, require_accurate
+from bayesgp_mf.solvers.accuracy import EPS, Gap, assessed, latent_and_log_det, refined, require_accurate
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.solvers.meanfield import tap
-from bayesgp_mf.solvers.refinement import EPS, Gap, refined
-from bayesgp_mf.solvers.response import linear_response
-from bayesgp_mf.solvers.sites import SiteState, iterate_sites, sites_of
+from bayesgp_mf.solvers.sites import SiteState, iterate_sites, linear_response, sites_of
 from bayesgp_mf.types import Array
 
 

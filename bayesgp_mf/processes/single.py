@@ -25,7 +25,6 @@ from bayesgp_mf.processes.paths import TooRoughError, cover, draw_weights, train
 from bayesgp_mf.processes.probed import NewCases, asks_for_covariance, probability_shift
 from bayesgp_mf.processes.process import LARGEST_JOINT, Draws, Marginals, NotJointlyError, Part
 from bayesgp_mf.processes.tilted import tilted_values
-from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.solvers.second_order import SecondOrder, second_order
 from bayesgp_mf.types import Array
 
@@ -195,7 +194,7 @@ class Posterior(Part):
         """
         is_solved = self.solution.info.status is Status.CONVERGED
         if is_solved and asks_for_covariance(self.problem, self.solution):  # both ask for it, and it is large
-            covariance = site_form(self.solution).posterior_covariance()
+            covariance = self.solution.sites.posterior_covariance()
             known = second_order(self.problem, self.solution, covariance)
             return known, None if known is None else self._shift(covariance)
         known = second_order(self.problem, self.solution)

@@ -30,8 +30,8 @@ from bayesgp_mf.matrices.root import Root, variances, weighted_square
 from bayesgp_mf.matrices.root_gradient import RootGradient
 from bayesgp_mf.matrices.root_sites import RootCorrection
 from bayesgp_mf.sharded.sources import Rows
+from bayesgp_mf.solvers.accuracy import in_deviations
 from bayesgp_mf.solvers.driver import MEMORY, Memory
-from bayesgp_mf.solvers.refinement import in_deviations
 from bayesgp_mf.solvers.sites import SiteState, SiteUnits, match
 from bayesgp_mf.types import Array
 

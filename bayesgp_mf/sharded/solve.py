@@ -18,10 +18,9 @@ from bayesgp_mf.matrices.root_gradient import RootGradient
 from bayesgp_mf.matrices.root_sites import RootCorrection
 from bayesgp_mf.parallel import Answer, Backend
 from bayesgp_mf.sharded.shard import Begin, Form, Measure, Model, begin, form, gradient, measure
-from bayesgp_mf.solvers.accuracy import rounding_decides, unknown
+from bayesgp_mf.solvers.accuracy import EPS, rounding_decides, rounding_of_sums, unknown
 from bayesgp_mf.solvers.driver import iterate
 from bayesgp_mf.solvers.meanfield import MOST_SINGLE, NEAR_BY_STEPS
-from bayesgp_mf.solvers.refinement import EPS, rounding_of_sums
 from bayesgp_mf.types import Array
 
 RCOND = 1e-12

@@ -40,7 +40,7 @@ from bayesgp_mf.solvers.laplace import gradient_at_mode, laplace
 from bayesgp_mf.solvers.loo_gradient import loo_gradient, pull_back_nothing
 from bayesgp_mf.solvers.mode import assessed_mode, refined_mode, state_at
 from bayesgp_mf.solvers.orthant import Estimate, Orthant, tilted
-from bayesgp_mf.solvers.response import linear_response
+from bayesgp_mf.solvers.sites import linear_response
 from bayesgp_mf.types import Array
 
 LARGEST_STANDARD_ERROR = 1e-3

@@ -38,7 +38,7 @@ from bayesgp_mf.inference.solver import GramGradient, Traits
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.cumulants import higher_derivatives
 from bayesgp_mf.matrices.corrections import Sites
-from bayesgp_mf.solvers.accuracy import NO_FACTOR, require_accurate, rounding_decides
+from bayesgp_mf.solvers.accuracy import NO_FACTOR, coarseness, require_accurate, rounding_decides
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.solvers.loo_gradient import loo_gradient, pull_back_nothing
 from bayesgp_mf.solvers.mode import (
@@ -52,8 +52,7 @@ from bayesgp_mf.solvers.mode import (
     refined_mode,
     state_at,
 )
-from bayesgp_mf.solvers.refinement import coarseness
-from bayesgp_mf.solvers.response import linear_response, site_form
+from bayesgp_mf.solvers.sites import linear_response
 from bayesgp_mf.types import Array, Derivs
 
 ROUNDS = 3
@@ -241,7 +240,7 @@ class Laplace:
         l''' has a closed form, or is a central difference of the likelihood's own second derivative
         (`likelihoods.cumulants`).
         """
-        return site_form(solution).gradient(0.5 * solution.alpha + response_to_mean(problem, solution), solution.alpha)
+        return solution.sites.gradient(0.5 * solution.alpha + response_to_mean(problem, solution), solution.alpha)
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> LeaveOneOut:
         """Return the leave-one-out predictions by linear response, with omega = 1/W at the mode.
@@ -311,7 +310,7 @@ def _left_of_evidence(hill: _Hill, mode: ModeState, left: Array, moved: float) -
 
 def response_to_mean(problem: Problem, solution: Solution) -> Array:
     """Return u ``(n,)`` of `Laplace.gram_gradient`: what a shift of the prior mean adds by way of the mode."""
-    correction, f = site_form(solution), problem.matrix @ solution.alpha
+    correction, f = solution.sites, problem.matrix @ solution.alpha
     variance = correction.covariance_diagonal()
     known = np.zeros(problem.n)  # log p(t|f) is log Z at variance zero
     derivs = problem.likelihood.log_prob(problem.t, f)
@@ -330,7 +329,7 @@ def gradient_at_mode(problem: Problem, solution: Solution, name: str) -> float:
         \frac{d \log p(t)}{d\theta} = \sum_i \partial_\theta \log p(t_i|f_i)
         + \tfrac12 \sum_i \Sigma_{ii}\, \partial_\theta l''_i + (K u)^T \partial_\theta l' .
     """
-    f, variance = problem.matrix @ solution.alpha, site_form(solution).covariance_diagonal()
+    f, variance = problem.matrix @ solution.alpha, solution.sites.covariance_diagonal()
     value, d1, d2 = problem.likelihood.parameter_derivative(name, problem.t, f, np.zeros(problem.n))
     moved = problem.matrix @ response_to_mean(problem, solution)
     return float(np.sum(value) + 0.5 * (variance @ d2) + moved @ d1)

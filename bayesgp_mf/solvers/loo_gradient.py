@@ -37,7 +37,6 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import LooGradient
 from bayesgp_mf.likelihoods.cumulants import higher_derivatives
-from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.types import Array
 
 PullBack: TypeAlias = Callable[[Array], Array]
@@ -127,7 +126,7 @@ class FixedPoint:
         self._d3, self._g = d3, 1.0 / (1.0 + self._own[1] * derivs.d2)
         self._e = 0.5 * d3 * self._g
         self._d2_by_variance = 0.5 * d4 + derivs.d1 * d3  # less d2^2
-        gram, sites = problem.dense_gram, site_form(solution)
+        gram, sites = problem.dense_gram, solution.sites
         precision, self._correction = sites.site_precision, sites.dense()  # R
         self._gamma = 1.0 + precision * variance
         self._projection = np.eye(problem.n) - gram @ self._correction  # P = I - K R

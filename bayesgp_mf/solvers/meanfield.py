@@ -35,9 +35,11 @@ from bayesgp_mf.inference.solver import GramGradient, LooGradient, Traits
 from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.solvers.accuracy import (
     NO_FACTOR,
+    Gap,
     assessed,
     is_accurate,
     lost_in_sum,
+    refined,
     require_accurate,
     rounding_decides,
 )
@@ -46,13 +48,12 @@ from bayesgp_mf.solvers.fixed_variance import solve_at_fixed_variance
 from bayesgp_mf.solvers.loo_gradient import loo_gradient
 from bayesgp_mf.solvers.newton import newton_step, strength
 from bayesgp_mf.solvers.paper_scheme import paper_scheme
-from bayesgp_mf.solvers.refinement import Gap, refined
-from bayesgp_mf.solvers.response import linear_response
 from bayesgp_mf.solvers.rules import Naive, Rule, Tap, Variational
 from bayesgp_mf.solvers.sites import (
     SitePosterior,
     SiteState,
     iterate_sites,
+    linear_response,
     lost_digits,
     match,
     sites_of,

@@ -26,10 +26,17 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Info, Solution
 from bayesgp_mf.inference.solver import GramGradient
 from bayesgp_mf.matrices.corrections import Sites
-from bayesgp_mf.solvers.accuracy import assessed, log_evidence
+from bayesgp_mf.solvers.accuracy import (
+    EPS,
+    Gap,
+    assessed,
+    coarseness,
+    in_deviations,
+    log_evidence,
+    most_rounding_of_weights,
+    refined,
+)
 from bayesgp_mf.solvers.ascent import SMALLEST_FRACTION, climb, first_that_rises
-from bayesgp_mf.solvers.refinement import EPS, Gap, coarseness, in_deviations, most_rounding_of_weights, refined
-from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.types import Array, Derivs
 
 _SETTLED = 1e-7
@@ -200,7 +207,7 @@ def assessed_mode(
     problem: Problem, solution: Solution, mean_error: float, gradient: Callable[[Solution], GramGradient]
 ) -> Solution:
     """Return a solution at a mode that says how well its numbers are known (`accuracy.assessed`)."""
-    precision = site_form(solution).site_precision
+    precision = solution.sites.site_precision
     return assessed(
         solution,
         problem.matrix,

@@ -13,7 +13,6 @@ from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.cumulants import derivatives_of_cumulants, tilted_cumulants
 from bayesgp_mf.matrices.posterior_covariance import Cases, PosteriorCovariance
-from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.solvers.sites import site_of_cavity
 from bayesgp_mf.types import Array
 
@@ -174,7 +173,7 @@ class Base:
     covariance: PosteriorCovariance
 
     def __init__(self, problem: Problem, solution: Solution, covariance: PosteriorCovariance | None = None) -> None:
-        sites = site_form(solution)
+        sites = solution.sites
         whole = sites.posterior_covariance() if covariance is None else covariance
         self.cases = np.flatnonzero(whole.diagonal > 0)
         """Those whose latent value is not known without a label; the others know and are known of nothing."""

@@ -24,7 +24,6 @@ from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
 from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.solvers.accuracy import LARGEST_ROUNDING, log_evidence
 from bayesgp_mf.solvers.loo_gradient import PullBack
-from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.types import Array
 
 
@@ -95,7 +94,7 @@ class Tap(Rule):
 
     def gram_gradient(self, solution: Solution) -> GramGradient:
         """Return (alpha alpha' - (K + Omega)^-1)/2: the evidence is stationary in the sites."""
-        return site_form(solution).gradient(0.5 * solution.alpha, solution.alpha)
+        return solution.sites.gradient(0.5 * solution.alpha, solution.alpha)
 
 
 class Naive(Rule):
@@ -194,7 +193,7 @@ def _singular(how: str = "") -> NotPositiveDefiniteError:
 
 def _curvature(solution: Solution) -> Array:
     """Return d2 = -1/(omega + lambda) at the cavities of a solution, ``(n,)``."""
-    precision = site_form(solution).site_precision
+    precision = solution.sites.site_precision
     if solution.cavity is None:
         raise ValueError(f"a solution of method {solution.method!r} has no cavities.")
     return np.asarray(-precision / (1.0 + precision * solution.cavity.variance))

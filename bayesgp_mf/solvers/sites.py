@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.problem import Problem
-from bayesgp_mf.inference.solution import Cavity, Control, Info, Solution
+from bayesgp_mf.inference.solution import Cavity, Control, Info, LeaveOneOut, Solution
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.corrections import Sites
+from bayesgp_mf.solvers.accuracy import EPS
 from bayesgp_mf.solvers.driver import fixed_point
-from bayesgp_mf.solvers.refinement import EPS
-from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.types import Array, Derivs
 
 FEW_DIGITS = 1e-6
@@ -102,13 +102,53 @@ def _share_of_few_digits(
 
 def sites_of(solution: Solution, problem: Problem) -> SiteState:
     """Return the state that gave a solution, to start the next problem from."""
-    precision = site_form(solution).site_precision
+    precision = solution.sites.site_precision
     if solution.cavity is None:
         latent = problem.matrix @ solution.alpha
     else:  # which may have been another Gram matrix
         latent = solution.cavity.mean + solution.cavity.variance * solution.alpha
     # b = W (K alpha) + alpha, since alpha = b - R K b
     return SiteState(precision, precision * latent + solution.alpha)
+
+
+def linear_response(problem: Problem, solution: Solution) -> LeaveOneOut:
+    r"""Return the leave-one-out predictions of a solution by linear response (2000, appendix D).
+
+    Without case i the field is (2000, eq. 51)
+
+    .. math:: f_i - \left(\frac{1}{[(K+\Omega)^{-1}]_{ii}} - \omega_i\right) \alpha_i
+
+    and the bracket is its variance. For TAP both are its own cavity (2000, eq. 32).
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem that was solved.
+    solution : Solution
+        Of a method whose correction has sites.
+
+    Returns
+    -------
+    LeaveOneOut
+        Means, variances ``(n,)`` and log predictive densities ``(n,)`` in nats.
+
+    Raises
+    ------
+    UndefinedQuantityError
+        If the likelihood is not log-concave and without some case there is no Gaussian posterior.
+    """
+    correction = solution.sites
+    variance = correction.cavity_variance()
+    (without,) = np.nonzero(variance < 0)
+    if without.size:
+        raise UndefinedQuantityError(
+            f"method {solution.method!r} has no leave-one-out prediction for {without.size} cases (the first is "
+            f"{int(without[0])}): without that case the other factors are those of no Gaussian, as it happens where a "
+            "label looks flipped or a target is an outlier. Use method='tap', or a likelihood that is log-concave."
+        )
+    mean = problem.in_form(correction.form).field_of_others(solution.alpha, variance, correction)
+    log_density = problem.likelihood.log_partition(problem.t, mean, variance).value
+    return LeaveOneOut(mean, variance, log_density)
 
 
 class SiteUnits:

@@ -38,9 +38,8 @@ from bayesgp_mf.inference.undefined import LeaveOneOutFields, UndefinedCorrectio
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.dense import field_of_others, shrinkage
 from bayesgp_mf.matrices.factors import cholesky, psd_root, triangular_inverse
-from bayesgp_mf.solvers.accuracy import rounding_decides
+from bayesgp_mf.solvers.accuracy import EPS, rounding_decides
 from bayesgp_mf.solvers.driver import require_solved
-from bayesgp_mf.solvers.refinement import EPS
 from bayesgp_mf.types import Array
 
 MOST_STEPS = 2**31 - 1

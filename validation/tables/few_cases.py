@@ -9,7 +9,6 @@ from scipy import stats
 
 import bayesgp_mf as bgp
 from bayesgp_mf.errors import Status
-from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.types import Array
 from validation.reporting.drawing import FIRST, SECOND, THIRD, axes_or_new, legend_above
 from validation.tables.dense_grid import Moments, integrate
@@ -82,7 +81,7 @@ def solve_pair(distance: float) -> Pair:
     tap = solved[TAP]
     solved[FROM_TAP] = tap if isinstance(tap, Status) else attempt(SOLVERS[SWEEPS], problem, tap)
     found = {name: one if isinstance(one, Status) else _moments(problem, one) for name, one in solved.items()}
-    negative = not isinstance(tap, Status) and bool(np.any(site_form(tap).site_precision < 0))
+    negative = not isinstance(tap, Status) and bool(np.any(tap.sites.site_precision < 0))
     return Pair(distance, exact, found, negative)
 
 

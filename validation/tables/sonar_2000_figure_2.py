@@ -14,7 +14,6 @@ import numpy as np
 
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
-from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.types import Array
 from validation.reporting.drawing import FIRST, QUIET, SECOND, axes_or_new, legend_above
 from validation.tables import sonar
@@ -111,7 +110,7 @@ def plain_difference(problem: Problem, solution: Solution, precision: type[np.fl
     """Return the leave-one-out fields f_i - lambda_i alpha_i as the paper writes them (2000, eqs. 28, 38, 51)."""
     (support,) = np.nonzero(solution.alpha)
     machine = solution.method == "svm"  # the limit of no site variance for support vectors (appendix E)
-    site_variance = np.zeros(support.size) if machine else 1.0 / site_form(solution).site_precision[support]
+    site_variance = np.zeros(support.size) if machine else 1.0 / solution.sites.site_precision[support]
     gram, alpha, omega = (array.astype(precision) for array in (problem.gram, solution.alpha, site_variance))
     variance = np.zeros(problem.n, precision)
     inverse = np.linalg.inv(gram[np.ix_(support, support)] + np.diag(omega))

@@ -17,7 +17,6 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.matrices.sites import SiteCorrection
 from bayesgp_mf.methods import get_method
-from bayesgp_mf.solvers.response import site_form
 from bayesgp_mf.types import Array
 from validation.reporting.drawing import FIRST, SECOND, THIRD, axes_or_new, legend_above
 from validation.tables import sonar
@@ -127,7 +126,7 @@ def walk(problem: Problem, machine: Solution, betas: Iterable[float], advance: C
 
 def _scaled(solution: Solution, gram: Array, ratio: float) -> Solution:
     """Return a solution as a start at a beta larger by a factor: variances of f fall with it, precisions grow."""
-    correction = SiteCorrection(gram, site_form(solution).site_precision * ratio)
+    correction = SiteCorrection(gram, solution.sites.site_precision * ratio)
     return replace(solution, alpha=solution.alpha * ratio, correction=correction)
 
 
