@@ -99,11 +99,6 @@ class InducingGram(RootGram):
         return own_part(own, self.prior, "inducing cases")
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """That of the dense matrix."""
-        return int(self.prior.size), int(self.prior.size)
-
-    @property
     def rank(self) -> int:
         """Columns of the root, M."""
         return int(self.factor.shape[0])

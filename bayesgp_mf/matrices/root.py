@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.linalg import blas
@@ -64,8 +64,6 @@ class ComputedRoot:
     points: Array
     factor: Array
 
-    __array_ufunc__: ClassVar[None] = None  # so that ``array @ root`` comes here
-
     @property
     def shape(self) -> tuple[int, int]:
         """Cases and columns."""
@@ -90,9 +88,6 @@ class ComputedRoot:
     def __matmul__(self, other: Array) -> Array:
         return np.concatenate([self[block] @ other for block in blocks(self.shape[0])])
 
-    def __rmatmul__(self, other: Array) -> Array:
-        return np.asarray((self.T @ other.T).T)
-
     def kept(self) -> Array:
         """Return the whole root as an array."""
         root = np.empty(self.shape)
@@ -105,13 +100,8 @@ class ComputedRoot:
 class _Transposed:
     root: ComputedRoot
 
-    __array_ufunc__: ClassVar[None] = None
-
     def __matmul__(self, other: Array) -> Array:
         return np.asarray(sum(self.root[block].T @ other[block] for block in blocks(self.root.shape[0])))
-
-    def __rmatmul__(self, other: Array) -> Array:
-        return np.asarray((self.root @ other.T).T)
 
 
 Root: TypeAlias = Array | ComputedRoot

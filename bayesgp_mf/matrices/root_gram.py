@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,6 @@ class RootGram(Matrix):
     covariances of the inputs of that.
     """
 
-    __array_ufunc__: ClassVar[None] = None  # so that ``vector @ gram`` comes here
     is_root = True
 
     @cached_property
@@ -56,9 +55,6 @@ class RootGram(Matrix):
 
     def __matmul__(self, vector: Array) -> Array:
         return np.asarray(self._shared_times(vector) + (self.own.T * vector.T).T)
-
-    def __rmatmul__(self, vector: Array) -> Array:
-        return np.asarray((vector @ self.root) @ self.root.T + vector * self.own)
 
     def rows(self, which: NDArray[np.intp]) -> Array:
         """Return the rows ``(k, n)`` of K with the given numbers ``(k,)``."""

@@ -151,7 +151,7 @@ class RootCorrection(Sites):
         """Return the rows ``(k, n)`` of R with the given numbers ``(k,)``."""
         solved = lapack.dpotrs(self._factor, self.gram.root[which].T, lower=1)[0]
         precision = self.effective_precision
-        result = -(precision[which, None] * (solved.T @ self.gram.root.T) * precision)
+        result = -(precision[which, None] * np.asarray(self.gram.root @ solved).T * precision)
         result[np.arange(which.size), which] += precision[which]
         return np.asarray(result)
 

@@ -62,7 +62,7 @@ class Compressed:
         self.root = scaled_root * sd[:, None]
         self.own = _rest(base.variance, np.einsum("ij,ij->i", self.root, self.root))
         self._triangle, self._sd = scaled_root[pivots], sd[pivots]
-        self._newton = _Newton(base, self.root, self.own) if base.n <= LARGEST else None
+        self.newton = _Newton(base, self.root, self.own) if base.n <= LARGEST else None
         self._few, self._to_few = _representatives(self.root)
         self.few_rows = self.root[self._few]
         itself = np.sum(base.skewness**2 * cube(base.variance - self.own))
@@ -88,10 +88,6 @@ class Compressed:
         cross = self.base.covariance.with_new(features, self.pivots) / self._sd
         v = solve_triangular(self._triangle, cross.T, lower=True).T
         return v, _rest(variance, np.einsum("ij,ij->i", v, v))
-
-    def newton_step(self, dw: Array, db: Array, mean: Array, off: Array) -> tuple[Array, Array] | None:
-        """Return Newton's step for changes of the sites that are left, or None if its matrix is too large."""
-        return None if self._newton is None else self._newton.step(dw, db, mean, off)
 
     def weights(self, skewness: Array) -> Array:
         """Return the weights ``(B, p)`` of few cases that stand for those of all ``(B, n)``."""
@@ -244,20 +240,20 @@ class FullResponse(Response):
         self, now: Gaussians, some: NDArray[np.intp], derivs: Array, plain: tuple[Array, Array]
     ) -> tuple[Array, Array]:
         """Return the step of the other cases by Newton's matrix at the solution, and the plain one of the asked."""
-        n = self._base.n
+        n, newton = self._base.n, self._compressed.newton
         dw, db = (each[some] for each in plain)
+        if newton is None:
+            return dw, db
         off = (now.cavity_mean + now.cavity * derivs[1] - now.mean)[some]
         left = dw[:, :n].copy(), db[:, :n].copy()
+        place: Any = (np.empty(0, dtype=np.intp),) * 2  # of the asked, where they are training cases
         if self._query.itself is not None:
-            for each in left:
-                each[np.arange(some.size), self._query.itself[now.details.numbers[some]]] = 0.0
-        step = self._compressed.newton_step(*left, now.mean[some, :n], off[:, :n])
-        if step is None:
-            return dw, db
-        if self._query.itself is not None:
-            place = (np.arange(some.size), self._query.itself[now.details.numbers[some]])
-            step[0][place], step[1][place] = dw[place], db[place]
-        dw[:, :n], db[:, :n] = step
+            place = np.arange(some.size), self._query.itself[now.details.numbers[some]]
+        for each in left:
+            each[place] = 0.0
+        for whole, step in zip((dw, db), newton.step(*left, now.mean[some, :n], off[:, :n]), strict=True):
+            step[place] = whole[place]
+            whole[:, :n] = step
         return dw, db
 
     def keep(self, now: Gaussians, numbers: NDArray[np.intp], some: NDArray[np.bool_], skewness: Array) -> None:

@@ -236,16 +236,18 @@ class Orthant:
         """
         rng = np.random.default_rng(random_seed)
         log_masses: list[float] = []
-        means, seconds = np.zeros((0, self.t.size)), np.zeros((0, self.t.size, self.t.size))
+        means, seconds = list[Array](), list[Array]()
         error, largest = np.inf, -np.inf
         if self._in_parts:
             largest = self.log_bound + self._log_unflipped - log2_points * float(np.log(2.0))
         while error > tolerance and len(log_masses) < most_scrambles:
-            parts = [self._one_scramble(log2_points, rng) for _ in range(scrambles)]
-            log_masses += [part[0] for part in parts]
-            means = np.concatenate([means, [part[1] for part in parts]])
-            seconds = np.concatenate([seconds, [part[2] for part in parts]])
-            largest = max([largest, *(part[3] for part in parts)])
+            for _ in range(scrambles):
+                z, log_weight = self.scramble(log2_points, rng)
+                log_masses.append(float(logsumexp(log_weight)))
+                weight = np.exp(log_weight - log_masses[-1])
+                means.append(z @ weight)
+                seconds.append((z * weight) @ z.T)
+                largest = max(largest, float(np.max(log_weight)))
             relative = np.exp(np.array(log_masses) - max(log_masses))
             spread = np.std(relative, ddof=1) / np.sqrt(relative.size) / np.mean(relative)
             unseen = np.exp(min(largest - max(log_masses), LARGEST_EXPONENT)) / relative.sum()
@@ -255,16 +257,10 @@ class Orthant:
         return Estimate(
             max(log_masses) + float(np.log(np.mean(relative))),
             error,
-            share @ means,
-            np.einsum("s,sij->ij", share, seconds),
+            share @ np.array(means),
+            np.einsum("s,sij->ij", share, np.array(seconds)),
             len(log_masses),
         )
-
-    def _one_scramble(self, log2_points: int, rng: np.random.Generator) -> tuple[float, Array, Array, float]:
-        z, log_weight = self.scramble(log2_points, rng)
-        log_mass = float(logsumexp(log_weight))
-        weight = np.exp(log_weight - log_mass)
-        return log_mass, z @ weight, (z * weight) @ z.T, float(np.max(log_weight))
 
     def weighted(self, log2_points: int, most_scrambles: int, random_seed: int) -> tuple[Array, Array]:
         """Return points z ``(n, points)`` with weights ``(points,)`` that sum to one.
@@ -319,15 +315,16 @@ class Orthant:
 
     def values(self, z: Array) -> Array:
         """Return g ``(points, n)`` of whitened variables ``(n, points)``."""
-        g = np.empty(z.shape[::-1])
-        g[:, self.order] = (self.factor @ z).T
-        return g * self.t
+        return self._in_order(self.factor @ z)
 
     def weights(self, z: Array) -> Array:
         """Return C^-1 g ``(points, n)`` of whitened variables ``(n, points)``."""
-        weights = np.empty(z.shape[::-1])
-        weights[:, self.order] = (triangular_inverse(self.factor).T @ z).T
-        return weights * self.t
+        return self._in_order(triangular_inverse(self.factor).T @ z)
+
+    def _in_order(self, y: Array) -> Array:
+        result = np.empty(y.shape[::-1])
+        result[:, self.order] = y.T
+        return result * self.t
 
     def quadratic_form(self, whitened: Array) -> Array:
         """Return C^-1 cov(g) C^-1 ``(n, n)``, or the like, from the same of z."""

@@ -12,6 +12,7 @@ from bayesgp_mf.errors import NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, Control, Info
 from bayesgp_mf.progress import progress_bar
+from bayesgp_mf.solvers.ascent import largest_change
 from bayesgp_mf.solvers.rules import Rule
 from bayesgp_mf.solvers.sites import SiteState, match
 from bayesgp_mf.types import Array
@@ -61,7 +62,7 @@ def paper_scheme(rule: Rule, problem: Problem, control: Control) -> tuple[SiteSt
             mean = gram @ alpha - variance * alpha  # eqs. 19, 26
             derivs = problem.likelihood.log_partition(problem.t, mean, variance)
             step = derivs.d1 - alpha  # eq. 23
-            change = float(np.max(np.abs(np.arcsinh(scale * derivs.d1) - np.arcsinh(scale * alpha))))
+            change = largest_change(scale, alpha, derivs.d1)
             if not np.isfinite(change):
                 status = Status.NO_VALID_STEP
                 break

@@ -27,7 +27,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from bayesgp_mf.errors import NotPositiveDefiniteError, Status, UndefinedQuantityError
@@ -36,8 +35,9 @@ from bayesgp_mf.inference.solution import Control, Info, LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import Traits
 from bayesgp_mf.inference.undefined import LeaveOneOutFields, UndefinedCorrection, UndefinedEvidence, undefined
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.matrices.corrections import InverseCorrection
 from bayesgp_mf.matrices.dense import field_of_others, shrinkage
-from bayesgp_mf.matrices.factors import cholesky, psd_root, triangular_inverse
+from bayesgp_mf.matrices.factors import cholesky, psd_root
 from bayesgp_mf.solvers.accuracy import EPS, rounding_decides
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.types import Array
@@ -176,8 +176,7 @@ class Svm:
         gram = self._noisy_gram(problem)
         (support,) = np.nonzero(solution.alpha)
         block = gram[np.ix_(support, support)]
-        half_inverse = triangular_inverse(cholesky(block))
-        inverse = half_inverse.T @ half_inverse
+        inverse = InverseCorrection(cholesky(block)).dense()
         shrunk = np.zeros(problem.n)
         shrunk[support] = shrinkage(block, 1.0 / np.diag(inverse), np.diag(inverse), inverse.__getitem__)
         return LeaveOneOutFields(self.name, field_of_others(gram, solution.alpha, shrunk))
@@ -193,22 +192,14 @@ def _shortest(gram: Array, t: Array, control: Control) -> tuple[Array, Status]:
         shares, _ = nnls(stacked, target, maxiter=min(control.max_iterations * t.size, MOST_STEPS))
     except RuntimeError:  # how SciPy says that maxiter was reached
         return np.zeros(t.size), Status.MAX_ITERATIONS
-    support = shares > 0
+    (support,) = np.nonzero(shares)
     weight = np.zeros(t.size)
-    try:
-        weight[support] = _on_the_margin(gram, t, support)
+    try:  # on the margin: they are those of the least-distance problem, u/(1 - sum u), without its cancellation
+        inverse = InverseCorrection(cholesky(gram[np.ix_(support, support)]))
     except NotPositiveDefiniteError:  # the support vectors depend on each other only if nothing separates the labels
-        return np.zeros(t.size), Status.NO_VALID_STEP
+        return weight, Status.NO_VALID_STEP
+    weight[support] = t[support] * inverse.multiply(t[support])
     return weight, Status.CONVERGED
-
-
-def _on_the_margin(gram: Array, t: Array, support: NDArray[np.bool_]) -> Array:
-    """Return the weights that put all support vectors on the margin.
-
-    They are those of the least-distance problem, u/(1 - sum u), without its cancellation.
-    """
-    half_inverse = triangular_inverse(cholesky(gram[np.ix_(support, support)]))
-    return np.asarray(t[support] * (half_inverse.T @ (half_inverse @ t[support])))
 
 
 svm = Svm()
