@@ -15,9 +15,8 @@ from bayesgp_mf.kernels import Kernel, White, is_built_in, leaves
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.inducing import InducingGram, independent_points, inducing_gram
-from bayesgp_mf.matrices.low_rank import LowRankGram
+from bayesgp_mf.matrices.low_rank import ROUNDING, Entries, LowRankGram, Rows, pivoted_cholesky
 from bayesgp_mf.matrices.memory import check_memory, keeps_root, largest_rank
-from bayesgp_mf.matrices.pivoting import ROUNDING, Entries, Rows, pivoted_cholesky
 from bayesgp_mf.types import Array
 
 SMALLEST = 1000

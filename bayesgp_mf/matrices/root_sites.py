@@ -27,9 +27,8 @@ from scipy.linalg import blas, lapack
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.matrices.corrections import Covariance, Sites
+from bayesgp_mf.matrices.corrections import Covariance, PosteriorCovariance, Sites, covariance_of_factor
 from bayesgp_mf.matrices.factors import cholesky, lapack_routine, symmetric, triangular_inverse
-from bayesgp_mf.matrices.posterior_covariance import PosteriorCovariance, covariance_of_factor
 from bayesgp_mf.matrices.root import variances, weighted_square
 from bayesgp_mf.matrices.root_gradient import RootGradient
 from bayesgp_mf.types import Array

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.matrices.corrections import Covariance, Sites
+from bayesgp_mf.matrices.corrections import Covariance, PosteriorCovariance, Sites, covariance_of_matrix
 from bayesgp_mf.matrices.factors import (
     blas_routine,
     cholesky,
@@ -23,7 +23,6 @@ from bayesgp_mf.matrices.factors import (
     times,
     triangular_inverse,
 )
-from bayesgp_mf.matrices.posterior_covariance import PosteriorCovariance, covariance_of_matrix
 from bayesgp_mf.types import Array
 
 CANCELLATION = 1e-3

@@ -27,7 +27,7 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, Solution
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.below import quantiles
-from bayesgp_mf.matrices.posterior_covariance import PosteriorCovariance
+from bayesgp_mf.matrices.corrections import PosteriorCovariance
 from bayesgp_mf.processes.corrected import nothing_to_correct
 from bayesgp_mf.solvers.queries import Base
 from bayesgp_mf.solvers.ratio import OneMore

@@ -15,10 +15,9 @@ from bayesgp_mf.inference.solver import Cloud, KnownPosterior, traits_of
 from bayesgp_mf.inference.undefined import without_cases
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.matrices.corrections import Correction
+from bayesgp_mf.matrices.corrections import Correction, PosteriorCovariance
 from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.matrices.matrix import Matrix
-from bayesgp_mf.matrices.posterior_covariance import PosteriorCovariance
 from bayesgp_mf.methods import METHODS, check_cavities, check_marginals
 from bayesgp_mf.processes.corrected import Corrected, CorrectedProba, gaussian_density, nothing_to_correct
 from bayesgp_mf.processes.paths import TooRoughError, cover, draw_weights, training_basis, values

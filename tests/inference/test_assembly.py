@@ -16,8 +16,7 @@ from bayesgp_mf.inference.solver import parameter_gradient
 from bayesgp_mf.kernels import Bias, Gaussian, Linear, Matern52, NeuralNetwork, Polynomial, White
 from bayesgp_mf.likelihoods import Gaussian as GaussianNoise
 from bayesgp_mf.likelihoods import Logit
-from bayesgp_mf.matrices.low_rank import LowRankGram
-from bayesgp_mf.matrices.pivoting import pivoted_cholesky
+from bayesgp_mf.matrices.low_rank import LowRankGram, pivoted_cholesky
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.solvers.sites import iterate_sites
 

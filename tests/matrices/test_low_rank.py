@@ -9,8 +9,7 @@ from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.assembly import kernel_entries
 from bayesgp_mf.kernels import Bias, Gaussian, Linear, White
 from bayesgp_mf.matrices.dense import DenseGram
-from bayesgp_mf.matrices.low_rank import LowRankGram
-from bayesgp_mf.matrices.pivoting import at_pivots, pivoted_cholesky
+from bayesgp_mf.matrices.low_rank import LowRankGram, at_pivots, pivoted_cholesky
 from bayesgp_mf.matrices.root_gradient import RootGradient
 from bayesgp_mf.matrices.root_sites import RootCorrection
 from bayesgp_mf.matrices.sites import SiteCorrection
@@ -98,9 +97,9 @@ class TestPivotedCholesky:
         assert low_rank(kernel, X, most=rank) is not None
 
     def test_many_cases_are_searched_in_parts(self, monkeypatch):
-        monkeypatch.setattr("bayesgp_mf.matrices.pivoting.CANDIDATES", 20)
+        monkeypatch.setattr("bayesgp_mf.matrices.low_rank.CANDIDATES", 20)
         monkeypatch.setattr("bayesgp_mf.matrices.blocks.BLOCK", 32)
-        monkeypatch.setattr("bayesgp_mf.matrices.pivoting.PANEL", 8)
+        monkeypatch.setattr("bayesgp_mf.matrices.low_rank.PANEL", 8)
         X, kernel = inputs(), Gaussian(0.7, 2.0)
         gram = low_rank(kernel, X, 1e-7)
         assert np.trace(kernel.gram(X) - gram.dense()) < 1e-7

@@ -8,8 +8,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf import kernels
 from bayesgp_mf.errors import LowRankError
 from bayesgp_mf.inference.assembly import assemble_inducing, kernel_entries
-from bayesgp_mf.matrices.low_rank import LowRankGram
-from bayesgp_mf.matrices.pivoting import at_pivots
+from bayesgp_mf.matrices.low_rank import LowRankGram, at_pivots
 from bayesgp_mf.methods import METHODS, get_method
 from bayesgp_mf.multiclass.class_gram import class_gram
 from bayesgp_mf.processes.several_classes import MulticlassPosterior

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 import bayesgp_mf as bgp
 from bayesgp_mf.inference.assembly import kernel_entries
 from bayesgp_mf.likelihoods.by_case import by_case
-from bayesgp_mf.matrices.pivoting import pivoted_cholesky
+from bayesgp_mf.matrices.low_rank import pivoted_cholesky
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.solvers.driver import fixed_point
 from bayesgp_mf.solvers.fixed_variance import solve_at_fixed_variance

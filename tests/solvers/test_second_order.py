@@ -12,7 +12,7 @@ from bayesgp_mf.likelihoods import Gaussian, Likelihood
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.likelihoods.cumulants import tilted_cumulants
 from bayesgp_mf.matrices.inducing import inducing_gram
-from bayesgp_mf.matrices.pivoting import at_pivots
+from bayesgp_mf.matrices.low_rank import at_pivots
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.solvers.second_order import WHOLE, second_order
 
