@@ -15,7 +15,7 @@ from bayesgp_mf.kernels import Kernel, White, is_built_in, leaves
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.inducing import InducingGram, independent_points, inducing_gram
-from bayesgp_mf.matrices.low_rank import ROUNDING, Entries, LowRankGram, Rows, pivoted_cholesky
+from bayesgp_mf.matrices.low_rank import ROUNDING, Entries, LowRankGram, pivoted_cholesky
 from bayesgp_mf.matrices.memory import check_memory, keeps_root, largest_rank
 from bayesgp_mf.types import Array
 
@@ -136,11 +136,7 @@ def check_inducing(likelihood: Likelihood, solver: Solver) -> None:
 
 def kernel_entries(kernel: Kernel, X: Array) -> Entries:
     """Return the function of rows and columns that returns this part of the Gram matrix."""
-
-    def entries(rows: Rows, columns: NDArray[np.intp]) -> Array:
-        return kernel.cross(X[rows], X[columns])
-
-    return entries
+    return lambda rows, columns: kernel.cross(X[rows], X[columns])
 
 
 def _low_rank(

@@ -82,10 +82,6 @@ class UndefinedCorrection(Correction):
         """Raise an UndefinedQuantityError."""
         raise undefined(self.method, "posterior variance")
 
-    def stored(self) -> dict[str, Array]:
-        """Return nothing: there is no correction."""
-        return {}
-
 
 class LeaveOneOutFields(LeaveOneOut):
     """Leave-one-out predictions that are fields alone, without variances or densities.

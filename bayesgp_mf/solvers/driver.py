@@ -235,8 +235,13 @@ class _Vectors(Memory):
         self._update, self._newton, self._enough = update, newton, enough
 
     def first(self) -> float | None:
-        self.tried_change = _change(self._update, self.tried)
-        return None if self.tried_change is None else float(np.abs(self.tried_change).max())
+        try:
+            with np.errstate(all="ignore"):  # a state far out may overflow: it is turned down
+                change = self._update(self.tried) - self.tried
+        except NotPositiveDefiniteError:
+            change = np.full_like(self.tried, np.nan)
+        self.tried_change = change if np.isfinite(change).all() else None
+        return None if self.tried_change is None else float(np.abs(change).max())
 
     def attempt(self, damping: float, by_newton: bool) -> tuple[float | None, bool]:
         assert self.change is not None
@@ -277,13 +282,3 @@ def require_solved(name: str, problem: Problem, info: Info, control: Control) ->
             f"tolerance {control.tolerance:.2g}{problem.matrix.description})",
             info.status,
         )
-
-
-def _change(update: Callable[[Array], Array], x: Array) -> Array | None:
-    """Return ``update(x) - x``, or None where x is not a valid state."""
-    try:
-        with np.errstate(all="ignore"):  # a state far out may overflow: it is turned down below
-            change = update(x) - x
-    except NotPositiveDefiniteError:
-        return None
-    return change if np.isfinite(change).all() else None

@@ -56,9 +56,10 @@ class Rule(abc.ABC):
         """The cavity variances ``(n,)`` if they follow from the Gram matrix alone; None if they react to the sites."""
         return None
 
-    @abc.abstractmethod
     def cavity_variance(self, correction: Sites) -> Array:
-        """Return the cavity variances ``(n,)`` that belong to the current sites."""
+        """Return the cavity variances ``(n,)`` that belong to the current sites: by default those that do not react."""
+        assert self.fixed_variance is not None
+        return self.fixed_variance
 
     @abc.abstractmethod
     def site_term(self, correction: Sites, cavity_variance: Array) -> float:
@@ -111,10 +112,6 @@ class Naive(Rule):
         """K_ii."""
         return self.gram.diagonal().copy()
 
-    def cavity_variance(self, correction: Sites) -> Array:
-        """Return K_ii."""
-        return self.fixed_variance
-
     def site_term(self, correction: Sites, cavity_variance: Array) -> float:
         """Return 0, the limit of TAP's term for omega to infinity."""
         return 0.0
@@ -161,10 +158,6 @@ class Variational(Rule):
     def fixed_variance(self) -> Array:
         """1/[K^-1]_ii, the prior variance of each value given all others."""
         return np.asarray(self._variance)
-
-    def cavity_variance(self, correction: Sites) -> Array:
-        """Return 1/[K^-1]_ii."""
-        return self.fixed_variance
 
     def site_term(self, correction: Sites, cavity_variance: Array) -> float:
         """Return log det(K)/2 - sum log(lambda)/2, TAP's term for omega to zero."""
