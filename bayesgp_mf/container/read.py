@@ -40,6 +40,7 @@ from bayesgp_mf.matrices.low_rank import at_pivots
 from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.matrices.memory import check_memory, keeps_root
 from bayesgp_mf.multiclass.class_gram import class_gram
+from bayesgp_mf.multiclass.site_form import MatrixForm, StarForm
 from bayesgp_mf.processes.process import Part, Process
 from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.types import Array
@@ -199,13 +200,13 @@ def _read_correction(node: xr.Dataset, problem: Problem) -> Correction:
         site_weight = node["site_weight"].values
         if site_weight.shape != problem.latent_shape or not np.all(site_weight >= 0):  # also false if one is NaN
             raise ValueError("site_weight is not a number >= 0 for each case and class")
-        return class_gram(problem).sites(site_weight)  # type: ignore[no-any-return]
+        return class_gram(problem).correction(StarForm(site_weight))  # type: ignore[no-any-return]
     if "site_matrix" in node:
         precision = node["site_matrix"].values
         shape = (*problem.latent_shape, problem.n_classes)
         if precision.shape != shape or not np.all(np.isfinite(precision)):
             raise ValueError("site_matrix is not a number for each case and pair of classes")
-        return class_gram(problem).matrix_sites(precision)  # type: ignore[no-any-return]
+        return class_gram(problem).correction(MatrixForm(precision))  # type: ignore[no-any-return]
     if "site_variance" in node:
         site_variance = node["site_variance"].values
         if np.any(np.isnan(site_variance)) or site_variance.shape != problem.t.shape:

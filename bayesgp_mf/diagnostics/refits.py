@@ -16,8 +16,7 @@ from bayesgp_mf.inference.undefined import LeaveOneOutFields
 from bayesgp_mf.inputs.options import check_positive_integers
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.methods import MethodName, get_method
-from bayesgp_mf.multiclass.class_gram import case_covariances
-from bayesgp_mf.multiclass.correction import prior_variance, times_gram
+from bayesgp_mf.multiclass.correction import case_covariances, prior_variance, times_gram
 from bayesgp_mf.multiclass.response import class_correction, class_predictions
 from bayesgp_mf.parallel import backend
 from bayesgp_mf.progress import progress_bar

@@ -23,15 +23,19 @@ def features_of(kernel: Any, points: Array, factor: Array, X: Array) -> Array:
 def weighted_square(root: Root, weights: Array) -> Array:
     """Return the lower triangle of L' D L ``(r, r)`` for a root ``(n, r)`` and weights ``(n,)`` of any sign."""
     result = np.zeros((root.shape[1], root.shape[1]), dtype=root.dtype, order="F")
-    scale, syrk = np.sqrt(np.abs(weights)).astype(root.dtype), blas_routine("syrk", result)
-    for block in blocks(scale.size):
-        scaled = root[block] * scale[block, None]
-        for sign in (1.0, -1.0):
-            these = sign * weights[block] > 0
-            if these.any():
-                some = scaled if these.all() else scaled[these]
-                result = syrk(sign, some.T, beta=1.0, c=result, lower=1, overwrite_c=1)
+    for block in blocks(weights.size):
+        add_weighted_square(result, root[block], weights[block])
     return result
+
+
+def add_weighted_square(result: Array, rows: Array, weights: Array) -> None:
+    """Add to the lower triangle ``(r, r)``, in the order of memory of columns, that of some rows ``(k, r)``."""
+    scaled = rows * np.sqrt(np.abs(weights)).astype(rows.dtype)[:, None]
+    for sign in (1.0, -1.0):
+        these = sign * weights > 0
+        if these.any():
+            some = scaled if these.all() else scaled[these]
+            blas_routine("syrk", result)(sign, some.T, beta=1.0, c=result, lower=1, overwrite_c=1)
 
 
 def variances(root: Root, inverse_factor: Array) -> Array:

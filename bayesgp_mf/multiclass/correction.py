@@ -30,19 +30,23 @@ References
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgp_mf.likelihoods.star import star_precision, star_root
+from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.corrections import Correction
 from bayesgp_mf.matrices.factors import blas_routine, cholesky, triangular_inverse
 from bayesgp_mf.matrices.sites import SiteCorrection
+from bayesgp_mf.multiclass.site_form import SiteForm, StarForm
 from bayesgp_mf.types import Array
+
+BLOCK = 512
+"""Cases handled at once: C matrices of n rows and so many columns."""
+_ROUNDING = 1e-8
 
 
 def of_class(gram: Array, c: int) -> Array:
@@ -63,100 +67,25 @@ def prior_variance(gram: Array, n_classes: int) -> Array:
     return np.array(np.broadcast_to(diagonal, (n_classes, gram.shape[-1])).T)
 
 
-_OWN = 512  # cases whose blocks are worked out together
-
-
 class ClassCorrection(Correction):
     """What a posterior of several classes asks of its correction R.
 
     The members it shares with `matrices.corrections.Correction` have the class as an axis before that of the cases:
-    what is ``(m, m)`` there is ``(C, m, C, m)``.
+    what is ``(m, m)`` there is ``(C, m, C, m)``. A ``gradient`` is summed over the classes where they share a kernel,
+    of ``left`` and ``right (n, C)``.
+
+    Attributes
+    ----------
+    site : SiteForm
+        W.
     """
+
+    site: SiteForm
 
     @property
     @abstractmethod
     def log_det(self) -> float:
         """Log determinant of I + K W, in nats."""
-
-    @abstractmethod
-    def multiply(self, vectors: Array) -> Array:
-        """Return R times ``vectors (..., n, C)``."""
-
-    @abstractmethod
-    def weights(self, shift: Array) -> Array:
-        """Return ``b - R K b`` for ``b (..., n, C)``."""
-
-    @abstractmethod
-    def blocks(self, features: Array) -> Array:
-        """Return k_c' R_cd k_d ``(m, C, C)`` of each new case, from covariances ``(n, m)`` or ``(C, n, m)``."""
-
-    @abstractmethod
-    def site_precision(self) -> Array:
-        """Return W ``(n, C, C)``."""
-
-    @abstractmethod
-    def precision_root(self) -> Array:
-        """Return F ``(n, C, k)`` with W = F diag(J) F', signs J, and columns that sum to zero."""
-
-    @abstractmethod
-    def precision_signs(self) -> Array:
-        """Return J ``(n, k)``, each 1 or -1."""
-
-    def quadratic_diagonal(self, features: Array) -> Array:
-        """Return k_c' R_cc k_c ``(C, m)`` of each new case."""
-        return np.array(np.diagonal(self.blocks(features), axis1=1, axis2=2).T)
-
-
-class DenseClassCorrection(ClassCorrection):
-    """R on all entries of Gram matrices, which tells of pairs of cases, too.
-
-    Parameters
-    ----------
-    gram : (n, n) or (C, n, n) array
-        That of all classes, or of each.
-    """
-
-    def __init__(self, gram: Array) -> None:
-        self._gram = gram
-
-    @abstractmethod
-    def class_block(self, c: int) -> Array:
-        """Return the block R_cc ``(n, n)``."""
-
-    @abstractmethod
-    def quadratic(self, features: Array) -> Array:
-        """Return k_c' R_cd k_d ``(C, m, C, m)``, from covariances ``(n, m)`` or ``(C, n, m)``: for few cases."""
-
-    @abstractmethod
-    def blocks_between(self, which: NDArray[np.intp], cross: Array) -> Array:
-        """Return k_c' R_cd k_d ``(m, k, C, C)`` of training cases ``which (m, k)`` with each new one.
-
-        ``cross (n, m)`` or ``(C, n, m)`` are prior covariances of the new cases.
-        """
-
-    @abstractmethod
-    def blocks_among(self, which: NDArray[np.intp]) -> Array:
-        """Return k_c' R_cd k_d ``(m, k, k, C, C)`` of training cases ``which (m, k)`` with one another."""
-
-    def own_blocks(self) -> Array:
-        """Return what `blocks` does of the training cases, ``(n, C, C)``."""
-        return self.blocks(self._gram)
-
-    def dense(self) -> Array:
-        """Return ``R (C, n, C, n)``, for tests: nothing else makes a matrix of so many rows."""
-        return self.quadratic(np.eye(self._gram.shape[-1]))
-
-
-class StarCorrection(ClassCorrection):
-    """R for sites diag(w_i) - w_i w_i' / sum(w_i): measurements with noise, nowhere negative.
-
-    Parameters
-    ----------
-    site_weight : (n, C) array
-        w >= 0, in latent units to the power -2; each case has a positive one.
-    """
-
-    site_weight: Array
 
     @property
     @abstractmethod
@@ -164,27 +93,193 @@ class StarCorrection(ClassCorrection):
         """By how much rounding moves `log_det`, in nats."""
 
     @abstractmethod
-    def noise(self, scores: Array) -> Array:
-        """Return R e ``(..., n, C)`` for standard normal ``scores``, where e has the covariance of the sites.
+    def multiply(self, vectors: Array) -> Array:
+        """Return R times ``vectors (..., n, C)``."""
 
-        That is 1/w for each class: common offsets, which R removes, may have any variance.
-        """
+    @abstractmethod
+    def weights(self, shift: Array) -> Array:
+        """Return the weights alpha = b - W K alpha under sites with shifts ``b (..., n, C)``: ``b - R K b``."""
 
-    def site_precision(self) -> Array:
-        """Return W ``(n, C, C)``."""
-        return star_precision(self.site_weight)
+    @abstractmethod
+    def blocks(self, features: Array) -> Array:
+        """Return k_c' R_cd k_d ``(m, C, C)`` of each new case, from covariances ``(n, m)`` or ``(C, n, m)``."""
 
-    def precision_root(self) -> Array:
-        """Return F ``(n, C, C)`` with W = F F'."""
-        return star_root(self.site_weight)
+    @abstractmethod
+    def covariances(self) -> Array:
+        """Return the posterior covariances ``(n, C, C)`` of the classes of each training case."""
 
-    def precision_signs(self) -> Array:
-        """Return ones ``(n, C)``: no site is negative."""
-        return np.ones_like(self.site_weight)
+    def quadratic_diagonal(self, features: Array) -> Array:
+        """Return k_c' R_cc k_c ``(C, m)`` of each new case."""
+        return np.array(np.diagonal(self.blocks(features), axis1=1, axis2=2).T)
 
     def stored(self) -> dict[str, Array]:
-        """Return the weights of the sites."""
-        return {"site_weight": self.site_weight}
+        """Return the sites."""
+        return {self.site.stored_as: self.site.numbers}
+
+
+def case_covariances(correction: ClassCorrection, prior: Array, features: Array) -> Array:
+    """Return the posterior covariances ``(m, C, C)`` of the classes at new cases.
+
+    ``prior (m, C)`` are their prior variances, ``features`` what the correction knows them by: covariances with the
+    training cases, ``(n, m)`` or ``(C, n, m)``, or the features ``(M, m)`` of a root.
+    """
+    found = np.empty((*prior.shape, prior.shape[1]))
+    for rows in blocks(prior.shape[0], BLOCK):
+        found[rows] = correction.blocks(features[..., rows])
+    return _left_of(prior, found)
+
+
+def _left_of(prior: Array, found: Array) -> Array:
+    """Return what the sites leave, ``(m, C, C)``, of prior variances, from what they tell."""
+    result = -found
+    every = np.arange(prior.shape[1])
+    result[:, every, every] += prior
+    lowest = np.min(result[:, every, every] / np.maximum(prior, np.finfo(float).tiny), initial=0.0)
+    if lowest < -_ROUNDING:
+        raise NotPositiveDefiniteError(
+            f"rounding decides: a posterior variance came out as {lowest:.1g} of the prior one, below zero. The "
+            "variance of the kernel is too large here; use a kernel of less variance, or standardise the inputs."
+        )
+    result[:, every, every] = np.maximum(result[:, every, every], 0.0)  # rounding
+    return result
+
+
+class _Seen(NamedTuple):
+    """Covariances k_c of some cases with the training cases, in one class, and what R makes of them."""
+
+    k: Array  # (n, m)
+    own: Array | None  # E_c k_c (n, m), None where E is zero
+    half: Array  # H_c k_c (r, m)
+
+
+class DenseClassCorrection(ClassCorrection):
+    r"""R on all entries of Gram matrices: it tells of pairs of cases, :math:`R_{cd} = \delta_{cd} E_c + H_c^T J H_d`.
+
+    Either form of sites has one part of these: E may be zero. J is a diagonal matrix of signs.
+
+    Parameters
+    ----------
+    gram : (n, n) or (C, n, n) array
+        That of all classes, or of each.
+    """
+
+    def __init__(self, gram: Array, site: SiteForm) -> None:
+        self._gram, self.site = gram, site
+        self._n_classes = site.n_classes
+
+    @property
+    @abstractmethod
+    def _signs(self) -> Array:
+        """The diagonal ``(r,)`` of J."""
+
+    @abstractmethod
+    def _own(self, c: int, k: Array) -> Array | None:
+        """Return E_c k_c ``(n, m)``, None where E is zero."""
+
+    @abstractmethod
+    def _half(self, c: int, k: Array, own: Array | None) -> Array:
+        """Return H_c k_c ``(r, m)``, given E_c k_c."""
+
+    @abstractmethod
+    def class_block(self, c: int) -> Array:
+        """Return the block R_cc ``(n, n)``."""
+
+    def _own_of_training(self, c: int, which: NDArray[np.intp]) -> Array | None:
+        """Return E_c k_c ``(n, k)`` of training cases."""
+        return self._own(c, of_class(self._gram, c)[:, which])
+
+    def _seen(self, features: Array) -> list[_Seen]:
+        """Return what R makes of new cases, from covariances ``(n, m)`` or ``(C, n, m)``, in each class."""
+        each = ((c, of_class(features, c)) for c in range(self._n_classes))
+        found = ((c, k, self._own(c, k)) for c, k in each)
+        return [_Seen(k, own, self._half(c, k, own)) for c, k, own in found]
+
+    def _seen_of_training(self, which: NDArray[np.intp]) -> list[_Seen]:
+        """Return the same of training cases."""
+        each = ((c, of_class(self._gram, c)[:, which]) for c in range(self._n_classes))
+        found = ((c, k, self._own_of_training(c, which)) for c, k in each)
+        return [_Seen(k, own, self._half(c, k, own)) for c, k, own in found]
+
+    def blocks(self, features: Array) -> Array:
+        """Return k_c' R_cd k_d ``(m, C, C)`` of each new case."""
+        return self._blocks_of(self._seen(features))
+
+    def _blocks_of(self, seen: list[_Seen]) -> Array:
+        result = np.empty((seen[0].half.shape[1], len(seen), len(seen)))
+        for c, (k, own, half) in enumerate(seen):
+            signed = self._signs[:, None] * half
+            for d in range(c + 1):
+                result[:, c, d] = result[:, d, c] = np.einsum("ij,ij->j", signed, seen[d].half)
+            if own is not None:
+                result[:, c, c] += np.einsum("ij,ij->j", k, own)
+        return result
+
+    def covariances(self) -> Array:
+        """Return the posterior covariances ``(n, C, C)`` of the classes of each training case."""
+        every = np.arange(self._gram.shape[-1])
+        found = [self._blocks_of(self._seen_of_training(every[some])) for some in blocks(every.size, BLOCK)]
+        return _left_of(prior_variance(self._gram, self._n_classes), np.concatenate(found))
+
+    @cached_property
+    def _halves(self) -> list[Array]:
+        """(H_c K_c)' ``(n, r)`` of the training cases, in each class: as much memory as the factors."""
+        result, every = [], np.arange(self._gram.shape[-1])
+        for c in range(self._n_classes):
+            half = self._half(c, of_class(self._gram, c), self._own_of_training(c, every))
+            result.append(np.ascontiguousarray(half.T))
+        return result
+
+    def blocks_between(self, which: NDArray[np.intp], cross: Array) -> Array:
+        """Return k_c' R_cd k_d ``(m, k, C, C)`` of training cases ``which (m, k)`` with each new one.
+
+        ``cross (n, m)`` or ``(C, n, m)`` are prior covariances of the new cases.
+        """
+        seen = self._seen(cross)
+        halves = np.stack([self._signs * half.T for *_, half in seen], axis=-1)  # (m, r, C)
+        result = np.empty((*which.shape, len(seen), len(seen)))
+        for c, (_, own, _) in enumerate(seen):
+            result[:, :, c, :] = self._halves[c][which] @ halves
+            if own is not None:
+                result[:, :, c, c] += (of_class(self._gram, c)[which] @ own.T[:, :, None])[..., 0]
+        return result
+
+    def blocks_among(self, which: NDArray[np.intp]) -> Array:
+        """Return k_c' R_cd k_d ``(m, k, k, C, C)`` of training cases ``which (m, k)`` with one another."""
+        halves = [of_one[which] for of_one in self._halves]
+        result = np.empty((*which.shape, which.shape[1], len(halves), len(halves)))
+        for c, half in enumerate(halves):
+            for d, other in enumerate(halves):
+                result[..., c, d] = (half * self._signs) @ np.swapaxes(other, 1, 2)
+            own = self._own_of_training(c, which.ravel())
+            if own is not None:
+                of_each = own.T.reshape(*which.shape, -1)
+                result[..., c, c] += of_class(self._gram, c)[which] @ np.swapaxes(of_each, 1, 2)
+        return result
+
+    def quadratic(self, features: Array) -> Array:
+        """Return k_c' R_cd k_d ``(C, m, C, m)``: for few cases."""
+        seen = self._seen(features)
+        halves = np.stack([half for *_, half in seen])
+        result = np.einsum("cki,k,dkj->cidj", halves, self._signs, halves, optimize=True)
+        for c, (k, own, _) in enumerate(seen):
+            if own is not None:
+                result[c, :, c] += k.T @ own
+        return np.asarray(result)
+
+    def dense(self) -> Array:
+        """Return ``R (C, n, C, n)``, for tests: nothing else makes a matrix of so many rows."""
+        return self.quadratic(np.eye(self._gram.shape[-1]))
+
+    def gradient(self, left: Array, right: Array) -> Array:
+        """Return (l_c r_c' + r_c l_c' - R_cc)/2, summed over classes that share K: ``(n, n)``, or ``(C, n, n)``."""
+        result = np.zeros_like(self._gram)
+        for c in range(self._n_classes):
+            part, product = of_class(result, c), np.outer(left[:, c], right[:, c])
+            part += product
+            part += product.T
+            part -= self.class_block(c)
+        result *= 0.5
+        return result
 
 
 class _Blocks(NamedTuple):
@@ -194,30 +289,30 @@ class _Blocks(NamedTuple):
     rounding: float  # of that
 
 
-class SoftmaxCorrection(DenseClassCorrection, StarCorrection):
-    r"""R for sites diag(w_i) - w_i w_i' / sum(w_i).
+class SoftmaxCorrection(DenseClassCorrection):
+    r"""R for sites diag(w_i) - w_i w_i' / sum(w_i): H_c is L^-1 E_c, with L L' = M, and J is -I.
 
     The factors are computed when something first needs them: O(C n^3) operations, and C + 1 matrices of n rows. The
     Gram matrix is that of all classes, or of each; of the weights w >= 0 ``(n, C)`` each case has a positive one.
     """
 
-    def __init__(self, gram: Array, site_weight: Array) -> None:
-        super().__init__(gram)
-        self.site_weight = site_weight
+    def __init__(self, gram: Array, site: StarForm) -> None:
+        super().__init__(gram, site)
+        self._weight = site.numbers
 
     @cached_property
     def _blocks(self) -> _Blocks:
         each, log_det = [], 0.0
         total = np.zeros(self._gram.shape[-2:])
-        for c in range(self.site_weight.shape[1]):
-            of_one = SiteCorrection(of_class(self._gram, c), self.site_weight[:, c])
+        for c in range(self._n_classes):
+            of_one = SiteCorrection(of_class(self._gram, c), self._weight[:, c])
             log_det += of_one.log_det
             each.append(of_one.dense())
             total += each[-1]
         own = total.diagonal().copy()
         factor = cholesky(total, overwrite=True)
         log_det += 2.0 * float(np.sum(np.log(np.diag(factor))))
-        log_det -= float(np.sum(np.log(np.sum(self.site_weight, axis=1))))
+        log_det -= float(np.sum(np.log(np.sum(self._weight, axis=1))))
         inverse = triangular_inverse(factor, overwrite=True)
         # each entry of M is known to eps of its diagonal, and d log det M is the trace of M^-1 dM
         rounding = float(np.finfo(np.float64).eps * (own @ np.einsum("ij,ij->j", inverse, inverse)))
@@ -246,96 +341,38 @@ class SoftmaxCorrection(DenseClassCorrection, StarCorrection):
         Where a site says much that difference would cancel. With any x it is c + R (x - K c), c = b - W x; where it
         says more than the prior x is b/w, which leaves of c what is common to the classes.
         """
-        weight = self.site_weight
+        weight = self._weight
         strong = weight * prior_variance(self._gram, weight.shape[1]) > 1.0
         x = np.divide(shift, weight, out=np.zeros_like(shift), where=np.broadcast_to(strong, shift.shape))
         common = np.sum(weight * x, axis=-1, keepdims=True) / np.sum(weight, axis=-1, keepdims=True)
         c = np.where(strong, 0.0, shift) + weight * common
         return np.asarray(c + self.multiply(x - times_gram(c, self._gram)))
 
-    def blocks(self, features: Array) -> Array:
-        """Return k_c' R_cd k_d ``(m, C, C)`` of each new case, from covariances ``(n, m)`` or ``(C, n, m)``."""
-        each = (of_class(features, c) for c in range(self.site_weight.shape[1]))
-        return self._between([(k, block @ k) for k, block in zip(each, self._blocks.each, strict=True)])
+    @property
+    def _signs(self) -> Array:
+        return np.full(self._gram.shape[-1], -1.0)
 
-    def _common(self, product: Array) -> Array:
-        """Return L^-1 E_c k_c from E_c k_c ``(n, m)``."""
-        inverse_factor = self._blocks.inverse_factor
-        multiply = blas_routine("trmm", inverse_factor)  # half the work of a product
-        return np.asarray(multiply(1.0, inverse_factor, np.asfortranarray(product), lower=1))
+    def _own(self, c: int, k: Array) -> Array:
+        """Return E_c k_c ``(n, m)``."""
+        return self._blocks.each[c] @ k
 
-    def _own_product(self, c: int, which: NDArray[np.intp]) -> Array:
-        """Return E_c k_c ``(n, k)`` of training cases, which is I - E_c/D_c where their sites say anything of c."""
-        block, weight = self._blocks.each[c], self.site_weight[which, c]
+    def _own_of_training(self, c: int, which: NDArray[np.intp]) -> Array:
+        """Return E_c k_c ``(n, k)`` of training cases, which is I - E_c/D_c where their sites say anything of c.
+
+        With it the covariances of all training cases take two fifths of the work.
+        """
+        block, weight = self._blocks.each[c], self._weight[which, c]
         product = block[:, which] / -np.where(weight > 0, weight, 1.0)
         product[which, np.arange(which.size)] += 1.0
         if not np.all(weight > 0):
             product[:, weight == 0] = block @ of_class(self._gram, c)[:, which[weight == 0]]
         return np.asarray(product)
 
-    @cached_property
-    def _own_commons(self) -> Array:
-        """L^-1 E_c K_c ``(C, n, n)``: as much memory as the factors. Cases are along its second axis."""
-        n, n_classes = self.site_weight.shape
-        result = np.empty((n_classes, n, n))
-        for c in range(n_classes):
-            result[c] = self._common(self._own_product(c, np.arange(n))).T
-        return result
-
-    def blocks_between(self, which: NDArray[np.intp], cross: Array) -> Array:
-        """Return k_c' R_cd k_d ``(m, k, C, C)`` of training cases ``which (m, k)`` with each new one."""
-        n_classes = self.site_weight.shape[1]
-        products = [block @ of_class(cross, c) for c, block in enumerate(self._blocks.each)]
-        commons = np.stack([self._common(product).T for product in products], axis=-1)  # (m, n, C)
-        result = np.empty((*which.shape, n_classes, n_classes))
-        for c, product in enumerate(products):
-            result[:, :, c, :] = -(self._own_commons[c][which] @ commons)
-            result[:, :, c, c] += (of_class(self._gram, c)[which] @ product.T[:, :, None])[..., 0]
-        return result
-
-    def blocks_among(self, which: NDArray[np.intp]) -> Array:
-        """Return k_c' R_cd k_d ``(m, k, k, C, C)`` of training cases ``which (m, k)`` with one another."""
-        (m, k), n_classes = which.shape, self.site_weight.shape[1]
-        result, commons = np.empty((m, k, k, n_classes, n_classes)), self._own_commons[:, which]
-        for c in range(n_classes):
-            for d in range(n_classes):
-                result[..., c, d] = -commons[c] @ np.swapaxes(commons[d], 1, 2)
-            product = self._own_product(c, which.ravel()).T.reshape(m, k, -1)
-            result[..., c, c] += of_class(self._gram, c)[which] @ np.swapaxes(product, 1, 2)
-        return result
-
-    def own_blocks(self) -> Array:
-        """Return what `blocks` does of the training cases, ``(n, C, C)``, at two fifths of the work."""
-        n, n_classes = self.site_weight.shape
-        result = np.empty((n, n_classes, n_classes))
-        for some in blocks(n, _OWN):
-            which = np.arange(some.start, min(some.stop, n))
-            each = [(of_class(self._gram, c)[:, some], self._own_product(c, which)) for c in range(n_classes)]
-            result[some] = self._between(each)
-        return result
-
-    def _between(self, each: Sequence[tuple[Array, Array]]) -> Array:
-        """Return k_c' R_cd k_d ``(m, C, C)`` of some cases from k_c and E_c k_c ``(n, m)`` of each class."""
-        common = [self._common(product) for _, product in each]
-        result = np.empty((common[0].shape[1], len(each), len(each)))
-        for c, (k, product) in enumerate(each):
-            for d in range(c + 1):
-                result[:, c, d] = result[:, d, c] = -np.einsum("ij,ij->j", common[c], common[d])
-            result[:, c, c] += np.einsum("ij,ij->j", k, product)
-        return result
-
-    def quadratic(self, features: Array) -> Array:
-        """Return k_c' R_cd k_d ``(C, m, C, m)`` from covariances ``(n, m)`` or ``(C, n, m)``: for few cases."""
-        common, n_classes = [], self.site_weight.shape[1]
-        result = np.zeros((n_classes, features.shape[-1], n_classes, features.shape[-1]))
-        for c, block in enumerate(self._blocks.each):
-            product = block @ of_class(features, c)
-            result[c, :, c] = of_class(features, c).T @ product
-            common.append(self._blocks.inverse_factor @ product)
-        for c in range(n_classes):
-            for d in range(n_classes):
-                result[c, :, d] -= common[c].T @ common[d]
-        return result
+    def _half(self, c: int, k: Array, own: Array | None) -> Array:
+        """Return L^-1 E_c k_c ``(n, m)``."""
+        inverse_factor = self._blocks.inverse_factor
+        multiply = blas_routine("trmm", inverse_factor)  # half the work of a product
+        return np.asarray(multiply(1.0, inverse_factor, np.asfortranarray(own), lower=1))
 
     def class_block(self, c: int) -> Array:
         """Return the block R_cc ``(n, n)``."""
@@ -344,8 +381,11 @@ class SoftmaxCorrection(DenseClassCorrection, StarCorrection):
         return np.asarray(block - common.T @ common)
 
     def noise(self, scores: Array) -> Array:
-        """Return R e ``(..., n, C)`` for standard normal ``scores``."""
-        root = np.sqrt(self.site_weight)
+        """Return R e ``(..., n, C)`` for standard normal ``scores``, where e has the covariance of the sites.
+
+        That is 1/w for each class: common offsets, which R removes, may have any variance.
+        """
+        root = np.sqrt(self._weight)
         # E / sqrt(w) = sqrt(w) (I + ...)^-1, which is zero where w is
         scaled = np.divide(scores, root, out=np.zeros_like(scores), where=np.broadcast_to(root > 0, scores.shape))
         return self.multiply(scaled)

@@ -25,8 +25,8 @@ from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.factors import cholesky, psd_root, triangular_inverse
 from bayesgp_mf.matrices.sampling import Drawn, RootSampler
-from bayesgp_mf.multiclass.correction import ClassCorrection, StarCorrection, times_gram
-from bayesgp_mf.multiclass.low_rank import LowRankSites
+from bayesgp_mf.multiclass.correction import ClassCorrection, SoftmaxCorrection, times_gram
+from bayesgp_mf.multiclass.low_rank import RootClassCorrection
 from bayesgp_mf.types import Array
 
 NewDraws: TypeAlias = Callable[[int, np.random.Generator], Array]
@@ -46,33 +46,33 @@ class ClassSampler(Protocol):
 class DenseClassSampler:
     """Draws by roots of the Gram matrix ``(n, n)``, or of that of each class; see the module."""
 
-    def __init__(self, gram: Array, alpha: Array, correction: StarCorrection) -> None:
+    def __init__(self, gram: Array, alpha: Array, correction: SoftmaxCorrection) -> None:
         self._gram, self._alpha, self._correction = gram, alpha, correction
 
     def draw(self, draws: int, rng: np.random.Generator) -> Drawn:
         """Return some draws."""
-        n_classes, roots, correction = self._alpha.shape[1], _roots(self._gram), self._correction
-        sizes = [_of_class(roots, c).shape[1] for c in range(n_classes)]
+        roots, correction = _roots(self._gram, self._alpha.shape[1]), self._correction
+        sizes = [root.shape[1] for root in roots]
         constant = 0.5 * sum(sizes) * np.log(2.0 * np.pi)
         u = [rng.standard_normal((draws, size)) for size in sizes]
         pull = self._pull(_times_roots(u, roots), rng)
-        for c in range(n_classes):
-            u[c] -= pull[..., c] @ _of_class(roots, c)
+        for c, root in enumerate(roots):
+            u[c] -= pull[..., c] @ root
         moved = _times_roots(u, roots)
         own = sum(np.sum(part**2, axis=1) for part in u)
-        sites = np.einsum("kic,icd,kid->k", moved, correction.site_precision(), moved, optimize=True)
+        sites = np.einsum("kic,icd,kid->k", moved, correction.site.precision, moved, optimize=True)
         log_density = 0.5 * correction.log_det - 0.5 * (own + sites) - constant
-        white = [_of_class(roots, c).T @ self._alpha[:, c] for c in range(n_classes)]
+        white = [root.T @ self._alpha[:, c] for c, root in enumerate(roots)]
         prior = sum(np.sum((part + mean) ** 2, axis=1) for part, mean in zip(u, white, strict=True))
         return Drawn(times_gram(self._alpha, self._gram) + moved, -0.5 * prior - constant, log_density)
 
     def at_new(self, features: Array, new: Array) -> NewDraws:
         """Return what draws new cases: prior draws at both kinds of cases together are carried to the posterior."""
         n, n_classes = self._alpha.shape
-        roots, mean = _roots(_joined(self._gram, features, new)), times_gram(self._alpha, features)
+        roots, mean = _roots(_joined(self._gram, features, new), n_classes), times_gram(self._alpha, features)
 
         def draw(draws: int, rng: np.random.Generator) -> Array:
-            u = [rng.standard_normal((draws, _of_class(roots, c).shape[1])) for c in range(n_classes)]
+            u = [rng.standard_normal((draws, root.shape[1])) for root in roots]
             prior = _times_roots(u, roots)
             return np.asarray(mean + prior[:, n:] - times_gram(self._pull(prior[:, :n], rng), features))
 
@@ -87,20 +87,20 @@ class RootClassSampler:
     """Draws by roots of the Gram matrices, under sites of any kind: there need be no noise that they are."""
 
     def __init__(self, gram: Array, alpha: Array, correction: ClassCorrection) -> None:
-        self._gram, self._alpha, self._precision = gram, alpha, correction.site_precision()
+        self._gram, self._alpha, self._precision = gram, alpha, correction.site.precision
 
     def draw(self, draws: int, rng: np.random.Generator) -> Drawn:
         """Return some draws."""
         n, n_classes = self._alpha.shape
-        roots = _stacked(_roots(self._gram), n_classes)
+        roots = block_diag(*_roots(self._gram, n_classes))
         found = RootSampler(roots, self._factor(roots), roots.T @ self._alpha.T.ravel()).draw(draws, rng)
         return found._replace(f=np.moveaxis(found.f.reshape(draws, n_classes, n), 1, 2))
 
     def at_new(self, features: Array, new: Array) -> NewDraws:
         """Return what draws new cases: the weights of roots of both kinds of cases together are drawn."""
         n, n_classes = self._alpha.shape
-        roots, mean = _roots(_joined(self._gram, features, new)), times_gram(self._alpha, features)
-        known, unknown = (_stacked(_rows_of(roots, rows), n_classes) for rows in (slice(n), slice(n, None)))
+        roots, mean = _roots(_joined(self._gram, features, new), n_classes), times_gram(self._alpha, features)
+        known, unknown = (block_diag(*(root[rows] for root in roots)) for rows in (slice(n), slice(n, None)))
         through = unknown @ self._factor(known)
 
         def draw(draws: int, rng: np.random.Generator) -> Array:
@@ -131,11 +131,11 @@ class LowRankClassSampler:
         Weights of the posterior mean.
     mean : (M, C) array
         L' alpha, the mean of the weights of the features.
-    correction : LowRankSites
+    correction : RootClassCorrection
         R.
     """
 
-    def __init__(self, gram: Any, alpha: Array, mean: Array, correction: LowRankSites) -> None:
+    def __init__(self, gram: Any, alpha: Array, mean: Array, correction: RootClassCorrection) -> None:
         self._gram, self._alpha, self._mean, self._correction = gram, alpha, mean, correction
         self._basis = contrast_basis(alpha.shape[1])
 
@@ -150,11 +150,12 @@ class LowRankClassSampler:
             own, root = gram.own[block], np.asarray(gram.root[block], dtype=np.float64)
             shared = np.moveaxis(np.tensordot(u, root, axes=(1, 1)), 1, 2)  # (draws, k, C)
             away = root @ self._mean - shared
-            mean = own[:, None] * (self._alpha[block] + correction.effective_times(block, away))
-            noise, of_noise = correction.own_noise(block, draws, rng)
+            mean = own[:, None] * (self._alpha[block] + correction.shared_times(block, away))
+            noise = correction.site.own_noise(block, own, draws, rng)
             uncertain = own > 0
             square += np.sum((mean + noise)[:, uncertain] ** 2 / own[uncertain, None], axis=(1, 2))
-            square_noise += of_noise
+            square_noise += np.sum(noise * correction.site.times(noise, block), axis=(1, 2))
+            square_noise += np.sum(noise[:, uncertain] ** 2 / own[uncertain, None], axis=(1, 2))
             f[:, block] = shared + mean + noise
         size = n_classes * (self._mean.shape[0] + np.count_nonzero(gram.own))
         constant = 0.5 * size * np.log(2.0 * np.pi)
@@ -184,29 +185,14 @@ class LowRankClassSampler:
         return u, np.sum(noise**2, axis=1) + np.sum(common**2, axis=(1, 2))
 
 
-def _roots(gram: Array) -> Array | list[Array]:
-    """Return A with A A' = K: one for all classes, or one for each."""
-    return psd_root(gram) if gram.ndim == 2 else [psd_root(of_one) for of_one in gram]
+def _roots(gram: Array, n_classes: int) -> list[Array]:
+    """Return A with A A' = K of each class, which may be that of all."""
+    return [psd_root(gram)] * n_classes if gram.ndim == 2 else [psd_root(of_one) for of_one in gram]
 
 
-def _rows_of(roots: Array | list[Array], rows: slice) -> Array | list[Array]:
-    """Return some rows of roots."""
-    return [of_one[rows] for of_one in roots] if isinstance(roots, list) else roots[rows]
-
-
-def _stacked(roots: Array | list[Array], n_classes: int) -> Array:
-    """Return the root ``(C n, r)`` of all classes, one after the other."""
-    return np.asarray(block_diag(*[_of_class(roots, c) for c in range(n_classes)]))
-
-
-def _of_class(roots: Array | list[Array], c: int) -> Array:
-    """Return the root ``(n, r)`` of class ``c``."""
-    return roots[c] if isinstance(roots, list) else roots
-
-
-def _times_roots(u: list[Array], roots: Array | list[Array]) -> Array:
+def _times_roots(u: list[Array], roots: list[Array]) -> Array:
     """Return A_c u_c ``(draws, n, C)`` for ``u_c (draws, r)``."""
-    return np.stack([part @ _of_class(roots, c).T for c, part in enumerate(u)], axis=-1)
+    return np.stack([part @ root.T for part, root in zip(u, roots, strict=True)], axis=-1)
 
 
 def _joined(gram: Array, cross: Array, new: Array) -> Array:

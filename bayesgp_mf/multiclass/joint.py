@@ -37,9 +37,9 @@ from bayesgp_mf.inference.solution import Cavity, Solution
 from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.multiclass.class_gram import case_covariances, class_gram
-from bayesgp_mf.multiclass.correction import DenseClassCorrection, of_class, times_gram
-from bayesgp_mf.multiclass.site_form import SiteForm, site_form
+from bayesgp_mf.multiclass.class_gram import class_gram
+from bayesgp_mf.multiclass.correction import DenseClassCorrection, case_covariances, of_class, times_gram
+from bayesgp_mf.multiclass.site_form import CaseSites, site_form
 from bayesgp_mf.types import Array
 
 NEAREST = 4
@@ -113,9 +113,9 @@ class JointCases:
     def _correction(self) -> DenseClassCorrection:
         return cast("DenseClassCorrection", self.solution.correction)
 
-    @cached_property
-    def _form(self) -> SiteForm:
-        return site_form(self.problem.likelihood)
+    def _match(self, t: Array, mean: Array, covariance: Array) -> CaseSites:
+        likelihood = cast("ClassLikelihood", self.problem.likelihood)
+        return site_form(likelihood).match(likelihood, t, mean, covariance)
 
     @cached_property
     def _basis(self) -> Array:
@@ -123,7 +123,7 @@ class JointCases:
 
     @cached_property
     def _own_covariance(self) -> Array:
-        return np.asarray(self._basis.T @ class_gram(self.problem).covariances(self._correction) @ self._basis)
+        return np.asarray(self._basis.T @ self._correction.covariances() @ self._basis)
 
     @cached_property
     def _latent_mean(self) -> Array:
@@ -133,7 +133,7 @@ class JointCases:
     def _sites(self) -> _Sites:
         """Those of the observed cases in the solution."""
         cavity = cast("Cavity", self.solution.cavity)
-        precision = _within(self._basis, self._correction.site_precision())
+        precision = _within(self._basis, self._correction.site.precision)
         shift = self.solution.alpha @ self._basis  # of deviations from the posterior mean
         mean = (cavity.mean - self._latent_mean) @ self._basis
         integral = _log_integral(_within(self._basis, cavity.variance), precision, shift, mean)
@@ -142,7 +142,7 @@ class JointCases:
     @cached_property
     def _log_partition(self) -> Array:
         """Log Z ``(n,)`` of the observed cases at their cavities."""
-        return self._form.sites(self.problem.t, *cast("Cavity", self.solution.cavity)).log_partition
+        return self._match(self.problem.t, *cast("Cavity", self.solution.cavity)).log_partition
 
     def _nearest(self, cross: Array) -> tuple[NDArray[np.intp], Array]:
         """Return for each new case the observed ones that tell most of it ``(m, k)``, and their covariances with it.
@@ -249,8 +249,8 @@ class JointCases:
         solved = np.linalg.solve(left, np.concatenate([own, residual[..., None]], axis=2))
         covariance, mean = 0.5 * (solved[..., :q] + np.swapaxes(solved[..., :q], 1, 2)), solved[..., q]
         _require_covariances(covariance)
-        found = self._form.sites(t, centre + mean @ basis.T, basis @ covariance @ basis.T)
-        precision, slope = _within(basis, self._form.precision(found.site)), found.gradient @ basis
+        found = self._match(t, centre + mean @ basis.T, basis @ covariance @ basis.T)
+        precision, slope = _within(basis, found.site.precision), found.gradient @ basis
         shift = slope + _times(precision, mean + _times(covariance, slope))
         more, further = precision - sites.precision[:, i], shift - sites.shift[:, i]
         # the posterior under the new site, from that under the old one

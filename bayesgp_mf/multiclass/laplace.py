@@ -31,13 +31,14 @@ from bayesgp_mf.inference.solution import ClassLeaveOneOut, Evidence, Info, Solu
 from bayesgp_mf.inference.solver import GramGradient, Traits
 from bayesgp_mf.likelihoods import Likelihood, Softmax
 from bayesgp_mf.multiclass.class_gram import FORMS, class_gram
-from bayesgp_mf.multiclass.correction import StarCorrection
+from bayesgp_mf.multiclass.correction import ClassCorrection
 from bayesgp_mf.multiclass.response import (
     class_correction,
     class_likelihood_of,
     class_linear_response,
     require_known_determinant,
 )
+from bayesgp_mf.multiclass.site_form import StarForm
 from bayesgp_mf.solvers.accuracy import assessed, in_deviations
 from bayesgp_mf.solvers.laplace import Laplace
 from bayesgp_mf.solvers.mode import NEGLIGIBLE, Hill, ModeState, psi, state_at
@@ -79,14 +80,14 @@ class MulticlassLaplace(Laplace):
         .. math:: \sum_i \log \pi_{i t_i} - \tfrac12 \sum_c \alpha_c^T K_c \alpha_c - \tfrac12 \log \det(I + K W).
         """
         mode = state_at(self.hill(problem), state.alpha)
-        correction = class_gram(problem).sites(-mode.derivs.d2)
+        correction = class_gram(problem).correction(StarForm(-mode.derivs.d2))
         value = psi(mode) - 0.5 * correction.log_det
         info = replace(info, **problem.matrix.stated)
         solution = Solution(self.name, state.alpha, correction, Evidence(value, "laplace"), None, info)
-        require_known_determinant(solution, correction.rounding)
+        require_known_determinant(solution)
         mean_error = self._mean_error(problem, correction, mode.derivs.d1 - mode.alpha)
         gradient = partial(self.gram_gradient, problem)
-        return assessed(solution, problem.matrix, mean_error, correction.site_weight, gradient)
+        return assessed(solution, problem.matrix, mean_error, -mode.derivs.d2, gradient)
 
     def hill(self, problem: Problem) -> Hill:
         """Return the log posterior, to be climbed; ValueError if the likelihood is no softmax."""
@@ -94,13 +95,13 @@ class MulticlassLaplace(Laplace):
         return _Hill(problem)
 
     @staticmethod
-    def _mean_error(problem: Problem, correction: StarCorrection, residual: Array) -> float:
+    def _mean_error(problem: Problem, correction: ClassCorrection, residual: Array) -> float:
         """Return how far the means are off, in posterior standard deviations (`solvers.accuracy`)."""
         gram = class_gram(problem)
         own = float(np.max(np.sqrt(gram.prior) * np.abs(residual)))  # at most: a posterior variance is no larger
         if own <= NEGLIGIBLE:
             return own
-        sigma = gram.covariances(correction)
+        sigma = correction.covariances()
         variance = np.diagonal(sigma, axis1=1, axis2=2)
         step = gram.times(correction.weights(residual))
         return max(in_deviations(moved, np.sqrt(variance)) for moved in (variance * residual, step))
@@ -125,12 +126,12 @@ class MulticlassLaplace(Laplace):
             + \tfrac12 (u_c \alpha_c^T + \alpha_c u_c^T), \quad u = (I - R K)\, s.
         """
         correction, alpha, gram = class_correction(solution), solution.alpha, class_gram(problem)
-        sigma = gram.covariances(correction)
+        sigma = correction.covariances()
         pi = np.exp(log_softmax(gram.times(alpha), axis=1))
         inner = np.diagonal(sigma, axis1=1, axis2=2) - 2.0 * np.einsum("icd,id->ic", sigma, pi)
         site = np.asarray(class_likelihood_of(problem).case_weights)[..., None] * pi
         u = correction.weights(-0.5 * site * (inner - np.sum(pi * inner, axis=1, keepdims=True)))  # of -W inner / 2
-        return gram.gradient(correction, 0.5 * alpha + u, alpha)
+        return correction.gradient(0.5 * alpha + u, alpha)
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> ClassLeaveOneOut:
         """Return the leave-one-out predictions by linear response."""
@@ -171,7 +172,7 @@ class _Hill(NamedTuple):
 
     def direction(self, derivs: Derivs, residual: Array) -> tuple[Array, None]:
         # its factors are too large to be kept beside those of the next step
-        return class_gram(self.problem).sites(-derivs.d2).weights(residual), None
+        return class_gram(self.problem).correction(StarForm(-derivs.d2)).weights(residual), None
 
 
 def _others(pi: Array) -> Array:

@@ -1,20 +1,16 @@
 r"""The correction R of several classes that share a Gram matrix L L' + diag(d), at O(C^2 n M^2 / 2).
 
-Sites :math:`W_i = \mathrm{diag}(w_i) - w_i w_i^T / s_i` are the limit of measurements with the precisions w whose
-common offset is unknown. The variance d of a case's own is noise in these measurements, so that of :math:`g = L u`, the
-shared part, sites of the same form tell,
+The variance d of a case's own is noise in what its site W measures of :math:`g = L u`, the shared part, of which
+:math:`W' = W (I + d W)^{-1}` is told (`site_form.OnShared`).
 
-.. math:: w' = w / (1 + w d), \qquad
-          (I + d W)^{-1} = \mathrm{diag}(w' / w) + d\, w' w'^T / s', \qquad
-          \det(I + d W) = \frac{s'}{s} \prod_c (1 + w_c d) .
-
-Each W' is the Laplacian of a graph, a sum over pairs of classes, and so is the precision A of the weights u ``(C M,)``
-of the features, but for their prior,
+Rows of W' sum to zero: it is the Laplacian of a graph, a sum over pairs of classes, and so is the precision A of the
+weights u ``(C M,)`` of the features, but for their prior,
 
 .. math:: A = I + \sum_{c<d} (e_c - e_d)(e_c - e_d)^T \otimes P_{cd}, \qquad
-          P_{cd} = L^T \mathrm{diag}(w'_c w'_d / s')\, L .
+          P_{cd} = -L^T \mathrm{diag}(W'_{i,cd})\, L .
 
-No difference is taken there, and A has no eigenvalue below one. The common offset of the classes stays as it is in the
+No difference is taken there of sites of star form, with which A has no eigenvalue below one; in general it has a
+Cholesky factor exactly where the sites leave a posterior. The common offset of the classes stays as it is in the
 prior. What the data tell is in C - 1 contrasts, by an orthonormal basis H of these, and only the part of A in them,
 with :math:`(C - 1) M` rows, is ever factorised. Then
 
@@ -26,10 +22,9 @@ pair of classes or contrasts each, of some cases at a time.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from functools import cached_property
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.linalg import blas
@@ -38,68 +33,77 @@ from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.factors import cholesky, gram_of_lower, symmetric, triangular_inverse
-from bayesgp_mf.multiclass.correction import ClassCorrection, StarCorrection
+from bayesgp_mf.matrices.root import add_weighted_square
+from bayesgp_mf.matrices.root_gradient import RootGradient
+from bayesgp_mf.multiclass.correction import ClassCorrection
+from bayesgp_mf.multiclass.site_form import OnShared, SiteForm
 from bayesgp_mf.types import Array
 
 
-class LowRankSites(ClassCorrection):
-    """What R has on a Gram matrix that all classes share, whatever its sites: all that follows from the weights u.
+class RootClassCorrection(ClassCorrection):
+    """R for sites of either form on a Gram matrix that all classes share; see the module.
 
     Parameters
     ----------
-    gram : LowRankGram or InducingGram
+    gram : RootGram
         K = L L' + diag(d), of each class.
-    n_classes : int
-        C.
-    inverse_factor : ((C - 1) M, (C - 1) M) array, optional
-        T of `inverse_factor`, where it is known already: predictions then need no root.
+    site : SiteForm
+        W.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        When the factor is first needed, if the sites are too strong to be added up, or leave no posterior.
     """
 
-    def __init__(self, gram: Any, n_classes: int, inverse_factor: Array | None = None) -> None:
-        self.gram = gram
-        self._known_factor = inverse_factor
-        self._basis = contrast_basis(n_classes)
-
-    @cached_property
-    @abstractmethod
-    def _precision(self) -> Factorised:
-        """A in the contrasts, factorised."""
-
-    @abstractmethod
-    def posterior(self, shift: Array) -> tuple[Array, Array]:
-        """Return the weights alpha and the means K alpha, ``(..., n, C)`` each, under sites with shifts b alike."""
-
-    @abstractmethod
-    def diagonal(self) -> Array:
-        """Return the sums over the classes of R_cc,ii ``(n,)``."""
-
-    @abstractmethod
-    def covariances(self) -> Array:
-        """Return the posterior covariances ``(n, C, C)`` of the classes of each training case."""
-
-    @abstractmethod
-    def effective_times(self, block: slice, values: Array) -> Array:
-        """Return W' v ``(..., k, C)`` of some cases, for ``v (..., k, C)``."""
-
-    @abstractmethod
-    def own_noise(self, block: slice, draws: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Return draws of what is a case's own, given the weights, about its mean.
-
-        ``(draws, k, C)`` of some cases, with the covariance (I/d + W)^-1 each, and the sums ``(draws,)`` of their
-        squares in units of it.
-        """
-
-    @abstractmethod
-    def _weighted(self, block: slice) -> Array:
-        """Return H' W' H ``(k, C - 1, C - 1)`` of some cases."""
+    def __init__(self, gram: Any, site: SiteForm) -> None:
+        self.gram, self.site = gram, site
+        self._basis = contrast_basis(site.n_classes)
 
     @property
     def form(self) -> str:
         """That of the Gram matrix: of which form the features are."""
         return str(self.gram.form)
 
+    @cached_property
+    def _on_shared(self) -> OnShared:
+        return self.site.on_shared(self.gram.own)
+
     def _root(self, block: slice) -> Array:
         return np.asarray(self.gram.root[block], dtype=np.float64)
+
+    @cached_property
+    def _precision(self) -> tuple[Array, Array]:
+        """The Cholesky factor of A in the contrasts, and the diagonal of A there."""
+        squares, differences = self._squares()
+        if not np.all(np.isfinite(squares)):
+            raise NotPositiveDefiniteError("the sites are too strong to be added up")
+        rank, size = self.gram.rank, differences.shape[1]
+        matrix = np.zeros((size * rank, size * rank), order="F")
+        for a in range(size):
+            for b in range(a + 1):
+                both = differences[:, a] * differences[:, b]
+                matrix[_rows_of(a, rank), _rows_of(b, rank)] = np.tensordot(both, squares, axes=1)
+        matrix.ravel(order="K")[:: size * rank + 1] += 1.0
+        diagonal = matrix.diagonal().copy()
+        return cholesky(matrix, overwrite=True), diagonal
+
+    def _squares(self) -> tuple[Array, Array]:
+        """Return P_cd ``(pairs, M, M)`` of all pairs of classes, and e_c - e_d in contrasts ``(pairs, C - 1)``."""
+        rank, pairs = self.gram.rank, list(combinations(range(self.site.n_classes), 2))
+        squares = np.zeros((len(pairs), rank, rank))
+        for block in blocks(self.gram.shape[0]):
+            root, effective = self._root(block), self._on_shared.precision[block]
+            for square, (c, d) in zip(squares, pairs, strict=True):
+                add_weighted_square(square.T, root, -effective[:, c, d])
+        for square in squares:
+            square += np.triu(square, 1).T
+        return squares, np.array([self._basis[c] - self._basis[d] for c, d in pairs])
+
+    @property
+    def log_det(self) -> float:
+        """Log determinant of I + K W, in nats."""
+        return 2.0 * float(np.sum(np.log(np.diag(self._precision[0])))) + self._on_shared.log_det
 
     @cached_property
     def inverse_factor(self) -> Array:
@@ -107,7 +111,7 @@ class LowRankSites(ClassCorrection):
 
         Row a M + j is that of weight j in contrast a.
         """
-        return triangular_inverse(self._precision.factor) if self._known_factor is None else self._known_factor
+        return triangular_inverse(self._precision[0])
 
     @cached_property
     def _covariance(self) -> Array:
@@ -120,14 +124,14 @@ class LowRankSites(ClassCorrection):
 
     def weight_covariance(self, a: int, b: int) -> Array:
         """Return the posterior covariances ``(M, M)`` of the weights of contrast ``a >= b`` with those of ``b``."""
-        block = self._covariance[rows_of(a, self._rank), rows_of(b, self._rank)]
+        block = self._covariance[_rows_of(a, self._rank), _rows_of(b, self._rank)]
         return symmetric(np.tril(block)) if a == b else block
 
     @property
     def rounding(self) -> float:
         """By how much rounding moves `log_det`, in nats."""
         # each entry of A is known to eps of its diagonal, and d log det A is the trace of A^-1 dA
-        return float(np.finfo(np.float64).eps * (self._precision.diagonal @ self._covariance.diagonal()))
+        return float(np.finfo(np.float64).eps * (self._precision[1] @ self._covariance.diagonal()))
 
     def _shared_means(self, measured: Array) -> tuple[Array, Array]:
         """Return Sigma' b', the means of the shared parts: their common offset ``(..., n, 1)``, and the contrasts."""
@@ -145,9 +149,35 @@ class LowRankSites(ClassCorrection):
         result = np.asarray(self.gram.root @ weights.reshape(weights.shape[0], -1))
         return np.moveaxis(result.reshape(-1, *weights.shape[1:]), 0, -2)
 
+    def posterior(self, shift: Array) -> tuple[Array, Array]:
+        """Return the weights alpha and the means K alpha, ``(..., n, C)`` each, under sites with shifts b alike."""
+        measured = np.einsum("icd,...id->...ic", self._on_shared.carried, shift)
+        # W' sees nothing of a common offset, which may be large
+        offset, contrasts = self._shared_means(measured)
+        alpha = measured - self.shared_times(slice(None), contrasts)
+        return alpha, contrasts + offset + self.gram.own[:, None] * alpha
+
+    def shared_times(self, block: slice, values: Array) -> Array:
+        """Return W' v ``(..., k, C)`` of some cases."""
+        return np.asarray(np.einsum("icd,...id->...ic", self._on_shared.precision[block], values))
+
     def weights(self, shift: Array) -> Array:
         """Return ``b - R K b`` for ``b (..., n, C)``: the weights alpha = b - W K alpha under sites with shifts b."""
         return self.posterior(shift)[0]
+
+    def multiply(self, vectors: Array) -> Array:
+        """Return R times ``vectors (..., n, C)``."""
+        return self.weights(self.site.times(vectors))
+
+    def covariances(self) -> Array:
+        """Return the posterior covariances ``(n, C, C)`` of the classes of each training case, without a difference."""
+        carried = self._on_shared.carried
+        result = self.gram.own[:, None, None] * carried
+        for block in blocks(result.shape[0]):
+            root, contrasts = self._root(block), carried[block] @ self._basis
+            result[block] += contrasts @ self.contrast_covariances(root.T) @ np.swapaxes(contrasts, 1, 2)
+            result[block] += (np.einsum("ij,ij->i", root, root) / result.shape[1])[:, None, None]
+        return np.asarray(result)
 
     def contrast_covariances(self, features: Array) -> Array:
         """Return phi' (A^-1)_ab phi ``(m, C - 1, C - 1)`` for features ``phi (M, m)``."""
@@ -188,12 +218,27 @@ class LowRankSites(ClassCorrection):
 
     def dense(self) -> Array:
         """Return ``R (C, n, C, n)``, for tests: nothing else makes a matrix of so many rows."""
-        every = np.einsum("cd,ij->cijd", np.eye(self._basis.shape[0]), np.eye(self.gram.shape[0]))
+        every = np.einsum("cd,ij->cijd", np.eye(self.site.n_classes), np.eye(self.gram.shape[0]))
         return np.moveaxis(self.multiply(every), -1, 2)
+
+    def gradient(self, left: Array, right: Array) -> RootGradient:
+        """Return the derivative, known by its product with the root."""
+        return RootGradient(self.gram, left, right, self, np.zeros(left.shape[0]))
+
+    def diagonal(self) -> Array:
+        """Return the sums over the classes of R_cc,ii ``(n,)``."""  # of W' - W' Sigma' W'
+        effective = self._on_shared.precision
+        result = np.array(np.trace(effective, axis1=1, axis2=2))
+        for block in blocks(result.size):
+            seen = effective[block] @ self._basis
+            shared = self.contrast_covariances(self._root(block).T)
+            result[block] -= np.einsum("ica,iab,icb->i", seen, shared, seen, optimize=True)
+        return result
 
     def times_root(self, block: slice, some: Array) -> Array:
         """Return rows of the sum of R_cc L, given those of L."""
-        weighted, result = self._weighted(block), np.zeros_like(some)
+        weighted = self._basis.T @ self._on_shared.precision[block] @ self._basis
+        result = np.zeros_like(some)
         for a in range(self._basis.shape[1]):  # R L = W' L A^-1
             for b in range(a + 1):
                 covariance = self.weight_covariance(a, b)
@@ -211,166 +256,6 @@ class LowRankSites(ClassCorrection):
         return {}
 
 
-class LowRankClassCorrection(LowRankSites, StarCorrection):
-    """R for sites diag(w_i) - w_i w_i' / sum(w_i), on a Gram matrix that all classes share; see the module.
-
-    Parameters
-    ----------
-    gram : LowRankGram or InducingGram
-        K = L L' + diag(d), of each class.
-    site_weight : (n, C) array
-        w >= 0, in latent units to the power -2; each case has a positive one.
-    inverse_factor : ((C - 1) M, (C - 1) M) array, optional
-        T of `inverse_factor`, where it is known already: predictions then need no root.
-
-    Raises
-    ------
-    NotPositiveDefiniteError
-        When the factor is first needed, if the sites are too strong to be added up.
-    """
-
-    def __init__(self, gram: Any, site_weight: Array, inverse_factor: Array | None = None) -> None:
-        super().__init__(gram, site_weight.shape[1], inverse_factor)
-        self.site_weight = site_weight
-
-    @cached_property
-    def _share(self) -> Array:
-        """1 + w d ``(n, C)``."""
-        return np.asarray(1.0 + self.site_weight * self.gram.own[:, None])
-
-    @cached_property
-    def effective_weight(self) -> Array:
-        """W' ``(n, C)``, the weights of what is measured of the shared parts."""
-        return np.asarray(self.site_weight / self._share)
-
-    @cached_property
-    def part(self) -> Array:
-        """Each class's part w'/s' ``(n, C)`` of what is told of its case."""
-        return np.asarray(self.effective_weight / np.sum(self.effective_weight, axis=1, keepdims=True))
-
-    @cached_property
-    def _own_effective_weight(self) -> Array:
-        """D w' ``(n, C)``."""
-        return np.asarray(self.gram.own[:, None] * self.effective_weight)
-
-    @cached_property
-    def _precision(self) -> Factorised:
-        """A in the contrasts, factorised."""
-        squares, differences = self._squares()
-        if not np.all(np.isfinite(squares)):
-            raise NotPositiveDefiniteError("the sites are too strong to be added up")
-        rank, size = self.gram.rank, differences.shape[1]
-        matrix = np.zeros((size * rank, size * rank), order="F")
-        for a in range(size):
-            for b in range(a + 1):
-                both = differences[:, a] * differences[:, b]
-                matrix[rows_of(a, rank), rows_of(b, rank)] = np.tensordot(both, squares, axes=1)
-        matrix.ravel(order="K")[:: size * rank + 1] += 1.0
-        diagonal = matrix.diagonal().copy()
-        return Factorised(cholesky(matrix, overwrite=True), diagonal)
-
-    def _squares(self) -> tuple[Array, Array]:
-        """Return P_cd ``(pairs, M, M)`` of all pairs of classes, and e_c - e_d in contrasts ``(pairs, C - 1)``."""
-        rank, n_classes = self.gram.rank, self.site_weight.shape[1]
-        pairs = list(combinations(range(n_classes), 2))
-        squares = np.zeros((len(pairs), rank, rank))
-        for block in blocks(self.site_weight.shape[0]):
-            root, effective_weight, part = self._root(block), self.effective_weight[block], self.part[block]
-            for square, (c, d) in zip(squares, pairs, strict=True):
-                scaled = np.sqrt(effective_weight[:, c] * part[:, d])[:, None] * root
-                blas.dsyrk(1.0, scaled.T, beta=1.0, c=square.T, lower=1, overwrite_c=1)  # in place
-        for square in squares:
-            square += np.triu(square, 1).T
-        return squares, np.array([self._basis[c] - self._basis[d] for c, d in pairs])
-
-    @property
-    def log_det(self) -> float:
-        """Log determinant of I + K W, in nats."""
-        value = 2.0 * float(np.sum(np.log(np.diag(self._precision.factor)))) + float(np.sum(np.log(self._share)))
-        return value + float(np.sum(np.log(np.sum(self.effective_weight, axis=1) / np.sum(self.site_weight, axis=1))))
-
-    def posterior(self, shift: Array) -> tuple[Array, Array]:
-        """Return the weights alpha and the means K alpha, ``(..., n, C)`` each, under sites with shifts b alike."""
-        common = np.sum(self.part * shift, axis=-1, keepdims=True)
-        measured = shift / self._share + self._own_effective_weight * common  # b' = (I + d W)^-1 b
-        # W' sees nothing of a common offset, which may be large
-        offset, contrasts = self._shared_means(measured)
-        alpha = measured - self.effective_times(slice(None), contrasts)
-        return alpha, contrasts + offset + self.gram.own[:, None] * alpha
-
-    def effective_times(self, block: slice, values: Array) -> Array:
-        """Return W' v ``(..., k, C)`` of some cases."""
-        common = np.sum(self.part[block] * values, axis=-1, keepdims=True)
-        return np.asarray(self.effective_weight[block] * (values - common))
-
-    def own_noise(self, block: slice, draws: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Return draws ``(draws, k, C)`` of what is a case's own, and the sums ``(draws,)`` of their squares."""
-        own, effective_weight, part = self.gram.own[block], self.effective_weight[block], self.part[block]
-        weight, shape = self.site_weight[block], (draws, *part.shape)
-        noise = np.sqrt(own[:, None] / (1.0 + own[:, None] * weight)) * rng.standard_normal(shape)
-        common = own[:, None] * np.sqrt(effective_weight * part)  # d w' / sqrt(s')
-        noise += common * rng.standard_normal((*shape[:2], 1))
-        uncertain = own > 0
-        offset = np.sum(weight * noise, axis=-1, keepdims=True) / np.sum(weight, axis=-1, keepdims=True)
-        square = np.sum(weight * (noise - offset) ** 2, axis=(1, 2))
-        square += np.sum(noise[:, uncertain] ** 2 / own[uncertain, None], axis=(1, 2))
-        return noise, square
-
-    def multiply(self, vectors: Array) -> Array:
-        """Return R times ``vectors (..., n, C)``."""
-        weight = self.site_weight
-        mean = np.sum(weight * vectors, axis=-1, keepdims=True) / np.sum(weight, axis=-1, keepdims=True)
-        return self.weights(weight * (vectors - mean))
-
-    def noise(self, scores: Array) -> Array:
-        """Return R e ``(..., n, C)`` for standard normal ``scores``."""
-        weight, root = self.site_weight, np.sqrt(self.site_weight)
-        total = np.sum(root * scores, axis=-1, keepdims=True) / np.sum(weight, axis=-1, keepdims=True)
-        return self.weights(root * scores - weight * total)  # of W e
-
-    def covariances(self) -> Array:
-        """Return the posterior covariances ``(n, C, C)`` of the classes of each training case, without a difference."""
-        (n, n_classes), own = self.site_weight.shape, self._own_effective_weight
-        result = np.empty((n, n_classes, n_classes))
-        every = np.arange(n_classes)
-        for block in blocks(n):
-            root = self._root(block)
-            # (I + d W')^-1 = (I + W d)^-1 carries over to f what is known of the shared part
-            carried = own[block, :, None] * self.part[block, None, :]
-            carried[:, every, every] += 1.0 / self._share[block]
-            contrasts = carried @ self._basis
-            shared = contrasts @ self.contrast_covariances(root.T) @ np.swapaxes(contrasts, 1, 2)
-            common = np.einsum("ij,ij->i", root, root) / n_classes
-            own_part = own[block, :, None] * (self.gram.own[block, None] * self.part[block])[:, None, :]
-            result[block] = shared + common[:, None, None] + own_part
-            result[block][:, every, every] += self.gram.own[block, None] / self._share[block]
-        return result
-
-    def diagonal(self) -> Array:
-        """Return the sums over the classes of R_cc,ii ``(n,)``."""  # of W' - W' Sigma' W'
-        effective_weight, part = self.effective_weight, self.part
-        result = np.asarray(np.sum(effective_weight * (1.0 - part), axis=1))
-        for block in blocks(result.size):
-            seen = effective_weight[block, :, None] * (self._basis - (part[block] @ self._basis)[:, None, :])  # W' H
-            shared = self.contrast_covariances(self._root(block).T)
-            result[block] -= np.einsum("ica,iab,icb->i", seen, shared, seen, optimize=True)
-        return result
-
-    def _weighted(self, block: slice) -> Array:
-        """Return H' W' H ``(k, C - 1, C - 1)`` of some cases."""
-        basis, effective_weight = self._basis, self.effective_weight[block]
-        weighted = np.einsum("ca,ic,cb->iab", basis, effective_weight, basis, optimize=True)
-        mean = effective_weight @ basis
-        return np.asarray(weighted - mean[:, :, None] * (self.part[block] @ basis)[:, None, :])
-
-
-class Factorised(NamedTuple):
-    """A Cholesky factor of a matrix."""
-
-    factor: Array
-    diagonal: Array  # of the matrix
-
-
-def rows_of(block: int, rank: int) -> slice:
+def _rows_of(block: int, rank: int) -> slice:
     """Return the rows of a contrast in matrices of the weights."""
     return slice(block * rank, (block + 1) * rank)

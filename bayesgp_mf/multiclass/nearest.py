@@ -30,8 +30,7 @@ from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.likelihoods.cube import scrambled_points
 from bayesgp_mf.likelihoods.softmax_integral import class_probabilities, contrast_basis
 from bayesgp_mf.likelihoods.softmax_tilted import tilted_probabilities
-from bayesgp_mf.multiclass.class_gram import case_covariances, class_gram
-from bayesgp_mf.multiclass.correction import ClassCorrection, times_gram
+from bayesgp_mf.multiclass.correction import ClassCorrection, case_covariances, times_gram
 from bayesgp_mf.multiclass.response import class_correction
 from bayesgp_mf.types import Array
 
@@ -83,7 +82,7 @@ class NearestCases:
         correction, basis = class_correction(solution), contrast_basis(problem.n_classes)
         gram = problem.dense_gram
         cavity = _in_contrasts(*solution.cavity, basis)
-        own = _in_contrasts(times_gram(solution.alpha, gram), class_gram(problem).covariances(correction), basis)
+        own = _in_contrasts(times_gram(solution.alpha, gram), correction.covariances(), basis)
         mean, covariance = times_gram(solution.alpha, cross), case_covariances(correction, prior, cross)
         new = _in_contrasts(mean, covariance, basis)
         # without variance there is nothing to tell of, and no inverse

@@ -25,8 +25,9 @@ def class_correction(solution: Solution) -> ClassCorrection:
     return solution.correction
 
 
-def require_known_determinant(solution: Solution, rounding: float) -> None:
-    """Raise a NotPositiveDefiniteError if rounding, in nats, decides the log determinant of what is called solved."""
+def require_known_determinant(solution: Solution) -> None:
+    """Raise a NotPositiveDefiniteError if rounding decides the log determinant of what is called solved."""
+    rounding = class_correction(solution).rounding
     if solution.info.status is Status.CONVERGED and not rounding <= LARGEST_ROUNDING:
         raise NotPositiveDefiniteError(
             f"{solution.method}: rounding decides. The log determinant of the evidence is known to some {rounding:.1g} "
@@ -49,7 +50,7 @@ def class_linear_response(problem: Problem, solution: Solution) -> ClassLeaveOne
     which holds where Sigma_i or W_i is singular, too, as W_i always is. Under a softmax a case never says so much that
     the bracket is lost to rounding: where the prior is wide its label is fitted so well that W_i is small.
     """
-    own = own_sites(problem, class_correction(solution))
+    own = own_sites(class_correction(solution))
     smallest = np.linalg.eigvalsh(own.remaining)[:, 0]
     if not np.all(smallest > 0):
         worst = int(np.argmin(smallest))
@@ -72,12 +73,11 @@ class OwnSites(NamedTuple):
     remaining: Array
 
 
-def own_sites(problem: Problem, correction: ClassCorrection) -> OwnSites:
+def own_sites(correction: ClassCorrection) -> OwnSites:
     """Return what is needed to take each case's own site out of the posterior, and to know how much that changes."""
-    sigma = class_gram(problem).covariances(correction)
-    factor = correction.precision_root()
+    sigma, factor = correction.covariances(), correction.site.root
     through = sigma @ factor
-    signs = correction.precision_signs()[:, :, None] * np.eye(factor.shape[2])
+    signs = correction.site.signs[:, :, None] * np.eye(factor.shape[2])
     return OwnSites(sigma, through, signs - np.swapaxes(factor, 1, 2) @ through)
 
 

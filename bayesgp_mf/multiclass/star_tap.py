@@ -14,7 +14,7 @@ are very nearly
 the form that Laplace's sites have, and those of nested expectation propagation ([1]_); for three classes every W_i
 is of it. Here they are made so: w has the diagonal that moment matching asks for, and b the tilted mean. All latent
 means are matched exactly, and covariances as far as w can. Nothing then needs a matrix of more than n rows
-(`correction.StarCorrection`).
+(`correction.SoftmaxCorrection`).
 
 References
 ----------
@@ -69,9 +69,9 @@ LONG_PATIENCE = 25
 
 
 class ClassSites(NamedTuple):
-    """The site of each case: in its form, w >= 0 ``(n, C)`` of a star, and b ``(n, C)``, which sums to zero."""
+    """The site of each case: W in its form, and b ``(n, C)``, which sums to zero."""
 
-    site: Array
+    site: SiteForm
     shift: Array
 
 
@@ -144,7 +144,10 @@ class StarTap:
             state, info = rough_then_fine(iterate, first, control, points)
             if info.status is Status.NO_VALID_STEP:  # some at the prior are negative, and leave no posterior together
                 state, info = rough_then_fine(
-                    iterate, ClassSites(*(np.zeros_like(part) for part in first)), control, points
+                    iterate,
+                    ClassSites(type(first.site)(np.zeros_like(first.site.numbers)), np.zeros_like(first.shift)),
+                    control,
+                    points,
                 )
         else:
             start.check_start(problem.n, problem.n_classes)
@@ -158,7 +161,7 @@ class StarTap:
         It is the derivative of the log evidence where sites match covariances: under a multinomial probit, and a
         softmax of two or three classes. Under a softmax of more it is as far as sites of this form can.
         """
-        return class_gram(problem).gradient(class_correction(solution), 0.5 * solution.alpha, solution.alpha)
+        return class_correction(solution).gradient(0.5 * solution.alpha, solution.alpha)
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> ClassLeaveOneOut:
         """Return the leave-one-out predictions: the cavities are what the other cases say."""
@@ -184,7 +187,7 @@ class StarTap:
         with_cavity = replace(solution, cavity=self.cavity(problem, solution))
         if isinstance(likelihood, Softmax):
             return NearestCases(problem, with_cavity)
-        if n_classes == 2 or likelihood.star_points(n_classes) is not None or not _form(problem).log_concave:
+        if n_classes == 2 or likelihood.star_points(n_classes) is not None or not likelihood.log_concave:
             return None
         return JointCases(problem, with_cavity)
 
@@ -197,7 +200,7 @@ class StarTap:
         prior = class_gram(problem).prior
         mean, covariance = np.zeros_like(prior), prior[:, :, None] * np.eye(problem.n_classes)
         found = _sites_at(problem, mean + prior_mean, covariance, FEWEST)
-        return ClassSites(found.site, _shift(_form(problem).precision(found.site), mean, covariance, found))
+        return ClassSites(found.site, _shift(found.site.precision, mean, covariance, found))
 
     def _finish(self, problem: Problem, state: ClassSites, info: Info, points: int | None) -> Solution:
         alpha, correction, (mean, covariance, sigma, log_det_own) = _posterior(problem, state)
@@ -207,7 +210,7 @@ class StarTap:
         value -= 0.5 * correction.log_det - 0.5 * log_det_own
         info = replace(info, **problem.matrix.stated)
         solution = Solution(self.name, alpha, correction, Evidence(value, "ep"), Cavity(mean, covariance), info)
-        require_known_determinant(solution, correction.rounding)
+        require_known_determinant(solution)
         # by so much would sites, put right one by one, move the means of their cases
         residual = found.gradient - alpha
         own = np.einsum("icd,id->ic", covariance, residual)
@@ -216,7 +219,7 @@ class StarTap:
             solution,
             problem.matrix,
             mean_error,
-            _form(problem).spread(state.site),
+            np.abs(np.diagonal(state.site.precision, axis1=1, axis2=2)),
             partial(self.gram_gradient, problem),
         )
 
@@ -270,13 +273,10 @@ def _check_likelihood(likelihood: Likelihood) -> None:
         cast("ClassLikelihood", likelihood).star_points(known)
 
 
-def _form(problem: Problem) -> SiteForm:
-    """Return the form of the sites, of a likelihood that was checked when the number of its nodes was asked for."""
-    return site_form(problem.likelihood)
-
-
 def _sites_at(problem: Problem, mean: Array, covariance: Array, points: int | None) -> CaseSites:
-    return _form(problem).sites(problem.t, mean, covariance, points)
+    # of a likelihood that was checked when the number of its nodes was asked for
+    likelihood = cast("ClassLikelihood", problem.likelihood)
+    return site_form(likelihood).match(likelihood, problem.t, mean, covariance, points)
 
 
 def _shift(precision: Array, mean: Array, covariance: Array, found: CaseSites) -> Array:
@@ -301,15 +301,15 @@ class _Cavities(NamedTuple):
 
 def _posterior(problem: Problem, state: ClassSites) -> tuple[Array, Any, _Cavities]:
     """Return alpha and R under given sites, and the cavities."""
-    if not (np.all(np.isfinite(state.site)) and np.all(np.isfinite(state.shift))):
+    if not (np.all(np.isfinite(state.site.numbers)) and np.all(np.isfinite(state.shift))):
         raise NotPositiveDefiniteError("the sites of a state are not finite")
-    correction = _form(problem).correction(problem, state.site)
+    correction = class_gram(problem).correction(state.site)
     alpha = correction.weights(state.shift)
     return alpha, correction, _cavities(problem, correction, alpha)
 
 
 def _cavities(problem: Problem, correction: ClassCorrection, alpha: Array) -> _Cavities:
-    own = own_sites(problem, correction)
+    own = own_sites(correction)
     covariance = without_own_site(*own)
     mean = _cavity_mean(problem, covariance, alpha)
     return _Cavities(mean, covariance, own.sigma, -float(np.sum(np.linalg.slogdet(own.remaining)[1])))
@@ -319,8 +319,8 @@ def _state_of(problem: Problem, solution: Solution) -> ClassSites:
     """Return the state that gave a solution, to start the next problem from."""
     correction, latent = class_correction(solution), class_gram(problem).times(solution.alpha)
     # b = W (K alpha) + alpha, since alpha = b - W K alpha
-    shift = np.einsum("icd,id->ic", correction.site_precision(), latent) + solution.alpha
-    return ClassSites(_form(problem).of(correction), shift)
+    shift = np.einsum("icd,id->ic", correction.site.precision, latent) + solution.alpha
+    return ClassSites(site_form(problem.likelihood).of(correction.site), shift)
 
 
 def _iterate(
@@ -328,10 +328,10 @@ def _iterate(
 ) -> tuple[ClassSites, Info]:
     """Iterate from a state to a fixed point, in units in which the tolerance of `Control` is meant."""
     n, n_classes = first.shift.shape
-    scale, form = np.sqrt(np.mean(class_gram(problem).prior, axis=1))[:, None], _form(problem)
+    scale, form = np.sqrt(np.mean(class_gram(problem).prior, axis=1))[:, None], site_form(problem.likelihood)
 
     def pack(state: ClassSites) -> Array:
-        return np.concatenate([np.arcsinh(scale * state.shift), form.pack(state.site, scale)], axis=1).ravel()
+        return np.concatenate([np.arcsinh(scale * state.shift), state.site.pack(scale)], axis=1).ravel()
 
     def unpack(x: Array) -> ClassSites:
         entries = x.reshape(n, -1)
@@ -339,7 +339,7 @@ def _iterate(
 
     def update(x: Array) -> Array:
         state = unpack(x)
-        precision = form.precision(state.site)
+        precision = state.site.precision
         alpha, correction, (mean, covariance, *_) = _posterior(problem, state)
         found = _sites_at(problem, mean + prior_mean, covariance, points)
         sd = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
@@ -357,9 +357,9 @@ def _iterate(
             mean, found, residual = further, nearer, left
             if residual <= enough:
                 break
-        return pack(ClassSites(found.site, _shift(form.precision(found.site), mean, covariance, found)))
+        return pack(ClassSites(found.site, _shift(found.site.precision, mean, covariance, found)))
 
-    patience = PATIENCE if form.log_concave else LONG_PATIENCE
+    patience = PATIENCE if problem.likelihood.log_concave else LONG_PATIENCE
     x, info = fixed_point(update, pack(first), control, stages=WAYS, patience=patience)
     return unpack(x), info
 

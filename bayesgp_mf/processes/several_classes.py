@@ -15,8 +15,8 @@ from bayesgp_mf.inference.solver import KnownClasses, Solver, traits_of
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.methods import check_cavities
-from bayesgp_mf.multiclass.class_gram import ClassGram, case_covariances, class_gram
-from bayesgp_mf.multiclass.correction import ClassCorrection
+from bayesgp_mf.multiclass.class_gram import ClassGram, class_gram
+from bayesgp_mf.multiclass.correction import ClassCorrection, case_covariances
 from bayesgp_mf.multiclass.response import class_correction, class_likelihood_of
 from bayesgp_mf.processes.process import LARGEST_JOINT, Draws, Marginals, NotJointlyError, Part
 from bayesgp_mf.processes.single import Posterior
@@ -116,7 +116,7 @@ class MulticlassPosterior(Part):
 
     @cached_property
     def _covariance_at_training(self) -> Array:
-        return self._gram.covariances(self._correction)
+        return self._correction.covariances()
 
     @cached_property
     def at_training(self) -> tuple[Array, Array]:

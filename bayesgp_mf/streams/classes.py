@@ -27,9 +27,10 @@ from scipy.linalg import blas, qr
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
-from bayesgp_mf.likelihoods.star import star_precision
+from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
 from bayesgp_mf.matrices.matrix import Matrix
+from bayesgp_mf.multiclass.site_form import OnShared, SiteForm
 from bayesgp_mf.multiclass.star_tap import star_tap
 from bayesgp_mf.streams.factor import Factor
 from bayesgp_mf.streams.values import Cases, NaturalParameters, Values
@@ -127,13 +128,8 @@ class _Batch(Matrix):
     @cached_property
     def prior(self) -> Array:
         """The variances ``(m, C)`` of what the classes do not have in common."""
-        inner = self.cases.covariance + self.own
+        inner = self.cases.covariance + self.cases.own[:, None, None] * np.eye(self.directions.shape[1])
         return np.asarray(np.einsum("ca,mab,cb->mc", self.directions, inner, self.directions, optimize=True))
-
-    @property
-    def own(self) -> Array:
-        """D ``(m, q, q)``."""
-        return self.cases.own[:, None, None] * np.eye(self.directions.shape[1])
 
     def times(self, values: Array) -> Array:
         """Return K v ``(m, C)``."""
@@ -163,72 +159,54 @@ class _Batch(Matrix):
             projected[:, :, a] = T[:, a::q] @ self.cases.features
         return np.asarray(qr(projected.reshape(-1, m * q), mode="r")[0][: m * q].T)
 
-    def sites(self, weight: Array) -> _Sites:  # type: ignore[override]
-        """Return the sites diag(w) - w w'/sum(w), from ``w (m, C)``."""
-        return self.matrix_sites(star_precision(weight))
+    def sites(self, precision: Array) -> Sites:
+        """Raise: its sites are those of several classes."""
+        raise NotImplementedError("sites of a batch of several classes are made by correction(site).")
 
-    def matrix_sites(self, precision: Array) -> _Sites:
-        """Return the sites ``W (m, C, C)``, whose rows sum to zero."""
-        return _Sites(self, np.asarray(self.directions.T @ precision @ self.directions))
-
-    def covariances(self, sites: _Sites) -> Array:
-        """Return the posterior covariances ``(m, C, C)`` under sites."""
-        inner = (
-            sites.carried @ sites.after.covariances() @ sites.carried + self.cases.own[:, None, None] * sites.carried
-        )
-        return np.asarray(self.directions @ inner @ self.directions.T)
+    def correction(self, site: SiteForm) -> _Sites:
+        """Return the posterior under sites."""
+        return _Sites(self, site)
 
 
 @dataclass(frozen=True, eq=False)
 class _Sites:
-    """Sites of a batch, and the posterior under them."""
+    """Sites of a batch, and the posterior under them: what TAP for several classes asks of a correction."""
 
     batch: _Batch
-    precision: Array  # H' W H (m, q, q)
+    site: SiteForm
 
     @cached_property
-    def carried(self) -> Array:
-        """(I + D H' W H)^-1 ``(m, q, q)``, symmetric."""
-        inverse = np.linalg.inv(np.eye(self.precision.shape[1]) + self.batch.own @ self.precision)
-        return np.asarray(0.5 * (inverse + np.swapaxes(inverse, 1, 2)))
+    def _on_shared(self) -> OnShared:
+        return self.site.on_shared(self.batch.cases.own)
+
+    def _in_contrasts(self, matrices: Array) -> Array:
+        return np.asarray(self.batch.directions.T @ matrices @ self.batch.directions)
 
     @cached_property
     def effective_precision(self) -> Array:
-        """What is told of phi'v, ``(m, q, q)``, symmetric."""
-        effective_precision = self.carried @ self.precision
-        return np.asarray(0.5 * (effective_precision + np.swapaxes(effective_precision, 1, 2)))
+        """What is told of phi'v, ``(m, q, q)``."""
+        return self._in_contrasts(self._on_shared.precision)
 
     @cached_property
     def after(self) -> _OnBasis | _OnCases:
         """What is known of the parts that the basis explains."""
         return self.batch.under(self.effective_precision)
 
+    def covariances(self) -> Array:
+        """Return the posterior covariances ``(m, C, C)``, of what the classes do not have in common."""
+        carried = self._in_contrasts(self._on_shared.carried)
+        inner = carried @ self.after.covariances() @ carried + self.batch.cases.own[:, None, None] * carried
+        return np.asarray(self.batch.directions @ inner @ self.batch.directions.T)
+
     def measured(self, shift: Array) -> Array:
         """Return (I + D W)^-1 b ``(m, q)`` in contrasts, for shifts ``b (m, C)``, which sum to zero."""
-        return np.asarray(np.einsum("mab,mb->ma", self.carried, shift @ self.batch.directions))
+        return np.asarray(np.einsum("mcd,md->mc", self._on_shared.carried, shift) @ self.batch.directions)
 
     def weights(self, shift: Array) -> Array:
         """Return alpha = b - W K alpha ``(m, C)`` under shifts ``b (m, C)``."""
         measured = self.measured(shift)
-        mean = self.after.means(measured)
-        return np.asarray(
-            (measured - np.einsum("mab,mb->ma", self.effective_precision, mean)) @ self.batch.directions.T
-        )
-
-    @cached_property
-    def _directions(self) -> tuple[Array, Array]:
-        """Eigenvalues ``(m, q)`` of the sites, and their directions ``(m, C, q)``."""
-        values, vectors = np.linalg.eigh(0.5 * (self.precision + np.swapaxes(self.precision, 1, 2)))
-        return values, self.batch.directions @ vectors
-
-    def precision_root(self) -> Array:
-        """Return F ``(m, C, q)`` with W = F diag(signs) F'."""
-        values, directions = self._directions
-        return np.asarray(directions * np.sqrt(np.abs(values))[:, None, :])
-
-    def precision_signs(self) -> Array:
-        """Return the signs ``(m, q)`` of what the columns of `precision_root` measure."""
-        return np.where(self._directions[0] < 0, -1.0, 1.0)
+        told = np.einsum("mab,mb->ma", self.effective_precision, self.after.means(measured))
+        return np.asarray((measured - told) @ self.batch.directions.T)
 
 
 @dataclass(frozen=True, eq=False)

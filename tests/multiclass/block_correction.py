@@ -19,12 +19,13 @@ import numpy as np
 
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
-from bayesgp_mf.multiclass.correction import ClassCorrection, of_class, times_gram
+from bayesgp_mf.multiclass.correction import DenseClassCorrection, of_class, times_gram
+from bayesgp_mf.multiclass.site_form import MatrixForm
 from bayesgp_mf.types import Array
 
 
-class BlockCorrection(ClassCorrection):
-    """R for sites with any root S; a `correction.ClassCorrection`.
+class BlockCorrection(DenseClassCorrection):
+    """R for sites with any root S; a `correction.DenseClassCorrection`.
 
     O((C - 1)^3 n^3) operations and one matrix of (C - 1) n rows, when something first needs it.
 
@@ -37,11 +38,11 @@ class BlockCorrection(ClassCorrection):
     """
 
     def __init__(self, gram: Array, site_root: Array) -> None:
-        self._gram = gram
         self.site_root = site_root
         n, size, _ = site_root.shape
         self._basis = contrast_basis(size + 1)
         self._root = np.asarray(self._basis @ site_root)  # A_i (n, C, C - 1)
+        super().__init__(gram, MatrixForm(np.asarray(self._root @ np.swapaxes(self._root, 1, 2))))
         self._rows = n * size
 
     @cached_property
@@ -102,40 +103,22 @@ class BlockCorrection(ClassCorrection):
         shaped = white.reshape(*white.shape[:-1], *self._root.shape[::2])
         return np.asarray(np.einsum("ica,...ia->...ic", self._root, shaped))
 
-    def blocks(self, cross: Array) -> Array:
-        """Return k_c' R_cd k_d ``(m, C, C)`` of each new case, for ``cross (n, m)`` or ``(C, n, m)``."""
-        n_classes, m, whitened = self._root.shape[1], cross.shape[-1], self._whitened(cross)
-        result = np.empty((m, n_classes, n_classes))
-        for c in range(n_classes):
-            for d in range(c + 1):
-                result[:, c, d] = result[:, d, c] = np.einsum("ij,ij->j", whitened[c], whitened[d])
-        return result
+    @property
+    def rounding(self) -> float:
+        """Nothing that is known."""
+        return float("nan")
 
-    def own_blocks(self) -> Array:
-        """Return what `blocks` does of the training cases."""
-        return self.blocks(self._gram)
+    @property
+    def _signs(self) -> Array:
+        return np.ones(self._rows)
 
-    def quadratic(self, cross: Array) -> Array:
-        """Return k_c' R_cd k_d ``(C, m, C, m)`` for ``cross (n, m)`` or ``(C, n, m)``: for few cases, as in tests."""
-        whitened = np.stack(self._whitened(cross))
-        return np.asarray(np.einsum("crm,drk->cmdk", whitened, whitened, optimize=True))
+    def _own(self, c: int, k: Array) -> None:
+        """Return None."""
 
-    def quadratic_diagonal(self, cross: Array) -> Array:
-        """Return k_c' R_cc k_c ``(C, m)`` of each new case, for ``cross (n, m)`` or ``(C, n, m)``."""
-        return np.stack([np.einsum("rm,rm->m", of_one, of_one) for of_one in self._whitened(cross)])
-
-    def dense(self) -> Array:
-        """Return ``R (C, n, C, n)``, for tests."""
-        return self.quadratic(np.eye(self._root.shape[0]))
-
-    def _whitened(self, cross: Array) -> list[Array]:
-        """Return L^-1 A_c' k_c ``((C - 1) n, m)`` for each class."""
-        m = cross.shape[-1]
-        result = []
-        for c in range(self._root.shape[1]):
-            of_one = self._root[:, c, :, None] * of_class(cross, c)[:, None, :]
-            result.append(self.inverse_factor @ of_one.reshape(self._rows, m))
-        return result
+    def _half(self, c: int, k: Array, own: Array | None) -> Array:
+        """Return L^-1 A_c' k_c ``((C - 1) n, m)``."""
+        of_one = self._root[:, c, :, None] * k[:, None, :]
+        return np.asarray(self.inverse_factor @ of_one.reshape(self._rows, -1))
 
     def class_block(self, c: int) -> Array:
         """Return the block R_cc ``(n, n)``."""
@@ -152,19 +135,3 @@ class BlockCorrection(ClassCorrection):
         white = scores @ self._basis
         flat = white.reshape(*white.shape[:-2], self._rows)
         return self._from_white((flat @ self.inverse_factor.T) @ self.inverse_factor)
-
-    def precision_root(self) -> Array:
-        """Return F ``(n, C, C - 1)`` with W = F F'."""
-        return self._root
-
-    def precision_signs(self) -> Array:
-        """Return ones: no site is negative."""
-        return np.ones((self._root.shape[0], self._root.shape[2]))
-
-    def site_precision(self) -> Array:
-        """Return W ``(n, C, C)``."""
-        return np.asarray(self._root @ np.swapaxes(self._root, 1, 2))
-
-    def stored(self) -> dict[str, np.ndarray]:
-        """Return nothing: no container holds it."""
-        return {}

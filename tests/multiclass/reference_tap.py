@@ -36,8 +36,7 @@ from bayesgp_mf.likelihoods.softmax_tilted import (
     tilted,
 )
 from bayesgp_mf.matrices.memory import available_bytes
-from bayesgp_mf.multiclass.class_gram import case_covariances, class_gram
-from bayesgp_mf.multiclass.correction import prior_variance, times_gram
+from bayesgp_mf.multiclass.correction import case_covariances, prior_variance, times_gram
 from bayesgp_mf.multiclass.response import without_own_site
 from bayesgp_mf.multiclass.star_tap import (
     cavity_predictions,
@@ -200,7 +199,7 @@ class MulticlassTap:
         It is (alpha_c alpha_c' - R_cc)/2 for class c: the evidence is stationary in the sites, up to the error of the
         integrals.
         """
-        return class_gram(problem).gradient(_blocks_of(solution), 0.5 * solution.alpha, solution.alpha)
+        return _blocks_of(solution).gradient(0.5 * solution.alpha, solution.alpha)
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> ClassLeaveOneOut:
         """Return the leave-one-out predictions: the cavities are what the other cases say."""

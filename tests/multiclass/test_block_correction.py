@@ -5,6 +5,7 @@ import pytest
 
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.multiclass.correction import ClassCorrection, SoftmaxCorrection
+from bayesgp_mf.multiclass.site_form import StarForm
 from tests.multiclass.block_correction import BlockCorrection
 
 N, C, M = 5, 4, 3
@@ -42,7 +43,7 @@ def made(request):
     gram, cross = every[..., :N, :N], every[..., :N, N:]
     correction = BlockCorrection(gram, root)
     k = stacked(gram).reshape(C * N, C * N)
-    w = whole(correction.site_precision())
+    w = whole(correction.site.precision)
     r = w @ np.linalg.inv(np.eye(C * N) + k @ w)
     return correction, gram, cross, k, w, r
 
@@ -68,7 +69,7 @@ def test_it_is_the_correction_of_its_sites(made):
 def test_common_offsets_are_not_seen(made):
     correction = made[0]
     np.testing.assert_allclose(correction.multiply(np.ones((N, C))), 0.0, atol=1e-12)
-    np.testing.assert_allclose(correction.site_precision().sum(axis=2), 0.0, atol=1e-13)
+    np.testing.assert_allclose(correction.site.precision.sum(axis=2), 0.0, atol=1e-13)
 
 
 def test_quadratic_forms_agree(made):
@@ -104,9 +105,9 @@ def test_remaining_is_what_sites_leave(made):
 def test_sites_of_the_simpler_form_give_the_same():
     rng = np.random.default_rng(5)
     gram = grams(False, rng)[:N, :N]
-    simple = SoftmaxCorrection(gram, rng.uniform(0.1, 1.0, (N, C)))
+    simple = SoftmaxCorrection(gram, StarForm(rng.uniform(0.1, 1.0, (N, C))))
     basis = contrast_basis(C)
-    values, vectors = np.linalg.eigh(basis.T @ simple.site_precision() @ basis)
+    values, vectors = np.linalg.eigh(basis.T @ simple.site.precision @ basis)
     general = BlockCorrection(gram, (vectors * np.sqrt(values)[:, None, :]) @ np.swapaxes(vectors, 1, 2))
     assert general.log_det == pytest.approx(simple.log_det)
     np.testing.assert_allclose(general.dense(), simple.dense(), atol=1e-12)

@@ -134,7 +134,7 @@ def test_wrong_labels_look_wrong(noise_variance):
     kernel = bgp.kernels.Gaussian(2.0, 20.0)
     likelihood = bgp.MultinomialProbit(noise_variance=noise_variance, flip=0.05)
     posterior = bgp.posterior(bgp.fit(X, y, kernel, likelihood, **FEW))
-    lowest = np.linalg.eigvalsh(posterior.solution.correction.site_precision())[:, 0]
+    lowest = np.linalg.eigvalsh(posterior.solution.correction.site.precision)[:, 0]
     assert set(wrong) <= set(np.flatnonzero(lowest < -1e-6))
     meant = three_sectors(60)[1][wrong]
     assert np.all(np.array(["a", "b", "c"])[np.argmax(posterior.loo.probability[wrong], axis=1)] == meant)

@@ -178,7 +178,7 @@ def test_densities_of_draws_are_those_of_prior_times_sites(case, own):
     posterior = process(solver, bgp.Problem(gram, t, likelihood))
     alpha, correction = posterior.solution.alpha, posterior.solution.correction
     drawn = class_gram(posterior.problem).sampler(alpha, correction).draw(50, np.random.default_rng(1))
-    sites = correction.site_precision()
+    sites = correction.site.precision
     shift = alpha + np.einsum("icd,id->ic", sites, posterior.mean_at_training)
     told = np.einsum("kic,ic->k", drawn.f, shift)
     told -= 0.5 * np.einsum("kic,icd,kid->k", drawn.f, sites, drawn.f, optimize=True)

@@ -12,6 +12,7 @@ from bayesgp_mf.likelihoods import probit_tilted
 from bayesgp_mf.multiclass.correction import SoftmaxCorrection
 from bayesgp_mf.multiclass.joint import JointCases
 from bayesgp_mf.multiclass.matrix_correction import MatrixSiteCorrection
+from bayesgp_mf.multiclass.site_form import MatrixForm, StarForm
 from bayesgp_mf.multiclass.star_tap import star_tap
 from bayesgp_mf.processes.several_classes import MulticlassPosterior
 from validation.multinomial.density import probabilities
@@ -157,11 +158,11 @@ def test_a_correction_tells_of_pairs_what_it_tells_of_all(shared, form):
     weight = rng.uniform(0.1, 2.0, (4, 3))
     weight[2, 1] = 0.0
     if form == "star":
-        correction = SoftmaxCorrection(gram, weight)
+        correction = SoftmaxCorrection(gram, StarForm(weight))
     else:
         root = rng.standard_normal((4, 3, 3))
         root -= root.mean(axis=1, keepdims=True)
-        correction = MatrixSiteCorrection(gram, root @ np.swapaxes(root, 1, 2))
+        correction = MatrixSiteCorrection(gram, MatrixForm(root @ np.swapaxes(root, 1, 2)))
     every = np.concatenate([gram, cross], axis=-1)
     whole = np.transpose(correction.quadratic(every), (1, 3, 0, 2))  # case, case, class, class
     which = np.array([[0, 3], [2, 1], [3, 2]])

@@ -13,7 +13,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf.diagnostics import exact_loo
 from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError
 from bayesgp_mf.methods import MULTICLASS, get_method
-from bayesgp_mf.multiclass.class_gram import case_covariances
+from bayesgp_mf.multiclass.correction import case_covariances
 from bayesgp_mf.multiclass.laplace import multiclass_laplace
 from bayesgp_mf.solvers.laplace import laplace
 

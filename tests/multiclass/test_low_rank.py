@@ -7,9 +7,9 @@ import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods.star import star_precision, star_root
 from bayesgp_mf.matrices.inducing import inducing_gram
 from bayesgp_mf.matrices.low_rank import LowRankGram
-from bayesgp_mf.multiclass.class_gram import case_covariances
-from bayesgp_mf.multiclass.correction import SoftmaxCorrection, prior_variance
-from bayesgp_mf.multiclass.low_rank import LowRankClassCorrection
+from bayesgp_mf.multiclass.correction import SoftmaxCorrection, case_covariances, prior_variance
+from bayesgp_mf.multiclass.low_rank import RootClassCorrection
+from bayesgp_mf.multiclass.site_form import StarForm
 
 N, RANK, NEW = 40, 7, 5
 
@@ -34,12 +34,12 @@ def within(found, expected, tolerance):
 @pytest.mark.parametrize("n_classes", [2, 3, 6])
 def test_everything_is_that_of_the_dense_correction(n_classes, own):
     gram, weight, features = problem(n_classes, own=own)
-    found, expected = LowRankClassCorrection(gram, weight), SoftmaxCorrection(gram.dense(), weight)
+    found, expected = RootClassCorrection(gram, StarForm(weight)), SoftmaxCorrection(gram.dense(), StarForm(weight))
     rng = np.random.default_rng(1)
     values, cross = rng.normal(size=(3, N, n_classes)), gram.root @ features
     assert found.form == gram.form
     assert abs(found.log_det - expected.log_det) < 1e-10
-    for name in ("weights", "multiply", "noise"):
+    for name in ("weights", "multiply"):
         within(getattr(found, name)(values), getattr(expected, name)(values), 1e-12)
         within(getattr(found, name)(values[0]), getattr(expected, name)(values)[0], 1e-12)
     alpha, latent = found.posterior(values[0])
@@ -48,7 +48,7 @@ def test_everything_is_that_of_the_dense_correction(n_classes, own):
     for name in ("blocks", "quadratic", "quadratic_diagonal"):
         within(getattr(found, name)(features), getattr(expected, name)(cross), 1e-12)
     within(found.dense(), expected.dense(), 1e-12)
-    within(found.site_precision(), expected.site_precision(), 1e-15)
+    within(found.site.precision, expected.site.precision, 1e-15)
     prior = prior_variance(gram.dense(), n_classes)
     within(found.covariances(), case_covariances(expected, prior, gram.dense()), 1e-11)
 
@@ -58,7 +58,7 @@ def test_everything_is_that_of_the_dense_correction(n_classes, own):
 def test_wide_priors_and_sites_of_every_strength_keep_their_digits(variance, weights):
     for seed in range(3):
         gram, weight, _ = problem(5, variance, weights, seed)
-        found, expected = LowRankClassCorrection(gram, weight), SoftmaxCorrection(gram.dense(), weight)
+        found, expected = RootClassCorrection(gram, StarForm(weight)), SoftmaxCorrection(gram.dense(), StarForm(weight))
         assert abs(found.log_det - expected.log_det) < 1e-10 * max(1.0, abs(expected.log_det))
         assert found.rounding < 1e-8
         values = np.random.default_rng(1).normal(size=(N, 5))
@@ -77,7 +77,7 @@ def test_wide_priors_and_sites_of_every_strength_keep_their_digits(variance, wei
 
 def test_a_common_offset_of_the_classes_stays_as_it_is_in_the_prior():
     gram, weight, _ = problem(4, 100.0)
-    correction = LowRankClassCorrection(gram, weight)
+    correction = RootClassCorrection(gram, StarForm(weight))
     ones = np.ones((N, 4))
     within(correction.multiply(ones) + 1.0, ones, 1e-12)  # R 1 = 0
     common = np.einsum("icd->i", correction.covariances()) / 4
@@ -87,27 +87,16 @@ def test_a_common_offset_of_the_classes_stays_as_it_is_in_the_prior():
 def test_classes_change_places_with_their_weights():
     gram, weight, features = problem(4)
     order = [2, 0, 3, 1]
-    found, other = LowRankClassCorrection(gram, weight), LowRankClassCorrection(gram, weight[:, order])
+    found, other = RootClassCorrection(gram, StarForm(weight)), RootClassCorrection(gram, StarForm(weight[:, order]))
     within(other.blocks(features), found.blocks(features)[:, order][:, :, order], 1e-12)
     within(other.covariances(), found.covariances()[:, order][:, :, order], 1e-12)
     assert abs(found.log_det - other.log_det) < 1e-11
 
 
-def test_a_known_factor_predicts_without_a_root():
-    gram, weight, features = problem(3)
-    whole = LowRankClassCorrection(gram, weight)
-
-    class Rootless:
-        form = "inducing"
-
-    known = LowRankClassCorrection(Rootless(), weight, whole.inverse_factor)
-    np.testing.assert_array_equal(known.blocks(features), whole.blocks(features))
-
-
 def test_sites_that_overflow_are_named():
     gram, weight, _ = problem(3, 1e4)
     with pytest.raises(bgp.NotPositiveDefiniteError, match="too strong to be added up"):
-        LowRankClassCorrection(LowRankGram(gram.root * 1e150, np.arange(RANK), 0.0), weight * 1e20).log_det  # noqa: B018
+        RootClassCorrection(LowRankGram(gram.root * 1e150, np.arange(RANK), 0.0), StarForm(weight * 1e20)).log_det  # noqa: B018
 
 
 def test_a_site_is_the_square_of_its_root():

@@ -10,6 +10,7 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf.errors import InconsistentDataError
 from bayesgp_mf.multiclass.matrix_correction import MatrixSiteCorrection
+from bayesgp_mf.multiclass.site_form import MatrixForm
 from bayesgp_mf.multiclass.star_tap import star_tap
 from bayesgp_mf.processes.several_classes import MulticlassPosterior
 from tests.multiclass.cases import NAMES, softmax_problem
@@ -128,7 +129,7 @@ def test_the_correction_is_that_of_its_definition(per_class):
     prior, sites = (each.reshape(n * n_classes, -1) for each in (prior, sites))
     both = np.eye(n * n_classes) + prior @ sites
     expected = sites @ np.linalg.inv(both)
-    correction = MatrixSiteCorrection(gram, precision)
+    correction = MatrixSiteCorrection(gram, MatrixForm(precision))
     np.testing.assert_allclose(correction.dense().reshape(expected.shape), expected, atol=1e-10)
     assert correction.log_det == pytest.approx(np.linalg.slogdet(both)[1], abs=1e-10)
     values = rng.standard_normal((2, n, n_classes))
@@ -139,7 +140,7 @@ def test_the_correction_is_that_of_its_definition(per_class):
     np.testing.assert_allclose(correction.weights(values[0]).T.ravel(), weights, atol=1e-10)
     whole = (prior @ expected @ prior).reshape(n_classes, n, n_classes, n)
     cases = np.arange(n)
-    np.testing.assert_allclose(correction.own_blocks(), whole[:, cases, :, cases], atol=1e-10)
+    np.testing.assert_allclose(correction.blocks(gram), whole[:, cases, :, cases], atol=1e-10)
     np.testing.assert_allclose(correction.class_block(1), expected[n : 2 * n, n : 2 * n], atol=1e-10)
 
 

@@ -30,7 +30,7 @@ def test_up_to_three_classes_the_form_is_no_restriction(n_classes):
     ours, general = star_tap.solve(problem), multiclass_tap.solve(problem)
     assert ours.evidence.value == pytest.approx(general.evidence.value, abs=1e-9)
     np.testing.assert_allclose(ours.alpha, general.alpha, atol=1e-7)
-    np.testing.assert_allclose(ours.correction.site_precision(), general.correction.site_precision(), atol=1e-7)
+    np.testing.assert_allclose(ours.correction.site.precision, general.correction.site.precision, atol=1e-7)
     np.testing.assert_allclose(ours.cavity.variance, general.cavity.variance, atol=1e-6)
 
 

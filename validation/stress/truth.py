@@ -36,7 +36,7 @@ def truth(drawn: Drawn, solution: Solution) -> Truth | None:
         if method == "laplace":
             return softmax_laplace(drawn.gram, drawn.t, alpha)
         two = alpha.shape[1] == 2
-        return two_class_tap(drawn.gram, drawn.t, alpha, solution.correction.site_weight) if two else None
+        return two_class_tap(drawn.gram, drawn.t, alpha, solution.correction.site.numbers) if two else None
     if method == "svm" or (method == "exact" and not isinstance(drawn.likelihood, Gaussian)):
         return None
     gram, weights = prior(drawn), numbers(alpha)
