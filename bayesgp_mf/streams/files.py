@@ -24,15 +24,15 @@ from bayesgp_mf.likelihoods import from_dict as likelihood_from_dict
 from bayesgp_mf.streams.arguments import plain
 from bayesgp_mf.streams.factor import Factor
 from bayesgp_mf.streams.learning import Learner, values_of
-from bayesgp_mf.streams.state import LogScore, StreamState, check_state
+from bayesgp_mf.streams.state import LogScore, StreamState, check_state, rows_of
 
 FORMAT = 1
 """Changes when a file of today could not be read."""
 HEADER, CHECKSUM = "header", "checksum"
-ARRAYS = ("points", "root", "precision", "shift", "X", "t", "log_score", "n_cases")
-"""Names of the arrays."""
-IF_ANY = ("by_case",)
-"""Names of those that are there only in some files."""
+OF_FACTOR = ("points", "root", "precision", "shift")
+"""Names of the arrays of what the past says."""
+ARRAYS = (*OF_FACTOR, "X", "t", "log_score", "n_cases", "by_case")
+"""Names of all arrays; the last one is there only in some files."""
 OPTIONS = ("budget", "hyper", "first", "reservoir", "forget", "batch")
 """Of those of `Stream`, by name."""
 
@@ -57,17 +57,13 @@ def write(
 ) -> None:
     """Write a stream, as a whole or not at all."""
     check_writable(path, state.kernel, learner.likelihood)
-    factor = state.factor
     arrays = {
-        "points": factor.points,
-        "root": factor.root,
-        "precision": factor.precision,
-        "shift": factor.shift,
+        **{name: getattr(state.factor, name) for name in OF_FACTOR},
         "X": state.X,
         "t": state.t,
         "log_score": score.batches,
         "n_cases": score.cases,
-        **({"by_case": state.by_case} if len(state.by_case) else {}),
+        **({} if state.is_plain else {"by_case": state.rows[:, 1:]}),
     }
     settings = {
         **{name: getattr(learner, name) for name in (*OPTIONS, "entropy")},
@@ -114,7 +110,7 @@ def read(path: Path) -> Saved:
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             header, checksum = str(file[HEADER]), str(file[CHECKSUM])
-            arrays = {name: file[name] for name in (*ARRAYS, *(name for name in IF_ANY if name in file))}
+            arrays = {name: file[name] for name in ARRAYS if name in file or name != "by_case"}
         described = json.loads(header)
         version = described["format"]
     except Exception as error:  # whatever a damaged archive makes its readers say
@@ -133,7 +129,7 @@ def read(path: Path) -> Saved:
 
 def _checksum(header: str, arrays: dict[str, NDArray[Any]]) -> str:
     found = blake2b(header.encode(), digest_size=16)
-    for name in (*ARRAYS, *(name for name in IF_ANY if name in arrays)):
+    for name in (name for name in ARRAYS if name in arrays):
         found.update(repr((name, arrays[name].shape, arrays[name].dtype.str)).encode())
         found.update(np.ascontiguousarray(arrays[name]).tobytes())
     return found.hexdigest()
@@ -150,8 +146,11 @@ def state_of(saved: Saved) -> StreamState:
         values_of(saved.likelihood).outputs if settings["n_seen"] else 1,
     )
     n_seen, n_batches, is_tuned = settings["n_seen"], len(arrays["n_cases"]), settings["is_tuned"]
-    cases = arrays["X"], arrays["t"], settings["independent"], arrays.get("by_case", np.empty((0, 2)))
-    has_offset = bool(settings.get("has_offset", False))
-    state = StreamState(saved.kernel, factor, n_seen, n_batches, is_tuned, *cases, has_offset)
+    X, t, by_case = arrays["X"], arrays["t"], arrays.get("by_case", np.array([[0.0, 1.0]]))
+    for name, shape in (("t", (len(X),)), ("by_case", (len(X), 2))):
+        if name in arrays and arrays[name].shape != shape:
+            raise ValueError(f"{name} is not as it would be")
+    cases = X, rows_of(t, *by_case.T), settings["independent"], bool(settings.get("has_offset", False))
+    state = StreamState(saved.kernel, factor, n_seen, n_batches, is_tuned, *cases)
     check_state(state, settings, arrays, saved.likelihood)
     return state

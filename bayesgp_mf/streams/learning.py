@@ -19,7 +19,7 @@ from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.streams.classes import ClassValues
 from bayesgp_mf.streams.factor import Factor, nothing
-from bayesgp_mf.streams.state import StreamState, plain_cases, sampled
+from bayesgp_mf.streams.state import StreamState, sampled
 from bayesgp_mf.streams.values import Absorbed, Values
 from bayesgp_mf.types import Array
 
@@ -55,45 +55,44 @@ class Learner:
     control: Control
     entropy: int
 
-    def likelihood_of(self, by_case: Array) -> Likelihood:
-        """Return the likelihood of cases with these offsets and weights ``(m, 2)``."""
-        offset, weights = np.ascontiguousarray(by_case.T)
+    def likelihood_of(self, rows: Array) -> Likelihood:
+        """Return the likelihood of cases with the offsets and weights of their rows ``(m, 3)``."""
+        _, offset, weights = np.ascontiguousarray(rows.T)
         given = {"offset": offset} if offset.any() else {}
         return with_cases(self.likelihood, **given, **({} if np.all(weights == 1.0) else {"weights": weights}))
 
-    def learned(self, state: StreamState, X: Array, t: Array, by_case: Array) -> tuple[StreamState, float]:
-        """Return the state after one batch, with a kernel tuned when enough cases have come, and its log score."""
+    def learned(self, state: StreamState, X: Array, rows: Array) -> tuple[StreamState, float]:
+        """Return the state after one batch, with a kernel tuned when enough cases have come, and its log score.
+
+        ``X (m, d)`` and ``rows (m, 3)`` are as those of the state.
+        """
         if not state.n_seen:
             factor = nothing(X.shape[1], values_of(self.likelihood).outputs)
             state = replace(state, factor=factor, X=np.empty((0, X.shape[1])))
         rng = np.random.default_rng([self.entropy, state.n_batches])  # the same after a crash
-        with one_thread_if_small(max(state.factor.size, t.size)):
-            factor, done = self._absorbed(state.factor, state.kernel, X, t, by_case, rng)
+        with one_thread_if_small(max(state.factor.size, len(rows))):
+            done = self._absorbed(state.factor, state.kernel, X, rows, rng)
         capacity = self.reservoir if state.is_tuned else max(self.reservoir, WAITING * self.first)
-        kept_X, rows = sampled(state, X, np.column_stack([t, by_case]), capacity, self.forget, rng)
-        kept = np.ascontiguousarray(rows[:, 0]), rows[:, 1:]
-        are_plain = np.array_equal(kept[1], plain_cases(len(rows)))
+        kept_X, kept_rows = sampled(state, X, rows, capacity, self.forget, rng)
         after = replace(
             state,
-            factor=factor,
-            n_seen=state.n_seen + t.size,
+            factor=done.factor,
+            n_seen=state.n_seen + len(rows),
             n_batches=state.n_batches + 1,
             X=kept_X,
-            t=kept[0],
-            by_case=kept[1][:0] if are_plain else kept[1],
+            rows=kept_rows,
             independent=done.independent,
         )
         if not after.is_tuned and after.n_seen >= self.first and self.hyper is not None and self._may_tune(after.t):
             after = self.retuned(after, self.hyper)
             fewer = np.sort(rng.permutation(after.t.size)[: self.reservoir])
-            after = replace(after, X=after.X[fewer], t=after.t[fewer])
-            after = replace(after, by_case=kept[1][:0] if are_plain else kept[1][fewer])
+            after = replace(after, X=after.X[fewer], rows=after.rows[fewer])
         return after, float(done.log_score.sum())
 
     def retuned(self, state: StreamState, hyper: SearchName | Strategy, **options: Any) -> StreamState:
         """Return the state under the kernel that a strategy chooses on the reservoir."""
         kernel = self._tuned(state, hyper, **options)
-        factor = self._again(state, kernel) if state.t.size == state.n_seen else state.factor.under(kernel)
+        factor = self._again(state, kernel) if len(state.rows) == state.n_seen else state.factor.under(kernel)
         return replace(state, kernel=kernel, factor=factor, is_tuned=True)
 
     def _may_tune(self, t: Array) -> bool:
@@ -108,8 +107,8 @@ class Learner:
         factor = nothing(state.X.shape[1], values_of(self.likelihood).outputs)
         rng = np.random.default_rng([self.entropy, state.n_batches, 2])
         with one_thread_if_small(max(state.factor.size, self.batch)):
-            for some in blocks(state.t.size, self.part):
-                factor, _ = self._absorbed(factor, kernel, state.X[some], state.t[some], state.rows[some, 1:], rng)
+            for some in blocks(len(state.rows), self.part):
+                factor = self._absorbed(factor, kernel, state.X[some], state.rows[some], rng).factor
         return factor
 
     @property
@@ -117,22 +116,20 @@ class Learner:
         """Cases that are solved for at once."""
         return self.batch if self.forget is None else max(1, min(self.batch, int(self.forget / PARTS)))
 
-    def _absorbed(
-        self, factor: Factor, kernel: Kernel, X: Array, t: Array, by_case: Array, rng: np.random.Generator
-    ) -> tuple[Factor, Absorbed]:
-        """Return the factor after a batch, within the budget, and what came of the batch."""
+    def _absorbed(self, factor: Factor, kernel: Kernel, X: Array, rows: Array, rng: np.random.Generator) -> Absorbed:
+        """Return what came of a batch, with the factor within the budget."""
+        t = np.ascontiguousarray(rows[:, 0])
         if self.forget is not None:
             factor = factor.forgetting(0.5 ** (t.size / self.forget))
         room = t.size if self.budget is None else max(self.budget - factor.size, -(-self.budget // ARRIVE))
         new = X if room >= t.size else X[np.sort(rng.choice(t.size, room, replace=False))]
-        whole = self.budget is None
-        values = values_of(self.likelihood_of(by_case))
-        done = values.absorb(factor, kernel, X, t, new, self.control, whole=whole)
-        return done.factor if self.budget is None else done.factor.within(self.budget), done
+        values = values_of(self.likelihood_of(rows))
+        done = values.absorb(factor, kernel, X, t, new, self.control, whole=self.budget is None)
+        return done if self.budget is None else done._replace(factor=done.factor.within(self.budget))
 
     def _tuned(self, state: StreamState, hyper: SearchName | Strategy, **options: Any) -> Kernel:
         """Return the kernel that a strategy chooses on the reservoir; what was learned is under this likelihood."""
-        inducing = None if self.budget is None or self.budget >= state.t.size else self.budget
+        inducing = None if self.budget is None or self.budget >= len(state.rows) else self.budget
         rng = np.random.default_rng([self.entropy, state.n_batches, 1])
         fixed = as_names("fixed", options.pop("fixed", ())) | set(public_names(state.kernel, self.likelihood))
         given: dict[str, Any] = {
@@ -143,8 +140,8 @@ class Learner:
             "fixed": fixed,
             **options,
         }
-        if len(state.by_case):
-            given |= {"offset": state.by_case[:, 0], "weights": state.by_case[:, 1]}
+        if not state.is_plain:
+            given |= {"offset": state.rows[:, 1], "weights": state.rows[:, 2]}
         found = fit(state.X, state.t, state.kernel, of_codes(self.likelihood), hyper=hyper, **given)
         process: Any = posterior(found)
         return as_kernel(process.kernel)

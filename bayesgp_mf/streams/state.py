@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,12 +59,10 @@ class StreamState:
         Cases and batches learned from.
     is_tuned : bool
         Whether the kernel is as it is to stay.
-    X, t : (m, d) and (m,) array
-        The reservoir: a random part of the cases seen, all of them at first.
+    X, rows : (m, d) and (m, 3) array
+        The reservoir: a random part of the cases seen, all of them at first, with target, offset and weight of each.
     independent : float
         Mean part of the prior variances of the last batch that the basis inputs do not explain.
-    by_case : (m, 2) array
-        Offset and weight of the cases of the reservoir; without rows where all have offset 0 and weight 1.
     has_offset : bool
         Whether a batch came with offsets.
     """
@@ -75,45 +73,47 @@ class StreamState:
     n_batches: int
     is_tuned: bool
     X: Array
-    t: Array
+    rows: Array
     independent: float = math.nan
-    by_case: Array = field(default_factory=lambda: np.empty((0, 2)))
     has_offset: bool = False
 
     @property
-    def rows(self) -> Array:
-        """Target, offset and weight ``(m, 3)`` of the cases of the reservoir."""
-        return np.column_stack([self.t, self.by_case if len(self.by_case) else plain_cases(self.t.size)])
+    def t(self) -> Array:
+        """The targets ``(m,)`` of the reservoir."""
+        return np.ascontiguousarray(self.rows[:, 0])
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all cases of the reservoir have offset 0 and weight 1."""
+        return np.array_equal(self.rows, rows_of(self.t))
 
 
-def plain_cases(m: int) -> Array:
-    """Return the offsets 0 and weights 1 ``(m, 2)`` of cases that have no others."""
-    return np.tile([0.0, 1.0], (m, 1))
+def rows_of(t: Array, offset: Array | float | None = None, weights: Array | float | None = None) -> Array:
+    """Return target, offset and weight ``(m, 3)`` of cases; 0 and 1 where they have no others."""
+    known = 0.0 if offset is None else offset, 1.0 if weights is None else weights
+    return np.column_stack([t, *(np.broadcast_to(values, t.shape) for values in known)])
 
 
 def sampled(
-    state: StreamState, X: Array, t: Array, size: int, forget: float | None, rng: np.random.Generator
+    state: StreamState, X: Array, rows: Array, size: int, forget: float | None, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """Return a random part of all cases: each so far and each of these is in it with the same probability.
-
-    Of these ``t`` has the targets ``(m,)``, or rows ``(m, 3)`` as those of the state, of which rows are kept then.
 
     J. S. Vitter (1985). Random sampling with a reservoir. ACM Trans. Math. Softw. 11, 37-57, algorithm R. With a
     half-life, each comes in with a probability that does not fall, in place of a random one, so that ages are
     exponential with that half-life, or younger (C. C. Aggarwal, 2006, VLDB, 607-618).
     """
-    room = max(0, size - state.t.size)
-    before = state.rows if t.ndim > 1 else state.t
-    kept_X, kept_t = np.concatenate([state.X, X[:room]]), np.concatenate([before, t[:room]])
-    X, t = X[room:], t[room:]
-    if len(t):
-        many = state.n_seen + room + 1 + np.arange(len(t))
+    room = max(0, size - len(state.rows))
+    kept_X, kept_rows = np.concatenate([state.X, X[:room]]), np.concatenate([state.rows, rows[:room]])
+    X, rows = X[room:], rows[room:]
+    if len(rows):
+        many = state.n_seen + room + 1 + np.arange(len(rows))
         if forget is not None:
             many = np.minimum(many, math.ceil(max(size, forget / math.log(2.0))))
         places = rng.integers(0, many)
         here = places < size
-        kept_X[places[here]], kept_t[places[here]] = X[here], t[here]
-    return kept_X, kept_t
+        kept_X[places[here]], kept_rows[places[here]] = X[here], rows[here]
+    return kept_X, kept_rows
 
 
 def check_state(
@@ -131,8 +131,8 @@ def check_state(
         "precision": factor.precision.shape != (rows_of_B, rows_of_B)
         or not np.allclose(factor.precision, factor.precision.T, rtol=1e-9),
         "shift": factor.shift.shape != (rows_of_B,),
-        "t": state.t.shape != (rows,) or not _are_targets(state.t, likelihood, factor.outputs + 1),
-        "by_case": state.by_case.shape not in ((0, 2), (rows, 2)) or not np.all(state.by_case[:, 1] >= 0),
+        "t": not _are_targets(state.t, likelihood, factor.outputs + 1),
+        "by_case": not np.all(state.rows[:, 2] >= 0),
         "log_score": arrays["log_score"].shape != arrays["n_cases"].shape or arrays["log_score"].ndim != 1,
         "n_cases": not np.all(arrays["n_cases"] > 0) or not arrays["n_cases"].sum() <= state.n_seen,
         "features": settings["features"] is not None and len(settings["features"]) != columns,

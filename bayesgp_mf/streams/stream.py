@@ -53,7 +53,7 @@ from bayesgp_mf.streams.arguments import (
 from bayesgp_mf.streams.factor import Factor, nothing
 from bayesgp_mf.streams.files import OPTIONS, check_writable, read, state_of, write
 from bayesgp_mf.streams.learning import Learner, values_of
-from bayesgp_mf.streams.state import LogScore, StreamState, plain_cases
+from bayesgp_mf.streams.state import LogScore, StreamState, rows_of
 from bayesgp_mf.streams.values import Cases, predictive
 from bayesgp_mf.types import Array
 
@@ -211,7 +211,7 @@ class Stream:
         self._features: list[str] | None = None
         self._lock = threading.RLock()
         self._scores, self._cases = array("d"), array("q")
-        self._state = StreamState(start, nothing(0), 0, 0, hyper is None, np.empty((0, 0)), np.empty(0))
+        self._state = StreamState(start, nothing(0), 0, 0, hyper is None, np.empty((0, 0)), np.empty((0, 3)))
 
     @classmethod
     def at(
@@ -231,7 +231,7 @@ class Stream:
         stream = cls(kernel, likelihood, budget=factor.size, classes=classes, random_seed=random_seed)
         stream._features = features
         kept = slice(0, stream._learner.reservoir)
-        stream._state = replace(stream._state, factor=factor, n_seen=n_seen, X=X[kept], t=t[kept])
+        stream._state = replace(stream._state, factor=factor, n_seen=n_seen, X=X[kept], rows=rows_of(t[kept]))
         return stream
 
     @property
@@ -364,13 +364,10 @@ class Stream:
         columns = self._state.X.shape[1]
         if self.n_seen and X.shape[1] != columns:
             raise ValueError(f"X must have {columns} columns, as at the first update, got {X.shape[1]}.")
-        by_case = plain_cases(X.shape[0])
         given = as_offset(as_list(offset), table, len(X)), as_weights(as_list(weights), table, len(X))
-        for column, values in enumerate(given):
-            if values is not None:
-                by_case[:, column] = values
-        self._learner.likelihood_of(by_case)  # which raises if the likelihood has no such things
+        self._learner.likelihood_of(rows_of(np.zeros(len(X)), *given))  # which raises if it has no such things
         t, classes = as_targets(y, X.shape[0], self.likelihood, self._classes)
+        rows = rows_of(t, *given)
         former = self._features, self._classes, self._state, self._learner
         if not self.n_seen:
             check_size(self.budget, classes)
@@ -389,7 +386,7 @@ class Stream:
         try:
             with progress_bar("learning", total, enabled=progress) as advance:
                 for k, some in enumerate(blocks(X.shape[0], size)):
-                    self._take(*self._learner.learned(self._state, X[some], t[some], by_case[some]))
+                    self._take(*self._learner.learned(self._state, X[some], rows[some]))
                     advance(f"{self.n_seen} cases, log score of the last {self._scores[-1] / self._cases[-1]:.4f}")
                     if path is not None and ((k + 1) % every == 0 or k + 1 == total):
                         self.save(path)

@@ -265,16 +265,19 @@ def test_retuning_takes_the_options_of_a_fit(learned):
 
 def test_the_reservoir_is_a_fair_part_of_all_cases():
     """Each of 300 cases is among the 30 that are kept with probability 1/10, whenever it came."""
-    from bayesgp_mf.streams.state import StreamState, sampled
+    from bayesgp_mf.streams.state import StreamState, rows_of, sampled
 
     kept = np.zeros(300)
     for seed in range(600):
-        state, rng = StreamState(KERNEL, None, 0, 0, True, np.empty((0, 1)), np.empty(0)), np.random.default_rng(seed)
+        state, rng = (
+            StreamState(KERNEL, None, 0, 0, True, np.empty((0, 1)), np.empty((0, 3))),
+            np.random.default_rng(seed),
+        )
         for start in range(0, 300, 25):
             cases = np.arange(start, start + 25.0)
-            inputs, t = sampled(state, cases[:, None], cases, 30, None, rng)
-            np.testing.assert_array_equal(inputs[:, 0], t)
-            state = StreamState(KERNEL, None, start + 25, 0, True, inputs, t)
+            inputs, rows = sampled(state, cases[:, None], rows_of(cases), 30, None, rng)
+            np.testing.assert_array_equal(inputs[:, 0], rows[:, 0])
+            state, t = StreamState(KERNEL, None, start + 25, 0, True, inputs, rows), rows[:, 0]
         assert len(set(t)) == 30
         kept[t.astype(int)] += 1
     thirds = kept.reshape(3, 100).sum(axis=1) / 600  # 10 expected, with standard deviation 0.1
@@ -318,15 +321,18 @@ def test_degenerate_inputs_are_learned_from_or_refused(case):
 
 
 def test_with_a_half_life_the_reservoir_keeps_the_young():
-    from bayesgp_mf.streams.state import StreamState, sampled
+    from bayesgp_mf.streams.state import StreamState, rows_of, sampled
 
     ages = []
     for seed in range(100):
-        state, rng = StreamState(KERNEL, None, 0, 0, True, np.empty((0, 1)), np.empty(0)), np.random.default_rng(seed)
+        state, rng = (
+            StreamState(KERNEL, None, 0, 0, True, np.empty((0, 1)), np.empty((0, 3))),
+            np.random.default_rng(seed),
+        )
         for start in range(0, 2000, 25):
             cases = np.arange(start, start + 25.0)
-            inputs, t = sampled(state, cases[:, None], cases, 30, 200.0, rng)
-            state = StreamState(KERNEL, None, start + 25, 0, True, inputs, t)
+            inputs, rows = sampled(state, cases[:, None], rows_of(cases), 30, 200.0, rng)
+            state, t = StreamState(KERNEL, None, start + 25, 0, True, inputs, rows), rows[:, 0]
         ages.extend(2000.0 - t)
     assert np.median(ages) == pytest.approx(200.0, rel=0.1)
 
