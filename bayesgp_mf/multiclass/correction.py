@@ -289,7 +289,7 @@ class _Blocks(NamedTuple):
     rounding: float  # of that
 
 
-# Of the same sites `matrix_correction` takes twice the time with three classes, and some nine times with six: at n = 300
+# Of the same sites `matrix_correction` takes twice the time with three classes, nine times with six: at n = 300
 # a log determinant, weights and covariances took 10 ms against 23, and 21 to 36 ms against 230 to 270.
 class SoftmaxCorrection(DenseClassCorrection):
     r"""R for sites diag(w_i) - w_i w_i' / sum(w_i): H_c is L^-1 E_c, with L L' = M, and J is -I.
