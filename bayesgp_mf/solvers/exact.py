@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numbers
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,9 +36,9 @@ from bayesgp_mf.likelihoods.base import LatentNoise
 from bayesgp_mf.matrices.corrections import DenseCorrection, InverseCorrection
 from bayesgp_mf.matrices.factors import cholesky, psd_root
 from bayesgp_mf.solvers.accuracy import NO_FACTOR, require_accurate, rounding_decides
-from bayesgp_mf.solvers.laplace import gradient_at_mode, laplace
+from bayesgp_mf.solvers.laplace import Laplace, gradient_at_mode
 from bayesgp_mf.solvers.loo_gradient import loo_gradient, pull_back_nothing
-from bayesgp_mf.solvers.mode import assessed_mode, refined_mode, state_at
+from bayesgp_mf.solvers.mode import state_at
 from bayesgp_mf.solvers.orthant import Estimate, Orthant, tilted
 from bayesgp_mf.solvers.sites import linear_response
 from bayesgp_mf.types import Array
@@ -170,18 +170,16 @@ class Exact:
         return Cloud(orthant.weights(z), share, InverseCorrection(cholesky(_covariance(problem))))
 
     def _regression(self, problem: Problem, noise: float | Array) -> Solution:
+        """Return the posterior, which is the Gaussian at its mode, in one step."""
         noise = np.broadcast_to(noise, problem.t.shape)
         correction = problem.matrix.sites(1.0 / noise)
-        info = replace(Info(Status.CONVERGED, 1, 0.0), **problem.matrix.stated)
         try:
             alpha = correction.weights(problem.t / noise)
         except NotPositiveDefiniteError as error:
             raise rounding_decides(self.name, NO_FACTOR) from error
-        hill = laplace.hill(problem)  # the posterior is the Gaussian at its mode
-        mode, mean_error, _ = refined_mode(problem, hill, state_at(hill, alpha, correction), info)
-        value = -0.5 * (problem.t @ mode.alpha + correction.log_det + np.sum(np.log(2.0 * np.pi * noise)))
-        solution = Solution(self.name, mode.alpha, correction, Evidence(float(value), "exact"), None, info)
-        return require_accurate(assessed_mode(problem, solution, mean_error, partial(self.gram_gradient, problem)))
+        mode = Laplace(self.name)
+        state = state_at(mode.hill(problem), alpha, correction)
+        return require_accurate(mode.finish(problem, state, Info(Status.CONVERGED, 1, 0.0)))
 
     def _classification(self, problem: Problem, control: Control) -> Solution:
         n = problem.n

@@ -38,13 +38,19 @@ from bayesgp_mf.inference.solver import GramGradient, Traits
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.cumulants import higher_derivatives
 from bayesgp_mf.matrices.corrections import Sites
-from bayesgp_mf.solvers.accuracy import NO_FACTOR, coarseness, require_accurate, rounding_decides
+from bayesgp_mf.solvers.accuracy import (
+    NO_FACTOR,
+    assessed,
+    coarseness,
+    log_evidence,
+    require_accurate,
+    rounding_decides,
+)
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.solvers.loo_gradient import loo_gradient, pull_back_nothing
 from bayesgp_mf.solvers.mode import (
     Hill,
     ModeState,
-    assessed_mode,
     find_mode,
     log_det_change,
     newton,
@@ -153,7 +159,15 @@ class Laplace:
         solution = Solution(self.name, mode.alpha, mode.correction, evidence, None, info)
         if info.status is Status.CONVERGED and (np.any(left) or moved > same):
             self._require_stationary(problem, solution, _left_of_evidence(hill, mode, left, moved))
-        return assessed_mode(problem, solution, mean_error, partial(self.gram_gradient, problem))
+        precision = mode.correction.site_precision  # R has no larger trace
+        return assessed(
+            solution,
+            problem.matrix,
+            mean_error,
+            precision,
+            partial(self.gram_gradient, problem),
+            lambda: log_evidence(problem, mode.alpha, precision, np.zeros(problem.n)),
+        )
 
     def _require_stationary(self, problem: Problem, solution: Solution, error: float) -> None:
         """Raise if a log evidence has an error in nats that is felt, unless rounding of K does as much to it."""

@@ -15,7 +15,6 @@ With a Gaussian likelihood they are the normal equations of the exact posterior.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
@@ -23,16 +22,13 @@ import numpy as np
 
 from bayesgp_mf.errors import Status
 from bayesgp_mf.inference.problem import Problem
-from bayesgp_mf.inference.solution import Control, Info, Solution
-from bayesgp_mf.inference.solver import GramGradient
+from bayesgp_mf.inference.solution import Control, Info
 from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.solvers.accuracy import (
     EPS,
     Gap,
-    assessed,
     coarseness,
     in_deviations,
-    log_evidence,
     most_rounding_of_weights,
     refined,
 )
@@ -201,18 +197,3 @@ def refined_mode(problem: Problem, hill: Hill, first: ModeState, info: Info) -> 
     best, error = refined(matrix, first, gap, moved, np.sqrt(variance), info, NEGLIGIBLE)
     residual = best.derivs.d1 - best.alpha
     return best, error, (np.zeros_like(residual) if is_easy else matrix @ correction.weights(residual))
-
-
-def assessed_mode(
-    problem: Problem, solution: Solution, mean_error: float, gradient: Callable[[Solution], GramGradient]
-) -> Solution:
-    """Return a solution at a mode that says how well its numbers are known (`accuracy.assessed`)."""
-    precision = solution.sites.site_precision
-    return assessed(
-        solution,
-        problem.matrix,
-        mean_error,
-        precision,  # R has no larger trace
-        gradient,
-        lambda: log_evidence(problem, solution.alpha, precision, np.zeros(problem.n)),
-    )
