@@ -506,16 +506,20 @@ def check_largest(weights: Array) -> None:
         )
 
 
-def check_variance(name: str, value: float, *, zero_allowed: bool) -> float:
-    """Return ``value`` as a float if it is a usable variance, else raise ValueError."""
+def check_number(name: str, value: float, *, zero_allowed: bool = False, what: str = "") -> float:
+    """Return ``value`` as a float if it is finite and > 0 (or >= 0), else raise a ValueError with ``what`` it is."""
     try:
         number = math.nan if isinstance(value, str | bool | np.bool_) else float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number) or number < 0 or (number == 0 and not zero_allowed):
-        expected = "a finite number >= 0" if zero_allowed else "a finite number > 0"
-        raise ValueError(f"{name} must be {expected} (a variance, not a standard deviation), got {value!r}.")
+        raise ValueError(f"{name} must be a finite number {'>= 0' if zero_allowed else '> 0'}{what}, got {value!r}.")
     return number
+
+
+def check_variance(name: str, value: float, *, zero_allowed: bool) -> float:
+    """Return ``value`` as a float if it is a usable variance, else raise ValueError."""
+    return check_number(name, value, zero_allowed=zero_allowed, what=" (a variance, not a standard deviation)")
 
 
 def check_gaussian_variance(variance: Array) -> None:

@@ -11,8 +11,8 @@ from scipy.special import expit
 
 from bayesgp_mf.likelihoods.base import each_in_words
 from bayesgp_mf.likelihoods.below import count_below
-from bayesgp_mf.likelihoods.centred import Bracket, Centred, Curve
-from bayesgp_mf.likelihoods.count_forms import check_counts, higher_of_odds, log_choose, of_odds
+from bayesgp_mf.likelihoods.centred import Bracket, Curve
+from bayesgp_mf.likelihoods.count_forms import Counts, check_counts, higher_of_odds, log_choose, of_odds
 from bayesgp_mf.likelihoods.each_case import as_each, of_each, some_of
 from bayesgp_mf.likelihoods.logit import Logit
 from bayesgp_mf.types import Array, Derivs
@@ -22,7 +22,7 @@ LARGEST_TRIALS = 1e8
 
 
 @dataclass(frozen=True, slots=True)
-class Binomial(Centred):
+class Binomial(Counts):
     r"""Binomial likelihood of successes out of n trials, with a logit link.
 
     .. math:: p(t|f) = \binom{n}{t}\, \sigma(f)^t\, \sigma(-f)^{n - t}
@@ -137,9 +137,6 @@ class Binomial(Centred):
             lambda rows, f: _binomial(flat[rows], trials[rows], f),
             lambda rows, mean, variance: _bracket(flat[rows], trials[rows], mean, variance),
         )
-
-    def _known(self) -> tuple[float, ...]:
-        return self.trials  # type: ignore[return-value]
 
     def _trials(self, f: Array) -> Array:
         """Return the trials of cases along the last axis of an array, in its shape."""

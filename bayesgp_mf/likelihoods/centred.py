@@ -11,14 +11,15 @@ left to `Quadrature`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.likelihoods.base import Likelihood, check_gaussian_variance
-from bayesgp_mf.likelihoods.moments import from_moments
+from bayesgp_mf.likelihoods.moments import average, standardised_cumulants
 from bayesgp_mf.likelihoods.quadrature import Quadrature
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
@@ -48,10 +49,6 @@ class Cases(NamedTuple):
         """Return some of the cases."""
         return Cases(*(part[which] for part in self))
 
-    def numbered(self) -> tuple[Array, Array, Array]:
-        """Return what `_adaptive` asks for: places as targets, means and variances."""
-        return np.arange(float(self.rows.size)), self.mean, self.variance
-
 
 class _Nodes(NamedTuple):
     """Distances from the means, normalised weights ``(k, points)``, log integrals ``(k,)`` and log p at the nodes."""
@@ -68,13 +65,10 @@ class _Nodes(NamedTuple):
 
 
 class Centred(Likelihood):
-    """A likelihood of counts whose averages are those of this module. `_of_targets` says what is averaged."""
+    """A likelihood whose averages are those of this module. `_of_targets` says what is averaged."""
 
     __slots__ = ()
-    targets: ClassVar[Literal["real"]] = "real"
     forbids: ClassVar[bool] = False
-    log_concave: ClassVar[bool] = True
-    whole_targets: ClassVar[bool] = True
 
     def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
         """Return log of the integral of p(t|f) N(f | mean, variance), and its derivatives in mean.
@@ -99,9 +93,19 @@ class Centred(Likelihood):
         """Return bounds ``(n,)`` between which p(t|f) N(f | mean, variance) is largest."""
         return self._of_targets(t)[1](slice(None), mean, variance)
 
+    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
+        """Return the derivative of `log_partition` in a parameter, and its two derivatives in mean."""
+        t, mean, variance = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (t, mean, variance)))
+        curve, bracket = self._of_targets(t)
+        return parameter_derivative(curve, self._slope_of_targets(name, t), mean, variance, bracket)
+
+    @abstractmethod
     def _of_targets(self, t: Array) -> tuple[Curve, Bracket]:
         """Return log p and brackets of modes for targets, whose cases are numbered along the flattened shape."""
-        raise NotImplementedError
+
+    def _slope_of_targets(self, name: str, t: Array) -> Curve:
+        """Return the derivative of log p in a parameter for such targets."""
+        raise NotImplementedError(f"{type(self).__name__} has no parameter {name!r}.")
 
 
 def log_partition(curve: Curve, mean: Array, variance: Array, bracket: Bracket) -> Derivs:
@@ -112,32 +116,29 @@ def log_partition(curve: Curve, mean: Array, variance: Array, bracket: Bracket) 
     :math:`(\langle f \rangle - m)/v` and :math:`(\mathrm{Var}(f) - v)/v^2`, which keep their digits there. At variance
     0 it is the curve itself. The cases of ``curve`` and ``bracket`` are numbered along the flattened shape.
     """
-    return Derivs(
-        *_integrals(
-            curve,
-            mean,
-            variance,
-            bracket,
-            3,
-            curve,
-            lambda some, nodes: _derivatives(nodes, some.variance),
-            lambda rest: _adaptive(curve, rest).log_partition(*rest.numbered()),
-        )
-    )
+    return Derivs(*_integrals(curve, mean, variance, bracket, 3, curve, _derivatives, Quadrature.log_partition))
 
 
 def tilted_share(curve: Curve, mean: Array, variance: Array, bracket: Bracket) -> Array:
     """Return what `Likelihood.tilted_share` does, for variances ``(k,)`` above zero, by the nodes of log Z."""
 
-    def adaptively(rest: Cases) -> list[Array]:
-        return [_adaptive(curve, rest).tilted_share(*rest.numbered())]
+    def left(some: Cases, nodes: _Nodes) -> Array:
+        offset = nodes.distance - average(nodes.weight, nodes.distance)[:, None]
+        return average(nodes.weight, offset**2) / some.variance
 
-    def left(some: Cases, nodes: _Nodes) -> list[Array]:
-        offset = nodes.distance - _average(nodes.weight, nodes.distance)[:, None]
-        return [_average(nodes.weight, offset**2) / some.variance]
+    return _integrals(curve, mean, variance, bracket, 1, lambda _, f: np.ones_like(f), left, Quadrature.tilted_share)[0]
 
-    found: Array = _integrals(curve, mean, variance, bracket, 1, lambda rows, f: [np.ones_like(f)], left, adaptively)[0]
-    return found
+
+def tilted_cumulants(curve: Curve, mean: Array, variance: Array, bracket: Bracket, order: int) -> Array:
+    """Return what `cumulants.tilted_cumulants` does, for variances ``(n,)`` above zero, by the nodes of log Z."""
+
+    def by_nodes(_: Cases, nodes: _Nodes) -> Array:
+        return standardised_cumulants(nodes.weight, nodes.distance, order)
+
+    def adaptively(rule: Quadrature, *at: Array) -> Array:
+        return rule.tilted_cumulants(*at, order)
+
+    return _integrals(curve, mean, variance, bracket, order - 2, lambda _, f: np.zeros_like(f), by_nodes, adaptively)
 
 
 def _integrals(
@@ -146,25 +147,34 @@ def _integrals(
     variance: Array,
     bracket: Bracket,
     count: int,
-    certain: Callable[[Any, Array], Sequence[Array]],
-    by_nodes: Callable[[Cases, _Nodes], Sequence[Array]],
-    adaptively: Callable[[Cases], Sequence[Array]],
+    certain: Callable[[Any, Array], ArrayLike],
+    by_nodes: Callable[[Cases, _Nodes], ArrayLike],
+    adaptively: Callable[[Quadrature, Array, Array, Array], ArrayLike],
 ) -> Array:
-    """Return ``count`` numbers of each case, ``(count, ...)``: at variance zero, by nodes, and where none settled."""
+    """Return ``count`` numbers of each case, ``(count, ...)``: at variance zero, by nodes, and where none settled.
+
+    What is adaptive is asked for numbers of cases as targets, means and variances. So are cases without a bracket.
+    """
     check_gaussian_variance(variance)
     centre, spread = mean.ravel(), variance.ravel()
     answer = np.empty((count, centre.size))
-    (rows,) = np.nonzero(spread == 0)
-    answer[:, rows] = certain(rows, centre[rows])
-    (rows,) = np.nonzero(spread > 0)
-    cases = Cases(rows, centre[rows], spread[rows], *bracket(rows, centre[rows], spread[rows]))
 
     def consider(some: Cases, nodes: _Nodes) -> None:
         answer[:, some.rows] = by_nodes(some, nodes)
 
-    rest = _at_nodes(curve, cases, consider)
-    if rest.rows.size:
-        answer[:, rest.rows] = adaptively(rest)
+    (rows,) = np.nonzero(spread == 0)
+    if rows.size:
+        answer[:, rows] = certain(rows, centre[rows])
+    (rows,) = np.nonzero(spread > 0)
+    if rows.size:
+        cases = Cases(rows, centre[rows], spread[rows], *bracket(rows, centre[rows], spread[rows]))
+        known = np.isfinite(cases.lower) & np.isfinite(cases.upper)
+        rest = cases.rows[~known]
+        if known.any():
+            rest = np.concatenate([rest, _at_nodes(curve, cases.take(known), consider)])
+        if rest.size:
+            rule = Quadrature(lambda i, f: curve(i.astype(np.intp), f).value, targets="real")
+            answer[:, rest] = adaptively(rule, rest.astype(np.float64), centre[rest], spread[rest])
     return answer.reshape(count, *mean.shape)
 
 
@@ -181,84 +191,30 @@ def parameter_derivative(curve: Curve, slope: Curve, mean: Array, variance: Arra
     and, where the target says more than the Gaussian does, :math:`\mathrm{Cov}(g, f)/v` and
     :math:`\kappa(g, f, f)/v^2`. At variance 0 they are those of g.
     """
-    return Derivs(
-        *_integrals(
-            curve,
-            mean,
-            variance,
-            bracket,
-            3,
-            slope,
-            lambda some, nodes: _parameter_derivatives(
-                nodes, slope(some.rows[:, None], some.mean[:, None] + nodes.distance), some.variance
-            ),
-            lambda rest: list(
-                adaptive_derivative(
-                    _adaptive(curve, rest),
-                    np.arange(rest.rows.size),
-                    rest.mean,
-                    rest.variance,
-                    lambda i, f: slope(rest.rows[i][:, None], f).value,
-                )
-            ),
-        )
-    )
+    centre, sd = mean.ravel(), np.sqrt(variance.ravel())
+
+    def by_nodes(some: Cases, nodes: _Nodes) -> ArrayLike:
+        return _parameter_derivatives(nodes, slope(some.rows[:, None], some.mean[:, None] + nodes.distance), some)
+
+    def adaptively(rule: Quadrature, *at: Array) -> ArrayLike:
+        def averaged(power: int, *, of_value: bool) -> Array:
+            def values(numbers: Array, f: Array) -> Array:
+                rows = numbers.astype(np.intp)[:, None]
+                unit = ((f - centre[rows]) / sd[rows]) ** power
+                return np.asarray(slope(rows, f).value * unit if of_value else unit)
+
+            return rule.tilted_average(*at, values)
+
+        g, g1, g2 = (averaged(power, of_value=True) for power in range(3))
+        u1, u2 = (averaged(power, of_value=False) for power in (1, 2))
+        once = g1 - g * u1
+        return g, once / np.sqrt(at[2]), (g2 - g * u2 - 2.0 * u1 * once) / at[2]
+
+    return Derivs(*_integrals(curve, mean, variance, bracket, 3, slope, by_nodes, adaptively))
 
 
-def adaptive_derivative(
-    quadrature: Quadrature,
-    numbers: NDArray[np.intp],
-    mean: Array,
-    variance: Array,
-    value: Callable[[NDArray[np.intp], Array], Array],
-) -> Array:
-    """Return what `parameter_derivative` does ``(3, k)``, by averages of ``value(i, f)`` that are adaptive.
-
-    The targets of the quadrature are numbers, by which means and variances, above zero, are known.
-    """
-    at, sd = (numbers.astype(np.float64), mean[numbers], variance[numbers]), np.sqrt(variance)
-
-    def average(power: int, *, of_value: bool) -> Array:
-        def ask(i: Array, f: Array) -> Array:
-            which = i.astype(np.intp)
-            unit = ((f - mean[which][:, None]) / sd[which][:, None]) ** power
-            return np.asarray(value(which, f) * unit if of_value else unit)
-
-        return quadrature.tilted_average(*at, ask)
-
-    g, g1, g2 = (average(power, of_value=True) for power in range(3))
-    u1, u2 = (average(power, of_value=False) for power in (1, 2))
-    once = g1 - g * u1
-    return np.array([g, once / sd[numbers], (g2 - g * u2 - 2.0 * u1 * once) / variance[numbers]])
-
-
-def tilted_cumulants(curve: Curve, mean: Array, variance: Array, bracket: Bracket, order: int) -> Array:
-    """Return what `cumulants.tilted_cumulants` does, for variances ``(n,)`` above zero, by the nodes of log Z."""
-    found = np.empty((order - 2, mean.size))
-    rows = np.arange(mean.size)
-
-    def consider(some: Cases, nodes: _Nodes) -> None:
-        offset = nodes.distance - _average(nodes.weight, nodes.distance)[:, None]
-        scaled = offset / np.sqrt(_average(nodes.weight, offset**2))[:, None]
-        moments, powers = np.empty((order, len(scaled))), nodes.weight
-        for k in range(order):
-            powers = powers * scaled
-            moments[k] = np.sum(powers, axis=1)
-        found[:, some.rows] = from_moments(moments)[2:]
-
-    rest = _at_nodes(curve, Cases(rows, mean, variance, *bracket(rows, mean, variance)), consider)
-    if rest.rows.size:
-        found[:, rest.rows] = _adaptive(curve, rest).tilted_cumulants(*rest.numbered(), order)
-    return found
-
-
-def _adaptive(curve: Curve, cases: Cases) -> Quadrature:
-    """Return the likelihoods of some cases as functions of their numbers, to be integrated adaptively."""
-    return Quadrature(lambda i, f: curve(cases.rows[i.astype(np.intp)], f).value, targets="real")
-
-
-def _at_nodes(curve: Curve, cases: Cases, consider: Callable[[Cases, _Nodes], None]) -> Cases:
-    """Hand the nodes of some cases at a time to a function; return those, if any, that no rule settled."""
+def _at_nodes(curve: Curve, cases: Cases, consider: Callable[[Cases, _Nodes], None]) -> NDArray[np.intp]:
+    """Call a function with the nodes of some cases at a time; return the numbers of those that no rule settled."""
     start, left, right, peak = _ends(curve, cases)
     todo = np.arange(cases.rows.size)
     for points in _POINTS:
@@ -267,11 +223,12 @@ def _at_nodes(curve: Curve, cases: Cases, consider: Callable[[Cases, _Nodes], No
             begin, width = start[some] - left[some], left[some] + right[some]
             nodes, settled = _rule(curve, cases.take(some), begin, width, peak[some], points)
             unsettled.append(some[~settled])
-            consider(cases.take(some[settled]), nodes.take(settled))
+            if settled.any():
+                consider(cases.take(some[settled]), nodes.take(settled))
         todo = np.concatenate(unsettled)
         if not todo.size:
             break
-    return cases.take(todo)
+    return cases.rows[todo]
 
 
 def _ends(curve: Curve, cases: Cases) -> tuple[Array, Array, Array, Array]:
@@ -345,13 +302,13 @@ def _rule(
     return _Nodes(distance, weight / mass[:, None], log_integral, log_prob), settled
 
 
-def _derivatives(nodes: _Nodes, variance: Array) -> tuple[Array, Array, Array]:
+def _derivatives(cases: Cases, nodes: _Nodes) -> tuple[Array, Array, Array]:
     """Return log Z and its two derivatives in the mean, ``(k,)`` each."""
-    weight, distance, (_, slope, bend) = nodes.weight, nodes.distance, nodes.log_prob
-    d1, bent = _average(weight, slope), _average(weight, bend)
-    d2 = bent + _average(weight, (slope - d1[:, None]) ** 2)
-    offset = _average(weight, distance)
-    tilted = _average(weight, (distance - offset[:, None]) ** 2)
+    weight, distance, (_, slope, bend), variance = nodes.weight, nodes.distance, nodes.log_prob, cases.variance
+    d1, bent = average(weight, slope), average(weight, bend)
+    d2 = bent + average(weight, (slope - d1[:, None]) ** 2)
+    offset = average(weight, distance)
+    tilted = average(weight, (distance - offset[:, None]) ** 2)
     much = -bent * variance > 1.0
     return (
         nodes.log_integral,
@@ -360,25 +317,24 @@ def _derivatives(nodes: _Nodes, variance: Array) -> tuple[Array, Array, Array]:
     )
 
 
-def _parameter_derivatives(nodes: _Nodes, g: Derivs, variance: Array) -> tuple[Array, Array, Array]:
+def _parameter_derivatives(nodes: _Nodes, g: Derivs, cases: Cases) -> tuple[Array, Array, Array]:
     """Return the derivative of log Z in a parameter, and its two derivatives in the mean, ``(k,)`` each."""
-    weight, heavy = nodes.weight, nodes.weight > 0  # where the weight is nothing a derivative may be infinite
+    weight, heavy, variance = (
+        nodes.weight,
+        nodes.weight > 0,
+        cases.variance,
+    )  # where the weight is nothing a derivative may be infinite
     value, slope, bend, l1, l2 = (np.where(heavy, part, 0.0) for part in (*g, *nodes.log_prob[1:]))
 
     def centred(values: Array) -> Array:
-        return np.asarray(values - _average(weight, values)[:, None])
+        return np.asarray(values - average(weight, values)[:, None])
 
     about, along, across = centred(value), centred(l1), centred(nodes.distance)
-    d1 = _average(weight, slope + about * along)
-    d2 = _average(weight, bend + 2.0 * centred(slope) * along + about * (centred(l2) + along**2))
-    much = -_average(weight, l2) * variance > 1.0
+    d1 = average(weight, slope + about * along)
+    d2 = average(weight, bend + 2.0 * centred(slope) * along + about * (centred(l2) + along**2))
+    much = -average(weight, l2) * variance > 1.0
     with np.errstate(over="ignore"):
-        by_distance = _average(weight, about * across) / variance
-        twice = _average(weight, about * across**2) / variance / variance
+        by_distance = average(weight, about * across) / variance
+        twice = average(weight, about * across**2) / variance / variance
     # the third joint cumulant of centred values is their third moment
-    return _average(weight, value), np.where(much, by_distance, d1), np.where(much, twice, d2)
-
-
-def _average(weight: Array, values: Array) -> Array:
-    """Return the averages ``(k,)`` of values ``(k, points)`` under weights that sum to one."""
-    return np.asarray(np.einsum("ij,ij->i", weight, values))
+    return average(weight, value), np.where(much, by_distance, d1), np.where(much, twice, d2)

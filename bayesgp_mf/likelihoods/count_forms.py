@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.special import digamma, expit, gammaln, log_expit
 
+from bayesgp_mf.likelihoods.centred import Centred
 from bayesgp_mf.types import Array, Derivs
 
 _STIRLING = 30.0  # from here on the series below is right to rounding
@@ -16,6 +17,15 @@ LARGEST_UNDER_POISSON = 1e12
 LARGEST_LOG_RATE = 700.0
 """In absolute value, of an offset: the exponential of more is no number."""
 _POISSON_LARGEST = 1e15  # numpy draws rates up to 9e18; from here on a Gaussian is a Poisson law to 3e-8
+
+
+class Counts(Centred):
+    """A likelihood of counts, whose averages are those of `likelihoods.centred`."""
+
+    __slots__ = ()
+    targets: ClassVar[Literal["real"]] = "real"
+    log_concave: ClassVar[bool] = True
+    whole_targets: ClassVar[bool] = True
 
 
 def check_counts(name: str, t: Array, likelihood: str, largest: float = 1e15) -> None:
@@ -34,17 +44,6 @@ def check_counts(name: str, t: Array, likelihood: str, largest: float = 1e15) ->
             f"{int(np.argmax(t))}: rounding would decide. Count in another unit, or take their logarithms for "
             "measurements, likelihoods.Gaussian(1 / counts)."
         )
-
-
-def check_positive(name: str, value: float) -> float:
-    """Return a number as a float if it is finite and > 0, else raise a ValueError."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name} must be a number > 0, got {value!r}.") from None
-    if not math.isfinite(number) or number <= 0:
-        raise ValueError(f"{name} must be a finite number > 0, got {value!r}.")
-    return number
 
 
 def log_rising(start: Array, count: Array) -> Array:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit, gammaln
 
-from bayesgp_mf.likelihoods.base import Tunable
+from bayesgp_mf.likelihoods.base import Tunable, check_number
 from bayesgp_mf.likelihoods.below import count_below
-from bayesgp_mf.likelihoods.centred import Bracket, Centred, Curve, parameter_derivative
+from bayesgp_mf.likelihoods.centred import Bracket, Curve
 from bayesgp_mf.likelihoods.count_forms import (
     LARGEST_LOG_RATE,
     LARGEST_UNDER_POISSON,
+    Counts,
     bracket_of_rates,
     check_counts,
-    check_positive,
     draw_poisson,
     higher_of_odds,
     log_rising,
@@ -30,8 +31,47 @@ from bayesgp_mf.types import Array, Derivs
 _LARGE = 1e4  # counts up to which a rounding of log p(t|f) is felt by no average
 
 
+class _OfRates(Counts):
+    """A likelihood of counts whose mean is exp(f): its log is that of `_at`, and a constant."""
+
+    __slots__ = ()
+    largest_offset: ClassVar[float] = LARGEST_LOG_RATE
+
+    def log_prob(self, t: Array, f: Array) -> Derivs:
+        """Return log p(t|f) in nats, and its derivatives in f; ``t`` and ``f`` broadcast."""
+        t, f = np.broadcast_arrays(np.asarray(t, dtype=np.float64), np.asarray(f, dtype=np.float64))
+        return self._at(t, self._constant(t), f)
+
+    def predictive_below(self, t: Array, mean: Array, variance: Array) -> Array:
+        """Return the probability that a count is at most t when f ~ N(mean, variance)."""
+        whole = np.floor(t)
+        found = count_below(np.maximum(whole, 0.0) + 1.0, *self._shape_and_shift, mean, variance)
+        return np.where(whole < 0, 0.0, found)
+
+    def _of_targets(self, t: Array) -> tuple[Curve, Bracket]:
+        flat = t.ravel()
+        constant = self._constant(flat)
+        return (
+            lambda rows, f: self._at(flat[rows], constant[rows], f),
+            lambda rows, mean, variance: bracket_of_rates(flat[rows], mean, variance),
+        )
+
+    @property
+    @abstractmethod
+    def _shape_and_shift(self) -> tuple[Array, Array]:
+        """The other shape of `below.count_below`, and its shift."""
+
+    @abstractmethod
+    def _constant(self, t: Array) -> Array:
+        """Return what of log p(t|f) does not depend on f."""
+
+    @abstractmethod
+    def _at(self, t: Array, constant: Array, f: Array) -> Derivs:
+        """Return log p(t|f) and its derivatives, given the constant."""
+
+
 @dataclass(frozen=True, slots=True)
-class Poisson(Centred):
+class Poisson(_OfRates):
     r"""Poisson likelihood of counts, with a log link.
 
     .. math:: p(t|f) = e^{t f - e^f} / t!
@@ -48,15 +88,10 @@ class Poisson(Centred):
     """
 
     allows_noise: ClassVar[str] = "NegativeBinomial(dispersion)"
-    largest_offset: ClassVar[float] = LARGEST_LOG_RATE
 
     def check_targets(self, name: str, t: Array) -> None:
         """Raise a ValueError if the targets are not counts."""
         check_counts(name, t, "Poisson", LARGEST_UNDER_POISSON)
-
-    def log_prob(self, t: Array, f: Array) -> Derivs:
-        """Return log p(t|f) in nats, and its derivatives in f; ``t`` and ``f`` broadcast."""
-        return _poisson(np.asarray(t, dtype=np.float64), np.asarray(f, dtype=np.float64))
 
     def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> tuple[Array, Array] | None:
         """Return the third and fourth derivative of `log_partition` at variance zero; else None."""
@@ -68,10 +103,6 @@ class Poisson(Centred):
             rate = np.exp(mean + 0.5 * variance)
             return rate, rate + rate**2 * np.expm1(variance)
 
-    def predictive_below(self, t: Array, mean: Array, variance: Array) -> Array:
-        """Return the probability that a count is at most t when f ~ N(mean, variance)."""
-        return _counts_below(t, np.asarray(np.inf), np.asarray(0.0), mean, variance)
-
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a count for each latent value."""
         with np.errstate(over="ignore"):
@@ -81,36 +112,29 @@ class Poisson(Centred):
         """Return log p(t|f), written with the functions of ``functions``."""
         return t * f - functions.exp(f) - functions.gammaln(t + 1.0)
 
-    def _of_targets(self, t: Array) -> tuple[Curve, Bracket]:
-        flat = t.ravel()
-        return (
-            lambda rows, f: _poisson(flat[rows], f),
-            lambda rows, mean, variance: bracket_of_rates(flat[rows], mean, variance),
-        )
+    @property
+    def _shape_and_shift(self) -> tuple[Array, Array]:
+        return np.asarray(np.inf), np.asarray(0.0)
 
+    def _constant(self, t: Array) -> Array:
+        return np.asarray(-gammaln(t + 1.0))
 
-def _counts_below(t: Array, other: Array, shift: Array, mean: Array, variance: Array) -> Array:
-    """Return the probability that counts are at most t, where the other shape of `below.count_below` is the same."""
-    whole = np.floor(t)
-    return np.where(whole < 0, 0.0, count_below(np.maximum(whole, 0.0) + 1.0, other, shift, mean, variance))
-
-
-def _poisson(t: Array, f: Array) -> Derivs:
-    with np.errstate(over="ignore"):
-        rate = np.exp(f)
-    value, d1 = t * f - rate - gammaln(t + 1.0), t - rate
-    if np.any(t > _LARGE):  # their large terms cancel, and are written by the distance from the largest value instead
-        large = np.maximum(t, _LARGE)
-        distance = f - np.log(large)
+    def _at(self, t: Array, constant: Array, f: Array) -> Derivs:
         with np.errstate(over="ignore"):
-            excess = large * np.expm1(distance)
-        value = np.where(t > _LARGE, large * distance - excess - log_root_factorial(large), value)
-        d1 = np.where(t > _LARGE, -excess, d1)
-    return Derivs(value, d1, -rate + np.zeros_like(t))
+            rate = np.exp(f)
+        value, d1 = t * f - rate + constant, t - rate
+        if np.any(t > _LARGE):  # their large terms cancel: they are written by the distance from the largest value
+            large = np.maximum(t, _LARGE)
+            distance = f - np.log(large)
+            with np.errstate(over="ignore"):
+                excess = large * np.expm1(distance)
+            value = np.where(t > _LARGE, large * distance - excess - log_root_factorial(large), value)
+            d1 = np.where(t > _LARGE, -excess, d1)
+        return Derivs(value, d1, -rate + np.zeros_like(t))
 
 
 @dataclass(frozen=True, slots=True)
-class NegativeBinomial(Centred):
+class NegativeBinomial(_OfRates):
     r"""Negative-binomial likelihood of counts that vary more than Poisson's, with a log link.
 
     .. math::
@@ -139,7 +163,6 @@ class NegativeBinomial(Centred):
 
     dispersion: float
     allows_noise: ClassVar[str] = "a smaller dispersion of the likelihood"
-    largest_offset: ClassVar[float] = LARGEST_LOG_RATE
     tunable: ClassVar[dict[str, Tunable]] = {
         "dispersion": Tunable(
             at_lower="the kernel explains little of the counts",
@@ -148,40 +171,11 @@ class NegativeBinomial(Centred):
     }
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dispersion", check_positive("dispersion", self.dispersion))
-
-    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
-        r"""Return the derivative of `log_partition` in the dispersion, and its two derivatives in mean.
-
-        That of log p(t|f) is, with :math:`x = f - \log r` and the derivative psi of log Gamma,
-
-        .. math::
-            \psi(r + t) - \psi(r) - t/r + \left(1 + t/r\right) \sigma(x) - \log(1 + e^x),
-
-        of which all terms are small where r is large.
-        """
-        t, mean, variance = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (t, mean, variance)))
-        curve, bracket = self._of_targets(t)
-        flat = t.ravel()
-        constant = log_rising_slope(np.asarray(self.dispersion), flat)
-
-        def slope(rows: Any, f: Array) -> Derivs:
-            x, odds = f - np.log(self.dispersion), flat[rows] / self.dispersion
-            right, wrong = expit(x), expit(-x)
-            value = constant[rows] + odds_beyond_log(x) + odds * right
-            both = right * wrong
-            return Derivs(value, odds * both - right**2, both * (odds * (wrong - right) - 2.0 * right))
-
-        return parameter_derivative(curve, slope, mean, variance, bracket)
+        object.__setattr__(self, "dispersion", check_number("dispersion", self.dispersion))
 
     def check_targets(self, name: str, t: Array) -> None:
         """Raise a ValueError if the targets are not counts."""
         check_counts(name, t, "NegativeBinomial")
-
-    def log_prob(self, t: Array, f: Array) -> Derivs:
-        """Return log p(t|f) in nats, and its derivatives in f; ``t`` and ``f`` broadcast."""
-        t, f = np.broadcast_arrays(np.asarray(t, dtype=np.float64), np.asarray(f, dtype=np.float64))
-        return self._at(t, self._constant(t), f)
 
     def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> tuple[Array, Array] | None:
         """Return the third and fourth derivative of `log_partition` at variance zero; else None."""
@@ -192,10 +186,6 @@ class NegativeBinomial(Centred):
         with np.errstate(over="ignore"):
             rate = np.exp(mean + 0.5 * variance)
             return rate, rate + rate**2 * (np.expm1(variance) + np.exp(variance) / self.dispersion)
-
-    def predictive_below(self, t: Array, mean: Array, variance: Array) -> Array:
-        """Return the probability that a count is at most t when f ~ N(mean, variance)."""
-        return _counts_below(t, np.asarray(self.dispersion), np.log(self.dispersion), mean, variance)
 
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a count for each latent value."""
@@ -209,13 +199,9 @@ class NegativeBinomial(Centred):
         choose = functions.gammaln(t + r) - functions.gammaln(r) - functions.gammaln(t + 1.0)
         return choose + t * x - (t + r) * functions.softplus(x)
 
-    def _of_targets(self, t: Array) -> tuple[Curve, Bracket]:
-        flat = t.ravel()
-        constant = self._constant(flat)
-        return (
-            lambda rows, f: self._at(flat[rows], constant[rows], f),
-            lambda rows, mean, variance: bracket_of_rates(flat[rows], mean, variance),
-        )
+    @property
+    def _shape_and_shift(self) -> tuple[Array, Array]:
+        return np.asarray(self.dispersion), np.log(self.dispersion)
 
     def _constant(self, t: Array) -> Array:
         return np.asarray(log_rising(np.asarray(self.dispersion), t) + t * np.log(self.dispersion) - gammaln(t + 1.0))
@@ -223,3 +209,25 @@ class NegativeBinomial(Centred):
     def _at(self, t: Array, constant: Array, f: Array) -> Derivs:
         value, d1, d2 = of_odds(t, np.asarray(self.dispersion), f - np.log(self.dispersion))
         return Derivs(value + constant, d1, d2)
+
+    def _slope_of_targets(self, name: str, t: Array) -> Curve:
+        r"""Return the derivative of log p(t|f) in the dispersion.
+
+        It is, with :math:`x = f - \log r` and the derivative psi of log Gamma,
+
+        .. math::
+            \psi(r + t) - \psi(r) - t/r + \left(1 + t/r\right) \sigma(x) - \log(1 + e^x),
+
+        of which all terms are small where r is large.
+        """
+        flat = t.ravel()
+        constant = log_rising_slope(np.asarray(self.dispersion), flat)
+
+        def slope(rows: Any, f: Array) -> Derivs:
+            x, odds = f - np.log(self.dispersion), flat[rows] / self.dispersion
+            right, wrong = expit(x), expit(-x)
+            value = constant[rows] + odds_beyond_log(x) + odds * right
+            both = right * wrong
+            return Derivs(value, odds * both - right**2, both * (odds * (wrong - right) - 2.0 * right))
+
+        return slope

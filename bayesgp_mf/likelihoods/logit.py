@@ -10,7 +10,7 @@ from scipy.special import expit, log_expit
 
 from bayesgp_mf.likelihoods.base import Likelihood
 from bayesgp_mf.likelihoods.logistic_normal import FINE, Rule, by_rule, discretise, rules
-from bayesgp_mf.likelihoods.moments import from_moments
+from bayesgp_mf.likelihoods.moments import average, standardised_cumulants
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
 
@@ -106,13 +106,7 @@ class Logit(Likelihood):
         for rule, rows in by_rule(np.sqrt(variance), _RULES):
             for some in (rows[part] for part in blocks(rows.size, max(1, _ENTRIES // rule.points))):
                 density = discretise(z[some], variance[some], rule)
-                offset = density.offset - _average(density.weight, density.offset)[:, None]
-                scaled = offset / np.sqrt(_average(density.weight, offset**2))[:, None]
-                moments, powers = np.empty((order, scaled.shape[0])), density.weight
-                for k in range(order):
-                    powers = powers * scaled
-                    moments[k] = np.sum(powers, axis=1)
-                found[:, some] = from_moments(moments)[2:]
+                found[:, some] = standardised_cumulants(density.weight, density.offset, order)
         return np.asarray(found * (t ** np.arange(3, order + 1)[:, None]))
 
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
@@ -153,17 +147,12 @@ def _integrate(mean: Array, variance: Array, rule: Rule) -> tuple[Array, Array, 
     likely = 1.0 / (1.0 + density.small)
     unlikely, positive = density.small * likely, density.f > 0
     right, wrong = np.where(positive, likely, unlikely), np.where(positive, unlikely, likely)
-    bent = _average(weight, right * wrong)
-    d2 = _average(weight, (right - _average(weight, right)[:, None]) ** 2) - bent
+    bent = average(weight, right * wrong)
+    d2 = average(weight, (right - average(weight, right)[:, None]) ** 2) - bent
     # where the label says much, d2 is all but -1/variance, and what it is more than that must keep its digits
     much = bent * variance > 1.0
     if much.any():
         weight, offset = weight[much], offset[much]
-        tilted = _average(weight, (offset - _average(weight, offset)[:, None]) ** 2)  # variance of f, after over before
+        tilted = average(weight, (offset - average(weight, offset)[:, None]) ** 2)  # variance of f, after over before
         d2[much] = (tilted - 1.0) / variance[much]
-    return density.log_integral, _average(density.weight, wrong), d2
-
-
-def _average(weight: Array, values: Array) -> Array:
-    """Return the averages ``(k,)`` of values ``(k, points)`` under weights that sum to one."""
-    return np.asarray(np.einsum("ij,ij->i", weight, values))
+    return density.log_integral, average(density.weight, wrong), d2

@@ -25,6 +25,25 @@ def from_moments(moments: Array) -> Array:
     return cumulants
 
 
+def average(weight: Array, values: Array) -> Array:
+    """Return the averages ``(k,)`` of values ``(k, points)`` under weights that sum to one."""
+    return np.asarray(np.einsum("ij,ij->i", weight, values))
+
+
+def standardised_cumulants(weight: Array, values: Array, order: int) -> Array:
+    """Return the cumulants from the third on, ``(order - 2, k)``, of values ``(k, points)`` with such weights.
+
+    They are in units of the standard deviations.
+    """
+    offset = values - average(weight, values)[:, None]
+    scaled = offset / np.sqrt(average(weight, offset**2))[:, None]
+    moments, powers = np.empty((order, len(scaled))), weight
+    for k in range(order):
+        powers = powers * scaled
+        moments[k] = np.sum(powers, axis=1)
+    return from_moments(moments)[2:]
+
+
 def to_moments(cumulants: Array) -> Array:
     """Return raw moments ``(order, ...)`` from cumulants: the way back of `from_moments`."""
     moments = np.array(cumulants)

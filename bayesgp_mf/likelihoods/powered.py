@@ -7,20 +7,20 @@ the variance w v in place of v.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgp_mf.likelihoods import centred
 from bayesgp_mf.likelihoods.base import Likelihood, Targets
-from bayesgp_mf.likelihoods.quadrature import Quadrature
+from bayesgp_mf.likelihoods.centred import Bracket, Centred, Curve
 from bayesgp_mf.types import Array, Derivs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Powered(Likelihood):
+class Powered(Centred):
     """Powers of the likelihood of some cases, by quadrature.
 
     Parameters
@@ -33,8 +33,6 @@ class Powered(Likelihood):
 
     likelihood: Likelihood
     weights: Array
-
-    forbids: ClassVar[bool] = False
 
     @property
     def targets(self) -> Targets:
@@ -59,15 +57,6 @@ class Powered(Likelihood):
         with np.errstate(over="ignore"):  # far out: minus infinity is the answer
             return Derivs(*(self.weights * part for part in self.likelihood.log_prob(t, f)))
 
-    def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
-        """Return log of the integral of p(t|f)^w N(f | mean, variance), and its derivatives in mean; ``(..., k)``."""
-        query = _Asked(self, t, mean, variance)
-        if query.by_mode:
-            found = centred.log_partition(query.curve, query.mean, query.variance, query.bracket)
-        else:
-            found = Derivs(*query.adaptive())
-        return Derivs(*(part.reshape(query.shape) for part in found))
-
     def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> tuple[Array, Array] | None:
         """Return the third and fourth derivative of `log_partition` at variance zero, if the likelihood has them."""
         if np.any(variance):
@@ -76,110 +65,37 @@ class Powered(Likelihood):
         found = self.likelihood.higher_derivatives(t, mean, variance, once)
         return None if found is None else (self.weights * found[0], self.weights * found[1])
 
-    def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Array:
-        """Return what `cumulants.tilted_cumulants` does, for variances ``(k,)`` above zero."""
-        query = _Asked(self, t, mean, variance)
-        if query.by_mode:
-            return centred.tilted_cumulants(query.curve, query.mean, query.variance, query.bracket, order)
-        return query.quadrature().tilted_cumulants(query.numbers, query.mean, query.variance, order)
+    def _of_targets(self, t: Array) -> tuple[Curve, Bracket]:
+        case = np.broadcast_to(np.arange(self.weights.size), t.shape).ravel()
+        flat, weights = t.ravel(), self.weights[case]
 
-    def tilted_share(self, t: Array, mean: Array, variance: Array) -> Array:
-        """Return what `Likelihood.tilted_share` does, for variances ``(k,)`` above zero."""
-        query = _Asked(self, t, mean, variance)
-        if query.by_mode:
-            return centred.tilted_share(query.curve, query.mean, query.variance, query.bracket)
-        return query.quadrature().tilted_share(query.numbers, query.mean, query.variance)
+        def bracket(rows: Any, mean: Array, variance: Array) -> tuple[Array, Array]:
+            if not self.log_concave:
+                return np.full_like(mean, -np.inf), np.full_like(mean, np.inf)
+            some, spread = self.likelihood.of_cases(case[rows]), variance * weights[rows]
+            known = some.mode_bracket(flat[rows], mean, spread)
+            if known is not None:
+                return known
+            with np.errstate(over="ignore", invalid="ignore"):
+                # the slope of log p falls along f, so that the mode is no farther than that at the mean says
+                end = mean + spread * some.log_prob(flat[rows], mean).d1
+            return np.minimum(mean, end), np.maximum(mean, end)
 
-    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
-        r"""Return the derivative of `log_partition` in a parameter, and its two derivatives in mean, ``(k,)`` each.
+        return self._powers_of(case, flat, lambda some, t, f: some.log_prob(t, f)), bracket
 
-        The first is :math:`w \langle \partial \log p \rangle`, averaged over the tilted distribution; the others are
-        joint cumulants with f over powers of the variance.
-        """
-        query = _Asked(self, t, mean, variance)
-        slope = query.slope(name)
-        if query.by_mode:
-            found = centred.parameter_derivative(query.curve, slope, query.mean, query.variance, query.bracket)
-            return Derivs(*(part.reshape(query.shape) for part in found))
-        answer = np.empty((3, query.mean.size))
-        (certain,), (rows,) = np.nonzero(query.variance == 0), np.nonzero(query.variance > 0)
-        answer[:, certain] = slope(certain, query.mean[certain])
-        if rows.size:
-            answer[:, rows] = centred.adaptive_derivative(
-                query.quadrature(), rows, query.mean, query.variance, lambda i, f: slope(i, f).value
-            )
-        return Derivs(*(part.reshape(query.shape) for part in answer))
+    def _slope_of_targets(self, name: str, t: Array) -> Curve:
+        def slope(some: Likelihood, t: Array, f: Array) -> Derivs:
+            return some.parameter_derivative(name, np.broadcast_to(t, f.shape), f, np.zeros(f.shape))
 
+        case = np.broadcast_to(np.arange(self.weights.size), t.shape).ravel()
+        return self._powers_of(case, t.ravel(), slope)
 
-class _Asked:
-    """What is asked of a power: targets and Gaussians of one shape, flattened, and the case that each is of."""
+    def _powers_of(self, case: NDArray[np.intp], t: Array, once: Callable[[Likelihood, Array, Array], Derivs]) -> Curve:
+        """Return the weights times what a function finds of the likelihood of some cases and their targets."""
 
-    def __init__(self, power: Powered, t: Array, mean: Array, variance: Array) -> None:
-        self._power = power
-        numbers = np.arange(power.weights.size)
-        arrays = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (t, mean, variance)), numbers)
-        self.shape = arrays[0].shape
-        self._t, self.mean, self.variance = (np.ascontiguousarray(a).ravel() for a in arrays[:3])
-        self._case: NDArray[np.intp] = arrays[3].ravel().astype(np.intp)
-        self.numbers = np.arange(float(self.mean.size))
-        self.by_mode = power.likelihood.log_concave and self._has_brackets()
-
-    def likelihood(self, rows: NDArray[np.intp]) -> Likelihood:
-        """Return the likelihood of some rows, at least one."""
-        return self._power.likelihood.of_cases(self._case[rows])
-
-    def curve(self, rows: Any, f: Array) -> Derivs:
-        """Return w log p(t|f) with two derivatives, as `centred.Curve`."""
-        which = np.ravel(rows)
-        if not which.size:
-            return Derivs(f, f, f)
-        found = self.likelihood(which).log_prob(self._t[which], f.T)
-        weights = self._power.weights[self._case[which]]
-        return Derivs(*((weights * part).T for part in found))
-
-    def bracket(self, rows: Any, mean: Array, variance: Array) -> tuple[Array, Array]:
-        """Return bounds of the modes, as `centred.Bracket`."""
-        if not mean.size:
-            return mean, mean
-        likelihood, t = self.likelihood(rows), self._t[rows]
-        spread = variance * self._power.weights[self._case[rows]]
-        known = likelihood.mode_bracket(t, mean, spread)
-        if known is not None:
-            return known
-        with np.errstate(over="ignore", invalid="ignore"):
-            # the slope of log p falls along f, so that the mode is no farther than that at the mean says
-            end = mean + spread * likelihood.log_prob(t, mean).d1
-        return np.minimum(mean, end), np.maximum(mean, end)
-
-    def _has_brackets(self) -> bool:
-        (rows,) = np.nonzero(self.variance > 0)
-        lower, upper = self.bracket(rows, self.mean[rows], self.variance[rows])
-        return bool(np.all(np.isfinite(lower) & np.isfinite(upper)))
-
-    def quadrature(self) -> Quadrature:
-        """Return the rows as a likelihood whose targets are their numbers, to be integrated adaptively."""
-        return Quadrature(lambda i, f: self.curve(i.astype(np.intp), f).value, targets="real")
-
-    def adaptive(self) -> Array:
-        """Return what `Powered.log_partition` does, ``(3, rows)``."""
-        found = np.empty((3, self.mean.size))
-        (certain,), (rows,) = np.nonzero(self.variance == 0), np.nonzero(self.variance != 0)
-        found[:, certain] = self.curve(certain, self.mean[certain])
-        if rows.size:
-            query = self.numbers[rows], self.mean[rows], self.variance[rows]
-            found[:, rows] = self.quadrature().log_partition(*query)
-        return found
-
-    def slope(self, name: str) -> centred.Curve:
-        """Return w times the derivative of log p(t|f) in a parameter, with two derivatives in f."""
-
-        def ask(rows: Any, f: Array) -> Derivs:
+        def curve(rows: Any, f: Array) -> Derivs:
             which = np.ravel(rows)
-            if not which.size:
-                return Derivs(f, f, f)
-            t = np.broadcast_to(self._t[which], f.T.shape)
-            found = self.likelihood(which).parameter_derivative(name, t, f.T, np.zeros(t.shape))
-            weights = self._power.weights[self._case[which]]
-            return Derivs(*((weights * part).T for part in found))
+            found = once(self.likelihood.of_cases(case[which]), t[which], f.T)  # whose last axis is that of cases
+            return Derivs(*((self.weights[case[which]] * part).T for part in found))
 
-        return ask
+        return curve

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
@@ -211,34 +211,24 @@ class Quadrature(Likelihood):
         if certain.size:
             result[:, certain] = _differences(self.log_density, targets[certain], centre[certain], self.step)
         (uncertain,) = np.nonzero(spread != 0)
-        for block in (uncertain[part] for part in blocks(uncertain.size, _BLOCK)):
-            result[:, block] = _partition(
-                self.log_density, targets[block], centre[block], np.sqrt(spread[block]), self.step
-            )
+        for block, average in self._averages(targets[uncertain], centre[uncertain], spread[uncertain]):
+            result[:, uncertain[block]] = average.partition(self.step)
         return Derivs(*(row.reshape(shape) for row in result))
 
     def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Array:
         """Return what `cumulants.tilted_cumulants` does, for variances ``(n,)`` above zero."""
         moments = np.empty((order, mean.size))
-        for block in blocks(mean.size, _BLOCK):
-            tilted = _Tilted(self.log_density, t[block], mean[block], np.sqrt(variance[block]))
-            mode, peak = _mode(tilted)
-            average = _Averages(_integrate(tilted, mode, peak), mode.size)
-            case, distance = average.nodes.case, average.nodes.distance
-            distance = distance - average(distance)[case][:, None]
-            scaled = distance / np.sqrt(average(distance**2))[case][:, None]
+        for block, average in self._averages(t, mean, variance):
+            offset = average.offset
+            scaled = offset / average.at_nodes(np.sqrt(average(offset**2)))
             moments[:, block] = [average(scaled**k) for k in range(1, order + 1)]
         return from_moments(moments)[2:]
 
     def tilted_share(self, t: Array, mean: Array, variance: Array) -> Array:
         """Return what `Likelihood.tilted_share` does, for variances ``(n,)`` above zero."""
         found = np.empty(mean.size)
-        for block in blocks(mean.size, _BLOCK):
-            tilted = _Tilted(self.log_density, t[block], mean[block], np.sqrt(variance[block]))
-            mode, peak = _mode(tilted)
-            average = _Averages(_integrate(tilted, mode, peak), mode.size)
-            distance = average.nodes.distance
-            found[block] = average((distance - average(distance)[average.nodes.case][:, None]) ** 2)
+        for block, average in self._averages(t, mean, variance):
+            found[block] = average(average.offset**2)
         return found
 
     def tilted_average(self, t: Array, mean: Array, variance: Array, values: _Density) -> Array:
@@ -247,14 +237,16 @@ class Quadrature(Likelihood):
         ``values`` is asked for targets ``(k,)`` and latent values ``(k, p)``.
         """
         found = np.empty(mean.size)
+        for block, average in self._averages(t, mean, variance):
+            found[block] = average(values(*average.targets_and_latent()))
+        return found
+
+    def _averages(self, t: Array, mean: Array, variance: Array) -> Iterator[tuple[slice, _Averages]]:
+        """Yield some cases at a time, with what averages over their tilted densities."""
         for block in blocks(mean.size, _BLOCK):
             tilted = _Tilted(self.log_density, t[block], mean[block], np.sqrt(variance[block]))
             mode, peak = _mode(tilted)
-            average = _Averages(_integrate(tilted, mode, peak), mode.size)
-            case, distance = average.nodes.case, average.nodes.distance
-            at = tilted.take(case)
-            found[block] = average(values(at.t, at.latent(mode[case][:, None] + distance)))
-        return found
+            yield block, _Averages(tilted, mode, peak, _integrate(tilted, mode, peak))
 
     def predict_proba(self, mean: Array, variance: Array) -> Array:
         """Return P(t = +1) when f ~ N(mean, variance), normalised over the two labels; elementwise.
@@ -408,45 +400,53 @@ class _Nodes(NamedTuple):
 
 
 class _Averages:
-    """Averages over the tilted densities of ``size`` cases, by the nodes of an integral."""
+    """Averages over tilted densities, by the nodes of their integrals."""
 
-    def __init__(self, nodes: _Nodes, size: int) -> None:
-        self.nodes, self._size = nodes, size
+    def __init__(self, tilted: _Tilted, mode: Array, peak: Array, nodes: _Nodes) -> None:
+        self.tilted, self.mode, self.peak, self.nodes = tilted, mode, peak, nodes
         self.mass = self._sum(np.ones_like(nodes.weight))
 
     def __call__(self, values: Array) -> Array:
-        """Return the averages ``(size,)`` of values at the nodes."""
+        """Return the averages ``(k,)`` of values at the nodes."""
         return np.asarray(self._sum(values) / self.mass)
+
+    def at_nodes(self, values: Array) -> Array:
+        """Return numbers of the cases ``(k,)`` beside their nodes, ``(panels, 1)``."""
+        return np.asarray(values[self.nodes.case][:, None])
+
+    @property
+    def offset(self) -> Array:
+        """Distances of the nodes from the mean."""
+        return np.asarray(self.nodes.distance - self.at_nodes(self(self.nodes.distance)))
+
+    def targets_and_latent(self) -> tuple[Array, Array]:
+        """Return the targets ``(panels,)`` and latent values ``(panels, order)`` of the nodes."""
+        at = self.tilted.take(self.nodes.case)
+        return at.t, at.latent(self.at_nodes(self.mode) + self.nodes.distance)
+
+    def partition(self, step: float) -> tuple[Array, Array, Array]:
+        """Return log Z and its derivatives in mean, ``(k,)`` each, for scale > 0."""
+        scale = self.tilted.scale
+        value = self.peak + np.log(self.mass) - 0.5 * np.log(2.0 * np.pi)
+        d1 = (self.mode + self(self.nodes.distance)) / scale
+        d2 = (self(self.offset**2) - 1.0) / scale**2
+        narrow = scale < step
+        if narrow.any():
+            # moments of x would be a difference quotient over less than the step
+            inside = narrow[self.nodes.case]
+            some = _Averages(self.tilted, self.mode, self.peak, _Nodes(*(part[inside] for part in self.nodes)))
+            t, f = some.targets_and_latent()
+            differences = _differences(self.tilted.function, np.repeat(t, f.shape[1]), f.ravel(), step)
+            _, first, second = (part.reshape(f.shape) for part in differences)
+            with np.errstate(invalid="ignore"):  # of those that are not narrow there are no nodes
+                slope = some(first)
+                bend = some(second + (first - some.at_nodes(slope)) ** 2)
+            d1, d2 = np.where(narrow, slope, d1), np.where(narrow, bend, d2)
+        return value, d1, d2
 
     def _sum(self, values: Array) -> Array:
         sums = np.sum(self.nodes.weight * values, axis=1)
-        return np.asarray(np.bincount(self.nodes.case, sums, minlength=self._size), dtype=np.float64)
-
-
-def _partition(function: _Density, t: Array, mean: Array, scale: Array, step: float) -> tuple[Array, Array, Array]:
-    """Return log Z and its derivatives in mean, ``(k,)`` each, for scale > 0."""
-    tilted = _Tilted(function, t, mean, scale)
-    mode, peak = _mode(tilted)
-    nodes = _integrate(tilted, mode, peak)
-    average = _Averages(nodes, mode.size)
-    offset = average(nodes.distance)
-    spread = average((nodes.distance - offset[nodes.case][:, None]) ** 2)
-    value = peak + np.log(average.mass) - 0.5 * np.log(2.0 * np.pi)
-    d1, d2 = (mode + offset) / scale, (spread - 1.0) / scale**2
-    narrow = scale < step
-    if narrow.any():
-        # moments of x would be a difference quotient over less than the step
-        inside = narrow[nodes.case]
-        nodes = _Nodes(*(part[inside] for part in nodes))
-        average = _Averages(nodes, mode.size)
-        f = tilted.take(nodes.case).latent(mode[nodes.case][:, None] + nodes.distance)
-        targets = np.repeat(t[nodes.case], f.shape[1])
-        _, first, second = (part.reshape(f.shape) for part in _differences(function, targets, f.ravel(), step))
-        with np.errstate(invalid="ignore"):  # of those that are not narrow there are no nodes
-            slope = average(first)
-            bend = average(second + (first - slope[nodes.case][:, None]) ** 2)
-        d1, d2 = np.where(narrow, slope, d1), np.where(narrow, bend, d2)
-    return value, d1, d2
+        return np.asarray(np.bincount(self.nodes.case, sums, minlength=self.mode.size), dtype=np.float64)
 
 
 def _mode(tilted: _Tilted) -> tuple[Array, Array]:

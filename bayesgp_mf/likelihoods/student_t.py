@@ -14,9 +14,10 @@ from bayesgp_mf.likelihoods.base import (
     Powers,
     Tunable,
     check_gaussian_variance,
+    check_number,
 )
 from bayesgp_mf.likelihoods.below import student_t_below
-from bayesgp_mf.likelihoods.count_forms import check_positive, log_rising, log_rising_slope, odds_beyond_log
+from bayesgp_mf.likelihoods.count_forms import log_rising, log_rising_slope, odds_beyond_log
 from bayesgp_mf.likelihoods.moments import from_moments
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
@@ -95,13 +96,13 @@ class StudentT(Likelihood):
     }
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", check_positive("scale", self.scale))
+        object.__setattr__(self, "scale", check_number("scale", self.scale))
         if not SMALLEST_SCALE <= self.scale <= 1.0 / SMALLEST_SCALE:
             raise ValueError(
                 f"scale must be between {SMALLEST_SCALE:g} and {1.0 / SMALLEST_SCALE:g}, so that its square is a "
                 f"number, got {self.scale!r}. Measure in another unit."
             )
-        object.__setattr__(self, "df", check_positive("df", self.df))
+        object.__setattr__(self, "df", check_number("df", self.df))
 
     def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
         r"""Return the derivative of `log_partition` in a parameter, and its two derivatives in mean.

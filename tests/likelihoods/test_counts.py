@@ -280,7 +280,7 @@ def test_descriptions_make_the_same_likelihood_again(likelihood):
     ("make", "message"),
     [
         (lambda: NegativeBinomial(0.0), "dispersion must be a finite number > 0"),
-        (lambda: NegativeBinomial("much"), "dispersion must be a number > 0"),
+        (lambda: NegativeBinomial("much"), "dispersion must be a finite number > 0, got 'much'"),
         (lambda: StudentT(-1.0), "scale must be"),
         (lambda: StudentT(1.0, np.inf), "df must be"),
         (lambda: Binomial(0), "trials must be a whole number >= 1"),
