@@ -470,18 +470,14 @@ class ClassLikelihood(Likelihood):
         return np.ones(mean.shape[0])
 
 
-def in_added_variance(derivs: Derivs) -> Array:
-    """Return the derivative of a log partition function in a variance that adds to the Gaussian's, from those in mean.
-
-    Z solves the heat equation: it is :math:`(d_2 + d_1^2)/2`.
-    """
-    return np.asarray(0.5 * (derivs.d2 + derivs.d1**2))
-
-
 def of_added_variance(derivs: Derivs, d3: Array, d4: Array) -> Derivs:
-    """Return `in_added_variance`, and its two derivatives in mean, from four derivatives in mean."""
+    """Return the derivatives of a log partition function in a variance that adds to the Gaussian's.
+
+    Of its value and both derivatives in mean, from four derivatives in mean. Z solves the heat equation: that of the
+    value is :math:`(d_2 + d_1^2)/2`.
+    """
     _, d1, d2 = derivs
-    return Derivs(in_added_variance(derivs), 0.5 * d3 + d1 * d2, 0.5 * d4 + d2**2 + d1 * d3)
+    return Derivs(0.5 * (d2 + d1**2), 0.5 * d3 + d1 * d2, 0.5 * d4 + d2**2 + d1 * d3)
 
 
 def check_flip(flip: float) -> float:

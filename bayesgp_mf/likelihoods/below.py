@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, expit, gammaincc, ndtr
 
-from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.blocks import blocks, blocks_by_size
 from bayesgp_mf.types import Array
 
 DROP = 38.0
@@ -99,18 +99,11 @@ def _deviations(a: Array, b: Array) -> Iterator[tuple[NDArray[np.intp], Array, A
     root = np.sqrt(2.0 * DROP / bend)
     reach = np.where(bend >= DROP, root * (1.0 + root / 3.0), DROP / small + 2.0)
     points = 2.0 * np.ceil(reach * np.sqrt(1.0 + bend / FEWER) / STEP) + 1.0
-    order = np.argsort(points, kind="stable")
-    start = 0
-    while start < a.size:
-        end = start + 1
-        while end < a.size and (end + 1 - start) * points[order[end]] <= ENTRIES:
-            end += 1
-        some = order[start:end]
-        x = reach[some, None] * np.linspace(-1.0, 1.0, int(points[order[end - 1]]))
+    for some in blocks_by_size(points, ENTRIES):
+        x = reach[some, None] * np.linspace(-1.0, 1.0, int(points[some[-1]]))
         weights = np.exp(_log_density(small[some, None], large[some, None], x))
         weights /= weights.sum(axis=1, keepdims=True)
         yield some, x * np.where(a[some] <= b[some], 1.0, -1.0)[:, None], weights
-        start = end
 
 
 def _bend(a: Array, b: Array) -> Array:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.likelihoods.base import Likelihood, check_gaussian_variance
-from bayesgp_mf.likelihoods.moments import average, standardised_cumulants
+from bayesgp_mf.likelihoods.moments import average, halves_agree, midpoints, standardised_cumulants
 from bayesgp_mf.likelihoods.quadrature import Quadrature
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
@@ -30,7 +30,6 @@ Bracket: TypeAlias = Callable[[Any, Array, Array], tuple[Array, Array]]
 """``bracket(rows, mean, variance)`` has the mode of each tilted density between its two answers."""
 _DROP = 42.0  # nats below the mode: exp(-42) is 1/1000 of rounding
 _POINTS = (64, 256, 1024, 4096, 8192)  # about a Gaussian, halves of 16 points agree to 1e-7, and of 24 to rounding
-_AGREE = 1e-8  # the error of the rule with both halves is about the square of this
 _ENTRIES = 2**13  # held at once, so that a handful of such arrays stay in the cache
 _OCTAVES = 60.0  # in which an end may lie
 _HALVINGS = 10  # of them
@@ -126,7 +125,8 @@ def tilted_share(curve: Curve, mean: Array, variance: Array, bracket: Bracket) -
         offset = nodes.distance - average(nodes.weight, nodes.distance)[:, None]
         return average(nodes.weight, offset**2) / some.variance
 
-    return _integrals(curve, mean, variance, bracket, 1, lambda _, f: np.ones_like(f), left, Quadrature.tilted_share)[0]
+    found = _integrals(curve, mean, variance, bracket, 1, lambda _, f: np.ones_like(f), left, Quadrature.tilted_share)
+    return found.reshape(mean.shape)
 
 
 def tilted_cumulants(curve: Curve, mean: Array, variance: Array, bracket: Bracket, order: int) -> Array:
@@ -135,8 +135,8 @@ def tilted_cumulants(curve: Curve, mean: Array, variance: Array, bracket: Bracke
     def by_nodes(_: Cases, nodes: _Nodes) -> Array:
         return standardised_cumulants(nodes.weight, nodes.distance, order)
 
-    def adaptively(rule: Quadrature, *at: Array) -> Array:
-        return rule.tilted_cumulants(*at, order)
+    def adaptively(rule: Quadrature, numbers: Array, mean: Array, variance: Array) -> Array:
+        return rule.tilted_cumulants(numbers, mean, variance, order)
 
     return _integrals(curve, mean, variance, bracket, order - 2, lambda _, f: np.zeros_like(f), by_nodes, adaptively)
 
@@ -196,19 +196,19 @@ def parameter_derivative(curve: Curve, slope: Curve, mean: Array, variance: Arra
     def by_nodes(some: Cases, nodes: _Nodes) -> ArrayLike:
         return _parameter_derivatives(nodes, slope(some.rows[:, None], some.mean[:, None] + nodes.distance), some)
 
-    def adaptively(rule: Quadrature, *at: Array) -> ArrayLike:
+    def adaptively(rule: Quadrature, numbers: Array, mean: Array, variance: Array) -> ArrayLike:
         def averaged(power: int, *, of_value: bool) -> Array:
-            def values(numbers: Array, f: Array) -> Array:
-                rows = numbers.astype(np.intp)[:, None]
+            def values(which: Array, f: Array) -> Array:
+                rows = which.astype(np.intp)[:, None]
                 unit = ((f - centre[rows]) / sd[rows]) ** power
                 return np.asarray(slope(rows, f).value * unit if of_value else unit)
 
-            return rule.tilted_average(*at, values)
+            return rule.tilted_average(numbers, mean, variance, values)
 
         g, g1, g2 = (averaged(power, of_value=True) for power in range(3))
         u1, u2 = (averaged(power, of_value=False) for power in (1, 2))
         once = g1 - g * u1
-        return g, once / np.sqrt(at[2]), (g2 - g * u2 - 2.0 * u1 * once) / at[2]
+        return g, once / np.sqrt(variance), (g2 - g * u2 - 2.0 * u1 * once) / variance
 
     return Derivs(*_integrals(curve, mean, variance, bracket, 3, slope, by_nodes, adaptively))
 
@@ -281,8 +281,7 @@ def _rule(
 ) -> tuple[_Nodes, NDArray[np.bool_]]:
     """Return the nodes of the rule of so many points, and whether its halves agree ``(k,)``."""
     step = width / points
-    # one half after the other, since sums along neighbours are the fastest
-    along = step[:, None] * (np.concatenate([np.arange(0, points, 2), np.arange(1, points, 2)]) + 0.5)
+    along = step[:, None] * midpoints(points)
     distance = begin[:, None] + along
     with np.errstate(over="ignore", invalid="ignore"):
         log_prob = curve(cases.rows[:, None], cases.mean[:, None] + distance)
@@ -292,11 +291,8 @@ def _rule(
     if not heavy.all():  # where the weight is nothing a derivative may be infinite
         log_prob = Derivs(log_prob.value, *(np.where(heavy, part, 0.0) for part in log_prob[1:]))
     # what the target says may be little beside the mass, and is looked at for itself
-    settled = np.ones(width.size, dtype=bool)
     back = width[:, None] - along
-    for factor in (np.ones_like(along), along * along, back * back, log_prob.d1, log_prob.d2):
-        halves = np.einsum("ihj,ihj->ih", weight.reshape(-1, 2, points // 2), factor.reshape(-1, 2, points // 2))
-        settled &= np.abs(halves[:, 0] - halves[:, 1]) <= _AGREE * np.einsum("ij,ij->i", weight, np.abs(factor))
+    settled = halves_agree(weight, (np.ones_like(along), along * along, back * back, log_prob.d1, log_prob.d2))
     mass = np.sum(weight, axis=1)
     log_integral = peak + np.log(mass * step) - 0.5 * np.log(2.0 * np.pi * cases.variance)
     return _Nodes(distance, weight / mass[:, None], log_integral, log_prob), settled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import comb
 
 import numpy as np
@@ -9,6 +10,8 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.types import Array
 
+AGREE = 1e-8
+"""How much two halves of a rule may differ, relative to the integral of the absolute values."""
 ROUNDING = 1e-13
 """Part of a moment below which what is left of it in the factor is rounding."""
 
@@ -28,6 +31,23 @@ def from_moments(moments: Array) -> Array:
 def average(weight: Array, values: Array) -> Array:
     """Return the averages ``(k,)`` of values ``(k, points)`` under weights that sum to one."""
     return np.asarray(np.einsum("ij,ij->i", weight, values))
+
+
+def midpoints(points: int) -> Array:
+    """Return 1/2, 3/2, ... of a trapezoidal rule, every other one first: sums along neighbours are the fastest."""
+    return np.concatenate([np.arange(0, points, 2), np.arange(1, points, 2)]) + 0.5
+
+
+def halves_agree(weight: Array, factors: Iterable[Array]) -> NDArray[np.bool_]:
+    """Tell where two rules of half the points each, those of `midpoints`, agree on integrals ``(k,)`` of all factors.
+
+    They converge geometrically, so that the error of both together is about the square of what is allowed here.
+    """
+    agree, halved = np.ones(len(weight), dtype=bool), weight.reshape(len(weight), 2, -1)
+    for factor in factors:
+        halves = np.einsum("ihj,ihj->ih", halved, factor.reshape(halved.shape))
+        agree &= np.abs(halves[:, 0] - halves[:, 1]) <= AGREE * average(weight, np.abs(factor))
+    return agree
 
 
 def standardised_cumulants(weight: Array, values: Array, order: int) -> Array:

@@ -34,7 +34,7 @@ from scipy.special import log_ndtr, logsumexp, ndtr, owens_t
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.likelihoods.class_names import flipped
 from bayesgp_mf.likelihoods.one_factor import each_rule, log_all_positive
-from bayesgp_mf.likelihoods.probit import hazard
+from bayesgp_mf.likelihoods.probit import Probit, hazard
 from bayesgp_mf.likelihoods.star import MatrixSites, StarSites
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
@@ -298,12 +298,8 @@ def _scaled_differences(t: Array, f: Array, noise_variance: float) -> Array:
 
 def _of_one(mean: Array, covariance: Array, noise_variance: float) -> Moments:
     """Two classes: a probit of one difference."""
-    variance = covariance[:, 0, 0] + 2.0 * noise_variance
-    sd = np.sqrt(variance)
-    z = mean[:, 0] / sd
-    rho, total = hazard(z)
-    fall = rho * total / variance  # -d2 log Z
-    return Moments(np.asarray(log_ndtr(z)), (rho / sd)[:, None], -fall[:, None, None])
+    value, d1, d2 = Probit(2.0 * noise_variance).log_partition(np.ones(1), mean[:, 0], covariance[:, 0, 0])
+    return Moments(value, d1[:, None], d2[:, None, None])
 
 
 def _of_two(mean: Array, covariance: Array, noise_variance: float) -> Moments:

@@ -44,6 +44,7 @@ from scipy.special import ndtr, ndtri
 from bayesgp_mf.errors import ConvergenceError, Status
 from bayesgp_mf.likelihoods.cube import scrambled_points
 from bayesgp_mf.likelihoods.logit import Logit
+from bayesgp_mf.matrices.blocks import blocks_by_size
 from bayesgp_mf.types import Array, Derivs
 
 ABSOLUTE = 1e-4
@@ -319,20 +320,11 @@ def _sobol(dimensions: int, log2_points: int) -> _Rule:
     return _Rule(np.asarray(ndtri(np.stack(sets))), np.full(2**log2_points, 2.0**-log2_points))
 
 
-def _blocks(cases: _Cases, rows: Index, points: int) -> list[Index]:
-    """Return blocks of rows that are handled at once, those with grids of similar size together."""
+def _blocks(cases: _Cases, rows: Index, points: int) -> Iterator[Index]:
+    """Yield rows that are handled at once, those with grids of similar size together."""
     lower, upper = _reach(cases.of(rows), np.zeros(1))
-    size = np.asarray(np.ceil((upper - lower) / _steps(cases.of(rows))), dtype=np.intp)
-    order = np.argsort(size, kind="stable")
-    rows, size = rows[order], size[order]
-    blocks, start = [], 0
-    while start < rows.size:
-        stop = start + 1
-        while stop < rows.size and (stop + 1 - start) * points * size[stop] * cases.mean.shape[1] <= _ENTRIES:
-            stop += 1
-        blocks.append(rows[start:stop])
-        start = stop
-    return blocks
+    sizes = np.ceil((upper - lower) / _steps(cases.of(rows)))
+    return (rows[some] for some in blocks_by_size(sizes, _ENTRIES / (points * cases.mean.shape[1])))
 
 
 def _reach(cases: _Cases, shift: Array) -> tuple[Array, Array]:
