@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
-from typing import Any, Literal, NamedTuple, Self, TypeAlias
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.likelihoods.class_names import checked_classes
 from bayesgp_mf.likelihoods.star import MatrixSites, StarSites
 from bayesgp_mf.notebook import as_html, in_words
 from bayesgp_mf.types import Array, Derivs
@@ -408,14 +409,37 @@ class Likelihood(ABC):
         return "kernels.White(...)" if own is None else f"{own} or kernels.White(...)"
 
 
+@dataclass(frozen=True, slots=True)
 class ClassLikelihood(Likelihood):
-    """A likelihood of several latent values, one for each class, whose form the methods for several classes use."""
+    """A likelihood of several latent values, one for each class, whose form the methods for several classes use.
 
-    __slots__ = ()
+    Attributes
+    ----------
+    classes : tuple or None
+        All classes there are, in order; None where the labels decide.
+    """
 
-    @abstractmethod
-    def with_classes(self, classes: tuple[str, ...]) -> Likelihood:
+    classes: tuple[Any, ...] | None = None
+    targets: ClassVar[Literal["classes"]] = "classes"
+
+    def __post_init__(self) -> None:
+        if self.classes is not None:
+            object.__setattr__(self, "classes", checked_classes(self.classes))
+
+    @property
+    def n_classes(self) -> int | None:
+        """Number of classes C, or None where the labels decide."""
+        return None if self.classes is None else len(self.classes)
+
+    def with_classes(self, classes: tuple[str, ...]) -> Self:
         """Return the likelihood with its classes named."""
+        return replace(self, classes=classes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the name, the numbers, and the names of the classes where they are known."""
+        given = Likelihood.to_dict(self)  # super() does not know a class that was made anew for its slots
+        del given["classes"]
+        return given | ({} if self.classes is None else {"classes": [str(label) for label in self.classes]})
 
     @property
     def case_weights(self) -> float | Array:

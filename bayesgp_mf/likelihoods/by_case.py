@@ -135,6 +135,7 @@ class _OfCases(Likelihood):
     parameters = _trait("parameters")
     tunable = _trait("tunables")
     of_one_case = _trait("of_one_case")
+    check_targets = _trait("check_targets")
 
     predict_proba = _of_target("predict_proba", 0)
     sample = _of_target("sample", 0)
@@ -186,10 +187,6 @@ class _OfCases(Likelihood):
     def with_parameters(self, **values: float) -> _OfCases:
         """Return the likelihood with other parameters, of the same cases."""
         return replace(self, likelihood=self.likelihood.with_parameters(**values))
-
-    def check_targets(self, name: str, t: Array) -> None:
-        """Raise a ValueError if the targets are none of the likelihood."""
-        self.likelihood.check_targets(name, t)
 
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return w log p(t | f), and its derivatives in f, ``(..., n)`` each."""

@@ -1,15 +1,13 @@
-"""The classes of a likelihood of several, as users name them, and the part of it that holds them."""
+"""The classes of a likelihood of several, as users name them, and labels that may be flipped to another one."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Set
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
-from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.types import Array, Derivs
 
 _MISSING = ("None", "nan", "NaT", "<NA>")  # how Python, NumPy and pandas write what is missing
@@ -26,38 +24,6 @@ def checked_classes(classes: Any) -> tuple[Any, ...]:
     if len(names) < 2 or len(set(names)) < len(names):
         raise ValueError(f"classes must be two or more, with names that differ, got {names}.")
     return tuple(given)
-
-
-@dataclass(frozen=True, slots=True)
-class NamedClasses(ClassLikelihood):
-    """What a likelihood with a latent value for each class knows of its classes.
-
-    Attributes
-    ----------
-    classes : tuple or None
-        All classes there are, in order; None where the labels decide.
-    """
-
-    classes: tuple[Any, ...] | None = None
-
-    def __post_init__(self) -> None:
-        if self.classes is not None:
-            object.__setattr__(self, "classes", checked_classes(self.classes))
-
-    @property
-    def n_classes(self) -> int | None:
-        """Number of classes C, or None where the labels decide."""
-        return None if self.classes is None else len(self.classes)
-
-    def with_classes(self, classes: tuple[str, ...]) -> Self:
-        """Return the likelihood with its classes named."""
-        return replace(self, classes=classes)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the name, the numbers, and the names of the classes where they are known."""
-        given = ClassLikelihood.to_dict(self)  # super() does not know a class that was made anew for its slots
-        del given["classes"]
-        return given | ({} if self.classes is None else {"classes": [str(label) for label in self.classes]})
 
 
 def log_parts(flip: float, n_classes: int) -> tuple[float, float]:

@@ -85,13 +85,12 @@ class Gaussian(Likelihood):
 
     def of_new_cases(self) -> Gaussian:
         """Return the likelihood of cases that are not those of the fit: with the mean of the variances."""
-        return self if isinstance(self.noise_variance, float) else Gaussian(float(np.mean(self._known())))
+        return Gaussian(float(np.mean(self._known)))
 
     @property
     def latent_noise(self) -> LatentNoise:
         """The target is the latent value with this noise."""
-        own = self.noise_variance
-        return LatentNoise(own if isinstance(own, float) else self._known())
+        return LatentNoise(self._known)
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -147,13 +146,13 @@ class Gaussian(Likelihood):
 
     def log_prob_graph(self, functions: Any, t: Any, f: Any, noise_variance: Any = None) -> Any:
         """Return log N(t | f, noise_variance), written with the functions of ``functions``."""
-        own = self.noise_variance
-        known: Any = own if isinstance(own, float) else self._known()
-        variance = known if noise_variance is None else noise_variance
+        variance = self._known if noise_variance is None else noise_variance
         return -0.5 * (functions.log(2.0 * np.pi * variance) + (t - f) ** 2 / variance)
 
-    def _known(self) -> Array:
-        return np.asarray(self.noise_variance, dtype=np.float64)
+    @property
+    def _known(self) -> Any:
+        """The noise variance of all cases, or those of each as an array."""
+        return self.noise_variance if isinstance(self.noise_variance, float) else np.asarray(self.noise_variance)
 
     def _noise(self, f: Array) -> Array:
         """Return the noise variances of cases along the last axis of an array, in its shape."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods import probit_tilted
-from bayesgp_mf.likelihoods.base import FLIP, Tunable, check_flip, check_variance
-from bayesgp_mf.likelihoods.class_names import NamedClasses, flip_derivative, flipped, log_flipped
+from bayesgp_mf.likelihoods.base import FLIP, ClassLikelihood, Tunable, check_flip, check_variance
+from bayesgp_mf.likelihoods.class_names import flip_derivative, flipped, log_flipped
 from bayesgp_mf.likelihoods.star import MatrixSites, StarSites
 from bayesgp_mf.types import Array, Derivs
 
@@ -53,7 +53,7 @@ def _hazards(functions: Any, x: Any) -> tuple[Any, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class MultinomialProbit(NamedClasses):
+class MultinomialProbit(ClassLikelihood):
     r"""Multinomial probit likelihood of C classes.
 
     .. math:: p(t = c|f) = P(f_c + e_c > f_d + e_d \text{ for all } d \ne c), \qquad e_d \sim N(0, v)
@@ -108,12 +108,11 @@ class MultinomialProbit(NamedClasses):
     noise_variance: float = 1.0
     flip: float = 0.0
     allows_noise: ClassVar[str] = "MultinomialProbit(noise_variance=..., flip=...)"
-    targets: ClassVar[Literal["classes"]] = "classes"
     # beside the variance of the kernel that of the noise is no more than a unit
     tunable: ClassVar[dict[str, Tunable]] = {"flip": FLIP}
 
     def __post_init__(self) -> None:
-        NamedClasses.__post_init__(self)  # super() does not know a class that was made anew for its slots
+        ClassLikelihood.__post_init__(self)  # super() does not know a class that was made anew for its slots
         noise_variance = check_variance("noise_variance", self.noise_variance, zero_allowed=True)
         object.__setattr__(self, "noise_variance", noise_variance)
         object.__setattr__(self, "flip", check_flip(self.flip))

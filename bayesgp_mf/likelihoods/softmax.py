@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.likelihoods.base import check_largest
-from bayesgp_mf.likelihoods.class_names import NamedClasses
+from bayesgp_mf.likelihoods.base import ClassLikelihood, check_largest
 from bayesgp_mf.likelihoods.softmax_integral import (
     class_predictions,
     class_probabilities,
@@ -34,7 +33,7 @@ _NEXT_TO_NOTHING = 1e-30  # in place of a weight of zero: no digit of anything c
 
 
 @dataclass(frozen=True, slots=True)
-class Softmax(NamedClasses):
+class Softmax(ClassLikelihood):
     r"""Softmax likelihood of C classes.
 
     .. math:: p(t = c|f) = \pi_c = e^{f_c} / \sum_d e^{f_d}
@@ -78,7 +77,6 @@ class Softmax(NamedClasses):
     array([[0.458, 0.271, 0.271]])
     """
 
-    targets: ClassVar[Literal["classes"]] = "classes"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
     site_shape: ClassVar[Literal["star"]] = "star"
