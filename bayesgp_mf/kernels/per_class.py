@@ -80,8 +80,7 @@ class PerClass(Combination):
 
     def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
         """Return sum_cij gram_bar_cij dK_cij/dtheta for each parameter; ``gram_bar`` is ``(C, n, n)``."""
-        parts = zip(self._labelled().items(), gram_bar, strict=True)
-        return {f"{label}_{n}": v for (label, kernel), bar in parts for n, v in kernel.gram_vjp(X, bar).items()}
+        return self._named(kernel.gram_vjp(X, bar) for kernel, bar in zip(self.kernels, gram_bar, strict=True))
 
     def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
         """Return sum_ci diag_bar_ci dk_c(x_i, x_i)/dtheta for each parameter; ``diag_bar`` is ``(C, n)``."""

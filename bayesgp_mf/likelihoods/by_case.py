@@ -16,16 +16,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from operator import attrgetter, methodcaller
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.likelihoods.base import Likelihood, check_largest
+from bayesgp_mf.likelihoods.base import Likelihood, Powers, check_largest
 from bayesgp_mf.likelihoods.powered import Powered
 from bayesgp_mf.types import Array, Derivs
 
+_Part: TypeAlias = tuple[slice | NDArray[np.intp], Powers]
 LARGEST_POWER = 1e6
 """More than the digits of powers that have no form of their own, and are integrated."""
 
@@ -81,27 +82,6 @@ def by_case(
     return replace(likelihood, **given) if isinstance(likelihood, _OfCases) else _OfCases(likelihood, **given)
 
 
-class _Part(NamedTuple):
-    """Cases whose powers are of one form.
-
-    Attributes
-    ----------
-    rows : slice or (k,) array of int
-        Their numbers.
-    form : Any
-        What has their powers, or those less a constant: a likelihood, or `Powered`.
-    constant : float or (k,) array
-        In nats, to be added to the logarithm of ``form``.
-    slopes : Any
-        What has the derivatives in parameters of the likelihood.
-    """
-
-    rows: slice | NDArray[np.intp]
-    form: Any
-    constant: float | Array
-    slopes: Any
-
-
 def _trait(name: str) -> Any:
     """Return a property that is that of the likelihood of one case."""
     return property(attrgetter(f"likelihood.{name}"))
@@ -124,7 +104,7 @@ class _OfCases(Likelihood):
     prior_mean: Array | None = None
     offset: Array | None = None
     weights: Array | None = None
-    _parts: tuple[_Part, ...] = field(init=False, repr=False)
+    _parts: tuple[_Part, ...] = field(init=False, repr=False)  # cases whose powers are of one form, and these
 
     targets = _trait("targets")
     forbids = False
@@ -147,10 +127,9 @@ class _OfCases(Likelihood):
 
     def __post_init__(self) -> None:
         _check(self.likelihood, self.prior_mean, self.offset, self.weights)
-        whole = (_Part(slice(None), self.likelihood, 0.0, self.likelihood),)
-        object.__setattr__(
-            self, "_parts", whole if self.weights is None else tuple(_in_parts(self.likelihood, self.weights))
-        )
+        whole = [(slice(None), Powers(self.likelihood, 0.0, self.likelihood))]
+        parts = whole if self.weights is None else _in_parts(self.likelihood, self.weights)
+        object.__setattr__(self, "_parts", tuple(parts))
 
     @property
     def stored_by_case(self) -> dict[str, Array]:
@@ -199,7 +178,7 @@ class _OfCases(Likelihood):
     def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
         """Return the derivative of `log_partition` in one of the parameters, and its two derivatives in mean."""
 
-        def query(part: _Part, *at: Array) -> Any:
+        def query(part: Powers, *at: Array) -> Any:
             return part.slopes.parameter_derivative(name, *at)
 
         return Derivs(*self._each(query, (3,), t, mean, variance))
@@ -207,7 +186,7 @@ class _OfCases(Likelihood):
     def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> Any:
         """Return the third and fourth derivative of `log_partition`, where the likelihood has a form of them."""
 
-        def query(part: _Part, t: Array, mean: Array, variance: Array, value: Array, d1: Array, d2: Array) -> Any:
+        def query(part: Powers, t: Array, mean: Array, variance: Array, value: Array, d1: Array, d2: Array) -> Any:
             return part.form.higher_derivatives(t, mean, variance, Derivs(value - part.constant, d1, d2))
 
         return self._each(query, (2,), t, mean, variance, *derivs)
@@ -223,7 +202,7 @@ class _OfCases(Likelihood):
     def known_sites(self, t: Array, noise: float) -> Any:
         """Return precisions and shifts of sites that are the same at every cavity, where the likelihood has such."""
 
-        def query(part: _Part, t: Array, shift: Array) -> Any:
+        def query(part: Powers, t: Array, shift: Array) -> Any:
             found = part.form.known_sites(t, noise)
             return None if found is None else (found[0], found[1] - found[0] * shift)
 
@@ -259,7 +238,7 @@ class _OfCases(Likelihood):
         return np.asarray(f + shift) if shift.ndim else f
 
     def _derivs(self, name: str, *at: Array) -> Derivs:
-        def query(part: _Part, *at: Array) -> Derivs:
+        def query(part: Powers, *at: Array) -> Derivs:
             value, d1, d2 = getattr(part.form, name)(*at)
             return Derivs(value + part.constant, d1, d2)
 
@@ -274,17 +253,17 @@ class _OfCases(Likelihood):
         """
         at = t, self.added(f), *others
         if self.weights is None:
-            return query(self._parts[0], *at)
+            return query(self._parts[0][1], *at)
         arrays = np.broadcast_arrays(*at)
         shape = arrays[0].shape
         if shape[-1:] != self.weights.shape:
             raise self._not_all("weights", self.weights, shape)
         result = np.full((*lead, *shape), without)
-        for part in self._parts:
-            found = query(part, *(array[..., part.rows] for array in arrays))
+        for rows, part in self._parts:
+            found = query(part, *(array[..., rows] for array in arrays))
             if found is None:
                 return None
-            result[..., part.rows] = np.array(np.broadcast_arrays(*found)) if lead else found
+            result[..., rows] = np.array(np.broadcast_arrays(*found)) if lead else found
         return result
 
     @staticmethod
@@ -327,16 +306,16 @@ def _in_parts(likelihood: Likelihood, weights: Array) -> list[_Part]:
     (once,) = np.nonzero(weights == 1.0)
     if once.size:
         some = likelihood.of_cases(once)
-        found.append(_Part(once, some, 0.0, some))
+        found.append((once, Powers(some, 0.0, some)))
     (more,) = np.nonzero((weights > 0) & (weights != 1.0))
     together = _of_one_form(likelihood, weights, more)
     if together is not None:
-        return [*found, together]
+        return [*found, (more, together)]
     for weight in np.unique(weights[more]):
         (rows,) = np.nonzero(weights == weight)
-        part = _of_one_form(likelihood, weights, rows)
-        if part is not None:
-            found.append(part)
+        powers = _of_one_form(likelihood, weights, rows)
+        if powers is not None:
+            found.append((rows, powers))
         elif weight <= LARGEST_POWER:
             rest.append(rows)
         else:
@@ -347,17 +326,16 @@ def _in_parts(likelihood: Likelihood, weights: Array) -> list[_Part]:
     others = np.sort(np.concatenate(rest))
     if others.size:
         powered = Powered(likelihood.of_cases(others), weights[others])
-        found.append(_Part(others, powered, 0.0, powered))
+        found.append((others, Powers(powered, 0.0, powered)))
     return found
 
 
-def _of_one_form(likelihood: Likelihood, weights: Array, rows: NDArray[np.intp]) -> _Part | None:
-    """Return cases whose powers are those of another likelihood, or None if they are not."""
+def _of_one_form(likelihood: Likelihood, weights: Array, rows: NDArray[np.intp]) -> Powers | None:
+    """Return the powers of cases as those of another likelihood, or None if they are not."""
     if not rows.size:
         return None
     some = likelihood.of_cases(rows)
     powers = some.powers(weights[rows])
-    if powers is None:
-        return None
-    slopes = Powered(some, weights[rows]) if powers.slopes is None else powers.slopes
-    return _Part(rows, powers.form, powers.constant, slopes)
+    if powers is None or powers.slopes is not None:
+        return powers
+    return powers._replace(slopes=Powered(some, weights[rows]))
