@@ -44,10 +44,6 @@ class Powered(Centred):
         """Whether the likelihood is, and so are its powers."""
         return self.likelihood.log_concave
 
-    def predict_proba(self, mean: Array, variance: Array) -> Array:
-        """Return the probability that one target is +1: a new case counts once."""
-        return self.likelihood.predict_proba(mean, variance)
-
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw one target for each latent value."""
         return self.likelihood.sample(f, rng)

@@ -307,13 +307,7 @@ class Quadrature(Likelihood):
         return {"likelihood": "Quadrature", **named, "targets": self.targets, "step": float(self.step)}
 
     @classmethod
-    def from_dict(
-        cls,
-        log_density: str,
-        targets: Literal["binary", "real"] = "binary",
-        sampler: str | None = None,
-        step: float = 2.0**-8,
-    ) -> Quadrature:
+    def from_dict(cls, log_density: str, sampler: str | None = None, **options: Any) -> Quadrature:
         """Return the likelihood whose functions are at these paths, of modules that are imported.
 
         Raises
@@ -321,7 +315,7 @@ class Quadrature(Likelihood):
         ValueError
             If the module of a function is not imported, or has no such function.
         """
-        return cls(function_at(log_density), targets, None if sampler is None else function_at(sampler), step)
+        return cls(function_at(log_density), sampler=None if sampler is None else function_at(sampler), **options)
 
     def _functions(self) -> dict[str, Callable[..., Any]]:
         return {"log_density": self.log_density} | ({} if self.sampler is None else {"sampler": self.sampler})
