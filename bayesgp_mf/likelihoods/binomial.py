@@ -13,7 +13,7 @@ from bayesgp_mf.likelihoods.base import each_in_words
 from bayesgp_mf.likelihoods.below import count_below
 from bayesgp_mf.likelihoods.centred import Bracket, Curve
 from bayesgp_mf.likelihoods.count_forms import Counts, check_counts, higher_of_odds, log_choose, of_odds
-from bayesgp_mf.likelihoods.each_case import as_each, of_each, some_of
+from bayesgp_mf.likelihoods.each_case import as_each, of_each
 from bayesgp_mf.likelihoods.logit import Logit
 from bayesgp_mf.types import Array, Derivs
 
@@ -90,7 +90,7 @@ class Binomial(Counts):
 
     def of_cases(self, which: NDArray[np.intp]) -> Binomial:
         """Return the likelihood of some cases."""
-        return self if isinstance(self.trials, float) else Binomial(some_of(self.trials, which))
+        return self if isinstance(self.trials, float) else Binomial(np.asarray(self.trials)[which])
 
     def of_new_cases(self, trials: Array | None = None) -> Binomial:
         """Return the likelihood of cases that are not those of the fit: of one trial if theirs are not known."""

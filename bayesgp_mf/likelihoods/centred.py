@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.likelihoods.base import Likelihood, check_gaussian_variance
-from bayesgp_mf.likelihoods.moments import average, halves_agree, midpoints, standardised_cumulants
+from bayesgp_mf.likelihoods.moments import average, by_more_points, halves_agree, midpoints, standardised_cumulants
 from bayesgp_mf.likelihoods.quadrature import Quadrature
-from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
 
 Curve: TypeAlias = Callable[[Any, Array], Derivs]
@@ -158,23 +157,27 @@ def _integrals(
     check_gaussian_variance(variance)
     centre, spread = mean.ravel(), variance.ravel()
     answer = np.empty((count, centre.size))
-
-    def consider(some: Cases, nodes: _Nodes) -> None:
-        answer[:, some.rows] = by_nodes(some, nodes)
-
     (rows,) = np.nonzero(spread == 0)
     if rows.size:
         answer[:, rows] = certain(rows, centre[rows])
     (rows,) = np.nonzero(spread > 0)
     if rows.size:
         cases = Cases(rows, centre[rows], spread[rows], *bracket(rows, centre[rows], spread[rows]))
-        known = np.isfinite(cases.lower) & np.isfinite(cases.upper)
-        rest = cases.rows[~known]
-        if known.any():
-            rest = np.concatenate([rest, _at_nodes(curve, cases.take(known), consider)])
+        (known,), left = np.nonzero(np.isfinite(cases.lower) & np.isfinite(cases.upper)), np.ones(rows.size, dtype=bool)
+        if known.size:
+            cases = cases.take(known)
+            ends = _ends(curve, cases)
+
+            def rule(some: NDArray[np.intp], points: int) -> tuple[_Nodes, NDArray[np.bool_]]:
+                return _rule(curve, cases.take(some), *(end[some] for end in ends), points)
+
+            for some, nodes in by_more_points(known.size, _POINTS, _ENTRIES, rule):
+                answer[:, cases.rows[some]] = by_nodes(cases.take(some), nodes)
+                left[known[some]] = False
+        rest = rows[left]
         if rest.size:
-            rule = Quadrature(lambda i, f: curve(i.astype(np.intp), f).value, targets="real")
-            answer[:, rest] = adaptively(rule, rest.astype(np.float64), centre[rest], spread[rest])
+            quadrature = Quadrature(lambda i, f: curve(i.astype(np.intp), f).value, targets="real")
+            answer[:, rest] = adaptively(quadrature, rest.astype(np.float64), centre[rest], spread[rest])
     return answer.reshape(count, *mean.shape)
 
 
@@ -211,24 +214,6 @@ def parameter_derivative(curve: Curve, slope: Curve, mean: Array, variance: Arra
         return g, once / np.sqrt(variance), (g2 - g * u2 - 2.0 * u1 * once) / variance
 
     return Derivs(*_integrals(curve, mean, variance, bracket, 3, slope, by_nodes, adaptively))
-
-
-def _at_nodes(curve: Curve, cases: Cases, consider: Callable[[Cases, _Nodes], None]) -> NDArray[np.intp]:
-    """Call a function with the nodes of some cases at a time; return the numbers of those that no rule settled."""
-    start, left, right, peak = _ends(curve, cases)
-    todo = np.arange(cases.rows.size)
-    for points in _POINTS:
-        unsettled = [todo[:0]]
-        for some in (todo[part] for part in blocks(todo.size, max(1, _ENTRIES // points))):
-            begin, width = start[some] - left[some], left[some] + right[some]
-            nodes, settled = _rule(curve, cases.take(some), begin, width, peak[some], points)
-            unsettled.append(some[~settled])
-            if settled.any():
-                consider(cases.take(some[settled]), nodes.take(settled))
-        todo = np.concatenate(unsettled)
-        if not todo.size:
-            break
-    return cases.rows[todo]
 
 
 def _ends(curve: Curve, cases: Cases) -> tuple[Array, Array, Array, Array]:
@@ -277,9 +262,10 @@ def _log_density(curve: Curve, cases: Cases, distance: Array) -> Array:
 
 
 def _rule(
-    curve: Curve, cases: Cases, begin: Array, width: Array, peak: Array, points: int
+    curve: Curve, cases: Cases, start: Array, left: Array, right: Array, peak: Array, points: int
 ) -> tuple[_Nodes, NDArray[np.bool_]]:
-    """Return the nodes of the rule of so many points, and whether its halves agree ``(k,)``."""
+    """Return the nodes of the rule of so many points where its halves agree, and where they do ``(k,)``."""
+    begin, width = start - left, left + right
     step = width / points
     along = step[:, None] * midpoints(points)
     distance = begin[:, None] + along
@@ -295,7 +281,7 @@ def _rule(
     settled = halves_agree(weight, (np.ones_like(along), along * along, back * back, log_prob.d1, log_prob.d2))
     mass = np.sum(weight, axis=1)
     log_integral = peak + np.log(mass * step) - 0.5 * np.log(2.0 * np.pi * cases.variance)
-    return _Nodes(distance, weight / mass[:, None], log_integral, log_prob), settled
+    return _Nodes(distance, weight / mass[:, None], log_integral, log_prob).take(settled), settled
 
 
 def _derivatives(cases: Cases, nodes: _Nodes) -> tuple[Array, Array, Array]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bayesgp_mf.types import Array
 
@@ -24,11 +24,6 @@ def as_each(name: str, given: ArrayLike, *, least: float, whole: bool, expected:
         found = f"shape {values.shape}" if values.ndim > 1 or not values.size else f"{values[~good].flat[0]:g}"
         raise ValueError(f"{name} must be {expected}, or one such number for each case, got {found}. {advice}")
     return float(values) if values.ndim == 0 else tuple(values.tolist())
-
-
-def some_of(values: Any, which: NDArray[np.intp]) -> Any:
-    """Return what is known of some cases."""
-    return values if isinstance(values, float) else np.asarray(values)[which]
 
 
 def of_each(who: str, what: str, values: Any, f: ArrayLike) -> Array:

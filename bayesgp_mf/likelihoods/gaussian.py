@@ -19,7 +19,7 @@ from bayesgp_mf.likelihoods.base import (
     each_in_words,
     of_added_variance,
 )
-from bayesgp_mf.likelihoods.each_case import as_each, of_each, some_of
+from bayesgp_mf.likelihoods.each_case import as_each, of_each
 from bayesgp_mf.types import Array, Derivs
 
 
@@ -81,7 +81,7 @@ class Gaussian(Likelihood):
 
     def of_cases(self, which: NDArray[np.intp]) -> Gaussian:
         """Return the likelihood of some cases."""
-        return self if isinstance(self.noise_variance, float) else Gaussian(some_of(self.noise_variance, which))
+        return self if isinstance(self.noise_variance, float) else Gaussian(np.asarray(self.noise_variance)[which])
 
     def of_new_cases(self) -> Gaussian:
         """Return the likelihood of cases that are not those of the fit: with the mean of the variances."""

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import expit, log_expit
 
 from bayesgp_mf.likelihoods.base import Likelihood
+from bayesgp_mf.likelihoods.count_forms import higher_of_odds
 from bayesgp_mf.likelihoods.logistic_normal import FINE, Rule, by_rule, discretise, rules
 from bayesgp_mf.likelihoods.moments import average, standardised_cumulants
 from bayesgp_mf.matrices.blocks import blocks
@@ -96,8 +97,7 @@ class Logit(Likelihood):
         """
         if np.any(variance):
             return None
-        slope = np.tanh(0.5 * mean)
-        return -derivs.d2 * slope, derivs.d2 * (slope**2 + 2.0 * derivs.d2)
+        return higher_of_odds(derivs.d2, mean)
 
     def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Array:
         """Return what `cumulants.tilted_cumulants` does, for variances ``(n,)`` above zero, by the rules of log Z."""

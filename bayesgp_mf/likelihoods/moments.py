@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import comb
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array
 
 AGREE = 1e-8
@@ -48,6 +50,27 @@ def halves_agree(weight: Array, factors: Iterable[Array]) -> NDArray[np.bool_]:
         halves = np.einsum("ihj,ihj->ih", halved, factor.reshape(halved.shape))
         agree &= np.abs(halves[:, 0] - halves[:, 1]) <= AGREE * average(weight, np.abs(factor))
     return agree
+
+
+def by_more_points(
+    count: int,
+    sizes: Sequence[int],
+    entries: int,
+    rule: Callable[[NDArray[np.intp], int], tuple[Any, NDArray[np.bool_]]],
+) -> Iterator[tuple[NDArray[np.intp], Any]]:
+    """Yield numbers of cases and what a rule finds of them, with more and more points until each is settled.
+
+    ``rule(some, points)`` returns what it finds of those of some cases that are settled, and which these are.
+    """
+    todo = np.arange(count)
+    for points in sizes:
+        unsettled = [todo[:0]]
+        for some in (todo[part] for part in blocks(todo.size, max(1, entries // points))):
+            found, settled = rule(some, points)
+            if settled.any():
+                yield some[settled], found
+            unsettled.append(some[~settled])
+        todo = np.concatenate(unsettled)
 
 
 def standardised_cumulants(weight: Array, values: Array, order: int) -> Array:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import digamma, expit
 
 from bayesgp_mf.likelihoods.base import (
@@ -18,8 +19,7 @@ from bayesgp_mf.likelihoods.base import (
 )
 from bayesgp_mf.likelihoods.below import student_t_below
 from bayesgp_mf.likelihoods.count_forms import log_rising, log_rising_slope, log_root_factorial, odds_beyond_log
-from bayesgp_mf.likelihoods.moments import average, from_moments, halves_agree, midpoints
-from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.likelihoods.moments import average, by_more_points, from_moments, halves_agree, midpoints
 from bayesgp_mf.types import Array, Derivs
 
 _DROP = 42.0  # nats below the largest value: exp(-42) is 1/1000 of rounding
@@ -273,38 +273,29 @@ class StudentT(Likelihood):
         return value, slope, bent / total / s**2
 
     def _mixtures(self, residual: Array, variance: Array, power: int = 0) -> Any:
-        """Yield some cases at a time, of variance above zero, with their Gaussians over precisions.
+        """Return some cases at a time, of variance above zero, with their Gaussians over precisions.
 
         These are weighed by a power of the part of the variance that each leaves.
         """
         low, high = self._range(residual, variance, power)
-        todo = np.arange(residual.size)
-        for points in _POINTS:
-            unsettled = [todo[:0]]
-            for some in (todo[part] for part in blocks(todo.size, max(1, _ENTRIES // points))):
-                step = (high[some] - low[some]) / points
-                along = step[:, None] * midpoints(points)
-                u = low[some, None] + along
-                log_density = self._log_density(u, residual[some], variance[some], power)
-                peak = log_density.max(axis=1)
-                weight = np.exp(log_density - peak[:, None])
-                back = points * step[:, None] - along
-                settled = halves_agree(weight, (np.ones_like(along), along**2, back**2)) | (points == _POINTS[-1])
-                if settled.any():
-                    mass = np.sum(weight, axis=1)
-                    noise = self.scale**2 * np.exp(-u)
-                    mixed = _Mixture(
-                        (peak + np.log(mass * step))[settled],
-                        (weight / mass[:, None])[settled],
-                        noise[settled],
-                        (variance[some, None] + noise)[settled],
-                        (residual[some, None] / (variance[some, None] + noise))[settled],
-                    )
-                    yield some[settled], mixed
-                unsettled.append(some[~settled])
-            todo = np.concatenate(unsettled)
-            if not todo.size:
-                return
+
+        def rule(some: NDArray[np.intp], points: int) -> tuple[_Mixture, NDArray[np.bool_]]:
+            step = (high[some] - low[some]) / points
+            along = step[:, None] * midpoints(points)
+            u = low[some, None] + along
+            log_density = self._log_density(u, residual[some], variance[some], power)
+            peak = log_density.max(axis=1)
+            weight = np.exp(log_density - peak[:, None])
+            back = points * step[:, None] - along
+            settled = halves_agree(weight, (np.ones_like(along), along**2, back**2)) | (points == _POINTS[-1])
+            mass = np.sum(weight, axis=1)
+            noise = self.scale**2 * np.exp(-u)
+            total = variance[some, None] + noise
+            log_integral = peak + np.log(mass * step)
+            every = log_integral, weight / mass[:, None], noise, total, residual[some, None] / total
+            return _Mixture(*(part[settled] for part in every)), settled
+
+        return by_more_points(residual.size, _POINTS, _ENTRIES, rule)
 
     def _log_density(self, u: Array, residual: Array, variance: Array, power: int) -> Array:
         """Return log Gamma(lambda) N(residual | 0, V) ((s^2/lambda)/V)^power, V = v + s^2/lambda, in u = log lambda.
