@@ -46,7 +46,9 @@ _OWN: tuple[Callable[..., Likelihood], ...] = (
     StudentT,
     Ordinal,
 )
-_BY_NAME = {likelihood.__name__: likelihood for likelihood in _OWN} | {"Quadrature": Quadrature.from_dict}
+_BY_NAME: dict[str, Callable[..., Likelihood]] = {likelihood.__name__: likelihood for likelihood in _OWN} | {
+    "Quadrature": Quadrature.from_dict
+}
 _TYPES = {*_OWN, Quadrature}
 
 

@@ -169,7 +169,7 @@ def _integrals(
             ends = _ends(curve, cases)
 
             def rule(some: NDArray[np.intp], points: int) -> tuple[_Nodes, NDArray[np.bool_]]:
-                return _rule(curve, cases.take(some), *(end[some] for end in ends), points)
+                return _rule(curve, cases.take(some), tuple(end[some] for end in ends), points)
 
             for some, nodes in by_more_points(known.size, _POINTS, _ENTRIES, rule):
                 answer[:, cases.rows[some]] = by_nodes(cases.take(some), nodes)
@@ -261,10 +261,9 @@ def _log_density(curve: Curve, cases: Cases, distance: Array) -> Array:
         return np.asarray(value - 0.5 * distance**2 / cases.variance)
 
 
-def _rule(
-    curve: Curve, cases: Cases, start: Array, left: Array, right: Array, peak: Array, points: int
-) -> tuple[_Nodes, NDArray[np.bool_]]:
+def _rule(curve: Curve, cases: Cases, ends: tuple[Array, ...], points: int) -> tuple[_Nodes, NDArray[np.bool_]]:
     """Return the nodes of the rule of so many points where its halves agree, and where they do ``(k,)``."""
+    start, left, right, peak = ends
     begin, width = start - left, left + right
     step = width / points
     along = step[:, None] * midpoints(points)
