@@ -187,16 +187,16 @@ class Ordinal(Likelihood):
     def _bounds(self) -> Array:
         return np.concatenate([[-np.inf], np.asarray(self.cuts, dtype=np.float64), [np.inf]])
 
-    def _piece(self, t: Array, mean: Array, variance: Array) -> Piece:
+    def _piece(self, t: Array, mean: Array, variance: Array) -> _Piece:
         """Return the piece of a normal distribution that lies between the cuts of each target."""
         check_gaussian_variance(variance)
         t, mean, variance = np.broadcast_arrays(t, np.asarray(mean, dtype=np.float64), variance)
         level, scale = t.astype(np.intp), np.sqrt(self.noise_variance + variance)
         below, above = self._bounds[level], self._bounds[level + 1]
-        return Piece((below - mean) / scale, (above - mean) / scale, (above - below) / scale, scale)
+        return _Piece((below - mean) / scale, (above - mean) / scale, (above - below) / scale, scale)
 
 
-class Piece:
+class _Piece:
     """A standard normal variable x that is known to lie between a and b: its mass, and the cumulants that it has.
 
     It is mirrored so that a + b >= 0. Where 0 lies between the bounds, and most of the mass too, what is left out is

@@ -23,12 +23,16 @@ from bayesgp_mf.likelihoods.base import (
     check_variance,
     of_added_variance,
 )
-from bayesgp_mf.likelihoods.moments import from_moments, to_moments
-from bayesgp_mf.likelihoods.ordinal import Piece
+from bayesgp_mf.likelihoods.moments import from_moments
 from bayesgp_mf.types import Array, Derivs
 
 _FRACTION_FROM = 5.0  # for z below minus this, the continued fraction beats the closed form ...
 _FRACTION_TERMS = 40  # ... and this many terms leave nothing above rounding (checked against mpmath)
+
+_MOMENTS_FROM = 4.0  # for z below minus this, cumulants are taken from moments about zero ...
+_MOMENT_TERMS = 400  # ... by a continued fraction of so many terms, which leaves nothing above rounding
+_NO_DENSITY = 40.0  # where the normal density is zero
+_ROOT_OF_TWO_PI = math.sqrt(2.0 * math.pi)
 
 _SMALLEST = float(np.finfo(np.float64).tiny)
 _ROOT_OF_TWO_OVER_PI, _ROOT_OF_HALF = math.sqrt(2.0 / math.pi), math.sqrt(0.5)
@@ -226,21 +230,39 @@ class Probit(Likelihood):
         return np.asarray(relative**powers * of_u[2:])
 
     def _cumulants_of_sign(self, z: Array, order: int) -> Array:
-        """Return the cumulants ``(order, n)`` of u ~ N(z, 1) times kappa + (1 - 2 kappa) [u > 0], less z of the first.
+        r"""Return the cumulants ``(order, n)`` of u ~ N(z, 1) times kappa + (1 - 2 kappa) [u > 0].
 
-        It is a mixture of what lies above zero and of the whole. Moments are taken about the mean of the former where
-        that is the most of it: far out in the tail others would cancel.
+        From the derivatives of Z, :math:`Z^{(k)} = (1 - 2\kappa)(-1)^{k-1} He_{k-1}(z)\, \phi(z)`. Where nearly all of
+        u's weight lies in the tail beyond zero these would cancel; there its moments about zero do not:
+        :math:`M_k = \int_0^\infty u^k \phi(u - z) du` have the ratios :math:`M_k / M_{k-1} = k / (x + M_{k+1}/M_k)`,
+        x = -z, a continued fraction.
         """
-        never = np.full_like(z, np.inf)
-        above = Piece(-z, never, never, np.ones_like(z)).cumulants(order)
-        if self.flip == 0.0:
-            return above
-        log_odds = np.log1p(-2.0 * self.flip) + log_ndtr(z) - np.log(self.flip)
-        centre = np.where(log_odds > 0.0, above[0], 0.0)
-        whole = np.zeros_like(above)
-        whole[:2] = -centre, np.ones_like(z)
-        above[0] -= centre
-        return from_moments(expit(log_odds) * to_moments(above) + expit(-log_odds) * to_moments(whole))
+        log_right = np.log1p(-2.0 * self.flip) + log_ndtr(z)
+        with np.errstate(divide="ignore"):
+            log_z = np.logaddexp(np.log(self.flip), log_right)
+        tail = (z < -_MOMENTS_FROM) & (log_right - log_z > np.log(0.5))
+        near = np.clip(np.where(tail, 0.0, z), -_NO_DENSITY, _NO_DENSITY)
+        density = np.exp(np.log1p(-2.0 * self.flip) - 0.5 * near**2 - np.where(tail, 0.0, log_z)) / _ROOT_OF_TWO_PI
+        hermite = [density, -near * density]  # (-1)^k He_k(z) phi(z) / Z
+        for k in range(2, order):
+            hermite.append(-near * hermite[k - 1] - (k - 1) * hermite[k - 2])
+        cumulants = from_moments(np.array(hermite[:order]))
+        cumulants[0] += z
+        cumulants[1] += 1.0
+        if tail.any():
+            x = -z[tail]
+            ratios, rest = np.empty((order, x.size)), np.zeros_like(x)
+            for k in range(_MOMENT_TERMS, 0, -1):
+                rest = k / (x + rest)
+                if k <= order:
+                    ratios[k - 1] = rest
+            flipped = np.exp(np.log(self.flip) - log_z[tail]) if self.flip else np.zeros_like(x)
+            whole = [-x, x**2 + 1.0]  # moments of the Gaussian
+            for k in range(2, order):
+                whole.append(-x * whole[k - 1] + k * whole[k - 2])
+            right = np.exp(log_right[tail] - log_z[tail])
+            cumulants[:, tail] = from_moments(right * np.cumprod(ratios, axis=0) + flipped * np.array(whole[:order]))
+        return cumulants
 
     def _with_certain_values(self, t: Array, mean: Array, variance: Array, certain: NDArray[np.bool_]) -> Derivs:
         """Answer `log_partition` where a step meets a value without variance: its derivatives are zero there."""
