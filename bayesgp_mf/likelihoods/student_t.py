@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from scipy.special import digamma, expit, gammaln
+from numpy.typing import NDArray
+from scipy.special import digamma, expit
 
 from bayesgp_mf.likelihoods.base import (
     NOISE,
@@ -17,15 +18,13 @@ from bayesgp_mf.likelihoods.base import (
     check_number,
 )
 from bayesgp_mf.likelihoods.below import student_t_below
-from bayesgp_mf.likelihoods.count_forms import log_rising, log_rising_slope, odds_beyond_log
-from bayesgp_mf.likelihoods.moments import from_moments
-from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.likelihoods.count_forms import log_rising, log_rising_slope, log_root_factorial, odds_beyond_log
+from bayesgp_mf.likelihoods.moments import average, by_more_points, from_moments, halves_agree, midpoints
 from bayesgp_mf.types import Array, Derivs
 
 _DROP = 42.0  # nats below the largest value: exp(-42) is 1/1000 of rounding
 _SCAN, _SCANS = 128, 6
 _POINTS = (48, 192, 768, 3072)
-_AGREE = 1e-8  # of the two halves of a rule; the error of both together is about the square of this
 _ENTRIES = 2**15
 SMALLEST_SCALE = 1e-150
 """Its square, and that of one over it, are numbers."""
@@ -274,42 +273,29 @@ class StudentT(Likelihood):
         return value, slope, bent / total / s**2
 
     def _mixtures(self, residual: Array, variance: Array, power: int = 0) -> Any:
-        """Yield some cases at a time, of variance above zero, with their Gaussians over precisions.
+        """Return some cases at a time, of variance above zero, with their Gaussians over precisions.
 
         These are weighed by a power of the part of the variance that each leaves.
         """
         low, high = self._range(residual, variance, power)
-        todo = np.arange(residual.size)
-        for points in _POINTS:
-            unsettled = [todo[:0]]
-            for some in (todo[part] for part in blocks(todo.size, max(1, _ENTRIES // points))):
-                step = (high[some] - low[some]) / points
-                u = low[some, None] + step[:, None] * (np.arange(points) + 0.5)
-                log_density = self._log_density(u, residual[some], variance[some], power)
-                peak = log_density.max(axis=1)
-                weight = np.exp(log_density - peak[:, None])
-                settled = np.full(some.size, points == _POINTS[-1])
-                along = u - low[some, None]
-                agree = np.ones(some.size, dtype=bool)
-                for values in (weight, weight * along**2, weight * (along - along[:, -1:]) ** 2):
-                    even, odd = np.sum(values[:, ::2], axis=1), np.sum(values[:, 1::2], axis=1)
-                    agree &= np.abs(even - odd) <= _AGREE * (even + odd)
-                settled |= agree
-                if settled.any():
-                    mass = np.sum(weight, axis=1)
-                    noise = self.scale**2 * np.exp(-u)
-                    mixed = _Mixture(
-                        (peak + np.log(mass * step))[settled],
-                        (weight / mass[:, None])[settled],
-                        noise[settled],
-                        (variance[some, None] + noise)[settled],
-                        (residual[some, None] / (variance[some, None] + noise))[settled],
-                    )
-                    yield some[settled], mixed
-                unsettled.append(some[~settled])
-            todo = np.concatenate(unsettled)
-            if not todo.size:
-                return
+
+        def rule(some: NDArray[np.intp], points: int) -> tuple[_Mixture, NDArray[np.bool_]]:
+            step = (high[some] - low[some]) / points
+            along = step[:, None] * midpoints(points)
+            u = low[some, None] + along
+            log_density = self._log_density(u, residual[some], variance[some], power)
+            peak = log_density.max(axis=1)
+            weight = np.exp(log_density - peak[:, None])
+            back = points * step[:, None] - along
+            settled = halves_agree(weight, (np.ones_like(along), along**2, back**2)) | (points == _POINTS[-1])
+            mass = np.sum(weight, axis=1)
+            noise = self.scale**2 * np.exp(-u)
+            total = variance[some, None] + noise
+            log_integral = peak + np.log(mass * step)
+            every = log_integral, weight / mass[:, None], noise, total, residual[some, None] / total
+            return _Mixture(*(part[settled] for part in every)), settled
+
+        return by_more_points(residual.size, _POINTS, _ENTRIES, rule)
 
     def _log_density(self, u: Array, residual: Array, variance: Array, power: int) -> Array:
         """Return log Gamma(lambda) N(residual | 0, V) ((s^2/lambda)/V)^power, V = v + s^2/lambda, in u = log lambda.
@@ -318,7 +304,7 @@ class StudentT(Likelihood):
         """
         half = 0.5 * self.df
         total = variance[:, None] + self.scale**2 * np.exp(-u)
-        gamma = -half * _excess(u) + (half * (np.log(half) - 1.0) - gammaln(half) if half < 1e5 else _large(half))
+        gamma = np.log(half) - log_root_factorial(np.asarray(half)) - half * _excess(u)
         density = gamma - 0.5 * (np.log(2.0 * np.pi * total) + residual[:, None] ** 2 / total)
         if not power:
             return np.asarray(density)
@@ -397,7 +383,7 @@ class _Mixture(NamedTuple):
 
     def average(self, values: Array) -> Array:
         """Return the averages ``(k,)`` of values ``(k, points)``."""
-        return np.asarray(np.einsum("ij,ij->i", self.weight, values))
+        return average(self.weight, values)
 
 
 def _excess(u: Array) -> Array:
@@ -412,8 +398,3 @@ def _log_minus_digamma(half: float) -> float:
     if half < 30.0:
         return float(np.log(half) - digamma(half))
     return 1.0 / (2.0 * half) + (1.0 / 12.0 - (1.0 / 120.0 - 1.0 / 252.0 / half**2) / half**2) / half**2
-
-
-def _large(half: float) -> float:
-    """Return a log a - a - log Gamma(a) for large a, by Stirling's series."""
-    return 0.5 * float(np.log(half / (2.0 * np.pi))) - 1.0 / (12.0 * half)
